@@ -1,0 +1,34 @@
+/** Every event there is. `docs/events.md` is generated from this list (`npm run docs:events`). */
+import type { RecordedEvent } from '../event.ts';
+import type { EventDefinition } from './define.ts';
+import * as exchange from './exchange.ts';
+import * as gateway from './gateway.ts';
+import * as provider from './provider.ts';
+import * as response from './response.ts';
+
+export const families = { exchange, response, provider, gateway } as const;
+
+const definitions = new Map<string, EventDefinition>();
+for (const family of Object.values(families)) {
+  for (const member of Object.values(family)) {
+    if (typeof member === 'object' && 'upcasts' in member) {
+      definitions.set(member.type, member as unknown as EventDefinition);
+    }
+  }
+}
+
+export const catalogue: ReadonlyMap<string, EventDefinition> = definitions;
+
+/**
+ * The event with `data` in its newest schema. Types and versions that this build does not know (a log written by a
+ * newer one) come back as they were stored: a reader of the log must never fail on them.
+ */
+export function upcast(event: RecordedEvent, known = catalogue): RecordedEvent {
+  const definition = known.get(event.type);
+  if (definition === undefined || event.schema >= definition.version) return event;
+  let data = event.data;
+  for (let version = event.schema; version < definition.version; version++) {
+    data = definition.upcasts[version - 1]?.(data);
+  }
+  return { ...event, schema: definition.version, data };
+}

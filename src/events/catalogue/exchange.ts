@@ -1,0 +1,150 @@
+/** The exchange family: one model request with all that happened to it, on stream `exchange-<id>`. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+
+const attempt = z.number().int().min(1).describe('1 for the first call to a provider, then counting up');
+const durationMs = z.number().describe('milliseconds since `request.received`');
+
+export const dialects = ['chat', 'responses', 'embeddings', 'passthrough'] as const;
+
+export const requestReceived = defineEvent({
+  type: 'request.received',
+  when: 'A request was authenticated and read whole, before anything else is done with it.',
+  body: "the client's request body, untouched",
+  data: z.object({
+    dialect: z.enum(dialects),
+    method: z.string(),
+    path: z.string().describe('path and query, with credentials in the query redacted'),
+    headers: z.record(z.string(), z.string()).describe('request headers, with credentials redacted'),
+    model: z.string().optional().describe('the selector as the client wrote it'),
+    stream: z.boolean(),
+    clientIp: z.string().optional(),
+    authMethod: z.enum(['master_key', 'api_key', 'no_key']),
+    capture: z.enum(['full', 'metadata']).describe('the capture level in force'),
+  }),
+});
+
+export const requestRefused = defineEvent({
+  type: 'request.refused',
+  when: 'The gateway itself said no, before any provider was called.',
+  data: z.object({
+    status: z.number().int(),
+    type: z.string(),
+    code: z.string().nullable(),
+    param: z.string().nullable(),
+    message: z.string(),
+    durationMs,
+  }),
+});
+
+export const modelResolved = defineEvent({
+  type: 'model.resolved',
+  when: 'The selector was resolved to a provider and its model id.',
+  data: z.object({
+    requested: z.string(),
+    provider: z.string(),
+    providerType: z.string(),
+    model: z.string(),
+  }),
+});
+
+export const historyReplayed = defineEvent({
+  type: 'history.replayed',
+  when: 'Earlier turns were put in front of the input, because the provider cannot look them up itself.',
+  data: z.object({
+    responses: z.array(z.string()).describe('response ids, oldest first'),
+    items: z.number().int(),
+  }),
+});
+
+export const attemptStarted = defineEvent({
+  type: 'attempt.started',
+  when: 'A provider is about to be called.',
+  data: z.object({
+    attempt,
+    kind: z.enum(['primary', 'retry', 'translation', 'failover']).describe('why this attempt is made'),
+    provider: z.string(),
+    providerType: z.string(),
+    model: z.string().optional(),
+    dialect: z.enum(dialects).describe('the dialect spoken to the provider'),
+  }),
+});
+
+export const attemptFailed = defineEvent({
+  type: 'attempt.failed',
+  when: 'A provider could not be reached, answered with an error, or broke off.',
+  body: "the provider's error body, when it sent one",
+  data: z.object({
+    attempt,
+    status: z.number().int().optional().describe("the provider's HTTP status, when there was one"),
+    code: z.string().nullable(),
+    message: z.string(),
+    retryInMs: z.number().optional().describe('wait before the next attempt; absent when there is none'),
+    durationMs,
+  }),
+});
+
+export const chunkReceived = defineEvent({
+  type: 'chunk.received',
+  when: "One piece of a provider's answer arrived: one stream event, or the whole body of a JSON answer.",
+  body: 'the bytes of the piece, as the provider sent them',
+  data: z.object({ attempt, index: z.number().int().min(0) }),
+});
+
+export const exchangeCompleted = defineEvent({
+  type: 'exchange.completed',
+  when: 'The answer is complete and on its way to the client.',
+  body: 'what the client gets, when it is not what the provider sent: the translated answer or terminal response',
+  data: z.object({
+    status: z.number().int(),
+    attempt,
+    provider: z.string(),
+    model: z.string().optional(),
+    finishReason: z.string().nullable(),
+    chunks: z.number().int(),
+    bytes: z.number().int().describe("size of the provider's answer"),
+    firstByteMs: z.number().optional().describe('milliseconds from `request.received` to the first byte of the answer'),
+    durationMs,
+    responseId: z.string().optional(),
+  }),
+});
+
+export const exchangeFailed = defineEvent({
+  type: 'exchange.failed',
+  when: 'The exchange ended with an error, or the gateway stopped in the middle of it.',
+  body: "the partial answer, when there was one and it is not what the provider's chunks say",
+  data: z.object({
+    status: z.number().int().describe('the status the client got, or 0 when it got none'),
+    type: z.string(),
+    code: z.string().nullable(),
+    message: z.string(),
+    reason: z.enum(['provider_error', 'stream_broken', 'gateway_stopped', 'internal_error']),
+    chunks: z.number().int(),
+    durationMs,
+    responseId: z.string().optional(),
+  }),
+});
+
+export const clientDisconnected = defineEvent({
+  type: 'client.disconnected',
+  when: 'The client left before its answer was complete; the provider call was cancelled.',
+  data: z.object({ chunks: z.number().int(), bytes: z.number().int(), durationMs, responseId: z.string().optional() }),
+});
+
+export const usageRecorded = defineEvent({
+  type: 'usage.recorded',
+  when: 'Tokens were spent: once per exchange that reached a provider, also when it broke off.',
+  data: z.object({
+    provider: z.string(),
+    providerType: z.string(),
+    model: z.string(),
+    endpoint: z.string(),
+    inputTokens: z.number().int().nullable(),
+    outputTokens: z.number().int().nullable(),
+    totalTokens: z.number().int().nullable(),
+    cachedInputTokens: z.number().int().nullable(),
+    reasoningTokens: z.number().int().nullable(),
+    source: z.enum(['provider', 'unknown']).describe('`unknown`: the provider reported no usage; nothing is made up'),
+    raw: z.record(z.string(), z.unknown()).nullable().describe('the usage object exactly as the provider reported it'),
+  }),
+});

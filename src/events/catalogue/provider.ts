@@ -1,0 +1,60 @@
+/** The provider family: what the gateway knows of a provider, on stream `provider-<name>`. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+
+export const providerConfigured = defineEvent({
+  type: 'provider.configured',
+  when: 'The gateway started with this provider configured differently from before.',
+  data: z.object({
+    name: z.string(),
+    type: z.string(),
+    baseUrl: z.string().describe('without credentials'),
+    hasApiKey: z.boolean(),
+    configuredModels: z.array(z.string()),
+  }),
+});
+
+export const providerRemoved = defineEvent({
+  type: 'provider.removed',
+  when: 'The gateway started and this provider was no longer configured.',
+  data: z.object({ name: z.string() }),
+});
+
+export const providerModelsListed = defineEvent({
+  type: 'provider.models_listed',
+  when: "The provider's model list was read and is not the one known before.",
+  data: z.object({
+    models: z.array(
+      z.object({
+        id: z.string(),
+        created: z.number().int(),
+        ownedBy: z.string(),
+        metadata: z.record(z.string(), z.unknown()).optional(),
+      }),
+    ),
+  }),
+});
+
+export const providerBecameUnavailable = defineEvent({
+  type: 'provider.became_unavailable',
+  when: 'The model list could not be read any more; the last good list stays in use.',
+  data: z.object({ message: z.string() }),
+});
+
+export const providerBecameAvailable = defineEvent({
+  type: 'provider.became_available',
+  when: 'The model list can be read again.',
+  data: z.object({}),
+});
+
+export const providerCapabilityLearned = defineEvent({
+  type: 'provider.capability_learned',
+  when: 'The provider showed what it can or cannot do, for example by answering 404 to `/v1/responses`.',
+  data: z.object({ capability: z.enum(['responses']), supported: z.boolean() }),
+});
+
+export const providerCircuitChanged = defineEvent({
+  type: 'provider.circuit_changed',
+  when: 'The circuit breaker in front of the provider opened, half opened or closed.',
+  data: z.object({ state: z.enum(['closed', 'open', 'half_open']), failures: z.number().int() }),
+});

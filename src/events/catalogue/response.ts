@@ -1,0 +1,24 @@
+/** The response family: a stored Responses API object, on stream `response-<id>`. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+
+export const responseStored = defineEvent({
+  type: 'response.stored',
+  when: 'A response reached a state worth keeping; the newest one of the stream is the snapshot.',
+  body: 'JSON `{"response": …, "input_items": […]}`: what the client saw, and the input as it sent it, normalised',
+  data: z.object({
+    status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
+    exchangeId: z.string(),
+    provider: z.string(),
+    providerType: z.string(),
+    model: z.string(),
+    native: z.boolean().describe('whether the provider keeps this response itself, under the same id'),
+    previousResponseId: z.string().nullable(),
+  }),
+});
+
+export const responseDeleted = defineEvent({
+  type: 'response.deleted',
+  when: 'A client deleted the response; it is no longer served.',
+  data: z.object({}),
+});

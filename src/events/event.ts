@@ -1,0 +1,77 @@
+/**
+ * What every event looks like, before and after it is recorded.
+ *
+ * An event has two parts: `data`, a small JSON object described by the catalogue, and an optional `body`,
+ * the raw bytes the event is about (a request body, one stream event of a provider), kept exactly as they were.
+ */
+
+declare const brand: unique symbol;
+type Brand<T, Name extends string> = T & { readonly [brand]: Name };
+
+/** Place in the whole log: opaque, and sortable as a string. `START` sorts before every position. */
+export type Position = Brand<string, 'Position'>;
+/** `category-id`, for example `exchange-0193…`. */
+export type StreamName = Brand<string, 'StreamName'>;
+/** A slash-separated path of an organisation, always starting with `/`. */
+export type UserPath = Brand<string, 'UserPath'>;
+
+/** Who caused an event: the master key, a managed key, or the gateway itself. */
+export type Actor = 'master' | 'system' | `key:${string}`;
+
+/**
+ * What all events of one piece of work share. One object per exchange or command, handed to each of its events
+ * unchanged, so that an engine may encode it once and recognise it by identity.
+ */
+export interface EventContext {
+  readonly actor: Actor;
+  readonly userPath?: UserPath;
+  /** The client's `X-Request-ID`, or the one the gateway minted. Recorded, never trusted to be unique. */
+  readonly requestId?: string;
+  readonly correlationId?: string;
+  readonly causationId?: string;
+  readonly traceparent?: string;
+}
+
+/** An event as it is handed to `append`. */
+export interface NewEvent<Type extends string = string, Data extends object = object> {
+  readonly type: Type;
+  readonly schema: number;
+  readonly data: Data;
+  readonly context: EventContext;
+  readonly body?: Uint8Array;
+  /** UUIDv7; minted on append when absent. Given by a caller that may have to retry. */
+  readonly id?: string;
+  /** Milliseconds since the epoch, with a fraction; the time of append when absent. */
+  readonly at?: number;
+}
+
+/** An event as it is read back. `data` has been upcast to the newest schema by the catalogue's reader. */
+export interface RecordedEvent<Type extends string = string, Data = unknown> {
+  readonly id: string;
+  readonly type: Type;
+  readonly schema: number;
+  readonly stream: StreamName;
+  /** Place in its stream: 0, 1, 2, … without gaps. */
+  readonly revision: bigint;
+  readonly position: Position;
+  /** Milliseconds since the epoch, with a fraction. */
+  readonly at: number;
+  readonly context: EventContext;
+  readonly data: Data;
+  readonly body?: Uint8Array;
+}
+
+export function streamName(category: string, id: string): StreamName {
+  return `${category}-${id}` as StreamName;
+}
+
+/** The part of a stream name before the first `-`. */
+export function categoryOf(stream: StreamName): string {
+  const dash = stream.indexOf('-');
+  return dash === -1 ? stream : stream.slice(0, dash);
+}
+
+/** The part of a stream name after the first `-`. */
+export function idOf(stream: StreamName): string {
+  return stream.slice(stream.indexOf('-') + 1);
+}

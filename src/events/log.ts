@@ -1,0 +1,141 @@
+/**
+ * The log's port: what every engine promises. `test/contract/event-log.ts` is the same promise as a suite,
+ * and every engine passes it.
+ */
+import type { NewEvent, Position, RecordedEvent, StreamName } from './event.ts';
+
+/** What a stream must look like for an append to be accepted: a bigint is the revision of its last event. */
+export type ExpectedRevision = 'any' | 'noStream' | 'exists' | bigint;
+
+export interface StreamWrite {
+  readonly stream: StreamName;
+  readonly events: readonly NewEvent[];
+  readonly expectedRevision: ExpectedRevision;
+}
+
+export interface Appended {
+  /** Position of the last event of the append. */
+  readonly position: Position;
+  /** Revision of the last event of each write, in the order of the writes. */
+  readonly revisions: readonly bigint[];
+}
+
+/**
+ * How far an append must have come before it resolves. `written`: handed to the operating system, so it survives a
+ * killed process. `durable`: on disk, so it survives a power cut. The log is sequential: once an append is durable,
+ * everything before it is.
+ */
+export type AppendStage = 'written' | 'durable';
+
+export interface AppendOptions {
+  /** Default `durable`. */
+  readonly until?: AppendStage;
+}
+
+export interface ReadStreamOptions {
+  /** First revision to yield; with `backwards`, the revision to start down from. */
+  readonly fromRevision?: bigint;
+  readonly direction?: 'forwards' | 'backwards';
+  readonly maxCount?: number;
+}
+
+export interface EventFilter {
+  /** Event types; an entry ending in `.` matches every type with that prefix. */
+  readonly types?: readonly string[];
+  /** Stream name prefixes, for example `exchange-` or `exchange-0193…`. */
+  readonly streams?: readonly string[];
+}
+
+export interface ReadAllOptions {
+  /** Exclusive; the beginning when absent. */
+  readonly after?: Position;
+  readonly filter?: EventFilter;
+  readonly maxCount?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface SubscribeOptions {
+  /** Exclusive; the beginning when absent. */
+  readonly after?: Position;
+  readonly filter?: EventFilter;
+  readonly signal?: AbortSignal;
+}
+
+/** Said by a subscription each time it has yielded everything there was and begins to wait. */
+export interface CaughtUp {
+  readonly type: '$caughtUp';
+  /** Everything up to here has been yielded or filtered out. */
+  readonly position: Position;
+}
+
+export interface LogCapabilities {
+  readonly expectedRevision: 'native' | 'on-read';
+  readonly globalOrder: 'total' | 'partitioned';
+  /** `disk`: on disk when acknowledged. `os`: with the operating system. `memory`: nowhere else. */
+  readonly durability: 'disk' | 'os' | 'replicated' | 'memory';
+  readonly maxEventBytes: number;
+  readonly atomicMultiStream: boolean;
+}
+
+export interface EventLog {
+  /**
+   * Appends all writes or none. Events get consecutive positions in the order given, and become visible to readers
+   * and subscribers together, once they are durable.
+   * @throws WrongExpectedRevision, EventTooLarge, LogUnavailable. After LogUnavailable with `outcome: 'none'` nothing
+   *   was recorded; with `unknown` the events may turn up later (same ids).
+   */
+  append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended>;
+  /** @throws StreamNotFound when the stream has no event. */
+  readStream(stream: StreamName, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>;
+  readAll(options?: ReadAllOptions): AsyncIterable<RecordedEvent>;
+  /** Catch-up, then live, at the reader's pace: a slow reader is fed from the log, never from a growing queue. */
+  subscribe(options?: SubscribeOptions): AsyncIterable<RecordedEvent | CaughtUp>;
+  /** Position of the last visible event, or `START` of an empty log. */
+  head(): Promise<Position>;
+  readonly capabilities: LogCapabilities;
+  /** Resolves once everything appended is as durable as the engine can make it. Appends after it are refused. */
+  close(): Promise<void>;
+}
+
+/** Sorts before every position of every engine. */
+export const START = '0' as Position;
+
+export class WrongExpectedRevision extends Error {
+  readonly code = 'wrong_expected_revision';
+  readonly stream: StreamName;
+  readonly expected: ExpectedRevision;
+  /** Undefined when the stream does not exist. */
+  readonly actual: bigint | undefined;
+  constructor(stream: StreamName, expected: ExpectedRevision, actual: bigint | undefined) {
+    super(`stream ${stream}: expected revision ${expected}, but it is at ${actual ?? 'no event'}`);
+    this.stream = stream;
+    this.expected = expected;
+    this.actual = actual;
+  }
+}
+
+export class StreamNotFound extends Error {
+  readonly code = 'stream_not_found';
+  readonly stream: StreamName;
+  constructor(stream: StreamName) {
+    super(`stream ${stream} has no events`);
+    this.stream = stream;
+  }
+}
+
+export class EventTooLarge extends Error {
+  readonly code = 'event_too_large';
+  constructor(type: string, bytes: number, maxBytes: number) {
+    super(`event ${type} takes ${bytes} bytes, and this log takes at most ${maxBytes}`);
+  }
+}
+
+export class LogUnavailable extends Error {
+  readonly code = 'log_unavailable';
+  /** Whether the events of the failed append may still turn up in the log. */
+  readonly outcome: 'none' | 'unknown';
+  constructor(reason: string, outcome: 'none' | 'unknown', cause?: unknown) {
+    super(`the event log cannot be written: ${reason}`, { cause });
+    this.outcome = outcome;
+  }
+}

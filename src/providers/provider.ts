@@ -1,0 +1,119 @@
+/** What the exchange needs of a provider. A provider knows no event, no HTTP server and no projection. */
+
+/** A model request's language. `send` speaks the first three; the rest of a provider's API is reached by `forward`. */
+export type Dialect = 'chat' | 'responses' | 'embeddings';
+
+export interface ProviderCall {
+  readonly dialect: Dialect;
+  /** The request body in the provider's dialect, with its own model id: sent as it is. */
+  readonly body: Uint8Array;
+  readonly stream: boolean;
+  /** Sent upstream as `X-Request-ID`. */
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+export interface ForwardCall {
+  readonly method: string;
+  /** Below `/p/{provider}`, starting with `/`, with the query string. */
+  readonly path: string;
+  /** Already stripped of credentials and hop-by-hop headers; lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+export interface ProviderReply {
+  readonly status: number;
+  /** Lower-case names; a repeated header is joined with `, `. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: ReplyBody;
+}
+
+/** The answer's bytes, read once, either whole or piece by piece. */
+export interface ReplyBody {
+  /** @throws ProviderFailure (`too_large`, `broken`, `idle`) */
+  bytes(maxBytes: number): Promise<Buffer>;
+  /**
+   * Hands over each piece as it comes off the socket. While a promise returned by `onPiece` is pending, nothing more
+   * is read, so a slow consumer slows the provider. Resolves when the answer has ended in an orderly way.
+   * @throws ProviderFailure (`broken`, `idle`), or what `onPiece` throws, after cancelling the call
+   */
+  pieces(onPiece: (piece: Buffer) => void | Promise<void>): Promise<void>;
+  /** Ends the call now. Harmless when it is over. */
+  cancel(): void;
+}
+
+export type FailureKind =
+  /** could not connect, or the name could not be resolved */
+  | 'unreachable'
+  /** no response headers in time */
+  | 'timeout'
+  /** the answer stopped coming */
+  | 'idle'
+  /** the connection broke in mid-answer */
+  | 'broken'
+  | 'too_large'
+  /** the caller's signal was aborted */
+  | 'aborted';
+
+/** The provider gave no usable HTTP answer. An HTTP error status is a reply, not a failure. */
+export class ProviderFailure extends Error {
+  readonly kind: FailureKind;
+  readonly provider: string;
+  constructor(provider: string, kind: FailureKind, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.kind = kind;
+    this.provider = provider;
+  }
+}
+
+export type Support = 'yes' | 'no' | 'unknown';
+
+export interface ProviderCapabilities {
+  readonly chat: Support;
+  /** Whether `/v1/responses` is spoken natively. `unknown` is tried, and learned from the answer. */
+  readonly responses: Support;
+  readonly embeddings: Support;
+  /** Whether it keeps responses under their id: retrieve, delete, cancel, `previous_response_id`. */
+  readonly responseLifecycle: Support;
+  readonly passthrough: boolean;
+}
+
+export interface ProviderModel {
+  readonly id: string;
+  /** Unix seconds. */
+  readonly created: number;
+  readonly ownedBy: string;
+  readonly metadata?: ModelMetadata;
+}
+
+/** The `metadata` object of `GET /v1/models`, with its names on the wire. */
+export interface ModelMetadata {
+  readonly display_name?: string;
+  readonly description?: string;
+  readonly family?: string;
+  readonly modes?: readonly string[];
+  readonly categories?: readonly string[];
+  readonly tags?: readonly string[];
+  readonly context_window?: number;
+  readonly max_output_tokens?: number;
+  readonly capabilities?: Readonly<Record<string, boolean>>;
+  readonly [member: string]: unknown;
+}
+
+export interface Provider {
+  /** The instance, used in selectors and passthrough paths, for example `llamacpp-gpu`. */
+  readonly name: string;
+  /** For example `llamacpp`. */
+  readonly type: string;
+  readonly capabilities: ProviderCapabilities;
+  /** @throws ProviderFailure, UpstreamError */
+  listModels(signal: AbortSignal): Promise<ProviderModel[]>;
+  /** @throws ProviderFailure */
+  send(call: ProviderCall): Promise<ProviderReply>;
+  /** Any other request to the provider's own API. @throws ProviderFailure */
+  forward(call: ForwardCall): Promise<ProviderReply>;
+  close(): Promise<void>;
+}
