@@ -36,8 +36,8 @@ export interface ReplyBody {
   /** @throws ProviderFailure (`too_large`, `broken`, `idle`) */
   bytes(maxBytes: number): Promise<Buffer>;
   /**
-   * Hands over each piece as it comes off the socket. While a promise returned by `onPiece` is pending, nothing more
-   * is read, so a slow consumer slows the provider. Resolves when the answer has ended in an orderly way.
+   * Hands over each piece as it comes off the socket. While a promise returned by `onPiece` is pending, at most one
+   * more piece is read, so a slow consumer slows the provider. Resolves when the answer has ended in an orderly way.
    * @throws ProviderFailure (`broken`, `idle`), or what `onPiece` throws, after cancelling the call
    */
   pieces(onPiece: (piece: Buffer) => void | Promise<void>): Promise<void>;
@@ -115,5 +115,9 @@ export interface Provider {
   send(call: ProviderCall): Promise<ProviderReply>;
   /** Any other request to the provider's own API. @throws ProviderFailure */
   forward(call: ForwardCall): Promise<ProviderReply>;
+  /** Told what an answer showed: whether `/v1/responses` is spoken natively. `capabilities` says so from then on. */
+  learnResponses(supported: boolean): void;
+  /** The text with this provider's credentials taken out, for what is shown or recorded. */
+  redact(text: string): string;
   close(): Promise<void>;
 }

@@ -1,0 +1,153 @@
+/**
+ * The load generator: a closed loop over keep-alive connections, in a process of its own. Each connection asks again
+ * as soon as it has the whole answer. Started by `run.ts` with an IPC channel, or by hand:
+ *
+ *   node bench/load.ts '{"url":"http://127.0.0.1:4010/v1/chat/completions","body":"{…}","connections":10,"seconds":3,"expect":"json"}'
+ */
+import { connect, type Socket } from 'node:net';
+import { Histogram } from './histogram.ts';
+import { HttpAnswers } from './http-answers.ts';
+
+export interface Load {
+  readonly url: string;
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly connections: number;
+  /** Counted, after `warmUpSeconds` that are not. */
+  readonly seconds: number;
+  readonly warmUpSeconds?: number;
+  /** `json`: the body is one JSON object. `chat-sse` ends in `[DONE]`, `responses-sse` has `response.completed`. */
+  readonly expect: 'json' | 'chat-sse' | 'responses-sse';
+}
+
+export interface LoadResult {
+  /** Answers that were whole and right. */
+  readonly answers: number;
+  readonly perSecond: number;
+  readonly latencyMs: Quantiles;
+  /** Until the first byte of the first `data:` line; streams only. */
+  readonly firstDataMs: Quantiles | null;
+  readonly bytes: number;
+  /** How often what went wrong. */
+  readonly failures: Readonly<Record<string, number>>;
+}
+
+export interface Quantiles {
+  readonly p50: number;
+  readonly p90: number;
+  readonly p99: number;
+  readonly max: number;
+}
+
+export async function runLoad(load: Load): Promise<LoadResult> {
+  const url = new URL(load.url);
+  const request = requestBytes(url, load);
+  const latency = new Histogram();
+  const firstData = new Histogram();
+  const failures: Record<string, number> = {};
+  let bytes = 0;
+  const started = performance.now();
+  const countFrom = started + (load.warmUpSeconds ?? 0) * 1000;
+  const countTo = countFrom + load.seconds * 1000;
+
+  function connection(): Promise<void> {
+    return new Promise((finished) => {
+      let socket: Socket;
+      let sentAt = 0;
+      let status = 0;
+      let dataAt = 0;
+      let pieces: Buffer[] = [];
+      const answers = new HttpAnswers({
+        onHead: (code) => {
+          status = code;
+        },
+        onBody: (piece) => {
+          if (dataAt === 0 && piece.includes('data:')) dataAt = performance.now();
+          pieces.push(piece);
+        },
+        onEnd: () => {
+          const now = performance.now();
+          const fault = faultOf(status, pieces, load.expect);
+          if (fault !== undefined) fail(fault);
+          else if (now >= countFrom && now < countTo) {
+            latency.record(now - sentAt);
+            if (load.expect !== 'json') firstData.record(dataAt - sentAt);
+            for (const piece of pieces) bytes += piece.length;
+          }
+          if (now < countTo) send();
+          else socket.end();
+        },
+      });
+      const send = () => {
+        pieces = [];
+        dataAt = 0;
+        sentAt = performance.now();
+        socket.write(request);
+      };
+      const fail = (reason: string) => {
+        failures[reason] = (failures[reason] ?? 0) + 1;
+      };
+      socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true }, send);
+      socket.on('data', (piece: Buffer) => {
+        try {
+          answers.take(piece);
+        } catch (error) {
+          fail(String(error));
+          socket.destroy();
+        }
+      });
+      socket.on('error', (error) => fail(error.message));
+      socket.on('close', () => {
+        if (performance.now() < countTo) fail('the connection was closed early');
+        finished();
+      });
+    });
+  }
+
+  await Promise.all(Array.from({ length: load.connections }, connection));
+  return {
+    answers: latency.count,
+    perSecond: latency.count / load.seconds,
+    latencyMs: quantiles(latency),
+    firstDataMs: load.expect === 'json' ? null : quantiles(firstData),
+    bytes,
+    failures,
+  };
+}
+
+function requestBytes(url: URL, { body, headers = {} }: Load): Buffer {
+  const lines = [
+    `POST ${url.pathname} HTTP/1.1`,
+    `host: ${url.host}`,
+    'content-type: application/json',
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    `content-length: ${Buffer.byteLength(body)}`,
+  ];
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** What is wrong with an answer; undefined when it is whole. */
+function faultOf(status: number, pieces: readonly Buffer[], expect: Load['expect']): string | undefined {
+  if (status !== 200) return `status ${status}`;
+  const last = pieces.at(-1);
+  if (last === undefined) return 'an empty answer';
+  if (expect === 'json') return last[last.length - 1] === 0x7d /* } */ ? undefined : 'a JSON answer that is not whole';
+  const marker = expect === 'chat-sse' ? 'data: [DONE]' : 'event: response.completed';
+  if (pieces.slice(-3).some((piece) => piece.includes(marker))) return undefined;
+  return Buffer.concat(pieces).includes(marker) ? undefined : `a stream without ${marker}`;
+}
+
+function quantiles(histogram: Histogram): Quantiles {
+  return {
+    p50: histogram.quantile(0.5),
+    p90: histogram.quantile(0.9),
+    p99: histogram.quantile(0.99),
+    max: histogram.max,
+  };
+}
+
+if (import.meta.main) {
+  const byHand = process.argv[2];
+  if (byHand !== undefined) console.log(JSON.stringify(await runLoad(JSON.parse(byHand) as Load), null, 2));
+  else process.on('message', (load: Load) => void runLoad(load).then((result) => process.send?.(result)));
+}

@@ -1,0 +1,20 @@
+import type { JsonObject } from './json.ts';
+
+/** Where in an answer a frame stands: faults address frames by it. */
+export type FrameKind = 'open' | 'delta' | 'finish' | 'usage' | 'done';
+
+/** One server-sent event, with its blank line. */
+export interface Frame {
+  readonly kind: FrameKind;
+  readonly text: string;
+}
+
+export type Reply =
+  | { readonly status: number; readonly json: JsonObject }
+  | { readonly status: 200; readonly frames: Iterable<Frame> };
+
+export const DONE: Frame = { kind: 'done', text: 'data: [DONE]\n\n' };
+
+export function dataFrame(kind: FrameKind, data: object): Frame {
+  return { kind, text: `data: ${JSON.stringify(data)}\n\n` };
+}

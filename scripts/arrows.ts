@@ -1,0 +1,88 @@
+/** Who may import whom: the drawing in the contributor's guide, as a check. */
+import { globSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, posix, sep } from 'node:path';
+import { importsOf } from './imports.ts';
+
+/** Each folder of src, and which other folders it may import from. `types` may only be imported as types. */
+const arrows: Readonly<Record<string, { readonly all: readonly string[]; readonly types?: readonly string[] }>> = {
+  events: { all: [] },
+  providers: { all: [] },
+  config: { all: [] },
+  commands: { all: ['events', 'providers'] },
+  projections: { all: ['events'] },
+  http: { all: ['commands', 'projections'], types: ['events'] },
+  cli: { all: ['config', 'events'] },
+};
+
+/** Wires everything, and is imported by nobody. */
+const program = 'src/main.ts';
+/** What the program may use from outside src. */
+const demo = 'infra/simulated-provider/';
+
+const emptyNames = ['utils', 'util', 'helpers', 'helper', 'common', 'misc', 'manager', 'service', 'index'];
+
+interface Edge {
+  readonly from: string;
+  readonly to: string;
+  readonly typeOnly: boolean;
+}
+
+/** Everything in `root`/src that goes against the house rules, one sentence each. */
+export function houseRuleViolations(root: string): string[] {
+  const files = globSync('src/**/*.{ts,mts,js,mjs}', { cwd: root })
+    .map((file) => file.split(sep).join('/'))
+    .sort();
+  const edges = files.flatMap((file) => edgesOf(root, file));
+  return [...edges.flatMap(forbiddenArrow), ...cycles(edges), ...files.flatMap(emptyName)];
+}
+
+function edgesOf(root: string, from: string): Edge[] {
+  return importsOf(readFileSync(join(root, from), 'utf8'))
+    .filter(({ specifier }) => specifier.startsWith('.'))
+    .map(({ specifier, typeOnly }) => ({ from, to: posix.join(posix.dirname(from), specifier), typeOnly }));
+}
+
+function forbiddenArrow({ from, to, typeOnly }: Edge): string[] {
+  if (to === program) return [`${from} imports ${to}: nobody may`];
+  if (from === program) {
+    return to.startsWith('src/') || to.startsWith(demo) ? [] : [`${from} imports ${to}, which is outside src`];
+  }
+  const here = folderOf(from);
+  const there = folderOf(to);
+  if (there === undefined) return [`${from} imports ${to}, which is outside src`];
+  if (here === there) return [];
+  const allowed = here === undefined ? undefined : arrows[here];
+  if (allowed === undefined) return [`${from} is in no folder that the rules in scripts/arrows.ts know`];
+  if (allowed.all.includes(there) || (typeOnly && allowed.types?.includes(there))) return [];
+  const whatMay = [...allowed.all, ...(allowed.types ?? []).map((folder) => `types of ${folder}`)].join(', ');
+  return [`${from} imports ${to}: ${here} may import ${whatMay || 'nobody'}`];
+}
+
+/** `events` for `src/events/log.ts`. */
+function folderOf(file: string): string | undefined {
+  const [src, folder, ...rest] = file.split('/');
+  return src === 'src' && rest.length > 0 ? folder : undefined;
+}
+
+/** Each cycle once, as the path around it. */
+function cycles(edges: readonly Edge[]): string[] {
+  const next = Map.groupBy(edges, (edge) => edge.from);
+  const done = new Set<string>();
+  const found: string[] = [];
+  const visit = (file: string, path: readonly string[]): void => {
+    const start = path.indexOf(file);
+    if (start !== -1) found.push(`import cycle: ${[...path.slice(start), file].join(' → ')}`);
+    if (start !== -1 || done.has(file)) return;
+    for (const { to } of next.get(file) ?? []) visit(to, [...path, file]);
+    done.add(file);
+  };
+  for (const file of next.keys()) visit(file, []);
+  return found;
+}
+
+function emptyName(file: string): string[] {
+  const names = [basename(file).replace(/\.[a-z]+$/, ''), basename(dirname(file))];
+  return names
+    .filter((name) => emptyNames.includes(name))
+    .map((name) => `${file}: "${name}" does not say what it holds`);
+}

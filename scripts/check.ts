@@ -1,0 +1,73 @@
+/**
+ * `npm run check`: types, lint and format, the house rules about imports, and generated documents.
+ * `--write` (`npm run format`) puts right what can be put right.
+ */
+import { spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { houseRuleViolations } from './arrows.ts';
+import { eventsDocument, eventsDocumentPath } from './events-document.ts';
+
+const root = dirname(import.meta.dirname);
+const write = process.argv.includes('--write');
+
+interface Step {
+  readonly name: string;
+  /** Resolves to what is wrong; empty when all is well. */
+  readonly run: () => Promise<string>;
+}
+
+const steps: readonly Step[] = [
+  { name: 'types', run: () => tool('node_modules/typescript/bin/tsc', ['--project', '.']) },
+  { name: 'lint and format', run: () => tool('node_modules/@biomejs/biome/bin/biome', biomeArguments()) },
+  { name: 'imports', run: async () => houseRuleViolations(root).join('\n') },
+  { name: 'docs/events.md', run: async () => checkEventsDocument() },
+];
+
+function biomeArguments(): string[] {
+  return ['check', ...(write ? ['--write'] : []), '--error-on-warnings', '--colors=off'];
+}
+
+function checkEventsDocument(): string {
+  const wanted = eventsDocument(root);
+  const path = join(root, eventsDocumentPath);
+  if (write) writeFileSync(path, wanted);
+  return readIfThere(path) === wanted
+    ? ''
+    : `${eventsDocumentPath} is not what the catalogue says: npm run docs:events`;
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+/** Runs a tool of node_modules with this Node; resolves to its output when it fails. */
+function tool(file: string, args: readonly string[]): Promise<string> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [file, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+    const output: Buffer[] = [];
+    child.stdout.on('data', (piece: Buffer) => output.push(piece));
+    child.stderr.on('data', (piece: Buffer) => output.push(piece));
+    child.on('error', (error) => resolve(`${file}: ${error.message}`));
+    child.on('close', (code) => {
+      const printed = Buffer.concat(output).toString().trim();
+      resolve(code === 0 ? '' : printed || `${file} exited with ${code}`);
+    });
+  });
+}
+
+let failed = 0;
+for (const { name, run } of steps) {
+  const started = performance.now();
+  const wrong = await run();
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  if (wrong !== '') failed += 1;
+  console.log(`${wrong === '' ? 'ok  ' : 'FAIL'}  ${name} (${seconds} s)`);
+  if (wrong !== '') console.log(`\n${wrong}\n`);
+}
+console.log(failed === 0 ? 'check passed' : `check failed: ${failed} of ${steps.length}`);
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,84 @@
+/**
+ * `node scripts/run.mjs <file> [args…]`: runs a file of this project with the project's own Node, on any machine that
+ * has some Node ≥ 20 and npm. The first run installs the dependencies (see install.mjs).
+ *
+ * When this process already is the project's Node (the usual case under `npm run`, which puts node_modules/.bin first
+ * on the PATH) it replaces itself, and there is no wrapper left. Otherwise the file runs as a child:
+ * - SIGINT, SIGTERM and SIGHUP are passed on, each once. A Ctrl-C in a terminal reaches the child directly as well, so
+ *   a child must take two equal signals at the same moment as one.
+ * - The wrapper outlives the child and ends as it ended: with its exit code or its signal.
+ * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: should the wrapper be killed outright, the
+ *   channel's `disconnect` tells the gateway to stop.
+ */
+import { spawn } from 'node:child_process';
+import { realpathSync } from 'node:fs';
+import { constants } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { forgetInstallation, InstallFailed, install, installedNode } from './install.mjs';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+// A no-op on the pinned Node; an older or newer Node 24 may still call node:sqlite or type stripping experimental.
+const nodeFlags = ['--disable-warning=ExperimentalWarning'];
+
+async function main(target, args) {
+  if (target === undefined) {
+    process.stderr.write('usage: node scripts/run.mjs <file> [args…]\n');
+    return process.exit(2);
+  }
+  const file = resolve(root, target);
+  const node = installedNode(root, file) ?? (await install(root));
+  const command = [...nodeFlags, file, ...args];
+  const env = { ...process.env, NODE_COMPILE_CACHE: compileCache() };
+  delete env.CHANCERY_SUPERVISED;
+
+  if (isRunning(node) && process.execve !== undefined && process.platform !== 'win32') {
+    process.execve(node, [node, ...command], env);
+  }
+  const supervised = file === join(root, 'src', 'main.ts') && args[0] === 'serve';
+  if (supervised) env.CHANCERY_SUPERVISED = '1';
+  runAsChild(node, command, env, supervised);
+}
+
+function compileCache() {
+  return process.env.NODE_COMPILE_CACHE ?? join(root, 'node_modules', '.cache', 'node-compile');
+}
+
+function isRunning(node) {
+  try {
+    return realpathSync(process.execPath) === realpathSync(node);
+  } catch {
+    return false;
+  }
+}
+
+function runAsChild(node, command, env, supervised) {
+  const stdio = supervised ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit';
+  const child = spawn(node, command, { env, stdio });
+
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    let passedOn = false;
+    process.on(signal, () => {
+      if (!passedOn) child.kill(signal);
+      passedOn = true;
+    });
+  }
+  child.on('error', (error) => {
+    if (child.pid !== undefined) return;
+    forgetInstallation(root);
+    process.stderr.write(`chancery: ${node} could not be started: ${error.message}. Run the same command again.\n`);
+    process.exit(1);
+  });
+  child.on('exit', (code, signal) => {
+    if (signal === null) process.exit(code ?? 1);
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+    // Only reached where the signal does not end this process: say it in the way shells do.
+    setTimeout(() => process.exit(128 + (constants.signals[signal] ?? 0)), 1000);
+  });
+}
+
+main(process.argv[2], process.argv.slice(3)).catch((error) => {
+  process.stderr.write(`chancery: ${error instanceof InstallFailed ? error.message : error.stack}\n`);
+  process.exit(1);
+});

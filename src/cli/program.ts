@@ -1,0 +1,147 @@
+/** The command line: which commands there are, and how each is started. A command's code is loaded when it is run. */
+import type { ProviderTypes } from '../config/schema.ts';
+import { columns, type CommandShape, type Flags, helpFor, type ParsedArguments, parseArguments, UsageError } from './command.ts';
+import { type Terminal, withTerminal } from './terminal.ts';
+
+export interface ProgramParts {
+  readonly version: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Loaded only by the commands that need it. */
+  readonly providerTypes: () => Promise<ProviderTypes>;
+  /** Runs the gateway until it stops; resolves to the exit code. Flags are named as in `ConfigSources.flags`. */
+  readonly serve: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
+}
+
+const whereFlags: Flags = {
+  config: { value: 'FILE', about: 'settings file (default chancery.yaml, if there is one)' },
+  'data-dir': { value: 'FOLDER', about: 'folder for everything the gateway keeps' },
+  'log-url': { value: 'URL', about: 'where the event log is: file:…, esdb://…, kafka://…' },
+};
+
+const eventFlags: Flags = {
+  json: { about: 'one JSON object per line' },
+  full: { about: 'do not shorten data and bodies' },
+};
+
+interface Command extends CommandShape {
+  readonly run: (args: ParsedArguments, parts: ProgramParts) => Promise<number>;
+}
+
+const commands: readonly Command[] = [
+  {
+    name: 'serve',
+    about: 'Run the gateway.',
+    flags: {
+      port: { value: 'PORT', short: 'p', about: 'port to listen on (default 8080)' },
+      host: { value: 'HOST', about: 'address to listen on (default 127.0.0.1)' },
+      ...whereFlags,
+      'log-durability': { value: 'LEVEL', about: 'standard, strict or relaxed' },
+      'log-level': { value: 'LEVEL', about: 'trace, debug, info, warn, error, fatal or silent' },
+    },
+    run: (args, parts) => parts.serve(args.values),
+  },
+  {
+    name: 'log tail',
+    about: 'Show the newest events of the log, or with --after all since then.',
+    flags: {
+      follow: { short: 'f', about: 'wait for further events' },
+      type: { value: 'TYPE', repeatable: true, about: 'only this event type; "attempt." or "attempt.*" for a family' },
+      stream: { value: 'STREAM', repeatable: true, about: 'only streams that begin like this' },
+      after: { value: 'POSITION', about: 'only events after this position; 0 for all' },
+      last: { value: 'N', short: 'n', about: 'how many events to show without --after (default 20)' },
+      ...eventFlags,
+      ...whereFlags,
+    },
+    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-tail.ts')).logTail(args, log, terminal)),
+  },
+  {
+    name: 'log cat',
+    about: 'Show every event of one stream with its body, for example exchange-0193….',
+    operands: ['stream'],
+    flags: { ...eventFlags, ...whereFlags },
+    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-cat.ts')).logCat(args, log, terminal)),
+  },
+  {
+    name: 'log stat',
+    about: 'Say how large the log is and what is in it.',
+    flags: { json: { about: 'as JSON' }, ...whereFlags },
+    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-stat.ts')).logStat(args, log, terminal)),
+  },
+  {
+    name: 'log check',
+    about: 'Read the whole log and verify every checksum. Exits with 1 when something is damaged.',
+    flags: { json: { about: 'as JSON' }, ...whereFlags },
+    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-check.ts')).logCheck(args, log, terminal)),
+  },
+  ...(['check', 'print', 'schema'] as const).map((verb) => ({
+    name: `config ${verb}`,
+    about: {
+      check: 'Say everything that is wrong with the configuration. Exits with 1 when something is.',
+      print: 'Print the configuration in force as YAML, with secrets masked.',
+      schema: 'Print the JSON Schema of chancery.yaml.',
+    }[verb],
+    flags: whereFlags,
+    run: async (args: ParsedArguments, parts: ProgramParts) => {
+      const { configCommand } = await import('./config-command.ts');
+      return withTerminal((terminal) => configCommand(verb, args, parts, terminal));
+    },
+  })),
+];
+
+async function inLog(
+  args: ParsedArguments,
+  parts: ProgramParts,
+  run: (logUrl: string, terminal: Terminal) => Promise<number>,
+): Promise<number> {
+  const { logUrlOf } = await import('./log-url.ts');
+  return withTerminal(async (terminal) => {
+    const url = await logUrlOf(args, parts, terminal);
+    return url === undefined ? 1 : run(url, terminal);
+  });
+}
+
+/**
+ * Runs the command in `argv` (without Node and the script) and resolves to its exit code: 0 when all went well, 1 when
+ * it did not, 2 when it was typed wrongly.
+ */
+export async function runCli(argv: readonly string[], parts: ProgramParts): Promise<number> {
+  const command = commands.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
+  if (command === undefined) return withoutCommand(argv, parts);
+  try {
+    const args = parseArguments(command, argv.slice(command.name.split(' ').length));
+    if (args.switches.has('help')) return say(helpFor(command));
+    return await command.run(args, parts);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    return refuse(`${error.message}\n\n${helpFor(command)}`);
+  }
+}
+
+function withoutCommand(argv: readonly string[], parts: ProgramParts): number {
+  const [first] = argv;
+  if (first === '--version' || first === '-v' || first === 'version') return say(parts.version);
+  if (first === undefined || first === '--help' || first === '-h' || first === 'help') return say(overview(commands));
+  const family = commands.filter(({ name }) => name.startsWith(`${first} `));
+  if (family.length === 0) return refuse(`there is no command "${argv.join(' ')}"\n\n${overview(commands)}`);
+  const asked = argv[1];
+  if (asked === '--help' || asked === '-h') return say(overview(family));
+  return refuse(`${asked === undefined ? `${first} what?` : `there is no command "${first} ${asked}"`}\n\n${overview(family)}`);
+}
+
+function overview(shown: readonly Command[]): string {
+  const rows = shown.map(({ name, operands = [], about }) => {
+    return [`  chancery ${[name, ...operands.map((one) => `<${one}>`)].join(' ')}`, about] as const;
+  });
+  return `${columns(rows)}\n\n"chancery <command> --help" shows the flags of a command.`;
+}
+
+function say(text: string): number {
+  process.stdout.write(`${text}\n`);
+  return 0;
+}
+
+function refuse(text: string): number {
+  process.stderr.write(`chancery: ${text}\n`);
+  return 2;
+}

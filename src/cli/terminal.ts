@@ -1,0 +1,40 @@
+/** Where a command writes, and when it should stop. */
+import { once } from 'node:events';
+import type { Writable } from 'node:stream';
+
+export interface Terminal {
+  readonly stdout: Writable;
+  readonly stderr: Writable;
+  /** Aborted when the user has had enough: Ctrl-C, or the reader of our output has gone. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs a command with this process's streams. Stops it on SIGINT, SIGTERM, and when output has no reader any more. */
+export async function withTerminal(run: (terminal: Terminal) => Promise<number>): Promise<number> {
+  const stop = new AbortController();
+  const abort = () => stop.abort();
+  const onError = (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    stop.abort();
+  };
+  process.on('SIGINT', abort).on('SIGTERM', abort);
+  process.stdout.on('error', onError);
+  try {
+    return await run({ stdout: process.stdout, stderr: process.stderr, signal: stop.signal });
+  } finally {
+    process.off('SIGINT', abort).off('SIGTERM', abort);
+  }
+}
+
+/** Writes and waits until the reader has caught up; false once there is no point in writing more. */
+export async function writeLine(terminal: Terminal, line: string): Promise<boolean> {
+  const { stdout, signal } = terminal;
+  if (signal.aborted) return false;
+  if (stdout.write(`${line}\n`)) return true;
+  await once(stdout, 'drain', { signal }).catch(() => undefined);
+  return !signal.aborted;
+}
+
+export function complain(terminal: Terminal, message: string): void {
+  terminal.stderr.write(`chancery: ${message}\n`);
+}

@@ -1,0 +1,17 @@
+import { z } from 'zod';
+import type { Refused } from '../../providers/translate/refusal.ts';
+import { type Accepted, checkRequest } from '../request-check.ts';
+
+const chatRequestSchema = z.looseObject({
+  model: z.string().min(1),
+  messages: z.array(z.looseObject({ role: z.string() })).min(1),
+  stream: z.boolean().nullish(),
+  stream_options: z.looseObject({}).nullish(),
+});
+
+/** Body of `POST /v1/chat/completions`, as far as the gateway reads it. */
+export type ChatCompletionRequest = z.infer<typeof chatRequestSchema>;
+
+export function parseChatRequest(json: unknown): Accepted<ChatCompletionRequest> | Refused {
+  return checkRequest(chatRequestSchema, json, ['model', 'messages']);
+}

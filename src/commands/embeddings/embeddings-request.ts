@@ -1,0 +1,17 @@
+import { z } from 'zod';
+import type { Refused } from '../../providers/translate/refusal.ts';
+import { type Accepted, checkRequest } from '../request-check.ts';
+
+const tokens = z.array(z.int()).min(1);
+
+const embeddingsRequestSchema = z.looseObject({
+  model: z.string().min(1),
+  input: z.union([z.string().min(1), z.array(z.string()).min(1), tokens, z.array(tokens).min(1)]),
+});
+
+/** Body of `POST /v1/embeddings`, as far as the gateway reads it: text or tokens, one or many of them. */
+export type EmbeddingsRequest = z.infer<typeof embeddingsRequestSchema>;
+
+export function parseEmbeddingsRequest(json: unknown): Accepted<EmbeddingsRequest> | Refused {
+  return checkRequest(embeddingsRequestSchema, json, ['model', 'input']);
+}

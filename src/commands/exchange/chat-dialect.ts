@@ -1,0 +1,63 @@
+/** `POST /v1/chat/completions`: forwarded as it is, but for the model's name and what the provider's type needs. */
+import { adjustChatBody } from '../../providers/chat-adjustments.ts';
+import { rewriteMembers } from '../../providers/json-members.ts';
+import { parseChatRequest } from '../chat/chat-request.ts';
+import { Refusal } from '../refusal.ts';
+import type { Asked, ExchangeDialect, PlanInput, ReadResult } from './dialect.ts';
+import type { Plan } from './relay.ts';
+import { ChatRelay } from './relay-chat.ts';
+import { isObject } from './usage.ts';
+
+export interface ChatDialectOptions {
+  /** Whether providers are asked for usage on every stream, so that it is recorded. */
+  readonly enforceUsage: boolean;
+}
+
+export function createChatDialect({ enforceUsage }: ChatDialectOptions): ExchangeDialect {
+  return {
+    name: 'chat',
+    endpoint: '/v1/chat/completions',
+    read: (json) => readWith(parseChatRequest(json)),
+    plan({ asked, body, target }: PlanInput): Plan {
+      const clientWantsUsage = isObject(asked.json.stream_options) && asked.json.stream_options.include_usage === true;
+      const changes = memberChanges(asked, target.model);
+      if (asked.stream && enforceUsage && !clientWantsUsage) {
+        const options = isObject(asked.json.stream_options) ? asked.json.stream_options : {};
+        changes.stream_options = JSON.stringify({ ...options, include_usage: true });
+      }
+      Object.assign(changes, adjustChatBody(target.provider.type, target.model, asked.json));
+      const { name } = target.provider;
+      return {
+        dialect: 'chat',
+        body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
+        relay: () => new ChatRelay(name, clientWantsUsage || !enforceUsage),
+      };
+    },
+  };
+}
+
+/** What a parser of a request body says. */
+type Parsed =
+  | { readonly ok: true; readonly request: Record<string, unknown> & { model: string } }
+  | { readonly ok: false; readonly refusal: { status: number; code: string | null; param: string | null; message: string } };
+
+export function readWith(parsed: Parsed): ReadResult {
+  if (!parsed.ok) return { ok: false, refusal: new Refusal({ ...parsed.refusal, type: 'invalid_request_error' }) };
+  const json = parsed.request;
+  const provider = typeof json.provider === 'string' && json.provider !== '' ? json.provider : undefined;
+  return { ok: true, asked: { model: json.model, provider, stream: json.stream === true, json } };
+}
+
+/** The members that differ between what the client sent and what the provider gets, as JSON texts. */
+export function memberChanges(asked: Asked, model: string): Record<string, string | undefined> {
+  const changes: Record<string, string | undefined> = {};
+  if (asked.model !== model) changes.model = JSON.stringify(model);
+  // An object under `provider` is a provider's own routing preference and none of ours.
+  if (typeof asked.json.provider === 'string') changes.provider = undefined;
+  return changes;
+}
+
+export function hasMembers(changes: object): boolean {
+  for (const _ in changes) return true;
+  return false;
+}

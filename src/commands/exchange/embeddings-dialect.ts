@@ -1,0 +1,21 @@
+/** `POST /v1/embeddings`: forwarded as it is to any model, whatever its category. */
+import { rewriteMembers } from '../../providers/json-members.ts';
+import { parseEmbeddingsRequest } from '../embeddings/embeddings-request.ts';
+import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
+import type { ExchangeDialect } from './dialect.ts';
+import { EmbeddingsRelay } from './relay-embeddings.ts';
+
+export const embeddingsDialect: ExchangeDialect = {
+  name: 'embeddings',
+  endpoint: '/v1/embeddings',
+  read: (json) => readWith(parseEmbeddingsRequest(json)),
+  plan({ asked, body, target }) {
+    const changes = memberChanges(asked, target.model);
+    const { name } = target.provider;
+    return {
+      dialect: 'embeddings',
+      body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
+      relay: () => new EmbeddingsRelay(name),
+    };
+  },
+};

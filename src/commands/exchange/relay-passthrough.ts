@@ -1,0 +1,63 @@
+/** Any answer of a provider's own API: untouched, and looked at only for its usage. */
+import type { Frame } from '../../providers/sse.ts';
+import type { Refusal } from '../refusal.ts';
+import type { FrameAnswer, Relay, WholeAnswer } from './relay.ts';
+import { parseChunk } from './relay-chat.ts';
+import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
+
+const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
+
+export class PassthroughRelay implements Relay {
+  #usage: TokenUsage = unknownUsage;
+  #terminal = false;
+
+  whole(bytes: Buffer, parsed: unknown): WholeAnswer {
+    this.#observe(parsed);
+    return { bytes, translated: false };
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    const { data, raw } = frame;
+    if (data === '[DONE]') this.#terminal = true;
+    else if (data !== undefined) {
+      const event = parseChunk(data);
+      this.#observe(event);
+      if (typeof event?.type === 'string' && TERMINAL_TYPES.has(event.type)) this.#terminal = true;
+    }
+    return { bytes: raw, terminal: this.#terminal };
+  }
+
+  finish(): { cut: boolean } {
+    return { cut: false };
+  }
+
+  broken(refusal: Refusal): Buffer {
+    return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
+  }
+
+  abandon(): undefined {
+    return undefined;
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+
+  finishReason(): null {
+    return null;
+  }
+
+  response(): undefined {
+    return undefined;
+  }
+
+  /** Usage sits at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
+  #observe(parsed: unknown): void {
+    if (!isObject(parsed)) return;
+    for (const holder of [parsed, parsed.response, parsed.message]) {
+      if (!isObject(holder) || !isObject(holder.usage)) continue;
+      const usage = readUsage(holder.usage);
+      if (usage.source === 'provider') this.#usage = usage;
+    }
+  }
+}

@@ -1,0 +1,135 @@
+/** Responses to a client that asked for responses: the provider's bytes, untouched, observed for the record. */
+import type { Frame } from '../../providers/sse.ts';
+import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
+import type { Refusal } from '../refusal.ts';
+import { refusalFromUpstream } from './refusal-from-upstream.ts';
+import type { FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
+import { parseChunk } from './relay-chat.ts';
+import { isObject, readUsage, type TokenUsage } from './usage.ts';
+
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+const STATUSES = ['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled'] as const;
+
+export class NativeResponsesRelay implements Relay {
+  readonly #provider: string;
+  /** The newest response object seen, brought up to date from the events after it. */
+  #response: Record<string, unknown> | undefined;
+  #output: Record<string, unknown>[] = [];
+  #sequence = -1;
+  #ended = false;
+
+  constructor(provider: string) {
+    this.#provider = provider;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): WholeAnswer {
+    if (isObject(parsed)) this.#response = parsed;
+    return { bytes, translated: false };
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    if (frame.data === undefined || frame.data === '[DONE]') return { bytes: frame.raw, terminal: this.#ended };
+    const event = parseChunk(frame.data);
+    if (event === undefined) return { bytes: frame.raw, terminal: this.#ended };
+    if (event.type === undefined && isErrorBody(event)) {
+      const mapped = mapUpstreamError({ status: 200, headers: {}, body: Buffer.from(frame.data), provider: { name: this.#provider } });
+      return { terminal: true, refusal: refusalFromUpstream(mapped) };
+    }
+    if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
+    this.#observe(event);
+    return { bytes: frame.raw, terminal: this.#ended };
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (this.#ended) return { cut: false };
+    return { bytes: this.#interrupt(), cut: true };
+  }
+
+  broken(refusal: Refusal): Buffer | undefined {
+    if (this.#ended) return undefined;
+    // A provider that reports a failure fails the response; one that just goes away leaves it incomplete.
+    return refusal.code === 'stream_incomplete' ? this.#interrupt() : this.#fail(refusal);
+  }
+
+  abandon(): Buffer | undefined {
+    return this.#ended ? undefined : this.#interrupt();
+  }
+
+  usage(): TokenUsage {
+    return readUsage(this.#response?.usage);
+  }
+
+  finishReason(): string | null {
+    const status = this.#response?.status;
+    return typeof status === 'string' ? status : null;
+  }
+
+  response(): StorableResponse | undefined {
+    const response = this.#response;
+    if (response === undefined || typeof response.id !== 'string') return undefined;
+    const status = STATUSES.find((known) => known === response.status) ?? 'completed';
+    return { id: response.id, status, json: JSON.stringify(response) };
+  }
+
+  #observe(event: Record<string, unknown>): void {
+    const { type } = event;
+    if (isObject(event.response)) {
+      this.#response = event.response;
+      if (typeof type === 'string' && TERMINAL.has(type)) this.#ended = true;
+      return;
+    }
+    const index = event.output_index;
+    if (typeof index !== 'number') return;
+    if (isObject(event.item)) {
+      this.#output[index] = event.item;
+    } else if (type === 'response.content_part.added' && isObject(event.part)) {
+      contentOf(this.#output[index])?.push({ ...event.part });
+    } else if (type === 'response.output_text.delta' && typeof event.delta === 'string') {
+      const part = contentOf(this.#output[index])?.at(-1);
+      if (isObject(part) && typeof part.text === 'string') part.text += event.delta;
+    }
+  }
+
+  #interrupt(): Buffer | undefined {
+    return this.#end('response.incomplete', {
+      status: 'incomplete',
+      incomplete_details: { reason: 'interrupted' },
+    });
+  }
+
+  #fail(refusal: Refusal): Buffer | undefined {
+    const { code, message, param, type } = refusal;
+    const error = {
+      type: 'error',
+      sequence_number: ++this.#sequence,
+      code,
+      message,
+      param,
+      error: { type, code, message, param, provider: this.#provider },
+    };
+    const failed = this.#end('response.failed', {
+      status: 'failed',
+      error: { code: code ?? 'provider_error', message, type },
+    });
+    return Buffer.concat([sse('error', error), failed ?? Buffer.alloc(0)]);
+  }
+
+  #end(type: string, changes: Record<string, unknown>): Buffer | undefined {
+    this.#ended = true;
+    if (this.#response === undefined) return undefined;
+    const output = this.#output.filter((item) => item !== undefined);
+    this.#response = { ...this.#response, ...changes, output };
+    return Buffer.concat([
+      sse(type, { type, sequence_number: ++this.#sequence, response: this.#response }),
+      Buffer.from('data: [DONE]\n\n'),
+    ]);
+  }
+}
+
+function contentOf(item: Record<string, unknown> | undefined): unknown[] | undefined {
+  return Array.isArray(item?.content) ? item.content : undefined;
+}
+
+function sse(type: string, data: object): Buffer {
+  return Buffer.from(`event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
+}

@@ -1,0 +1,108 @@
+/** Responses to a client whose model sits behind a chat provider: translated, answer and stream. */
+import type { Frame } from '../../providers/sse.ts';
+import { responseFromChat } from '../../providers/translate/responses-to-chat/answer.ts';
+import {
+  DONE,
+  encodeResponseEvent,
+  type ResponseEvent,
+} from '../../providers/translate/responses-to-chat/response-events.ts';
+import type { ResponseObject, ResponseShell } from '../../providers/translate/responses-to-chat/response-object.ts';
+import {
+  type ChatStreamTranslator,
+  createChatStreamTranslator,
+} from '../../providers/translate/responses-to-chat/stream.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import type { FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
+import { parseChunk, streamIncomplete } from './relay-chat.ts';
+import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
+
+export class TranslatedResponsesRelay implements Relay {
+  readonly #shell: ResponseShell;
+  /** Unix seconds. */
+  readonly #now: () => number;
+  readonly #translator: ChatStreamTranslator;
+  #whole: ResponseObject | undefined;
+  #usage: TokenUsage = unknownUsage;
+  #endMarker = false;
+
+  constructor(shell: ResponseShell, now: () => number) {
+    this.#shell = shell;
+    this.#now = now;
+    this.#translator = createChatStreamTranslator(shell);
+  }
+
+  whole(_bytes: Buffer, parsed: unknown): WholeAnswer {
+    if (isObject(parsed)) this.#usage = readUsage(parsed.usage);
+    const answer = responseFromChat(parsed, this.#shell, this.#now());
+    if (!answer.ok) throw refusals.badAnswer(this.#shell.provider, answer.error.message, answer.error.code);
+    this.#whole = answer.response;
+    return { bytes: Buffer.from(JSON.stringify(answer.response)), translated: true };
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    if (frame.data === undefined) return { terminal: this.#hasEnded };
+    if (frame.data === '[DONE]') {
+      this.#endMarker = true;
+      return { terminal: this.#hasEnded };
+    }
+    const chunk = parseChunk(frame.data);
+    if (chunk === undefined) return { terminal: this.#hasEnded };
+    if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
+    const events = this.#translator.push(chunk);
+    if (this.#translator.ended === 'response.failed') {
+      const { error } = this.#translator.snapshot();
+      const { provider } = this.#shell;
+      const refusal = refusals.badAnswer(provider, error?.message ?? `'${provider}' reported an error.`, error?.code);
+      return { bytes: encode(events), terminal: true, refusal };
+    }
+    return { bytes: encode(events), terminal: this.#hasEnded };
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    const events = this.#translator.finish({ completedAt: this.#now(), endMarker: this.#endMarker });
+    const { incomplete_details: details } = this.#translator.snapshot();
+    return { bytes: this.#lastBytes(events), cut: details?.reason === 'interrupted' };
+  }
+
+  broken(refusal: Refusal): Buffer | undefined {
+    if (this.#hasEnded) return DONE;
+    if (refusal.code === streamIncomplete('').code) return this.#lastBytes(this.#translator.cut('interrupted'));
+    const { type, message, provider } = refusal;
+    return this.#lastBytes(this.#translator.fail({ type, code: refusal.code ?? 'provider_error', message, provider }));
+  }
+
+  abandon(): Buffer | undefined {
+    return this.#hasEnded ? undefined : this.#lastBytes(this.#translator.cut('interrupted'));
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+
+  finishReason(): string | null {
+    return this.#object().status;
+  }
+
+  response(): StorableResponse | undefined {
+    const response = this.#object();
+    return { id: response.id, status: response.status, json: JSON.stringify(response) };
+  }
+
+  get #hasEnded(): boolean {
+    return this.#translator.ended !== undefined;
+  }
+
+  #object(): ResponseObject {
+    return this.#whole ?? this.#translator.snapshot();
+  }
+
+  #lastBytes(events: readonly ResponseEvent[]): Buffer {
+    return Buffer.concat([...events.map(encodeResponseEvent), DONE]);
+  }
+}
+
+function encode(events: readonly ResponseEvent[]): Buffer | undefined {
+  const [first] = events;
+  if (first === undefined) return undefined;
+  return events.length === 1 ? encodeResponseEvent(first) : Buffer.concat(events.map(encodeResponseEvent));
+}

@@ -1,0 +1,127 @@
+/**
+ * A streamed answer, piece by piece: recorded, then passed on. A piece reaches the client when the operating system
+ * has it, the terminal one when the disk has everything.
+ */
+import { chunkReceived } from '../../events/catalogue/exchange.ts';
+import { LogUnavailable } from '../../events/log.ts';
+import { ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
+import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import type { Client } from './client.ts';
+import type { ExchangeRecord } from './exchange-record.ts';
+import { refusalFromFailure } from './refusal-from-upstream.ts';
+import type { Relay } from './relay.ts';
+import { streamIncomplete } from './relay-chat.ts';
+import type { Received } from './settle.ts';
+
+/** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
+const HIGH_WATER_BYTES = 256 * 1024;
+const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+
+export type StreamEnd =
+  /** The answer is whole; `rest` is what the client still has to get once everything is on disk. */
+  | { readonly kind: 'complete'; readonly rest: Buffer[] }
+  /** It broke after bytes had gone out. */
+  | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] }
+  /** It failed before anything had gone out: the attempt failed, and another may be made. */
+  | { readonly kind: 'failed'; readonly refusal: Refusal; readonly failure?: ProviderFailure }
+  /** The client left, or the gateway stops. */
+  | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
+
+export interface StreamRelayOptions {
+  readonly reply: ProviderReply;
+  readonly relay: Relay;
+  readonly record: ExchangeRecord;
+  readonly client: Client;
+  readonly attempt: number;
+  readonly received: Received;
+  readonly provider: string;
+  readonly keepBodies: boolean;
+  readonly headers: Record<string, string>;
+}
+
+/** @throws LogUnavailable */
+export async function relayStream(options: StreamRelayOptions): Promise<StreamEnd> {
+  const { reply, relay, record, client, attempt, received, provider, keepBodies } = options;
+  const splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES, provider });
+  const rest: Buffer[] = [];
+  let refusal: Refusal | undefined;
+  let terminal = false;
+  let begun = false;
+  let waiting = 0;
+  let passedOn: Promise<void> = Promise.resolve();
+  let behind: Promise<void> | undefined;
+  let lost: unknown;
+
+  const observe = (frames: readonly Frame[]): Buffer | undefined => {
+    const forClient: Buffer[] = [];
+    for (const frame of frames) {
+      const data = { attempt, index: received.chunks };
+      record.note(chunkReceived.create(data, record.context, keepBodies ? frame.raw : undefined));
+      received.chunks += 1;
+      received.bytes += frame.raw.length;
+      if (refusal !== undefined) continue;
+      const answer = relay.frame(frame);
+      refusal = answer.refusal;
+      terminal ||= answer.terminal;
+      if (answer.bytes === undefined) continue;
+      if (terminal) rest.push(answer.bytes);
+      else forClient.push(answer.bytes);
+    }
+    if (forClient.length === 0) return undefined;
+    return forClient.length === 1 ? forClient[0] : Buffer.concat(forClient);
+  };
+
+  const passOn = async (bytes: Buffer | undefined): Promise<void> => {
+    await record.flush('written');
+    if (bytes === undefined || client.ended.aborted) return;
+    waiting -= bytes.length;
+    if (!begun) {
+      begun = true;
+      client.begin(reply.status, options.headers);
+    }
+    behind = client.write(bytes);
+  };
+
+  const onPiece = (piece: Buffer): Promise<void> | undefined => {
+    if (lost !== undefined) throw lost;
+    received.firstByteMs ??= record.elapsed();
+    const bytes = observe(splitter.push(piece));
+    waiting += bytes?.length ?? 0;
+    passedOn = passOn(bytes);
+    passedOn.catch((error: unknown) => {
+      lost = error;
+      reply.body.cancel();
+    });
+    if (waiting > HIGH_WATER_BYTES) return passedOn;
+    return behind;
+  };
+
+  let failure: ProviderFailure | undefined;
+  try {
+    await reply.body.pieces(onPiece);
+    const last = splitter.end();
+    if (last !== undefined) passedOn = passOn(observe([last]));
+  } catch (error) {
+    if (lost !== undefined) throw lost;
+    if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;
+    failure = error;
+  }
+  await passedOn;
+
+  if (client.ended.aborted) return { kind: 'abandoned', rest: [relay.abandon()].filter((b) => b !== undefined) };
+  if (failure !== undefined && !terminal) {
+    refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);
+  }
+  if (refusal !== undefined) {
+    if (!begun) return { kind: 'failed', refusal, failure };
+    return { kind: 'broken', refusal, rest: [...rest, relay.broken(refusal)].filter((b) => b !== undefined) };
+  }
+  if (received.chunks === 0) {
+    return { kind: 'failed', refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`) };
+  }
+  const { bytes, cut } = relay.finish();
+  if (bytes !== undefined) rest.push(bytes);
+  if (cut) return { kind: 'broken', refusal: streamIncomplete(provider), rest };
+  return { kind: 'complete', rest };
+}

@@ -1,0 +1,61 @@
+/** How an answer is brought back from the dialect the provider speaks to the one the client asked in. */
+import type { Frame } from '../../providers/sse.ts';
+import type { Dialect } from '../../providers/provider.ts';
+import type { Refusal } from '../refusal.ts';
+import type { TokenUsage } from './usage.ts';
+
+/** One request as it is put to one provider. */
+export interface Plan {
+  /** The dialect spoken to the provider. */
+  readonly dialect: Dialect;
+  readonly body: Buffer;
+  /** A fresh relay for each attempt: it holds the state of one answer. */
+  relay(): Relay;
+  /**
+   * Another way to ask, when the provider's refusal shows that it does not know this one: the 404 of a server
+   * without `/v1/responses`, say.
+   */
+  instead?(status: number, code: string | null): Promise<Plan> | undefined;
+}
+
+export interface WholeAnswer {
+  readonly bytes: Buffer;
+  /** Whether `bytes` are not the provider's own, and so have to be kept beside them. */
+  readonly translated: boolean;
+}
+
+export interface FrameAnswer {
+  /** What the client gets for this frame; undefined when it gets nothing. */
+  readonly bytes?: Buffer;
+  /** The client may have this, and all after it, only when everything is on disk. */
+  readonly terminal: boolean;
+  /** The provider reported a failure in mid-stream. */
+  readonly refusal?: Refusal;
+}
+
+/** An answer worth keeping: goes to `response-<id>`. */
+export interface StorableResponse {
+  readonly id: string;
+  readonly status: 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
+  /** The response object as JSON text. */
+  readonly json: string;
+}
+
+export interface Relay {
+  /** @throws Refusal when the answer makes no sense */
+  whole(bytes: Buffer, parsed: unknown): WholeAnswer;
+  frame(frame: Frame): FrameAnswer;
+  /**
+   * The provider's stream ended in an orderly way: the rest of the client's stream. `cut` when it ended too early to
+   * be whole.
+   */
+  finish(): { readonly bytes?: Buffer; readonly cut: boolean };
+  /** The stream broke, or reported `refusal`: what the client is told of it. */
+  broken(refusal: Refusal): Buffer | undefined;
+  /** The client left or the gateway stops: the state is frozen as it stands. */
+  abandon(): Buffer | undefined;
+  usage(): TokenUsage;
+  finishReason(): string | null;
+  /** The response object to keep, when the client's dialect has such a thing. */
+  response(): StorableResponse | undefined;
+}

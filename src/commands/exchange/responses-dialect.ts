@@ -1,0 +1,128 @@
+/** `POST /v1/responses`: native where the provider has it, otherwise translated to chat completions and back. */
+import { historyReplayed } from '../../events/catalogue/exchange.ts';
+import { adjustChatBody } from '../../providers/chat-adjustments.ts';
+import { rewriteMembers } from '../../providers/json-members.ts';
+import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning-style.ts';
+import { chatRequestFromResponses } from '../../providers/translate/responses-to-chat/request.ts';
+import { providerType } from '../../providers/types.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import type { ResponseArchive } from '../responses/archive.ts';
+import { loadChain } from '../responses/chain.ts';
+import { type CreateResponseRequest, parseCreateResponse } from '../responses/create-request.ts';
+import { mergeHistory } from '../responses/history.ts';
+import { storedInputItems } from '../responses/input-items.ts';
+import { responseShell } from '../responses/response-shell.ts';
+import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
+import type { Asked, ExchangeDialect, PlanInput } from './dialect.ts';
+import type { Plan } from './relay.ts';
+import { NativeResponsesRelay } from './relay-responses-native.ts';
+import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
+
+/** What a server without `/v1/responses` answers. */
+const NOT_THERE = new Set([404, 405, 501]);
+
+export interface ResponsesDialectOptions {
+  readonly archive: ResponseArchive;
+  /** Unix seconds. */
+  readonly now: () => number;
+  /** Told when an answer showed whether a provider speaks `/v1/responses`. */
+  readonly learned: (provider: string, supported: boolean) => void;
+}
+
+export function createResponsesDialect({ archive, now, learned }: ResponsesDialectOptions): ExchangeDialect {
+  return {
+    name: 'responses',
+    endpoint: '/v1/responses',
+    read: (json) => readWith(parseCreateResponse(json)),
+    async plan(input: PlanInput): Promise<Plan> {
+      const { capabilities } = input.target.provider;
+      const history = await replayedInput(input, archive);
+      if (capabilities.responses === 'no') return translated(input, history, now);
+      const plan = native(input, history);
+      if (capabilities.responses === 'yes') return plan;
+      return {
+        ...plan,
+        instead(status, code) {
+          if (!NOT_THERE.has(status) || code === 'model_not_found') return undefined;
+          input.target.provider.learnResponses(false);
+          learned(input.target.provider.name, false);
+          return Promise.resolve(translated(input, history, now));
+        },
+      };
+    },
+    inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
+    keeps: ({ json }) => json.store !== false,
+  };
+}
+
+/** The id of a response that the gateway makes itself. */
+export function responseIdOf(exchangeId: string): string {
+  return `resp_${exchangeId.replaceAll('-', '')}`;
+}
+
+/**
+ * The input with the turns before it, when the provider cannot look them up itself; undefined when it can, or when
+ * there are none.
+ */
+async function replayedInput(input: PlanInput, archive: ResponseArchive): Promise<unknown[] | undefined> {
+  const { asked, target, record } = input;
+  const previous = asked.json.previous_response_id;
+  if (typeof previous !== 'string' || previous === '') return undefined;
+  if (target.provider.capabilities.responseLifecycle === 'yes') {
+    const head = await archive.load(previous);
+    // A response of its own, or one this gateway never saw: the provider knows better. One that was translated is
+    // known to nobody but us.
+    if (head === undefined || (head.native && head.provider === target.provider.name)) return undefined;
+  }
+  const chain = await loadChain(previous, archive);
+  const turns = chain.map(({ inputItems, response }) => ({ input_items: inputItems, output: outputOf(response) }));
+  const merged = mergeHistory(turns, asked.json.input);
+  const responses = chain.map(({ id }) => id);
+  record.note(historyReplayed.create({ responses, items: merged.length }, record.context));
+  return merged;
+}
+
+function outputOf(response: Readonly<Record<string, unknown>>): Record<string, unknown>[] {
+  return Array.isArray(response.output) ? response.output : [];
+}
+
+function native({ asked, body, target }: PlanInput, history: unknown[] | undefined): Plan {
+  const changes = memberChanges(asked, target.model);
+  if (history !== undefined) {
+    changes.input = JSON.stringify(history);
+    changes.previous_response_id = undefined;
+  }
+  const { name } = target.provider;
+  return {
+    dialect: 'responses',
+    body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
+    relay: () => new NativeResponsesRelay(name),
+  };
+}
+
+/** @throws Refusal when a chat provider cannot honour the request */
+function translated({ asked, target, record, createdAt }: PlanInput, history: unknown[] | undefined, now: () => number): Plan {
+  const { json } = asked;
+  if (json.background === true) throw refusals.unsupportedParameter('background', NATIVE_ONLY);
+  const { previous_response_id: _replayed, ...request } = json;
+  const chat = chatRequestFromResponses(history === undefined ? request : { ...request, input: history }, {
+    model: target.model,
+    reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
+  });
+  if (!chat.ok) throw new Refusal({ ...chat.refusal, type: chat.refusal.status === 404 ? 'not_found_error' : 'invalid_request_error' });
+  const shell = shellOf(asked, { id: responseIdOf(record.id), createdAt, provider: target.provider.name });
+  const changes = adjustChatBody(target.provider.type, target.model, chat.body);
+  const body = Buffer.from(JSON.stringify(chat.body));
+  return {
+    dialect: 'chat',
+    body: changes === undefined ? body : rewriteMembers(body, changes),
+    relay: () => new TranslatedResponsesRelay(shell, now),
+  };
+}
+
+const NATIVE_ONLY = 'only a provider with its own Responses API can do that';
+
+/** The response before anything was said: everything in it that is known from the request. */
+export function shellOf(asked: Asked, facts: { id: string; createdAt: number; provider: string }) {
+  return responseShell(asked.json as CreateResponseRequest, { ...facts, model: asked.model });
+}

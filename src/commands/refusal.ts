@@ -1,0 +1,211 @@
+/**
+ * A request that is answered with an error. Every refusal of the gateway itself is declared once, here: its stable
+ * code, its status and its type. What a provider refused becomes a refusal through `refusalFromUpstream`.
+ */
+
+/** The closed set of error types. */
+export type ErrorType =
+  | 'provider_error'
+  | 'rate_limit_error'
+  | 'invalid_request_error'
+  | 'authentication_error'
+  | 'not_found_error'
+  | 'permission_error'
+  | 'internal_error';
+
+export interface RefusalFacts {
+  readonly status: number;
+  readonly type: ErrorType;
+  readonly code: string | null;
+  readonly message: string;
+  readonly param?: string | null;
+  /** The provider that produced the error; absent when the gateway itself did. */
+  readonly provider?: string;
+  readonly retryAfterSeconds?: number;
+  /** False when a retry cannot cure it: clients are told so with `x-should-retry: false`. */
+  readonly retryHelps?: boolean;
+}
+
+export class Refusal extends Error {
+  readonly status: number;
+  readonly type: ErrorType;
+  readonly code: string | null;
+  readonly param: string | null;
+  readonly provider: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+  readonly retryHelps: boolean | undefined;
+
+  constructor(facts: RefusalFacts, cause?: unknown) {
+    super(facts.message, { cause });
+    this.status = facts.status;
+    this.type = facts.type;
+    this.code = facts.code;
+    this.param = facts.param ?? null;
+    this.provider = facts.provider;
+    this.retryAfterSeconds = facts.retryAfterSeconds;
+    this.retryHelps = facts.retryHelps;
+  }
+
+  /** The error envelope, the only shape an error leaves the gateway in. */
+  envelope(): { error: Record<string, unknown> } {
+    const error: Record<string, unknown> = {
+      code: this.code,
+      message: this.message,
+      param: this.param,
+      type: this.type,
+    };
+    if (this.provider !== undefined) error.provider = this.provider;
+    return { error };
+  }
+}
+
+const invalid = (code: string | null, message: string, param: string | null = null): RefusalFacts => ({
+  status: 400,
+  type: 'invalid_request_error',
+  code,
+  message,
+  param,
+});
+
+/** Every refusal the gateway makes on its own account. */
+export const refusals = {
+  malformedJson: (detail: string) => new Refusal(invalid('invalid_json', `The request body is not valid JSON: ${detail}`)),
+  invalidRequest: (message: string, param: string | null, code: string | null = null) =>
+    new Refusal(invalid(code, message, param)),
+  invalidUserPath: (header: string, why: string) =>
+    new Refusal(invalid('invalid_user_path', `The ${header} header ${why}.`, header)),
+  unsupportedParameter: (param: string, why: string) =>
+    new Refusal(invalid('unsupported_parameter', `'${param}' cannot be honoured: ${why}`, param)),
+  missingCredentials: () =>
+    new Refusal({
+      status: 401,
+      type: 'authentication_error',
+      code: 'missing_credentials',
+      message: 'No API key given: send it as "Authorization: Bearer <key>" or as "x-api-key: <key>".',
+    }),
+  malformedAuthorization: () =>
+    new Refusal({
+      status: 401,
+      type: 'authentication_error',
+      code: 'malformed_authorization',
+      message: 'The Authorization header must have the form "Bearer <key>".',
+    }),
+  wrongKey: () =>
+    new Refusal({
+      status: 401,
+      type: 'authentication_error',
+      code: 'invalid_api_key',
+      message: 'The API key is not valid.',
+    }),
+  unknownRoute: (method: string, path: string) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code: 'unknown_route',
+      message: `There is no ${method} ${path} here.`,
+    }),
+  modelNotFound: (selector: string) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code: 'model_not_found',
+      message: `The model '${selector}' does not exist, or no configured provider serves it. GET /v1/models lists what there is.`,
+      param: 'model',
+    }),
+  unknownProvider: (provider: string) =>
+    new Refusal(invalid('unknown_provider', `There is no provider named '${provider}'.`, 'provider')),
+  noModels: () =>
+    new Refusal({
+      status: 503,
+      type: 'provider_error',
+      code: 'no_models',
+      message: 'No provider has told its models yet. Try again in a moment.',
+      retryAfterSeconds: 2,
+    }),
+  responseNotFound: (id: string) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code: null,
+      message: `The response '${id}' was not found.`,
+    }),
+  previousResponseNotFound: (id: string) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code: 'previous_response_not_found',
+      message: `The previous response '${id}' was not found, or was created with "store": false.`,
+      param: 'previous_response_id',
+    }),
+  chainTooLong: (limit: number) =>
+    new Refusal(
+      invalid(
+        'previous_response_chain_too_long',
+        `The chain behind 'previous_response_id' has more than ${limit} responses.`,
+        'previous_response_id',
+      ),
+    ),
+  unsupportedOperation: (message: string) =>
+    new Refusal({
+      status: 501,
+      type: 'invalid_request_error',
+      code: 'unsupported_response_operation',
+      message,
+      retryHelps: false,
+    }),
+  circuitOpen: (provider: string, retryAfterSeconds: number) =>
+    new Refusal({
+      status: 503,
+      type: 'provider_error',
+      code: 'provider_unavailable',
+      message: `The provider '${provider}' is temporarily unavailable after repeated failures.`,
+      provider,
+      retryAfterSeconds,
+    }),
+  badAnswer: (provider: string, message: string, code: string | null = 'bad_provider_answer') =>
+    new Refusal({ status: 502, type: 'provider_error', code, message, provider }),
+  logUnavailable: (cause?: unknown) =>
+    new Refusal(
+      {
+        status: 503,
+        type: 'internal_error',
+        code: 'log_unavailable',
+        message: 'The event log cannot be written, so the request was not served. Nothing was half-done.',
+        retryAfterSeconds: 1,
+      },
+      cause,
+    ),
+  stopping: () =>
+    new Refusal({
+      status: 503,
+      type: 'internal_error',
+      code: 'stopping',
+      message: 'The gateway is stopping and takes no new requests.',
+      retryAfterSeconds: 5,
+    }),
+  bodyTooLarge: (limitBytes: number) =>
+    new Refusal({
+      status: 413,
+      type: 'invalid_request_error',
+      code: 'request_too_large',
+      message: `The request body is larger than the limit of ${limitBytes} bytes.`,
+    }),
+  featureUnavailable: (message: string) =>
+    new Refusal({
+      status: 503,
+      type: 'invalid_request_error',
+      code: 'feature_unavailable',
+      message,
+      retryHelps: false,
+    }),
+  internal: (cause: unknown) =>
+    new Refusal(
+      {
+        status: 500,
+        type: 'internal_error',
+        code: 'internal_error',
+        message: 'The gateway failed to handle the request. The details are in its own log.',
+      },
+      cause,
+    ),
+} as const;

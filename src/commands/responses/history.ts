@@ -1,0 +1,35 @@
+/** Earlier turns in front of a new input, for a provider that cannot look them up itself. */
+import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { inputItems } from './input-items.ts';
+
+/** One stored response of a chain. */
+export interface Turn {
+  readonly input_items: readonly JsonObject[];
+  readonly output: readonly JsonObject[];
+}
+
+/**
+ * The items of each turn, oldest first, then the new ones as the client sent them. What was stored about an item
+ * and is no part of what was said (its id, status, annotations, log probabilities, empty texts) is left out. The
+ * instructions of earlier turns are not inherited.
+ */
+export function mergeHistory(chain: readonly Turn[], input: unknown): JsonObject[] {
+  const earlier = chain.flatMap((turn) => [...turn.input_items, ...turn.output]);
+  return [...earlier.map(replayed), ...inputItems(input)];
+}
+
+function replayed(item: JsonObject): JsonObject {
+  const { id: _id, status: _status, ...said } = item;
+  if (!Array.isArray(said['content'])) return said;
+  return { ...said, content: said['content'].filter((part) => !isEmptyText(part)).map(replayedPart) };
+}
+
+function isEmptyText(part: unknown): boolean {
+  return isObject(part) && (part['type'] === 'output_text' || part['type'] === 'input_text') && part['text'] === '';
+}
+
+function replayedPart(part: unknown): unknown {
+  if (!isObject(part)) return part;
+  const { annotations: _annotations, logprobs: _logprobs, ...said } = part;
+  return said;
+}

@@ -1,0 +1,115 @@
+/** The input of a response as it is stored and listed: OpenAI's item form, each item with an id. */
+import { createHash } from 'node:crypto';
+import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { type Refused, refuse } from '../../providers/translate/refusal.ts';
+
+/** An item of a response, in or out: an object with an id of its own. */
+export interface StoredItem extends JsonObject {
+  readonly id: string;
+  readonly type: string;
+}
+
+/**
+ * The items as the client sent them, in one form: a string is a user message, parts have their Responses names, and
+ * an item without an id gets one that is the same at every read.
+ */
+export function storedInputItems(input: unknown, responseId: string): StoredItem[] {
+  return inputItems(input).map((item, index) => storedItem(item, responseId, index));
+}
+
+/** The input as a list of items; a string is one user message. */
+export function inputItems(input: unknown): readonly JsonObject[] {
+  if (typeof input === 'string') return [{ type: 'message', role: 'user', content: input }];
+  return Array.isArray(input) ? input.filter(isObject) : [];
+}
+
+function storedItem(item: JsonObject, responseId: string, index: number): StoredItem {
+  const type = filled(item['type']) ?? 'message';
+  const id = filled(item['id']) ?? itemId(item, type, responseId, index);
+  if (type !== 'message') return { ...item, id, type };
+  const { content } = item;
+  const role = filled(item['role']) ?? 'user';
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  return { ...item, id, type, role, content: Array.isArray(parts) ? parts.map((part) => storedPart(part, role)) : [] };
+}
+
+function itemId(item: JsonObject, type: string, responseId: string, index: number): string {
+  const callId = filled(item['call_id']);
+  if (callId !== undefined && type === 'function_call') return `fc_${callId}`;
+  if (callId !== undefined && type === 'function_call_output') return `fco_${callId}`;
+  return `msg_${uuidFromName(`${responseId}/${type}/${index}`)}`;
+}
+
+function storedPart(part: unknown, role: string): unknown {
+  if (!isObject(part)) return part;
+  if (part['type'] === 'text') return { ...part, type: role === 'assistant' ? 'output_text' : 'input_text' };
+  if (part['type'] !== 'image_url' && part['type'] !== 'input_image') return part;
+  const image = part['image_url'];
+  if (!isObject(image)) return { ...part, type: 'input_image' };
+  const { url, ...rest } = image;
+  return { ...part, ...rest, type: 'input_image', image_url: url };
+}
+
+/** Names the gateway's input items, and nothing else. */
+const namespace = Buffer.from('5c1a9d0e7f3b4e21a8669b2df04c7e15', 'hex');
+
+/** RFC 9562 §5.5: a UUID of version 5, the same for the same name. */
+export function uuidFromName(name: string): string {
+  const bytes = createHash('sha1').update(namespace).update(name).digest().subarray(0, 16);
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6);
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
+  const hex = bytes.toString('hex');
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+}
+
+export interface ItemPage {
+  readonly object: 'list';
+  readonly data: readonly StoredItem[];
+  /** Null when the page is empty. */
+  readonly first_id: string | null;
+  readonly last_id: string | null;
+  readonly has_more: boolean;
+}
+
+/** The query as it came: strings, or nothing. */
+export interface ItemPageQuery {
+  /** Default 20, at most 100. */
+  readonly limit?: string | undefined;
+  /** Default `desc`: the last item first. */
+  readonly order?: string | undefined;
+  /** Id of the item before the page; an unknown one gives an empty page. */
+  readonly after?: string | undefined;
+}
+
+export function pageInputItems(
+  items: readonly StoredItem[],
+  query: ItemPageQuery,
+): { readonly ok: true; readonly page: ItemPage } | Refused {
+  const limit = query.limit === undefined || query.limit === '' ? 20 : Number(query.limit);
+  if (!Number.isInteger(limit)) {
+    return refuse('invalid_value', 'limit', `'limit' must be an integer, not '${query.limit}'.`);
+  }
+  const order = query.order === undefined || query.order === '' ? 'desc' : query.order;
+  if (order !== 'asc' && order !== 'desc') {
+    return refuse('invalid_value', 'order', `'order' must be 'asc' or 'desc', not '${query.order}'.`);
+  }
+  const ordered = order === 'asc' ? items : items.toReversed();
+  const size = limit <= 0 ? 20 : Math.min(limit, 100);
+  const start = query.after === undefined || query.after === '' ? 0 : placeAfter(ordered, query.after);
+  const data = ordered.slice(start, start + size);
+  return {
+    ok: true,
+    page: {
+      object: 'list',
+      data,
+      first_id: data[0]?.id ?? null,
+      last_id: data.at(-1)?.id ?? null,
+      has_more: start + data.length < ordered.length,
+    },
+  };
+}
+
+function placeAfter(items: readonly StoredItem[], id: string): number {
+  const place = items.findIndex((item) => item.id === id);
+  return place === -1 ? items.length : place + 1;
+}

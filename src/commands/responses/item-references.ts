@@ -1,0 +1,29 @@
+/** `{"type": "item_reference", "id": …}`: an item of an earlier response, named instead of repeated. */
+import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { type Refused, refuse } from '../../providers/translate/refusal.ts';
+
+/** The ids to look up before `resolveItemReferences`; empty for almost every request. */
+export function referencedItemIds(input: unknown): string[] {
+  if (!Array.isArray(input)) return [];
+  return input.filter(isReference).map((item) => item.id);
+}
+
+/** The input with each reference replaced by its item. One that is not found is a 404, never left out. */
+export function resolveItemReferences(
+  input: readonly JsonObject[],
+  find: (id: string) => JsonObject | undefined,
+): { readonly ok: true; readonly input: JsonObject[] } | Refused {
+  const resolved: JsonObject[] = [];
+  for (const [index, item] of input.entries()) {
+    const found = isReference(item) ? find(item.id) : item;
+    if (found === undefined) {
+      return refuse('item_not_found', `input[${index}].id`, `Item '${String(item['id'])}' was not found.`, 404);
+    }
+    resolved.push(found);
+  }
+  return { ok: true, input: resolved };
+}
+
+function isReference(item: unknown): item is { readonly type: 'item_reference'; readonly id: string } {
+  return isObject(item) && item['type'] === 'item_reference' && typeof item['id'] === 'string';
+}

@@ -1,0 +1,53 @@
+/** `${VAR}` and `${VAR:-default}` inside the strings of a parsed YAML file; `$${` stands for a literal `${`. */
+
+export interface MissingVariable {
+  readonly path: readonly string[];
+  readonly variable: string;
+}
+
+export interface Expanded {
+  readonly value: unknown;
+  /** References to variables that are not set and have no default. They were replaced by nothing. */
+  readonly missing: readonly MissingVariable[];
+}
+
+const reference = /\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}\\]|\\.)*))?\}/g;
+
+/**
+ * @param keepsTypes tells for a path whether a value that is one single reference gets the type it would have had if
+ *   it had been written there (`4096` a number, `true` a boolean); elsewhere a reference yields text
+ */
+export function expand(
+  value: unknown,
+  env: Readonly<Record<string, string | undefined>>,
+  keepsTypes: (path: readonly string[]) => boolean = () => false,
+): Expanded {
+  const missing: MissingVariable[] = [];
+
+  const expandText = (text: string, path: readonly string[]): unknown => {
+    const expanded = text.replace(reference, (match, variable: string, fallback: string | undefined) => {
+      if (match.startsWith('$$')) return match.slice(1);
+      const found = env[variable];
+      if (found !== undefined && found !== '') return found;
+      if (fallback === undefined && found === undefined) missing.push({ path, variable });
+      return fallback?.replace(/\\(.)/g, '$1') ?? '';
+    });
+    const isReference = text.startsWith('${') && text.replace(reference, '') === '';
+    return isReference && keepsTypes(path) ? scalarOf(expanded) : expanded;
+  };
+
+  const visit = (node: unknown, path: readonly string[]): unknown => {
+    if (typeof node === 'string') return expandText(node, path);
+    if (Array.isArray(node)) return node.map((entry, index) => visit(entry, [...path, String(index)]));
+    if (typeof node !== 'object' || node === null) return node;
+    return Object.fromEntries(Object.entries(node).map(([key, entry]) => [key, visit(entry, [...path, key])]));
+  };
+
+  return { value: visit(value, []), missing };
+}
+
+/** Only what reads back as it was written changes its type: `007` and digits past 2^53 stay text. */
+function scalarOf(text: string): string | number | boolean {
+  if (text === 'true' || text === 'false') return text === 'true';
+  return text !== '' && String(Number(text)) === text ? Number(text) : text;
+}

@@ -1,0 +1,98 @@
+/** Reads the configuration from every source: flags win over the environment, it over `.env`, it over the file. */
+import { type Config, configOf } from './config.ts';
+import { expand, type MissingVariable } from './expand.ts';
+import { type Problem, problemsOf } from './problem.ts';
+import { providersInEnvironment } from './provider-variables.ts';
+import { isMapping, RawSettings, type Source, withoutEmpty } from './raw-settings.ts';
+import { overlayProviders, resolveProviders } from './resolve-providers.ts';
+import { fileSchema, type ProviderTypes } from './schema.ts';
+import { leavesOf } from './schema-walk.ts';
+import { type Environment, readEnvFile, readSettingsFile } from './sources.ts';
+
+export interface ConfigSources {
+  /** Parsed command-line flags: `{ logUrl: '…' }` for `--log-url …`. */
+  readonly flags: Readonly<Record<string, string | undefined>>;
+  readonly env: Environment;
+  /** Where `.env` and chancery.yaml are looked for, and what relative folders are relative to. */
+  readonly cwd: string;
+  readonly providerTypes: ProviderTypes;
+}
+
+export type LoadedConfig =
+  | {
+      readonly ok: true;
+      readonly config: Config;
+      /** The settings as they were written, for `chancery config print`. */
+      readonly written: RawSettings;
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** Never throws for anything a user wrote: all that is wrong is reported at once. */
+export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): LoadedConfig {
+  const envFile = readEnvFile(cwd);
+  const variables: Environment = { ...envFile, ...env };
+  const sourceOf = (variable: string): Source => (env[variable] === undefined ? '.env' : 'environment');
+
+  const asked = flags['config'] ?? (variables['CHANCERY_CONFIG'] || undefined);
+  const askedBy = flags['config'] === undefined ? 'CHANCERY_CONFIG' : '--config';
+  const file = readSettingsFile(cwd, asked, asked === undefined ? undefined : askedBy);
+  const { value, missing } = expand(file.settings, variables, isMetadata);
+
+  const schema = fileSchema(providerTypes);
+  const leaves = leavesOf(schema);
+  const keepsEmpty = new Set(leaves.filter(({ facts }) => facts.emptyIsNone).map(({ path }) => path.join('.')));
+  const tree = withoutEmpty(value, (path) => keepsEmpty.has(path.join('.')));
+  const raw = new RawSettings(isMapping(tree) ? tree : {});
+
+  for (const { path, facts } of leaves) {
+    const fromFlag = facts.flag === undefined ? undefined : flags[facts.flag];
+    const fromEnv = facts.env === undefined ? undefined : variables[facts.env];
+    if (facts.flag !== undefined && fromFlag !== undefined) {
+      raw.set(path, fromFlag, { source: 'flag', variable: flagName(facts.flag) });
+    } else if (facts.env !== undefined && fromEnv !== undefined && (fromEnv !== '' || facts.emptyIsNone)) {
+      raw.set(path, fromEnv, { source: sourceOf(facts.env), variable: facts.env });
+    }
+  }
+  const inEnvironment = providersInEnvironment(variables, providerTypes);
+  const notices = [...inEnvironment.notices, ...overlayProviders(raw, inEnvironment.providers, sourceOf)];
+
+  const parsed = schema.safeParse(raw.tree);
+  const problems: Problem[] = [...file.problems, ...unsetVariables(missing, raw)];
+  if (!parsed.success) problems.push(...problemsOf(parsed.error, raw, schema));
+  if (!parsed.success || problems.length > 0) return { ok: false, problems };
+
+  const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing);
+  notices.push(...resolved.notices);
+  if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
+    notices.push('the dashboard is off, because it needs the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
+  }
+  return { ok: true, config: configOf(parsed.data, resolved.providers, notices, cwd), written: raw };
+}
+
+/** References to unset variables, but for providers' credentials and addresses: those only leave the provider out. */
+function unsetVariables(missing: readonly MissingVariable[], raw: RawSettings): Problem[] {
+  return missing
+    .filter(({ path }) => !isProviderCredential(path) && raw.origin(path).source === 'file')
+    .map(
+      ({ path, variable }): Problem => ({
+        path: path.join('.'),
+        variable,
+        source: 'file',
+        message: `\${${variable}} is not set; set it, or write \${${variable}:-default}`,
+      }),
+    );
+}
+
+function isProviderCredential([section, , member]: readonly string[]): boolean {
+  return section === 'providers' && (member === 'api_key' || member === 'api_keys' || member === 'base_url');
+}
+
+/** `providers.<name>.models.<n>.metadata.…`: the only place where values have no declared type. */
+function isMetadata(path: readonly string[]): boolean {
+  return path[0] === 'providers' && path[4] === 'metadata';
+}
+
+/** `--log-url` for `logUrl`. */
+function flagName(flag: string): string {
+  return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}

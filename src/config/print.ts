@@ -1,0 +1,51 @@
+/** The configuration in force, as the YAML file that would give it, with secrets masked. */
+import type { Config } from './config.ts';
+import { mask, maskAddress } from './problem.ts';
+import { isMapping, type Origin, type RawSettings } from './raw-settings.ts';
+import { fileSchema, type ProviderTypes } from './schema.ts';
+import { initialOf, isSecretAt } from './schema-walk.ts';
+import { loadYaml } from './sources.ts';
+
+/** Each value that is not a default has a comment that says where it comes from. */
+export function printConfig(config: Config, written: RawSettings, types: ProviderTypes): string {
+  const yaml = loadYaml();
+  const schema = fileSchema(types);
+  const document = new yaml.Document(
+    masked(merged(initialOf(schema), written.tree), [], (path) => isSecretAt(schema, path)),
+  );
+  yaml.visit(document, {
+    Pair(_, pair, ancestors) {
+      const above = ancestors.filter((node) => yaml.isPair(node)).map((node) => String(node.key));
+      const path = [...above, String(pair.key)];
+      if (written.get(path) !== undefined && yaml.isScalar(pair.value)) pair.value.comment = from(written.origin(path));
+    },
+  });
+  document.commentBefore = headOf(config);
+  return document.toString({ lineWidth: 0 });
+}
+
+function headOf(config: Config): string {
+  const providers = config.providers.map(({ name }) => name).join(', ') || 'none';
+  return [` providers in force: ${providers}`, ...config.notices.map((notice) => ` note: ${notice}`)].join('\n');
+}
+
+function from({ source, variable }: Origin): string {
+  return ` from ${variable ?? (source === 'file' ? 'the file' : `the ${source}`)}`;
+}
+
+function merged(under: unknown, over: unknown): unknown {
+  if (!isMapping(under) || !isMapping(over)) return over === undefined ? under : over;
+  const keys = new Set([...Object.keys(under), ...Object.keys(over)]);
+  return Object.fromEntries([...keys].map((key) => [key, merged(under[key], over[key])]));
+}
+
+function masked(node: unknown, path: readonly string[], isSecret: (path: readonly string[]) => boolean): unknown {
+  if (Array.isArray(node)) return node.map((entry, index) => masked(entry, [...path, String(index)], isSecret));
+  if (isMapping(node)) {
+    return Object.fromEntries(
+      Object.entries(node).map(([key, value]) => [key, masked(value, [...path, key], isSecret)]),
+    );
+  }
+  if (isSecret(path)) return mask(String(node));
+  return typeof node === 'string' ? maskAddress(node) : node;
+}

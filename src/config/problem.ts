@@ -1,0 +1,81 @@
+/** What is wrong with the configuration, said so that it can be put right without reading any documentation. */
+import type { z } from 'zod';
+import type { Origin, RawSettings, Source } from './raw-settings.ts';
+import { isSecretAt, keysAt } from './schema-walk.ts';
+
+export interface Problem {
+  /** Place in chancery.yaml, for example `server.port`; empty for the file itself. */
+  readonly path: string;
+  /** The environment variable or flag that gave the value, or that would cure it. */
+  readonly variable?: string;
+  readonly source: Source;
+  /** Never holds a secret. */
+  readonly message: string;
+}
+
+/** One line for a person: `server.port (PORT): expected …, got "abc"`. */
+export function describeProblem(problem: Problem): string {
+  const place =
+    problem.path === '' ? '' : problem.path + (problem.variable === undefined ? '' : ` (${problem.variable})`);
+  return place === '' ? problem.message : `${place}: ${problem.message}`;
+}
+
+export function mask(secret: string): string {
+  return secret.length >= 20 ? `****${secret.slice(-4)}` : '****';
+}
+
+/** Hides the password of an address with credentials. */
+export function maskAddress(address: string): string {
+  return address.replace(/(:\/\/[^:@/]*):[^@/]*@/, '$1:****@');
+}
+
+/** Turns the validator's findings into problems; a mapping with two unknown keys gives two. */
+export function problemsOf(error: z.ZodError, raw: RawSettings, schema: z.ZodType): Problem[] {
+  return error.issues.flatMap((issue) => {
+    const path = issue.path.map(String);
+    if (issue.code === 'unrecognized_keys') {
+      return issue.keys.map((key) => unknownKey([...path, key], raw.origin([...path, key]), keysAt(schema, path)));
+    }
+    if (issue.code === 'invalid_key') {
+      const message = 'a provider name is letters, digits, ".", "_" and "-", and starts with a letter or digit';
+      return [{ ...raw.origin(path), path: path.join('.'), message }];
+    }
+    const value = raw.get(path);
+    const got = value === undefined ? ', but nothing is set' : `, got ${shown(value, isSecretAt(schema, path))}`;
+    return [{ ...raw.origin(path), path: path.join('.'), message: issue.message + got }];
+  });
+}
+
+function shown(value: unknown, secret: boolean): string {
+  if (secret) return typeof value === 'string' ? mask(value) : '****';
+  return maskAddress(JSON.stringify(value) ?? String(value)).slice(0, 200);
+}
+
+function unknownKey(path: readonly string[], origin: Origin, known: readonly string[]): Problem {
+  const key = path.at(-1) ?? '';
+  const near = nearest(key, known);
+  const hint = near === undefined ? `known here: ${known.join(', ')}` : `did you mean "${near}"?`;
+  return { ...origin, path: path.join('.'), message: `unknown key "${key}"; ${hint}` };
+}
+
+/** The candidate that is fewest edits away, if it is close enough to be what was meant. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  const [best] = candidates
+    .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate) }))
+    .sort((a, b) => a.distance - b.distance);
+  return best !== undefined && best.distance <= Math.max(2, word.length / 3) ? best.candidate : undefined;
+}
+
+/** Levenshtein distance. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

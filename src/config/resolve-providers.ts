@@ -1,0 +1,148 @@
+/** Which of the providers that are written somewhere do register, and with what. */
+
+import type { MissingVariable } from './expand.ts';
+import type { ProviderVariables } from './provider-variables.ts';
+import { variablePrefix } from './provider-variables.ts';
+import { isMapping, type RawSettings, type Source } from './raw-settings.ts';
+import { type ResilienceConfig, resilienceOf } from './resilience.ts';
+import type { FileSettings, ProviderTypeFacts, ProviderTypes } from './schema.ts';
+
+export interface ConfiguredModel {
+  readonly id: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+export interface ProviderConfig {
+  /** The instance, for example `llamacpp-gpu`. */
+  readonly name: string;
+  readonly type: string;
+  /** Without a trailing slash. */
+  readonly baseUrl: string;
+  /** Empty for a keyless type without a key. */
+  readonly apiKeys: readonly string[];
+  readonly models: readonly ConfiguredModel[];
+  readonly modelsMode: 'fallback' | 'allowlist' | 'merge';
+  readonly resilience: ResilienceConfig;
+  /** The type's further options, for example `apiVersion`. */
+  readonly options: Readonly<Record<string, string>>;
+  /** `environment` when a variable says anything about it. */
+  readonly source: 'environment' | 'file';
+}
+
+/**
+ * Writes what the environment says about providers over what the file says. An environment provider overrides the
+ * members of the file provider of the same name one by one, its keys all together.
+ */
+export function overlayProviders(
+  raw: RawSettings,
+  fromEnvironment: readonly ProviderVariables[],
+  sourceOf: (variable: string) => Source,
+): string[] {
+  const notices: string[] = [];
+  for (const provider of fromEnvironment) {
+    const path = ['providers', provider.name];
+    const inFile = raw.get(path);
+    if (isMapping(inFile) && inFile['type'] !== undefined && inFile['type'] !== provider.type) {
+      raw.delete(path);
+      notices.push(
+        `provider ${provider.name} is taken from ${variablePrefix(provider.name)}_* in the environment, and the one of ` +
+          `type ${String(inFile['type'])} in the file is ignored; give it another name`,
+      );
+    }
+    raw.set([...path, 'type'], provider.type, { source: 'environment' });
+    for (const [option, from] of Object.entries({
+      base_url: provider.baseUrl,
+      models: provider.models,
+      ...provider.options,
+    })) {
+      if (from !== undefined) {
+        raw.set([...path, option], from.value, { source: sourceOf(from.variable), variable: from.variable });
+      }
+    }
+    const [firstKey] = provider.apiKeys;
+    if (firstKey === undefined) continue;
+    raw.delete([...path, 'api_key']);
+    const keys = provider.apiKeys.map(({ value }) => value);
+    raw.set([...path, 'api_keys'], keys, { source: sourceOf(firstKey.variable), variable: firstKey.variable });
+  }
+  return notices;
+}
+
+export interface ResolvedProviders {
+  readonly providers: readonly ProviderConfig[];
+  /** What was left out, why, and what would bring it in. */
+  readonly notices: readonly string[];
+}
+
+/** Applies the rules of registration to validated settings. */
+export function resolveProviders(
+  settings: FileSettings,
+  types: ProviderTypes,
+  fromEnvironment: readonly ProviderVariables[],
+  missing: readonly MissingVariable[],
+): ResolvedProviders {
+  const providers: ProviderConfig[] = [];
+  const notices: string[] = [];
+  for (const [name, written] of Object.entries(settings.providers)) {
+    const facts = types[written.type];
+    if (facts === undefined) continue;
+    const variables = fromEnvironment.find((provider) => provider.name === name);
+    const apiKeys = [written.api_key, ...(written.api_keys ?? [])].filter((key) => key !== undefined);
+    const lacking = whatIsLacking(written, facts, apiKeys, unresolved(name, 'base_url', missing));
+    if (lacking !== undefined) {
+      const inFile = unresolved(name, lacking.member, missing);
+      const cure = inFile ?? (variables && `${variablePrefix(name)}_${lacking.field}`);
+      const place = cure ?? `providers.${name}.${lacking.member}`;
+      notices.push(`provider ${name} is left out: it has no ${lacking.what}; set ${place}`);
+      continue;
+    }
+    providers.push({
+      name,
+      type: written.type,
+      baseUrl: written.base_url ?? facts.defaultBaseUrl ?? '',
+      apiKeys: [...new Set(apiKeys)],
+      models: modelsOf(written.models ?? []),
+      modelsMode: written.models_mode ?? settings.registry.models_mode,
+      resilience: resilienceOf(settings.resilience, written.resilience),
+      options: optionsOf(written, facts),
+      source: variables === undefined ? 'file' : 'environment',
+    });
+  }
+  return { providers, notices };
+}
+
+type WrittenProvider = FileSettings['providers'][string];
+
+function whatIsLacking(
+  written: WrittenProvider,
+  facts: ProviderTypeFacts,
+  apiKeys: readonly string[],
+  unresolvedBaseUrl: string | undefined,
+) {
+  if (!facts.keyless && apiKeys.length === 0) return { what: 'API key', member: 'api_key', field: 'API_KEY' };
+  const usual = facts.requiresBaseUrl || unresolvedBaseUrl !== undefined ? undefined : facts.defaultBaseUrl;
+  if ((written.base_url ?? usual) !== undefined) return undefined;
+  return { what: 'base URL', member: 'base_url', field: 'BASE_URL' };
+}
+
+/** The unset variable that a member of a file provider refers to. */
+function unresolved(name: string, member: string, missing: readonly MissingVariable[]): string | undefined {
+  const prefix = `providers.${name}.${member}`;
+  return missing.find(({ path }) => `${path.join('.')}.`.startsWith(prefix))?.variable;
+}
+
+function modelsOf(models: readonly (string | ConfiguredModel)[]): ConfiguredModel[] {
+  const byId = new Map<string, ConfiguredModel>();
+  for (const model of models) {
+    const one = typeof model === 'string' ? { id: model } : model;
+    byId.set(one.id, one);
+  }
+  return [...byId.values()];
+}
+
+function optionsOf(written: WrittenProvider, facts: ProviderTypeFacts): Record<string, string> {
+  const found = Object.entries(facts.extra ?? {}).map(([field, option]) => {
+    return [option, Reflect.get(written, field.toLowerCase())] as const;
+  });
+  return Object.fromEntries(found.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+}

@@ -1,0 +1,253 @@
+/**
+ * Every setting there is: the shape of chancery.yaml, with the environment variable and the flag of each setting.
+ * This is the only place where a setting is declared; `config.ts` gives it its name in the program.
+ */
+import { z } from 'zod';
+import {
+  choice,
+  decimal,
+  duration,
+  httpUrl,
+  list,
+  mapping,
+  optionalSetting,
+  section,
+  setting,
+  size,
+  statuses,
+  text,
+  toggle,
+  whole,
+} from './setting.ts';
+
+/** What the configuration must know about a provider type; handed in, so that this folder imports nobody. */
+export interface ProviderTypeFacts {
+  /** Works without an API key. */
+  readonly keyless: boolean;
+  /** Has no usual address, so one must be given. */
+  readonly requiresBaseUrl: boolean;
+  readonly defaultBaseUrl?: string;
+  /** Further options: the end of the variable's name (`API_VERSION`) to the option's name (`apiVersion`). */
+  readonly extra?: Readonly<Record<string, string>>;
+}
+
+export type ProviderTypes = Readonly<Record<string, ProviderTypeFacts>>;
+
+export const logUrlPattern = /^(file|memory|esdb|esdb\+discover|kurrentdb|kurrentdb\+discover|kafka):/;
+const headerName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
+const path = /^\/[^\s?#]*$/;
+const modelsMode = () => choice('fallback', 'allowlist', 'merge');
+
+const server = section({
+  host: setting(text('a host name or address'), '127.0.0.1', {
+    env: 'GATEWAY_HOST',
+    flag: 'host',
+    describe: 'address to listen on; 0.0.0.0 for every interface',
+  }),
+  port: setting(whole(0, 65535), 8080, { env: 'PORT', flag: 'port', describe: '0 picks a free port' }),
+  master_key: optionalSetting(text('a key'), {
+    env: 'GATEWAY_MASTER_KEY',
+    secret: true,
+    describe: 'bearer token with every right; made on first start when not set',
+  }),
+  unsafe_open: setting(toggle(), false, { env: 'GATEWAY_UNSAFE_OPEN', describe: 'serve without any authentication' }),
+  body_size_limit: setting(size('1K', '100M'), '10M', {
+    env: 'BODY_SIZE_LIMIT',
+    describe: 'largest request body accepted',
+  }),
+  max_header_size: setting(size('1K', '1M'), '16K', { describe: 'largest request head accepted' }),
+  headers_timeout: setting(duration(), '10s', { describe: 'time a client has to send its request head' }),
+  request_timeout: setting(duration(), '5m', { describe: 'time a client has to send its whole request' }),
+  stream_stall_timeout: setting(duration(), '60s', {
+    env: 'STREAM_STALL_TIMEOUT',
+    describe: 'how long a streaming client may read nothing before it is dropped',
+  }),
+  drain_timeout: setting(duration(0), '10s', {
+    env: 'DRAIN_TIMEOUT',
+    describe: 'how long open requests may still run when the gateway stops',
+  }),
+  user_path_header: setting(text('the name of an HTTP header', headerName), 'X-Gateway-User-Path', {
+    env: 'USER_PATH_HEADER',
+    describe: 'request header that names the user path',
+  }),
+});
+
+const log = section({
+  url: optionalSetting(text('file:, esdb:, kurrentdb: or kafka: and an address', logUrlPattern), {
+    env: 'LOG_URL',
+    flag: 'logUrl',
+    describe: 'where the event log is; the folder "log" in data_dir when not set',
+  }),
+  durability: setting(choice('standard', 'strict', 'relaxed'), 'standard', {
+    env: 'LOG_DURABILITY',
+    flag: 'logDurability',
+    describe: 'what must be on disk before a request goes on',
+  }),
+});
+
+const http = section({
+  timeout: setting(duration(), '600s', { env: 'HTTP_TIMEOUT', describe: 'a whole provider call that is no stream' }),
+  response_header_timeout: setting(duration(), '600s', {
+    env: 'HTTP_RESPONSE_HEADER_TIMEOUT',
+    describe: 'wait for the first byte of a provider',
+  }),
+  stream_idle_timeout: setting(duration(), '300s', {
+    env: 'HTTP_STREAM_IDLE_TIMEOUT',
+    describe: 'longest silence within a provider stream',
+  }),
+});
+
+const retryKinds = {
+  max_retries: whole(0, 20),
+  initial_backoff: duration(0),
+  max_backoff: duration(0),
+  backoff_factor: decimal(1, 100),
+  jitter_factor: decimal(0, 1),
+  on_statuses: statuses(),
+};
+
+const breakerKinds = {
+  enabled: toggle(),
+  failure_threshold: whole(1, 1_000_000),
+  success_threshold: whole(1, 1_000_000),
+  timeout: duration(),
+  failure_on_statuses: statuses(),
+};
+
+const resilience = section({
+  retry: section({
+    max_retries: setting(retryKinds.max_retries, 3, { env: 'RETRY_MAX_RETRIES' }),
+    initial_backoff: setting(retryKinds.initial_backoff, '1s', { env: 'RETRY_INITIAL_BACKOFF' }),
+    max_backoff: setting(retryKinds.max_backoff, '30s', { env: 'RETRY_MAX_BACKOFF' }),
+    backoff_factor: setting(retryKinds.backoff_factor, 2, { env: 'RETRY_BACKOFF_FACTOR' }),
+    jitter_factor: setting(retryKinds.jitter_factor, 0.1, { env: 'RETRY_JITTER_FACTOR' }),
+    on_statuses: setting(retryKinds.on_statuses, '429,502,503,504,522,524', {
+      env: 'RETRY_ON_STATUSES',
+      emptyIsNone: true,
+      describe: 'provider statuses that are tried again; empty for none',
+    }),
+  }),
+  circuit_breaker: section({
+    enabled: setting(breakerKinds.enabled, true, { env: 'CIRCUIT_BREAKER_ENABLED' }),
+    failure_threshold: setting(breakerKinds.failure_threshold, 5, { env: 'CIRCUIT_BREAKER_FAILURE_THRESHOLD' }),
+    success_threshold: setting(breakerKinds.success_threshold, 2, { env: 'CIRCUIT_BREAKER_SUCCESS_THRESHOLD' }),
+    timeout: setting(breakerKinds.timeout, '30s', {
+      env: 'CIRCUIT_BREAKER_TIMEOUT',
+      describe: 'how long an open breaker refuses before it lets a probe through',
+    }),
+    failure_on_statuses: setting(breakerKinds.failure_on_statuses, '429,5xx', {
+      env: 'CIRCUIT_BREAKER_FAILURE_ON_STATUSES',
+      emptyIsNone: true,
+    }),
+  }),
+});
+
+/** A provider's own resilience: what it does not say is as it is for all. */
+const ownResilience = mapping({
+  retry: mapping(retryKinds).partial().optional(),
+  circuit_breaker: mapping(breakerKinds).partial().optional(),
+});
+
+const settings = {
+  data_dir: setting(text('a folder'), './data', {
+    env: 'DATA_DIR',
+    flag: 'dataDir',
+    describe: 'folder for everything the gateway keeps',
+  }),
+  server,
+  log,
+  http,
+  resilience,
+  registry: section({
+    refresh_interval: setting(duration(), '3600s', { env: 'CACHE_REFRESH_INTERVAL' }),
+    recheck_interval: setting(duration(), '60s', {
+      env: 'PROVIDER_RECHECK_INTERVAL',
+      describe: 'how often a provider whose models could not be listed is asked again',
+    }),
+    models_mode: setting(modelsMode(), 'fallback', {
+      env: 'CONFIGURED_PROVIDER_MODELS_MODE',
+      describe: "what a provider's configured models mean: used when it lists none, the only ones, or further ones",
+    }),
+  }),
+  passthrough: section({
+    enabled: setting(toggle(), true, { env: 'ENABLE_PASSTHROUGH_ROUTES' }),
+    v1_alias: setting(toggle(), true, { env: 'ALLOW_PASSTHROUGH_V1_ALIAS' }),
+    types: optionalSetting(list(), {
+      env: 'ENABLED_PASSTHROUGH_PROVIDERS',
+      emptyIsNone: true,
+      describe: 'provider types that /p/{provider} reaches; when not set, each type has its own default',
+    }),
+  }),
+  live_logs: section({
+    enabled: setting(toggle(), true, { env: 'DASHBOARD_LIVE_LOGS_ENABLED' }),
+    heartbeat_interval: setting(duration(), '15s', { env: 'DASHBOARD_LIVE_LOGS_HEARTBEAT_SECONDS' }),
+    replay_limit: setting(whole(0, 1_000_000), 1000, { env: 'DASHBOARD_LIVE_LOGS_REPLAY_LIMIT' }),
+  }),
+  metrics: section({
+    enabled: setting(toggle(), true, { env: 'METRICS_ENABLED' }),
+    endpoint: setting(text('a path starting with /', path), '/metrics', { env: 'METRICS_ENDPOINT' }),
+  }),
+  logging: section({
+    level: setting(choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {
+      env: 'LOG_LEVEL',
+      flag: 'logLevel',
+      describe: "the gateway's own diagnostics on standard error",
+    }),
+    format: setting(choice('auto', 'text', 'json'), 'auto', {
+      env: 'LOG_FORMAT',
+      describe: 'auto: text on a terminal, else JSON',
+    }),
+    enabled: setting(toggle(), true, { env: 'LOGGING_ENABLED', describe: 'audit logging' }),
+    bodies: setting(toggle(), true, {
+      env: 'LOGGING_LOG_BODIES',
+      describe: 'keep request and answer bodies on the record; false keeps metadata only',
+    }),
+  }),
+  usage: section({
+    enforce_returning_usage_data: setting(toggle(), true, {
+      env: 'ENFORCE_RETURNING_USAGE_DATA',
+      describe: 'ask providers for usage in streams',
+    }),
+  }),
+  admin: section({
+    endpoints_enabled: setting(toggle(), true, { env: 'ADMIN_ENDPOINTS_ENABLED' }),
+    ui_enabled: setting(toggle(), true, { env: 'ADMIN_UI_ENABLED' }),
+  }),
+  plugins: section({ enabled: setting(toggle(), false, { env: 'PLUGINS_ENABLED' }) }),
+  guardrails: section({ enabled: setting(toggle(), false, { env: 'GUARDRAILS_ENABLED' }) }),
+};
+
+const model = z.union(
+  [z.string(), z.strictObject({ id: z.string().min(1), metadata: z.record(z.string(), z.unknown()).optional() })],
+  { error: () => 'expected a model id, or a mapping with an id and metadata' },
+);
+
+function providerSchema(types: ProviderTypes) {
+  const extras = Object.values(types).flatMap((facts) => Object.keys(facts.extra ?? {}));
+  // Typed as having no members of its own, since which there are is only known at run time.
+  const options: object = Object.fromEntries(extras.map((name) => [name.toLowerCase(), optionalSetting(text())]));
+  return mapping({
+    type: choice(...Object.keys(types)),
+    base_url: optionalSetting(httpUrl(), { describe: 'address of its API' }),
+    api_key: optionalSetting(text('a key'), { secret: true }),
+    api_keys: optionalSetting(z.array(text('a key'), { error: () => 'expected a list of keys' }), { secret: true }),
+    models: z
+      .union([list(), z.array(model)], { error: () => 'expected a list of models, or text with commas' })
+      .optional(),
+    models_mode: optionalSetting(modelsMode()),
+    resilience: ownResilience.optional(),
+    ...options,
+  });
+}
+
+const providerName = z.string().regex(/^[a-z0-9][a-z0-9._-]*$/i);
+
+/** The shape of chancery.yaml. */
+export function fileSchema(types: ProviderTypes) {
+  const providers = z.record(providerName, providerSchema(types), {
+    error: (issue) => (issue.code === 'invalid_type' ? 'expected a mapping of provider names to providers' : undefined),
+  });
+  return mapping({ ...settings, providers: z.prefault(providers, {}) });
+}
+
+export type FileSettings = z.output<ReturnType<typeof fileSchema>>;

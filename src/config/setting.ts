@@ -1,0 +1,181 @@
+/**
+ * The kinds of value a setting can have. Each accepts what a YAML file, an environment variable or a flag can hold,
+ * says in its error what was expected, and yields the plain value that the program works with.
+ */
+import { z } from 'zod';
+
+export interface SettingFacts {
+  /** The environment variable that sets it. */
+  readonly env?: string;
+  /** The command-line flag that sets it, by its name in the parsed flags: `logUrl` for `--log-url`. */
+  readonly flag?: string;
+  readonly describe?: string;
+  readonly secret?: boolean;
+  /** An empty value is a value of its own, `none`; everywhere else empty means not set. */
+  readonly emptyIsNone?: boolean;
+}
+
+export const settingFacts = z.registry<SettingFacts>();
+
+/** A setting with a default, given in the form in which a user would write it. */
+export function setting<Kind extends z.ZodType>(
+  kind: Kind,
+  initial: z.util.NoUndefined<z.input<Kind>>,
+  facts: SettingFacts = {},
+): z.ZodPrefault<Kind> {
+  return declared(z.prefault(kind, initial), facts);
+}
+
+/** A setting that may stay unset. */
+export function optionalSetting<Kind extends z.ZodType>(kind: Kind, facts: SettingFacts = {}): z.ZodOptional<Kind> {
+  return declared(z.optional(kind), facts);
+}
+
+function declared<Schema extends z.ZodType>(schema: Schema, facts: SettingFacts): Schema {
+  const described = facts.describe === undefined ? schema : schema.describe(facts.describe);
+  settingFacts.add(described, facts);
+  return described;
+}
+
+/** A mapping of settings, all of which have a default. */
+export function section<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.prefault(mapping(shape), {} as z.input<z.ZodObject<Shape, z.core.$strict>> & object);
+}
+
+export function mapping<Shape extends z.ZodRawShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
+  return z.strictObject(shape, {
+    error: (issue) => (issue.code === 'invalid_type' ? 'expected a mapping of settings' : undefined),
+  });
+}
+
+type Scalar = string | number | boolean;
+
+/** In an editor's eyes a setting is what `json` says, or text with a reference to a variable. */
+function orReference(json: object): Record<string, unknown> {
+  return { anyOf: [json, { type: 'string', pattern: '\\$\\{.+\\}' }] };
+}
+
+/** A value read from text: `parse` returns undefined for what is not one. `json` is its JSON Schema. */
+function scalar<Value>(expected: string, json: object, parse: (text: string) => Value | undefined) {
+  const accepted = z.union([z.string(), z.number(), z.boolean()], { error: () => `expected ${expected}` });
+  return accepted
+    .transform((raw: Scalar, context): Value => {
+      const value = parse(String(raw).trim());
+      if (value !== undefined) return value;
+      context.addIssue({ code: 'custom', message: `expected ${expected}` });
+      return z.NEVER;
+    })
+    .meta(orReference(json));
+}
+
+export function text(expected = 'text', pattern?: RegExp) {
+  return z.string({ error: () => `expected ${expected}, in quotes` }).refine((value) => pattern?.test(value) ?? true, {
+    error: () => `expected ${expected}`,
+  });
+}
+
+export function whole(min: number, max: number) {
+  return scalar(`a whole number from ${min} to ${max}`, { type: 'integer', minimum: min, maximum: max }, (raw) => {
+    const value = Number(raw);
+    return /^\d+$/.test(raw) && value >= min && value <= max ? value : undefined;
+  });
+}
+
+export function decimal(min: number, max: number) {
+  return scalar(`a number from ${min} to ${max}`, { type: 'number', minimum: min, maximum: max }, (raw) => {
+    const value = Number(raw);
+    return raw !== '' && value >= min && value <= max ? value : undefined;
+  });
+}
+
+const toggles = new Map([
+  ...['true', 'yes', 'on', '1'].map((word) => [word, true] as const),
+  ...['false', 'no', 'off', '0'].map((word) => [word, false] as const),
+]);
+
+export function toggle() {
+  return scalar('true or false', { type: 'boolean' }, (raw) => toggles.get(raw.toLowerCase()));
+}
+
+export function choice<const Word extends string>(...words: readonly Word[]) {
+  return scalar(`one of ${words.join(', ')}`, { enum: words }, (raw) =>
+    words.find((word) => word === raw.toLowerCase()),
+  );
+}
+
+const unitMs = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+/** The longest time a timer of Node can wait. */
+const maxDelayMs = 2 ** 31 - 1;
+
+const durationJson = { type: ['string', 'number'], pattern: '^\\d+(\\.\\d+)?$|^(\\d+(\\.\\d+)?(ms|s|m|h|d))+$', minimum: 0 };
+
+/** Milliseconds, from `500ms`, `1.5s`, `1m30s`, `2h`, `1d`, or a plain number of seconds. */
+export function duration(minMs = 1) {
+  const example = 'a duration such as 500ms, 30s or 1m30s (a plain number means seconds)';
+  return scalar(`${example}${minMs > 0 ? ', more than 0' : ''}`, durationJson, (raw) => {
+    const value = parseDuration(raw);
+    return value !== undefined && value >= minMs && value <= maxDelayMs ? value : undefined;
+  });
+}
+
+function parseDuration(raw: string): number | undefined {
+  if (/^\d+(\.\d+)?$/.test(raw)) return Math.round(Number(raw) * unitMs.s);
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(raw)) return undefined;
+  let total = 0;
+  for (const [, amount, unit] of raw.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)) {
+    total += Number(amount) * unitMs[unit as keyof typeof unitMs];
+  }
+  return Math.round(total);
+}
+
+const unitBytes: Record<string, number> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
+
+const sizeJson = { type: ['string', 'number'], pattern: '^\\d+(\\.\\d+)?\\s*[KMGkmg]?(i?[Bb])?$', minimum: 0 };
+
+/** Bytes, from `512K`, `10M`, `10MB`, `10MiB` (all powers of 1024), or a plain number of bytes. */
+export function size(min: string, max: string) {
+  return scalar(`a size from ${min} to ${max}, such as 512K or 10M`, sizeJson, (raw) => {
+    const value = parseSize(raw);
+    const inRange = value !== undefined && value >= (parseSize(min) ?? 0) && value <= (parseSize(max) ?? Infinity);
+    return inRange ? value : undefined;
+  });
+}
+
+function parseSize(raw: string): number | undefined {
+  const [, amount, unit] = /^(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?$/i.exec(raw) ?? [];
+  if (amount === undefined || unit === undefined) return undefined;
+  return Math.round(Number(amount) * (unitBytes[unit.toUpperCase()] ?? 1));
+}
+
+/** A list, from a YAML sequence or comma-separated text. Entries are trimmed; empty and repeated ones are dropped. */
+export function list(expected = 'a list, or text with commas') {
+  const accepted = z.union([z.string(), z.number(), z.array(z.union([z.string(), z.number()]))], {
+    error: () => `expected ${expected}`,
+  });
+  return accepted.transform((raw): readonly string[] => {
+    const entries = Array.isArray(raw) ? raw : String(raw).split(',');
+    return [...new Set(entries.map((entry) => String(entry).trim()))].filter((entry) => entry !== '');
+  });
+}
+
+/** HTTP statuses, from numbers from 100 to 599 and classes such as `5xx`, in ascending order. Empty: none. */
+export function statuses() {
+  const expected = 'HTTP statuses such as 429, 503 or 5xx';
+  return list(expected).transform((entries, context): readonly number[] => {
+    const found = new Set<number>();
+    for (const entry of entries) {
+      const first = Number(entry.toLowerCase().replace('xx', '00'));
+      if (!/^[1-5](\d\d|xx)$/i.test(entry)) context.addIssue({ code: 'custom', message: `expected ${expected}` });
+      const count = /xx$/i.test(entry) ? 100 : 1;
+      for (let status = first; status < first + count; status++) found.add(status);
+    }
+    return [...found].sort((a, b) => a - b);
+  });
+}
+
+export function httpUrl() {
+  return scalar('an address starting with http:// or https://', { type: 'string', pattern: '^https?://' }, (raw) => {
+    if (!/^https?:\/\//i.test(raw) || !URL.canParse(raw)) return undefined;
+    return raw.replace(/\/+$/, '');
+  });
+}

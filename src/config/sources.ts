@@ -1,0 +1,49 @@
+/** Where settings are written: the `.env` file and chancery.yaml. */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+import type { Problem } from './problem.ts';
+import { isMapping } from './raw-settings.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The variables of `.env` in `cwd`; none when there is no such file. */
+export function readEnvFile(cwd: string): Environment {
+  const path = join(cwd, '.env');
+  return existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+}
+
+export interface SettingsFile {
+  /** Undefined when there is none: only the usual place may be empty. */
+  readonly path?: string;
+  readonly settings: Record<string, unknown>;
+  readonly problems: readonly Problem[];
+}
+
+/** Reads `asked` (from `--config` or `CHANCERY_CONFIG`), or else chancery.yaml in `cwd` if it exists. */
+export function readSettingsFile(cwd: string, asked: string | undefined, variable: string | undefined): SettingsFile {
+  const path = resolve(cwd, asked ?? 'chancery.yaml');
+  if (asked === undefined && !existsSync(path)) return { settings: {}, problems: [] };
+  const failed = (message: string): SettingsFile => ({
+    path,
+    settings: {},
+    problems: [{ path: '', variable, source: 'file', message: `${path}: ${message}` }],
+  });
+  let content: string;
+  try {
+    content = readFileSync(path, 'utf8');
+  } catch (error) {
+    return failed(error instanceof Error ? `cannot be read: ${error.message}` : 'cannot be read');
+  }
+  const document = loadYaml().parseDocument(content, { merge: true });
+  const [error] = document.errors;
+  if (error !== undefined) return failed(`is not valid YAML: ${error.message.trimEnd()}`);
+  const settings: unknown = document.toJS() ?? {};
+  return isMapping(settings) ? { path, settings, problems: [] } : failed('must hold a mapping of settings');
+}
+
+/** Loaded only when there is a file to read or to write: it is a noticeable part of the time to start. */
+export function loadYaml(): typeof import('yaml') {
+  return createRequire(import.meta.url)('yaml') as typeof import('yaml');
+}

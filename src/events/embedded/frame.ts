@@ -1,0 +1,106 @@
+/**
+ * The frame: one batch of events as it lies in a segment. All numbers are little-endian.
+ *
+ *      0  u32  magic "CHNF"
+ *      4  u32  mark: a random number of this log, so that no client can send bytes that pass for a frame of it
+ *      8  u32  CRC-32 of the header after this field
+ *     12  u8   format version        13  u8  flags (0)        14  u16 header bytes
+ *     16  u32  payload bytes         20  u32 event count
+ *     24  u32  CRC-32 of the payload 28  u32 reserved (0)
+ *     32  f64  position of the first event
+ *     40  f64  position of the last event known to be on disk when this frame was written
+ *     48  f64  when the batch was closed, milliseconds since the epoch
+ *     56  payload: the events, see event-record.ts
+ *
+ * Header and payload are checked apart: the length can be trusted once the header is good, and CRC-32 finds every
+ * error burst of up to 32 bits, so each flipped byte is found with certainty, not only with probability.
+ */
+import { crc32 } from 'node:zlib';
+
+export const frameHeaderBytes = 56;
+const magic = 0x464e4843;
+const formatVersion = 1;
+const checkedFrom = 12;
+
+export interface Frame {
+  readonly count: number;
+  readonly first: number;
+  readonly last: number;
+  /** See the header's field: evidence that everything up to there had been acknowledged. */
+  readonly durable: number;
+  readonly at: number;
+  /** Where the payload begins and ends in the buffer that the frame was read from. */
+  readonly start: number;
+  readonly end: number;
+}
+
+export type FrameDefect = 'no frame' | 'cut short' | 'header damaged' | 'unknown format' | 'payload damaged';
+
+/** Fills the header's place, `buffer[0..56)`, for the payload that follows it up to `end`. */
+export function sealFrame(
+  buffer: Buffer,
+  end: number,
+  frame: { mark: number; count: number; first: number; durable: number; at: number },
+): void {
+  buffer.writeUInt32LE(magic, 0);
+  buffer.writeUInt32LE(frame.mark, 4);
+  buffer.writeUInt8(formatVersion, 12);
+  buffer.writeUInt8(0, 13);
+  buffer.writeUInt16LE(frameHeaderBytes, 14);
+  buffer.writeUInt32LE(end - frameHeaderBytes, 16);
+  buffer.writeUInt32LE(frame.count, 20);
+  buffer.writeUInt32LE(crc32(buffer.subarray(frameHeaderBytes, end)), 24);
+  buffer.writeUInt32LE(0, 28);
+  buffer.writeDoubleLE(frame.first, 32);
+  buffer.writeDoubleLE(frame.durable, 40);
+  buffer.writeDoubleLE(frame.at, 48);
+  buffer.writeUInt32LE(crc32(buffer.subarray(checkedFrom, frameHeaderBytes)), 8);
+}
+
+/**
+ * The frame that begins at `buffer[at]`, checked whole, or what is wrong with it. `cut short` means that its header is
+ * good (or not there in full) and that more bytes are needed; `neededBytes` tells how many.
+ */
+export function readFrame(buffer: Buffer, at: number, end: number, mark: number): Frame | FrameDefect {
+  const header = readFrameHeader(buffer, at, end, mark);
+  if (typeof header === 'string') return header;
+  if (header.end > end) return 'cut short';
+  const found = crc32(buffer.subarray(header.start, header.end));
+  return found === buffer.readUInt32LE(at + 24) ? header : 'payload damaged';
+}
+
+/** As `readFrame`, without looking at the payload: enough to step over it. */
+export function readFrameHeader(buffer: Buffer, at: number, end: number, mark: number): Frame | FrameDefect {
+  if (end - at < frameHeaderBytes) return 'cut short';
+  if (buffer.readUInt32LE(at) !== magic || buffer.readUInt32LE(at + 4) !== mark) return 'no frame';
+  const found = crc32(buffer.subarray(at + checkedFrom, at + frameHeaderBytes));
+  if (found !== buffer.readUInt32LE(at + 8)) return 'header damaged';
+  if (buffer.readUInt8(at + 12) !== formatVersion) return 'unknown format';
+  const count = buffer.readUInt32LE(at + 20);
+  const first = buffer.readDoubleLE(at + 32);
+  const start = at + buffer.readUInt16LE(at + 14);
+  return {
+    count,
+    first,
+    last: first + count - 1,
+    durable: buffer.readDoubleLE(at + 40),
+    at: buffer.readDoubleLE(at + 48),
+    start,
+    end: start + buffer.readUInt32LE(at + 16),
+  };
+}
+
+/** The eight bytes that every frame of a log begins with. */
+export function framePrefix(mark: number): Buffer {
+  const prefix = Buffer.alloc(8);
+  prefix.writeUInt32LE(magic, 0);
+  prefix.writeUInt32LE(mark, 4);
+  return prefix;
+}
+
+/** The mark of the log that these bytes are the beginning of, when they begin with a frame. */
+export function markOf(buffer: Buffer): number | undefined {
+  if (buffer.length < frameHeaderBytes) return undefined;
+  const mark = buffer.readUInt32LE(4);
+  return typeof readFrameHeader(buffer, 0, buffer.length, mark) === 'string' ? undefined : mark;
+}

@@ -1,0 +1,76 @@
+/** What makes a directory a log: its id and its mark, written once when it is created. */
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { mintEventId } from '../event-id.ts';
+import { type Disk, replaceFile } from './disk.ts';
+import { frameHeaderBytes, markOf } from './frame.ts';
+import { LogCorrupted } from './log-errors.ts';
+import { segmentFile, segmentName, segmentsIn } from './segment.ts';
+import { openBlocks } from './segment-blocks.ts';
+
+const identitySchema = z.object({
+  format: z.literal('chancery-log'),
+  version: z.literal(1),
+  /** UUIDv7 of this log, also after it has been moved. */
+  id: z.string(),
+  /** See frame.ts. Eight hex digits. */
+  mark: z.string().regex(/^[0-9a-f]{8}$/),
+});
+
+const identityFile = 'log.json';
+
+export interface LogIdentity {
+  readonly id: string;
+  readonly mark: number;
+}
+
+/** @throws LogCorrupted when there are segments and neither the file nor they tell the mark */
+export async function readIdentity(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
+  const file = path.join(dir, identityFile);
+  if (existsSync(file)) {
+    const parsed = identitySchema.safeParse(parseJson(readFileSync(file, 'utf8')));
+    if (parsed.success) return { id: parsed.data.id, mark: Number.parseInt(parsed.data.mark, 16) };
+  }
+  return identityFromSegments(disk, dir);
+}
+
+/** Reads the identity, or gives a new one to a log without. */
+export async function ensureIdentity(disk: Disk, dir: string): Promise<LogIdentity> {
+  const found = await readIdentity(disk, dir);
+  const identity = found ?? { id: mintEventId(), mark: randomBytes(4).readUInt32LE() };
+  if (found === undefined || found.id === unknownId) {
+    const id = found === undefined ? identity.id : mintEventId();
+    const content = { format: 'chancery-log', version: 1, id, mark: identity.mark.toString(16).padStart(8, '0') };
+    await replaceFile(disk, path.join(dir, identityFile), Buffer.from(`${JSON.stringify(content)}\n`));
+  }
+  return identity;
+}
+
+const unknownId = '';
+
+/** The file is lost or damaged: every whole frame carries the mark too. */
+async function identityFromSegments(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
+  const segments = segmentsIn(disk.list(dir));
+  let withBytes: string | undefined;
+  for (const first of segments.keys()) {
+    const name = segmentName(first);
+    const blocks = await openBlocks(disk, dir, name, 0, []);
+    const block = await blocks.read(0, frameHeaderBytes).finally(() => blocks.close());
+    if (block === undefined) continue;
+    withBytes ??= segmentFile(dir, name, 'seg');
+    const mark = markOf(block.buffer.subarray(block.start, block.end));
+    if (mark !== undefined) return { id: unknownId, mark };
+  }
+  if (withBytes === undefined) return undefined;
+  throw new LogCorrupted(path.basename(withBytes), 0, `${identityFile} is missing or damaged, and no frame is whole`);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,150 @@
+/** Reads a log's segments from a position on, up to what is visible, checking every frame. */
+import type { RecordedEvent } from '../event.ts';
+import type { EventReader } from '../event-reader.ts';
+import type { CompiledFilter } from '../filter.ts';
+import type { Disk } from './disk.ts';
+import { type RecordReader, recordEnd } from './event-record.ts';
+import { readFrame, readFrameHeader } from './frame.ts';
+import { LogCorrupted } from './log-errors.ts';
+import type { SegmentPlace } from './segment.ts';
+import { type Block, openBlocks, type SegmentBlocks } from './segment-blocks.ts';
+
+/** A segment as a reader needs it. */
+export interface ReadableSegment {
+  readonly first: number;
+  readonly name: string;
+  readonly places: readonly SegmentPlace[];
+}
+
+export interface ReadableLog {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly mark: number;
+  readonly records: RecordReader;
+  /** Position of the last event that may be read. */
+  visible(): number;
+  /** The segment that holds the position. */
+  segmentOf(position: number): ReadableSegment | undefined;
+}
+
+export class LogReader implements EventReader {
+  readonly #log: ReadableLog;
+  readonly #filter: CompiledFilter;
+  readonly #until: number;
+  #segment: ReadableSegment | undefined;
+  #blocks: SegmentBlocks | undefined;
+  #block: Block | undefined;
+  /** Offset in the segment of the next frame, and its index in the block. */
+  #offset = 0;
+  #frameAt = 0;
+  /** The next record, and the end of its frame. */
+  #recordAt = 0;
+  #frameEnd = 0;
+  #recordPosition = 0;
+  /** Everything up to here has been taken or filtered out. */
+  #position: number;
+  #closed = false;
+
+  /** @param until reads no further than this position, although more may become visible */
+  constructor(log: ReadableLog, after: number, filter: CompiledFilter, until = Number.POSITIVE_INFINITY) {
+    this.#log = log;
+    this.#position = after;
+    this.#filter = filter;
+    this.#until = until;
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  take(): RecordedEvent | undefined {
+    const block = this.#block;
+    if (block === undefined) return undefined;
+    const { buffer } = block;
+    do {
+      while (this.#recordAt < this.#frameEnd) {
+        const at = this.#recordAt;
+        const end = recordEnd(buffer, at);
+        if (end <= at || end > this.#frameEnd) throw this.#corrupted('a record has an impossible length');
+        this.#recordAt = end;
+        const position = this.#recordPosition++;
+        if (position <= this.#position) continue;
+        this.#position = position;
+        const event = this.#log.records.read(buffer, at, position, this.#filter);
+        if (event !== undefined) return event;
+      }
+    } while (this.#enterFrame(block) === undefined);
+    return undefined;
+  }
+
+  async load(): Promise<boolean> {
+    let attempts = 0;
+    while (!this.#closed && this.#position < this.#limit()) {
+      if (this.#segment === undefined) await this.#enterSegment();
+      this.#block = await this.#blocks?.read(this.#offset);
+      if (this.#closed) break;
+      this.#frameAt = this.#block?.start ?? 0;
+      this.#recordAt = 0;
+      this.#frameEnd = 0;
+      const defect = this.#block === undefined ? 'the segment ends too early' : this.#enterFrame(this.#block);
+      if (defect === undefined) return true;
+      // the segment may have come to its end, or it was replaced while it was open
+      if (++attempts > 2) throw this.#corrupted(defect);
+      this.#leaveSegment();
+    }
+    return false;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#block = undefined;
+    this.#leaveSegment();
+  }
+
+  #limit(): number {
+    return Math.min(this.#until, this.#log.visible());
+  }
+
+  async #enterSegment(): Promise<void> {
+    const { disk, dir, mark } = this.#log;
+    const wanted = this.#position + 1;
+    const segment = this.#log.segmentOf(wanted);
+    if (segment === undefined) throw new LogCorrupted('', 0, `no segment holds position ${wanted}`);
+    const blocks = await openBlocks(disk, dir, segment.name, mark, segment.places);
+    if (this.#closed) return blocks.close();
+    this.#segment = segment;
+    this.#blocks = blocks;
+    this.#offset = blocks.seek(wanted);
+  }
+
+  #leaveSegment(): void {
+    this.#blocks?.close();
+    this.#blocks = undefined;
+    this.#segment = undefined;
+  }
+
+  /** Steps into the frame that holds the next position. Otherwise says why it cannot. */
+  #enterFrame(block: Block): string | undefined {
+    const wanted = this.#position + 1;
+    if (wanted > this.#limit()) return 'nothing more is visible';
+    const { mark } = this.#log;
+    for (;;) {
+      const header = readFrameHeader(block.buffer, this.#frameAt, block.end, mark);
+      if (typeof header === 'string') return header;
+      if (header.first > wanted) throw this.#corrupted(`positions ${wanted} to ${header.first - 1} are missing`);
+      const found = header.last < wanted ? header : readFrame(block.buffer, this.#frameAt, block.end, mark);
+      if (typeof found === 'string') return found;
+      this.#offset += found.end - this.#frameAt;
+      this.#frameAt = found.end;
+      if (found.last < wanted) continue;
+      this.#recordAt = found.start;
+      this.#frameEnd = found.end;
+      this.#recordPosition = found.first;
+      return undefined;
+    }
+  }
+
+  #corrupted(reason: string): LogCorrupted {
+    return new LogCorrupted(this.#segment?.name ?? '', this.#offset, reason);
+  }
+}

@@ -1,0 +1,39 @@
+/** What is known of a sealed segment, kept beside it as JSON. */
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { LogCorrupted } from './log-errors.ts';
+import { segmentFile } from './segment.ts';
+
+const count = z.number().int().nonnegative();
+
+const manifestSchema = z.object({
+  format: z.literal('chancery-segment'),
+  version: z.literal(1),
+  /** Positions of the first and last event. */
+  first: count,
+  last: count,
+  /** When its first and last batch were closed, milliseconds since the epoch. */
+  firstAt: z.number(),
+  lastAt: z.number(),
+  rawBytes: count,
+  compressedBytes: count,
+  /** Of the uncompressed bytes, in hex. */
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  /** For each category: how many streams have events here, and the greatest of their names. */
+  categories: z.record(z.string(), z.object({ streams: count, greatest: z.string() })),
+  /** Independently compressed blocks of whole frames, each ending where the next one begins. */
+  blocks: z.array(z.object({ position: count, offset: count, at: count })),
+});
+
+/** `offset` is the block's place in the uncompressed segment, `at` its place in the compressed file. */
+export type Manifest = z.infer<typeof manifestSchema>;
+
+/** @throws LogCorrupted; what the file system throws, for example ENOENT */
+export async function readManifest(dir: string, name: string): Promise<Manifest> {
+  const text = await readFile(segmentFile(dir, name, 'json'), 'utf8');
+  try {
+    return manifestSchema.parse(JSON.parse(text));
+  } catch (error) {
+    throw new LogCorrupted(name, 0, 'its manifest cannot be read', error);
+  }
+}

@@ -1,0 +1,51 @@
+/** Which streams have events in one segment, and where: kept in memory while the segment is being written. */
+import type { StreamName } from '../event.ts';
+import { recordEnd, recordRevision, recordStream } from './event-record.ts';
+import type { Frame } from './frame.ts';
+
+export interface StreamPlaces {
+  /** Revision of the stream's last event. */
+  last: number;
+  /** Pairs: the offset of a frame with events of the stream, and the revision of the first of them. */
+  readonly frames: number[];
+}
+
+export class SegmentStreams {
+  readonly places = new Map<StreamName, StreamPlaces>();
+
+  lastRevision(stream: StreamName): number | undefined {
+    return this.places.get(stream)?.last;
+  }
+
+  /** Notes that the frame at `frameOffset` holds the stream's events `first` to `last`. */
+  note(stream: StreamName, frameOffset: number, first: number, last: number): void {
+    const places = this.places.get(stream);
+    if (places === undefined) {
+      this.places.set(stream, { last, frames: [frameOffset, first] });
+      return;
+    }
+    places.last = last;
+    const { frames } = places;
+    if (frames[frames.length - 2] !== frameOffset) frames.push(frameOffset, first);
+  }
+
+  noteFrame(buffer: Buffer, frame: Frame, frameOffset: number): void {
+    for (let at = frame.start; at < frame.end; at = recordEnd(buffer, at)) {
+      const revision = recordRevision(buffer, at);
+      this.note(recordStream(buffer, at), frameOffset, revision, revision);
+    }
+  }
+
+  /** Undoes `note` for the records in `buffer[start..end)`, which were to become the frame at `frameOffset`. */
+  forget(buffer: Buffer, start: number, end: number, frameOffset: number): void {
+    for (let at = start; at < end; at = recordEnd(buffer, at)) {
+      const stream = recordStream(buffer, at);
+      const places = this.places.get(stream);
+      const [offset, first = 0] = places?.frames.slice(-2) ?? [];
+      if (places === undefined || offset !== frameOffset) continue;
+      places.frames.length -= 2;
+      places.last = first - 1;
+      if (places.frames.length === 0) this.places.delete(stream);
+    }
+  }
+}

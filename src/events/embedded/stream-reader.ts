@@ -1,0 +1,156 @@
+/** Reads one stream through the places of its frames. */
+import type { RecordedEvent, StreamName } from '../event.ts';
+import type { ReadStreamOptions } from '../log.ts';
+import { recordEnd, recordIsOf } from './event-record.ts';
+import { readFrame } from './frame.ts';
+import { LogCorrupted } from './log-errors.ts';
+import type { ReadableLog, ReadableSegment } from './log-reader.ts';
+import { type Block, openBlocks, type SegmentBlocks } from './segment-blocks.ts';
+
+/** The frames of one segment that hold events of the stream. */
+export interface StreamPart {
+  readonly segment: ReadableSegment;
+  /** Revision of the stream's last event in this segment. */
+  readonly last: number;
+  /** Pairs of frame offset and first revision in that frame, ascending. */
+  readonly frames: readonly number[];
+}
+
+/** Most of a stream's frames are small and apart from each other. */
+const wishedBytes = 16 * 1024;
+
+interface FramePlace {
+  readonly segment: ReadableSegment;
+  readonly offset: number;
+  readonly first: number;
+  readonly last: number;
+}
+
+function* framePlaces(parts: readonly StreamPart[]): Generator<FramePlace> {
+  for (const { segment, frames, last } of parts) {
+    for (let index = 0; index < frames.length; index += 2) {
+      const next = frames[index + 3];
+      yield {
+        segment,
+        offset: frames[index] ?? 0,
+        first: frames[index + 1] ?? 0,
+        last: next === undefined ? last : next - 1,
+      };
+    }
+  }
+}
+
+/**
+ * @param parts the stream's visible parts, ascending
+ * @throws LogCorrupted
+ */
+export async function* readStreamParts(
+  log: ReadableLog,
+  stream: StreamName,
+  parts: readonly StreamPart[],
+  options: ReadStreamOptions,
+): AsyncGenerator<RecordedEvent> {
+  const backwards = options.direction === 'backwards';
+  const from = options.fromRevision === undefined ? undefined : Number(options.fromRevision);
+  let left = options.maxCount ?? Number.POSITIVE_INFINITY;
+  const places = [...framePlaces(parts)].filter((place) =>
+    from === undefined ? true : backwards ? place.first <= from : place.last >= from,
+  );
+  if (backwards) places.reverse();
+  const access = new FrameAccess(log, stream);
+  try {
+    for (const place of places) {
+      if (left <= 0) return;
+      const events = await access.events(place);
+      if (backwards) events.reverse();
+      for (const event of events) {
+        const revision = Number(event.revision);
+        if (from !== undefined && (backwards ? revision > from : revision < from)) continue;
+        if (left-- <= 0) return;
+        yield event;
+      }
+    }
+  } finally {
+    access.close();
+  }
+}
+
+class FrameAccess {
+  readonly #log: ReadableLog;
+  readonly #stream: StreamName;
+  readonly #name: Buffer;
+  #segment: ReadableSegment | undefined;
+  #blocks: SegmentBlocks | undefined;
+  #block: Block | undefined;
+  #blockOffset = 0;
+
+  constructor(log: ReadableLog, stream: StreamName) {
+    this.#log = log;
+    this.#stream = stream;
+    this.#name = Buffer.from(stream);
+  }
+
+  /** The stream's events in that frame. @throws LogCorrupted also when the frame is not as the index says */
+  async events(place: FramePlace): Promise<RecordedEvent[]> {
+    const { records, mark } = this.#log;
+    const { block, at } = await this.#load(place);
+    const frame = readFrame(block.buffer, at, block.end, mark);
+    if (typeof frame === 'string') throw new LogCorrupted(place.segment.name, place.offset, frame);
+    const events: RecordedEvent[] = [];
+    let position = frame.first;
+    for (let record = frame.start; record < frame.end; position++) {
+      if (recordIsOf(block.buffer, record, this.#name)) {
+        const event = records.read(block.buffer, record, position);
+        if (event !== undefined) events.push(event);
+      }
+      const end = recordEnd(block.buffer, record);
+      if (end <= record) throw new LogCorrupted(place.segment.name, place.offset, 'a record has an impossible length');
+      record = end;
+    }
+    if (Number(events[0]?.revision) !== place.first || Number(events.at(-1)?.revision) !== place.last) {
+      const found = `${events.length} events from revision ${events[0]?.revision}`;
+      const expected = `revisions ${place.first} to ${place.last}`;
+      throw new LogCorrupted(
+        place.segment.name,
+        place.offset,
+        `the index expects ${expected} of stream ${this.#stream} here, and there are ${found}`,
+      );
+    }
+    return events;
+  }
+
+  async #load(place: FramePlace): Promise<{ block: Block; at: number }> {
+    if (this.#segment?.first !== place.segment.first) await this.#enter(place.segment);
+    const loaded = this.#loadedAt(place.offset);
+    if (loaded !== undefined) return loaded;
+    this.#blockOffset = place.offset;
+    this.#block = await this.#blocks?.read(place.offset, wishedBytes);
+    if (this.#block === undefined) {
+      throw new LogCorrupted(place.segment.name, place.offset, 'the segment ends too early');
+    }
+    return { block: this.#block, at: this.#block.start };
+  }
+
+  /** The frame, when the block that was read last holds it whole. */
+  #loadedAt(offset: number): { block: Block; at: number } | undefined {
+    const block = this.#block;
+    if (block === undefined) return undefined;
+    const at = block.start + (offset - this.#blockOffset);
+    if (at < 0 || at >= block.end) return undefined;
+    return readFrame(block.buffer, at, block.end, this.#log.mark) === 'cut short' ? undefined : { block, at };
+  }
+
+  async #enter(segment: ReadableSegment): Promise<void> {
+    this.close();
+    const { disk, dir, mark } = this.#log;
+    this.#blocks = await openBlocks(disk, dir, segment.name, mark, segment.places);
+    this.#segment = segment;
+  }
+
+  close(): void {
+    this.#blocks?.close();
+    this.#blocks = undefined;
+    this.#block = undefined;
+    this.#segment = undefined;
+  }
+}

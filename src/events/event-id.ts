@@ -1,0 +1,39 @@
+/** Event ids: UUID version 7 (RFC 9562 §5.7), each greater than the one before it in the same process. */
+import { randomFillSync } from 'node:crypto';
+
+const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+const pool = new Uint8Array(6 * 1024);
+let poolUsed = pool.length;
+
+/** RFC 9562 §6.2 method 1: 26 bits that count within a millisecond, started at random with room to count up. */
+const counterLimit = 2 ** 26;
+let counter = 0;
+let millisecond = 0;
+let timePrefix = '';
+
+function nextRandom(): number {
+  if (poolUsed === pool.length) {
+    randomFillSync(pool);
+    poolUsed = 0;
+  }
+  return pool[poolUsed++] ?? 0;
+}
+
+function beginMillisecond(time: number): void {
+  millisecond = time;
+  const time48 = time.toString(16).padStart(12, '0');
+  timePrefix = `${time48.slice(0, 8)}-${time48.slice(8)}-`;
+  counter = (nextRandom() << 16) | (nextRandom() << 8) | nextRandom();
+}
+
+/** @param now milliseconds since the epoch; a clock that goes backwards does not make the ids do so */
+export function mintEventId(now = Date.now()): string {
+  const time = Math.floor(now);
+  if (time > millisecond) beginMillisecond(time);
+  else if (++counter >= counterLimit) beginMillisecond(millisecond + 1);
+  const high = 0x7000 | (counter >>> 14);
+  const low = 0x8000 | (counter & 0x3fff);
+  const random = `${hex[nextRandom()]}${hex[nextRandom()]}${hex[nextRandom()]}`;
+  const more = `${hex[nextRandom()]}${hex[nextRandom()]}${hex[nextRandom()]}`;
+  return `${timePrefix}${hex[high >>> 8]}${hex[high & 255]}-${hex[low >>> 8]}${hex[low & 255]}-${random}${more}`;
+}

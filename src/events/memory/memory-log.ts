@@ -1,0 +1,165 @@
+/** The log in memory, for tests: everything the port promises except that it survives anything. */
+import { upcast } from '../catalogue/catalogue.ts';
+import type { NewEvent, Position, RecordedEvent, StreamName } from '../event.ts';
+import { mintEventId } from '../event-id.ts';
+import { type EventReader, ReaderIteration } from '../event-reader.ts';
+import { CompiledFilter } from '../filter.ts';
+import type {
+  Appended,
+  CaughtUp,
+  EventLog,
+  LogCapabilities,
+  ReadAllOptions,
+  ReadStreamOptions,
+  StreamWrite,
+  SubscribeOptions,
+} from '../log.ts';
+import { EventTooLarge, LogUnavailable, StreamNotFound } from '../log.ts';
+import { checkExpectedRevision, revisionRange } from '../revisions.ts';
+import { formatPosition, parsePosition } from '../sequence-position.ts';
+import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
+import { wallClock } from '../wall-clock.ts';
+
+const maxEventBytes = 64 * 1024 * 1024;
+
+export class MemoryLog implements EventLog {
+  readonly capabilities: LogCapabilities = {
+    expectedRevision: 'native',
+    globalOrder: 'total',
+    durability: 'memory',
+    maxEventBytes,
+    atomicMultiStream: true,
+  };
+  readonly #all: RecordedEvent[] = [];
+  readonly #streams = new Map<StreamName, RecordedEvent[]>();
+  readonly #hub = new SubscriptionHub({
+    visible: () => this.#all.length,
+    reader: (after, filter) => this.#reader(after, filter),
+  });
+  #closed = false;
+
+  async append(writes: readonly StreamWrite[]): Promise<Appended> {
+    if (this.#closed) throw new LogUnavailable('it has been closed', 'none');
+    const first = this.#all.length + 1;
+    const { events, revisions } = this.#plan(writes);
+    for (const event of events) {
+      this.#all.push(event);
+      const stream = this.#streams.get(event.stream);
+      if (stream === undefined) this.#streams.set(event.stream, [event]);
+      else stream.push(event);
+    }
+    if (events.length > 0) this.#hub.publish(liveBatch(first, events));
+    return { position: formatPosition(this.#all.length), revisions };
+  }
+
+  /** Builds every event before the first is kept, so that a refusal changes nothing. */
+  #plan(writes: readonly StreamWrite[]): { events: RecordedEvent[]; revisions: bigint[] } {
+    const events: RecordedEvent[] = [];
+    const revisions: bigint[] = [];
+    const planned = new Map<StreamName, number>();
+    const at = wallClock();
+    for (const write of writes) {
+      let last = planned.get(write.stream) ?? (this.#streams.get(write.stream)?.length ?? 0) - 1;
+      checkExpectedRevision(write, last);
+      for (const event of write.events) {
+        last++;
+        events.push(record(event, write.stream, last, this.#all.length + events.length + 1, at));
+      }
+      planned.set(write.stream, last);
+      revisions.push(BigInt(last));
+    }
+    return { events, revisions };
+  }
+
+  async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
+    const events = this.#streams.get(stream);
+    if (events === undefined) throw new StreamNotFound(stream);
+    for (const revision of revisionRange(events.length - 1, options)) {
+      const event = events[revision];
+      if (event !== undefined) yield upcast(event);
+    }
+  }
+
+  readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
+    const after = options.after === undefined ? 0 : parsePosition(options.after);
+    const filter = new CompiledFilter(options.filter);
+    return new ReaderIteration(
+      () => this.#reader(after, filter, this.#all.length),
+      options.maxCount,
+      options.signal,
+    );
+  }
+
+  subscribe(options: SubscribeOptions = {}): AsyncIterable<RecordedEvent | CaughtUp> {
+    return this.#hub.subscribe(options);
+  }
+
+  async head(): Promise<Position> {
+    return formatPosition(this.#all.length);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#hub.close();
+  }
+
+  #reader(after: number, filter: CompiledFilter, until = Number.POSITIVE_INFINITY): EventReader {
+    const all = this.#all;
+    let position = after;
+    let loadedTo = after;
+    return {
+      take() {
+        while (position < loadedTo) {
+          const event = all[position++];
+          if (event !== undefined && filter.accepts(event.type, event.stream)) return upcast(event);
+        }
+        return undefined;
+      },
+      load: async () => {
+        loadedTo = Math.min(until, all.length);
+        return position < loadedTo;
+      },
+      get position() {
+        return position;
+      },
+      close: () => {
+        loadedTo = 0;
+      },
+    };
+  }
+}
+
+/** The event as an engine with a disk would give it back: nothing shared with the caller. */
+function record(event: NewEvent, stream: StreamName, revision: number, position: number, at: number): RecordedEvent {
+  const data = JSON.stringify(event.data);
+  const bytes = data.length + (event.body?.length ?? 0);
+  if (bytes > maxEventBytes) throw new EventTooLarge(event.type, bytes, maxEventBytes);
+  return {
+    id: event.id ?? mintEventId(),
+    type: event.type,
+    schema: event.schema,
+    stream,
+    revision: BigInt(revision),
+    position: formatPosition(position),
+    at: event.at ?? at,
+    context: JSON.parse(JSON.stringify(event.context)),
+    data: JSON.parse(data),
+    body: event.body === undefined ? undefined : Buffer.from(event.body),
+  };
+}
+
+function liveBatch(first: number, events: readonly RecordedEvent[]): LiveBatch {
+  const at = (index: number): RecordedEvent => {
+    const event = events[index];
+    if (event === undefined) throw new RangeError(`no event ${index} in this batch`);
+    return event;
+  };
+  return {
+    first,
+    count: events.length,
+    type: (index) => at(index).type,
+    stream: (index) => at(index).stream,
+    bytes: (index) => at(index).body?.length ?? 0,
+    event: (index) => upcast(at(index)),
+  };
+}

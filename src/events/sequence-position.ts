@@ -1,0 +1,37 @@
+/**
+ * Positions of the engines that number their events 1, 2, 3, … without gaps. At the edge they are zero-padded decimal
+ * strings, so that they sort as strings; inside they are numbers (exact up to 2^53).
+ */
+import type { Position } from './event.ts';
+import { START } from './log.ts';
+
+const digits = 16;
+const tailSize = 10_000;
+const tails = Array.from({ length: tailSize }, (_, tail) => String(tail).padStart(4, '0'));
+let cachedHead = -1;
+let cachedPrefix = '';
+
+export class InvalidPosition extends Error {
+  readonly code = 'invalid_position';
+  constructor(position: string) {
+    super(`"${position}" is not a position of this log: expected a decimal number of at most ${digits} digits`);
+  }
+}
+
+/** 16 digits; 0, the place before every event, is `START`. Runs once per event, hence the kept prefix. */
+export function formatPosition(sequence: number): Position {
+  if (sequence === 0) return START;
+  const head = Math.floor(sequence / tailSize);
+  if (head !== cachedHead) {
+    cachedHead = head;
+    cachedPrefix = String(head).padStart(digits - 4, '0');
+  }
+  return (cachedPrefix + tails[sequence - head * tailSize]) as Position;
+}
+
+/** Takes any decimal number, padded or not. @throws InvalidPosition */
+export function parsePosition(position: string): number {
+  const sequence = /^\d{1,16}$/.test(position) ? Number(position) : Number.NaN;
+  if (!Number.isSafeInteger(sequence)) throw new InvalidPosition(position);
+  return sequence;
+}

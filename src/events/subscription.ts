@@ -1,0 +1,244 @@
+/**
+ * Subscriptions of the engines that live in this process: each reads the log from disk until it has caught up, and is
+ * then handed new events as they become visible. One that does not keep up is sent back to the disk, so that none
+ * needs more memory than its small queue.
+ */
+import type { Position, RecordedEvent } from './event.ts';
+import type { EventReader } from './event-reader.ts';
+import { CompiledFilter } from './filter.ts';
+import type { CaughtUp, SubscribeOptions } from './log.ts';
+import { formatPosition, parsePosition } from './sequence-position.ts';
+
+/** Events that have just become visible, looked at as little as possible. */
+export interface LiveBatch {
+  /** Position of the first event. */
+  readonly first: number;
+  readonly count: number;
+  type(index: number): string;
+  stream(index: number): string;
+  bytes(index: number): number;
+  event(index: number): RecordedEvent;
+}
+
+export interface SubscriptionSource {
+  /** Position of the last visible event. */
+  visible(): number;
+  reader(after: number, filter: CompiledFilter): EventReader;
+}
+
+export interface SubscriptionLimits {
+  /** What one subscriber may leave lying before it is sent back to the disk. */
+  readonly queueBytes: number;
+  /** How soon an idle subscription says that events passed of which it wanted none. */
+  readonly progressMs: number;
+}
+
+const defaultLimits: SubscriptionLimits = { queueBytes: 1024 * 1024, progressMs: 20 };
+/** What an event costs in memory beyond its bytes in the log. */
+const eventOverheadBytes = 512;
+const finished = Object.freeze({ value: undefined, done: true as const });
+
+export class SubscriptionHub {
+  readonly #source: SubscriptionSource;
+  readonly #limits: SubscriptionLimits;
+  readonly #all = new Set<Subscription>();
+  readonly #live = new Set<Subscription>();
+  #progress: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(source: SubscriptionSource, limits: Partial<SubscriptionLimits> = {}) {
+    this.#source = source;
+    this.#limits = { ...defaultLimits, ...limits };
+  }
+
+  /** Subscriptions that are open, and how many of them have caught up. */
+  get counts(): { open: number; live: number } {
+    return { open: this.#all.size, live: this.#live.size };
+  }
+
+  subscribe(options: SubscribeOptions = {}): AsyncIterableIterator<RecordedEvent | CaughtUp> {
+    const after = options.after === undefined ? 0 : parsePosition(options.after);
+    const subscription = new Subscription({
+      source: this.#source,
+      after,
+      filter: new CompiledFilter(options.filter),
+      queueBytes: this.#limits.queueBytes,
+      signal: options.signal,
+      live: this.#live,
+      all: this.#all,
+    });
+    if (this.#closed || options.signal?.aborted) subscription.end();
+    return subscription;
+  }
+
+  /** Hands a batch to all that have caught up. Called in the order of positions, once per event. */
+  publish(batch: LiveBatch): void {
+    if (this.#live.size === 0) return;
+    let someoneIdle = false;
+    for (const subscription of this.#live) {
+      if (!subscription.offer(batch)) someoneIdle = true;
+    }
+    if (someoneIdle) {
+      this.#progress ??= setTimeout(() => this.#tellProgress(), this.#limits.progressMs).unref();
+    }
+  }
+
+  #tellProgress(): void {
+    this.#progress = undefined;
+    for (const subscription of this.#live) subscription.wake();
+  }
+
+  /** Ends every subscription. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#progress);
+    for (const subscription of this.#all) subscription.end();
+  }
+}
+
+interface SubscriptionParts {
+  readonly source: SubscriptionSource;
+  readonly after: number;
+  readonly filter: CompiledFilter;
+  readonly queueBytes: number;
+  readonly signal: AbortSignal | undefined;
+  readonly live: Set<Subscription>;
+  readonly all: Set<Subscription>;
+}
+
+class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
+  readonly #parts: SubscriptionParts;
+  /** Set while catching up. */
+  #reader: EventReader | undefined;
+  #queue: RecordedEvent[] = [];
+  #queueHead = 0;
+  #queuedBytes = 0;
+  /** The queue overflowed: what comes after it must be read from the log. */
+  #behind = true;
+  /** Everything up to here is queued, yielded or filtered out. */
+  #cursor: number;
+  #announced = -1;
+  #ended = false;
+  #wake: (() => void) | undefined;
+  readonly #onAbort = () => this.end();
+
+  constructor(parts: SubscriptionParts) {
+    this.#parts = parts;
+    this.#cursor = parts.after;
+    parts.all.add(this);
+    parts.signal?.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<RecordedEvent | CaughtUp>> {
+    const event = this.#ended ? undefined : this.#take();
+    return event === undefined ? this.#wait() : Promise.resolve({ value: event, done: false });
+  }
+
+  return(): Promise<IteratorResult<RecordedEvent | CaughtUp>> {
+    this.end();
+    return Promise.resolve(finished);
+  }
+
+  /** Takes in the batch. False when nothing of it was wanted and the subscriber is waiting. */
+  offer(batch: LiveBatch): boolean {
+    const { filter, queueBytes } = this.#parts;
+    const last = batch.first + batch.count - 1;
+    const queued = this.#queue.length;
+    for (let index = 0; index < batch.count; index++) {
+      if (batch.first + index <= this.#cursor || !filter.acceptsType(batch.type(index))) continue;
+      if (!filter.anyStream && !filter.acceptsStream(batch.stream(index))) continue;
+      if (this.#queuedBytes >= queueBytes) {
+        this.#cursor = Math.max(this.#cursor, batch.first + index - 1);
+        this.#fallBehind();
+        return true;
+      }
+      this.#queue.push(batch.event(index));
+      this.#queuedBytes += batch.bytes(index) + eventOverheadBytes;
+    }
+    this.#cursor = Math.max(this.#cursor, last);
+    if (this.#queue.length > queued) this.wake();
+    else if (this.#wake !== undefined) return false;
+    return true;
+  }
+
+  wake(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#parts.signal?.removeEventListener('abort', this.#onAbort);
+    this.#parts.all.delete(this);
+    this.#parts.live.delete(this);
+    this.#reader?.close();
+    this.#reader = undefined;
+    this.#queue = [];
+    this.wake();
+  }
+
+  #take(): RecordedEvent | undefined {
+    const event = this.#queue[this.#queueHead];
+    if (event === undefined) return this.#reader?.take();
+    this.#queueHead++;
+    if (this.#queueHead === this.#queue.length) {
+      this.#queue = [];
+      this.#queueHead = 0;
+      this.#queuedBytes = 0;
+    }
+    return event;
+  }
+
+  async #wait(): Promise<IteratorResult<RecordedEvent | CaughtUp>> {
+    try {
+      while (!this.#ended) {
+        const event = this.#take();
+        if (event !== undefined) return { value: event, done: false };
+        if (this.#behind) {
+          await this.#catchUp();
+        } else if (this.#cursor > this.#announced) {
+          this.#announced = this.#cursor;
+          return { value: caughtUp(formatPosition(this.#cursor)), done: false };
+        } else {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+        }
+      }
+    } catch (error) {
+      this.end();
+      throw error;
+    }
+    return finished;
+  }
+
+  /** Loads some more of the log, or joins the live ones when there is no more of it. */
+  async #catchUp(): Promise<void> {
+    const { source, filter, live } = this.#parts;
+    this.#reader ??= source.reader(this.#cursor, filter);
+    if ((await this.#reader.load()) || this.#ended) return;
+    // nothing may be awaited from here on: what becomes visible next is offered
+    this.#cursor = Math.max(this.#cursor, this.#reader.position);
+    if (this.#cursor < source.visible()) return;
+    this.#reader.close();
+    this.#reader = undefined;
+    this.#behind = false;
+    live.add(this);
+  }
+
+  #fallBehind(): void {
+    this.#behind = true;
+    this.#parts.live.delete(this);
+    this.wake();
+  }
+}
+
+function caughtUp(position: Position): CaughtUp {
+  return { type: '$caughtUp', position };
+}

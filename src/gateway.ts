@@ -1,0 +1,253 @@
+/** The whole program, wired by hand: reading this file shows every part and who knows whom. */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { createSimulatedProvider } from '../infra/simulated-provider/server.ts';
+import { createChatDialect } from './commands/exchange/chat-dialect.ts';
+import { CircuitBreaker } from './commands/exchange/circuit-breaker.ts';
+import { closeOpenExchanges } from './commands/exchange/close-open-exchanges.ts';
+import { embeddingsDialect } from './commands/exchange/embeddings-dialect.ts';
+import { type ExchangeDependencies, type Resilience, runExchange } from './commands/exchange/exchange.ts';
+import { runPassthrough } from './commands/exchange/passthrough.ts';
+import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
+import { ProviderJournal } from './commands/providers/provider-journal.ts';
+import type { LifecycleDependencies } from './commands/responses/lifecycle.ts';
+import type { Config } from './config/config.ts';
+import { gatewayStarted, gatewayStopped } from './events/catalogue/gateway.ts';
+import { streamName } from './events/event.ts';
+import { mintEventId } from './events/event-id.ts';
+import { openLog } from './events/open-log.ts';
+import { registerLiveLogs } from './http/admin/live-logs.ts';
+import { createAuthenticator } from './http/auth.ts';
+import { registerHealth } from './http/health.ts';
+import { createMetrics, registerMetrics } from './http/metrics.ts';
+import { OpenExchanges } from './http/open-exchanges.ts';
+import { registerOpenApi } from './http/openapi.ts';
+import { registerPassthrough } from './http/passthrough.ts';
+import { createServer } from './http/server.ts';
+import { registerModelRoutes } from './http/v1/model-routes.ts';
+import { registerModels } from './http/v1/models.ts';
+import { registerResponses } from './http/v1/responses.ts';
+import { inFlight, openExchanges } from './projections/in-flight.ts';
+import { providerMemory } from './projections/provider-memory.ts';
+import { createResponseArchive } from './projections/responses.ts';
+import { createProjectionRunner } from './projections/runner.ts';
+import { openViewStore } from './projections/view-store.ts';
+import { createProvider } from './providers/create-provider.ts';
+import { createRegistry } from './providers/registry.ts';
+import { providerType } from './providers/types.ts';
+
+const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
+
+export interface Gateway {
+  /** For example `http://127.0.0.1:8080`. */
+  readonly url: string;
+  readonly demo: boolean;
+  /** Resolves when everything is on disk and nothing runs any more. */
+  stop(reason: string): Promise<void>;
+}
+
+export async function startGateway(config: Config, masterKey: string | undefined, logger: Logger): Promise<Gateway> {
+  const now = () => Math.floor(Date.now() / 1000);
+  const onError = (error: unknown) => logger.error(error);
+
+  // The log, and what is known from it.
+  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
+  const log = await openLog(config.log.url, { durability: config.log.durability });
+  const views = openViewStore(join(config.dataDir, 'views.db'), { onDiscarded: (reason) => logger.warn(reason) });
+  const projections = createProjectionRunner(log, views, { onError });
+  const flying = projections.run(inFlight);
+  const remembered = projections.run(providerMemory);
+  await Promise.all([flying.caughtUp, remembered.caughtUp]);
+  const closed = await closeOpenExchanges(
+    openExchanges(flying.state).map(({ stream }) => stream),
+    log,
+  );
+  if (closed > 0) logger.warn(`closed ${closed} exchanges that the last run left open`);
+
+  // Who answers.
+  const demo = config.providers.length === 0 ? createSimulatedProvider({ paceMs: 30 }) : undefined;
+  const configs =
+    demo === undefined
+      ? config.providers
+      : [{ ...demoProvider, baseUrl: await demo.listen() }];
+  const journal = new ProviderJournal(log, onError);
+  const known = new Map([...remembered.state].map(([name, { models }]) => [name, models ?? []]));
+  const providers = configs.map((one) => ({ provider: createProvider({ ...one, timeouts: timeouts(config) }), config: one }));
+  for (const { provider } of providers) {
+    const learned = remembered.state.get(provider.name)?.capabilities.responses;
+    if (learned !== undefined) provider.learnResponses(learned);
+  }
+  const registry = createRegistry({
+    providers,
+    known,
+    refreshIntervalMs: config.registry.refreshSeconds * 1000,
+    recheckIntervalMs: config.registry.recheckSeconds * 1000,
+    onListed: (name, models) => journal.listed(name, models),
+    onUnavailable: (name, message) => {
+      logger.warn(`provider ${name}: ${message}`);
+      journal.unavailable(name, message);
+    },
+    onAvailable: (name) => journal.available(name),
+  });
+
+  // What may happen.
+  const metrics = createMetrics();
+  const resilience = new Map<string, Resilience>();
+  for (const one of configs) {
+    const { retry, circuitBreaker } = 'resilience' in one ? one.resilience : config;
+    const isFailure = (status: number) => circuitBreaker.failureOnStatuses.includes(status);
+    const onChange = (state: CircuitBreaker['state'], failures: number) => {
+      logger.warn(`provider ${one.name}: circuit breaker ${state}`);
+      journal.circuit(one.name, state, failures);
+    };
+    resilience.set(one.name, {
+      retry,
+      breaker: new CircuitBreaker({ ...circuitBreaker, isFailure }, () => performance.now(), onChange),
+    });
+  }
+  const deps: ExchangeDependencies = {
+    log,
+    models: registry,
+    resilienceOf(name) {
+      const found = resilience.get(name);
+      if (found === undefined) throw new Error(`no resilience policy for provider ${name}`);
+      return found;
+    },
+    recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
+    capture: config.logging.capture,
+    maxAnswerBytes: MAX_ANSWER_BYTES,
+    newId: mintEventId,
+    random: Math.random,
+    now,
+    wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
+    ended: (summary) => metrics.observeExchange(summary),
+    failed: onError,
+  };
+  const archive = createResponseArchive(log);
+  const lifecycle: LifecycleDependencies = {
+    log,
+    archive,
+    provider: (name) => registry.providerByNameOrType(name),
+    providers: () => registry.providers,
+  };
+
+  // How it is asked.
+  const exchanges = new OpenExchanges(config.http.stallTimeoutMs);
+  let stopping = false;
+  const app = createServer({
+    bodyLimitBytes: config.server.bodyLimitBytes,
+    maxHeaderBytes: config.server.maxHeaderBytes,
+    headersTimeoutMs: config.server.requestTimeouts.headersMs,
+    requestTimeoutMs: config.server.requestTimeouts.requestMs,
+    authenticator: createAuthenticator({ masterKey, userPathHeader: config.userPathHeader }),
+    logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
+  });
+  registerHealth(app, {
+    log: () => (log.status().state === 'ok' ? 'ok' : 'down'),
+    stopping: () => stopping,
+  });
+  registerModels(app, registry);
+  registerModelRoutes(app, {
+    dialects: [
+      createChatDialect({ enforceUsage: config.enforceUsage }),
+      createResponsesDialect({
+        archive,
+        now,
+        learned: (name, supported) => journal.learnedResponses(name, supported),
+      }),
+      embeddingsDialect,
+    ],
+    exchanges,
+    run: (dialect, request, client) => runExchange(dialect, request, client, deps),
+  });
+  registerResponses(app, lifecycle);
+  if (config.passthrough.enabled) {
+    registerPassthrough(app, {
+      exchanges,
+      userPathHeader: config.userPathHeader,
+      allowV1Alias: config.passthrough.v1Alias,
+      isEnabled: (type) => config.passthrough.types?.includes(type) ?? providerType(type)?.passthrough === true,
+      provider: (name) => registry.providerByNameOrType(name),
+      run: (call, client) => runPassthrough(call, client, deps),
+    });
+  }
+  if (config.admin.endpointsEnabled) {
+    registerLiveLogs(app, {
+      log,
+      inFlight: flying,
+      enabled: config.liveLogs.enabled,
+      heartbeatSeconds: config.liveLogs.heartbeatSeconds,
+    });
+  }
+  if (config.metrics.enabled) registerMetrics(app, metrics, config.metrics.endpoint);
+  registerOpenApi(app);
+  await app.listen({ host: config.server.host, port: config.server.port });
+
+  const instance = streamName('gateway', mintEventId());
+  const context = { actor: 'system' as const };
+  await log.append([
+    {
+      stream: instance,
+      events: [gatewayStarted.create({ version, node: process.version, durability: config.log.durability, pid: process.pid }, context)],
+      expectedRevision: 'noStream',
+    },
+  ]);
+  journal.configured(
+    configs.map(({ name, type, baseUrl, apiKeys, models }) => ({
+      name,
+      type,
+      baseUrl: withoutCredentials(baseUrl),
+      hasApiKey: apiKeys.length > 0,
+      configuredModels: models.map(({ id }) => id),
+    })),
+    new Map([...remembered.state].flatMap(([name, { configuration }]) => (configuration === undefined ? [] : [[name, configuration]]))),
+  );
+
+  const address = app.server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : config.server.port;
+  return {
+    url: `http://${config.server.host.includes(':') ? `[${config.server.host}]` : config.server.host}:${port}`,
+    demo: demo !== undefined,
+    async stop(reason) {
+      stopping = true;
+      const closed = app.close();
+      const cutExchanges = await exchanges.stop(config.server.drainSeconds * 1000);
+      await closed;
+      registry.close();
+      await Promise.all(providers.map(({ provider }) => provider.close()));
+      await demo?.close();
+      await journal.settled();
+      await projections.close();
+      views.close();
+      await log.append([
+        { stream: instance, events: [gatewayStopped.create({ reason, cutExchanges }, context)], expectedRevision: 'exists' },
+      ]);
+      await log.close();
+    },
+  };
+}
+
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+
+const demoProvider = {
+  name: 'demo',
+  type: 'simulated',
+  apiKeys: [],
+  models: [],
+  modelsMode: 'fallback' as const,
+  options: {},
+  source: 'environment' as const,
+};
+
+function timeouts({ http }: Config) {
+  return { headersMs: http.headersTimeoutMs, idleMs: http.streamIdleTimeoutMs };
+}
+
+function withoutCredentials(baseUrl: string): string {
+  const url = new URL(baseUrl);
+  url.username = '';
+  url.password = '';
+  return url.href;
+}

@@ -1,0 +1,223 @@
+/**
+ * One listener of the live tail, from its cursor until it leaves.
+ *
+ * The rule for slow ones: never more than `byteCap` unsent bytes are held for a client. One that reaches the cap
+ * leaves the shared tail and is fed from the log at its own pace until it has caught up, so a client that reads, however
+ * slowly, misses nothing and is not closed. One that takes nothing at all for `stallMs` is closed, and resumes from the
+ * last id it saw.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Position } from '../../events/event.ts';
+import {
+  controlBytes,
+  frameBytes,
+  type LiveFilter,
+  type LiveFrame,
+  narrowed,
+  wanted,
+} from '../../projections/live-frame.ts';
+import type { LiveTail, Seat } from '../../projections/live-tail.ts';
+
+/** Frames are put together up to this size, so that a thousand small ones are no thousand writes. */
+const WRITE_BYTES = 16 * 1024;
+/** How long a client that is being closed has to read the rest. */
+const FAREWELL_MS = 1_000;
+
+export interface LiveClientOptions {
+  readonly tail: LiveTail;
+  readonly filter: LiveFilter;
+  readonly byteCap: number;
+  readonly stallMs: number;
+  readonly heartbeatMs: number;
+  /** Told once, when the client is gone and everything it held is free. */
+  readonly onGone: () => void;
+}
+
+export class LiveClient {
+  readonly #out: ServerResponse;
+  readonly #options: LiveClientOptions;
+  readonly #isWanted: (frame: LiveFrame) => boolean;
+  readonly #gone = new AbortController();
+  readonly #heartbeat: NodeJS.Timeout;
+  readonly #stallCheck: NodeJS.Timeout;
+  #seat: Seat | undefined;
+  /** Ends the wait of a client that has a seat: it must catch up again, or is gone. */
+  #unseat: (() => void) | undefined;
+  /** Everything up to here has been written or was not wanted. */
+  #cursor: Position;
+  #lastId: Position;
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #written = 0;
+  #taken = 0;
+  #takenAt = performance.now();
+
+  /** @param cursor the client has been told everything up to here */
+  constructor(out: ServerResponse, cursor: Position, options: LiveClientOptions) {
+    this.#out = out;
+    this.#cursor = cursor;
+    this.#lastId = cursor;
+    this.#options = options;
+    this.#isWanted = wanted(options.filter);
+    this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs);
+    this.#stallCheck = setInterval(() => this.#closeIfStalled(), Math.max(10, options.stallMs / 4));
+    out.on('close', () => this.#leave());
+    // A client that resets its connection is a client that left; `close` follows.
+    out.on('error', () => {});
+  }
+
+  /** Bytes that were written and that the operating system has not taken yet. */
+  get unsentBytes(): number {
+    return this.#waitingBytes + this.#out.writableLength;
+  }
+
+  /** Writes bytes that are no part of the tail: the snapshots a fresh client begins with. */
+  write(bytes: Buffer): void {
+    this.#put(bytes);
+    this.#flush();
+  }
+
+  /** Resolves when the client is gone. */
+  async run(): Promise<void> {
+    this.#beat();
+    try {
+      while (!this.#gone.signal.aborted) {
+        await this.#catchUp();
+        if (!this.#gone.signal.aborted) await this.#listen();
+      }
+    } catch {
+      this.close('the log cannot be read; reconnect to resume');
+    }
+  }
+
+  /** Ends the stream in an orderly way, saying why. */
+  close(reason: string): void {
+    if (this.#gone.signal.aborted) return;
+    this.#flush();
+    this.#leave();
+    this.#out.end(`: ${reason}\n\n`);
+    // One that does not read would keep the connection, and with it a server that wants to close.
+    const giveUp = setTimeout(() => this.#out.destroy(), FAREWELL_MS).unref();
+    this.#out.on('close', () => clearTimeout(giveUp));
+  }
+
+  async #catchUp(): Promise<void> {
+    const { tail, filter } = this.#options;
+    const { signal } = this.#gone;
+    await this.#drained();
+    for await (const { frame, position } of tail.catchUp(this.#cursor, narrowed(tail.view.filter, filter), signal)) {
+      this.#cursor = position;
+      if (frame !== undefined && this.#isWanted(frame)) this.#put(frameBytes(frame));
+      if (this.#waitingBytes >= WRITE_BYTES) await this.#drained();
+      if (signal.aborted) return;
+    }
+    await this.#drained();
+  }
+
+  /** Until the client cannot keep up, or is gone. Returns at once when it has to catch up first. */
+  async #listen(): Promise<void> {
+    const unseated = Promise.withResolvers<void>();
+    let over = false;
+    const unseat = () => {
+      over = true;
+      this.#seat?.leave();
+      this.#seat = undefined;
+      unseated.resolve();
+    };
+    const seat = this.#options.tail.join(this.#cursor, {
+      frames: (frames) => {
+        if (!over && !this.#takeLive(frames)) unseat();
+      },
+      failed: (error) => {
+        unseated.reject(error);
+        unseat();
+      },
+    });
+    if (seat === undefined) return;
+    if (over) {
+      seat.leave();
+      return;
+    }
+    this.#seat = seat;
+    this.#unseat = unseat;
+    if (this.#cursor > this.#lastId) this.#beat();
+    await unseated.promise;
+  }
+
+  /** False when the cap was reached: the frames after the cursor were not written. */
+  #takeLive(frames: readonly LiveFrame[]): boolean {
+    for (const frame of frames) {
+      const isWanted = this.#isWanted(frame);
+      if (isWanted && this.unsentBytes >= this.#options.byteCap) {
+        this.#flush();
+        return false;
+      }
+      this.#cursor = frame.position;
+      if (isWanted) this.#put(frameBytes(frame));
+    }
+    this.#flush();
+    return true;
+  }
+
+  #put(bytes: Buffer): void {
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    this.#lastId = this.#cursor;
+  }
+
+  #flush(): void {
+    if (this.#waitingBytes === 0) return;
+    const bytes = this.#waiting.length === 1 ? this.#waiting[0] : Buffer.concat(this.#waiting, this.#waitingBytes);
+    this.#waiting = [];
+    this.#written += this.#waitingBytes;
+    this.#waitingBytes = 0;
+    if (bytes !== undefined) this.#out.write(bytes);
+  }
+
+  /** Writes what waits, and resolves when the client has taken it or is gone. */
+  async #drained(): Promise<void> {
+    this.#flush();
+    if (!this.#out.writableNeedDrain || this.#gone.signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        this.#out.off('drain', done);
+        this.#gone.signal.removeEventListener('abort', done);
+        resolve();
+      };
+      this.#out.on('drain', done);
+      this.#gone.signal.addEventListener('abort', done);
+    });
+  }
+
+  /** Tells an idle or a filtered client how far it has come. One that has bytes waiting is told enough. */
+  #beat(): void {
+    if (this.#gone.signal.aborted || this.#out.writableNeedDrain) return;
+    const position = this.#seat?.position ?? this.#cursor;
+    if (position > this.#cursor) this.#cursor = position;
+    this.#put(controlBytes('heartbeat', this.#cursor, Date.now()));
+    this.#flush();
+  }
+
+  #closeIfStalled(): void {
+    const taken = this.#written - this.#out.writableLength;
+    if (this.#out.writableLength === 0 || taken > this.#taken) {
+      this.#taken = taken;
+      this.#takenAt = performance.now();
+    } else if (performance.now() - this.#takenAt >= this.#options.stallMs) {
+      // A farewell would only queue up behind what is not being read.
+      this.#out.destroy();
+      this.#leave();
+    }
+  }
+
+  #leave(): void {
+    if (this.#gone.signal.aborted) return;
+    this.#gone.abort();
+    clearInterval(this.#heartbeat);
+    clearInterval(this.#stallCheck);
+    this.#unseat?.();
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    this.#options.onGone();
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * `GET /admin/live/logs`: the log as server-sent events, from any place in it and on into the future.
+ *
+ * `id:` is the position. Whoever comes back with it, in `Last-Event-ID` or as `cursor`, misses nothing: there is no
+ * replay window. Without it a client is shown the requests in flight and then what happens from now on; with `cursor=0`
+ * it gets everything there is.
+ */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Refusal, refusals } from '../../commands/refusal.ts';
+import { type Position, streamName } from '../../events/event.ts';
+import { type EventLog, START } from '../../events/log.ts';
+import { formatPosition, parsePosition } from '../../events/sequence-position.ts';
+import { eventView } from '../../projections/event-view.ts';
+import type { InFlight } from '../../projections/in-flight.ts';
+import { controlBytes, type LiveFilter, snapshotBytes, wanted } from '../../projections/live-frame.ts';
+import { LiveTail } from '../../projections/live-tail.ts';
+import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import { LiveClient } from './live-client.ts';
+
+export interface LiveLogsOptions {
+  readonly log: EventLog;
+  readonly inFlight: Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'>;
+  readonly enabled: boolean;
+  /** Default 15. */
+  readonly heartbeatSeconds?: number;
+  /** Default 1000. */
+  readonly maxClients?: number;
+  /** Unsent bytes held for one client before it is fed from the log. Default 1 MiB. */
+  readonly clientByteCap?: number;
+  /** A client that takes nothing for so long is closed. Default 30. */
+  readonly stallSeconds?: number;
+}
+
+export interface LiveLogs {
+  /** How many are listening now. */
+  clients(): number;
+}
+
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+};
+
+export function registerLiveLogs(app: FastifyInstance, options: LiveLogsOptions): LiveLogs {
+  const { log, inFlight, enabled, heartbeatSeconds = 15, maxClients = 1000 } = options;
+  const { clientByteCap = 1024 * 1024, stallSeconds = 30 } = options;
+  const previews = new LiveTail(log, previewView(log));
+  const events = new LiveTail(log, eventView(log));
+  const clients = new Set<LiveClient>();
+
+  app.get('/admin/live/logs', { exposeHeadRoute: false }, async (request, reply) => {
+    if (!enabled) {
+      throw refusals.featureUnavailable(
+        'Live logs are switched off. DASHBOARD_LIVE_LOGS_ENABLED=true switches them on.',
+      );
+    }
+    const asked = readQuery(request);
+    const head = await log.head();
+    const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor, head);
+    if (clients.size >= maxClients) throw tooManyListeners(maxClients);
+
+    reply.hijack();
+    const out = reply.raw;
+    out.writeHead(200, { ...reply.getHeaders(), ...HEADERS } as Record<string, string>);
+    out.flushHeaders();
+    if (cursor !== undefined && cursor <= head) {
+      listen(cursor, []);
+      return;
+    }
+    const beginning = await fresh(head, asked.raw);
+    // A cursor that the log has not reached is of another log: what the client has is of no use any more.
+    const reset = cursor === undefined ? [] : [controlBytes('reset', beginning.position, Date.now())];
+    const isWanted = wanted(asked.filter);
+    const snapshots = beginning.frames.filter(isWanted).map(snapshotBytes);
+    listen(beginning.position, [...reset, ...snapshots]);
+
+    function listen(from: Position, first: Buffer[]): void {
+      if (out.destroyed) return;
+      const client: LiveClient = new LiveClient(out, from, {
+        tail: asked.raw ? events : previews,
+        filter: asked.filter,
+        byteCap: clientByteCap,
+        stallMs: stallSeconds * 1000,
+        heartbeatMs: heartbeatSeconds * 1000,
+        onGone: () => clients.delete(client),
+      });
+      clients.add(client);
+      for (const bytes of first) client.write(bytes);
+      client.run();
+    }
+  });
+
+  /** The requests in flight, and the place in the log they are told as of. */
+  async function fresh(head: Position, raw: boolean) {
+    try {
+      // What was in the log when the client came is in what it is shown.
+      await inFlight.whenProcessed(head);
+    } catch {
+      // The projection has stopped and says so elsewhere. The tail does not depend on it.
+      return { position: head, frames: [] };
+    }
+    const { state, position } = inFlight;
+    return { position, frames: raw ? [] : snapshotFrames(state, position, (id) => streamName('exchange', id)) };
+  }
+
+  // An endless answer would keep the server from closing.
+  app.addHook('preClose', async () => {
+    for (const client of [...clients]) client.close('the gateway is stopping');
+  });
+
+  return { clients: () => clients.size };
+}
+
+interface Asked {
+  readonly cursor: string | undefined;
+  readonly raw: boolean;
+  readonly filter: LiveFilter;
+}
+
+function readQuery(request: FastifyRequest): Asked {
+  const query = request.query as Record<string, string | string[] | undefined>;
+  const one = (...names: string[]): string | undefined => {
+    for (const name of names) {
+      const value = query[name];
+      const last = Array.isArray(value) ? value.at(-1) : value;
+      if (last !== undefined && last !== '') return last;
+    }
+    return undefined;
+  };
+  const view = one('view') ?? 'previews';
+  if (view !== 'previews' && view !== 'events')
+    throw refusals.invalidRequest(`'view' must be previews or events.`, 'view');
+  const raw = one('raw') ?? 'false';
+  if (raw !== 'true' && raw !== 'false') throw refusals.invalidRequest(`'raw' must be true or false.`, 'raw');
+  const types = query['types'];
+  const lastEventId = request.headers['last-event-id'];
+  return {
+    // A browser that reconnects repeats the address it began with, and says in the header how far it has come.
+    cursor: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : one('cursor'),
+    raw: raw === 'true' || view === 'events',
+    filter: {
+      types:
+        types === undefined
+          ? undefined
+          : [types]
+              .flat()
+              .flatMap((list) => list.split(','))
+              .map((word) => word.trim())
+              .filter((word) => word !== ''),
+      request: one('request_id', 'request'),
+      path: one('path'),
+      stream: one('stream'),
+      userPath: userPathOf(one('user_path')),
+    },
+  };
+}
+
+function userPathOf(given: string | undefined): string | undefined {
+  if (given === undefined) return undefined;
+  const segments = given.split('/').filter((segment) => segment !== '');
+  if (segments.some((segment) => segment === '.' || segment === '..' || segment.includes(':'))) {
+    throw refusals.invalidRequest(`'${given}' is not a user path.`, 'user_path');
+  }
+  return `/${segments.join('/')}`;
+}
+
+/** A position in the words of this log, padded as it pads them. @throws Refusal 400 */
+function toPosition(cursor: string, head: Position): Position {
+  const malformed = () =>
+    refusals.invalidRequest(`'${cursor.slice(0, 100)}' is not a cursor: send the id of an event, or 0.`, 'cursor');
+  if (/^0+$/.test(cursor)) return START;
+  if (!/^\d+$/.test(head)) {
+    // The engine's own words, which only it can read.
+    if (!/^[A-Za-z0-9][A-Za-z0-9._:,~-]{0,511}$/.test(cursor)) throw malformed();
+    return cursor as Position;
+  }
+  try {
+    return formatPosition(parsePosition(cursor));
+  } catch {
+    throw malformed();
+  }
+}
+
+function tooManyListeners(maxClients: number): Refusal {
+  return new Refusal({
+    status: 429,
+    type: 'rate_limit_error',
+    code: 'too_many_live_clients',
+    message: `There are ${maxClients} listeners already. Try again when one has left.`,
+    retryAfterSeconds: 10,
+  });
+}

@@ -1,0 +1,64 @@
+/** Who is asking: a bearer token, compared in constant time. */
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Caller } from '../commands/exchange/client.ts';
+import { refusals } from '../commands/refusal.ts';
+
+export interface Authenticator {
+  /** @throws Refusal (401, or 400 for a bad user path header) */
+  authenticate(headers: IncomingHttpHeaders): Caller;
+}
+
+const MAX_USER_PATH_LENGTH = 512;
+
+export function createAuthenticator(options: {
+  /** Undefined: everything is open, which has to be asked for by name in the configuration. */
+  masterKey: string | undefined;
+  userPathHeader: string;
+}): Authenticator {
+  const { masterKey, userPathHeader } = options;
+  const expected = masterKey === undefined ? undefined : digest(masterKey);
+  const headerName = userPathHeader.toLowerCase();
+  return {
+    authenticate(headers) {
+      const userPath = readUserPath(headers[headerName], userPathHeader);
+      if (expected === undefined) return { actor: 'master', authMethod: 'no_key', userPath };
+      const token = readToken(headers);
+      // Digests are of equal length whatever the token is, and say nothing of how much of it was right.
+      if (!timingSafeEqual(digest(token), expected)) throw refusals.wrongKey();
+      return { actor: 'master', authMethod: 'master_key', userPath };
+    },
+  };
+}
+
+function digest(text: string): Buffer {
+  return hash('sha256', text, 'buffer');
+}
+
+function readToken(headers: IncomingHttpHeaders): string {
+  const { authorization } = headers;
+  if (authorization !== undefined) {
+    const match = /^bearer +(\S+) *$/i.exec(authorization);
+    if (match?.[1] === undefined) throw refusals.malformedAuthorization();
+    return match[1];
+  }
+  const key = headers['x-api-key'];
+  if (typeof key === 'string' && key !== '') return key;
+  throw refusals.missingCredentials();
+}
+
+function readUserPath(value: string | string[] | undefined, header: string): string | undefined {
+  if (value === undefined || value === '') return undefined;
+  if (typeof value !== 'string') throw refusals.invalidUserPath(header, 'is given more than once');
+  if (value.length > MAX_USER_PATH_LENGTH) {
+    throw refusals.invalidUserPath(header, `is longer than ${MAX_USER_PATH_LENGTH} characters`);
+  }
+  const segments = value.split('/').slice(value.startsWith('/') ? 1 : 0);
+  if (segments.at(-1) === '') segments.pop();
+  for (const segment of segments) {
+    if (segment === '') throw refusals.invalidUserPath(header, 'has an empty segment');
+    if (segment === '.' || segment === '..') throw refusals.invalidUserPath(header, `has a '${segment}' segment`);
+    if (/[^\x21-\x7e]/.test(segment)) throw refusals.invalidUserPath(header, 'has spaces or control characters');
+  }
+  return `/${segments.join('/')}`;
+}

@@ -1,0 +1,56 @@
+/** Errors on the wire: one envelope for everything that goes wrong, whoever noticed it. */
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { Refusal, refusals } from '../commands/refusal.ts';
+
+/** Headers that go with a refusal. */
+export function refusalHeaders(refusal: Refusal): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (refusal.retryAfterSeconds !== undefined) headers['retry-after'] = String(Math.ceil(refusal.retryAfterSeconds));
+  if (refusal.retryHelps === false) headers['x-should-retry'] = 'false';
+  if (refusal.status === 401) headers['www-authenticate'] = 'Bearer';
+  return headers;
+}
+
+/** Whatever was thrown, as a refusal. Unknown errors become a 500 that tells the client nothing of the inside. */
+export function toRefusal(error: unknown, bodyLimitBytes: number): Refusal {
+  if (error instanceof Refusal) return error;
+  const { code, statusCode } = error as Partial<FastifyError>;
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return refusals.bodyTooLarge(bodyLimitBytes);
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500 && error instanceof Error) {
+    return new Refusal({
+      status: statusCode,
+      type: 'invalid_request_error',
+      code: 'bad_request',
+      message: error.message,
+    });
+  }
+  return refusals.internal(error);
+}
+
+export function createErrorHandler(bodyLimitBytes: number, logError: (error: unknown, request: FastifyRequest) => void) {
+  return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    const refusal = toRefusal(error, bodyLimitBytes);
+    if (refusal.status >= 500 && refusal.type === 'internal_error') logError(refusal.cause ?? error, request);
+    reply.code(refusal.status).headers(refusalHeaders(refusal)).send(refusal.envelope());
+  };
+}
+
+/** The raw answer to bytes that never became a request: a broken request line, too many headers, too slow. */
+export function rawErrorAnswer(code: string | undefined): string {
+  const [status, reason, message] =
+    code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large', 'The request headers are larger than the limit.']
+      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'Request Timeout', 'The request did not arrive in time.']
+        : [400, 'Bad Request', 'The request is not valid HTTP.'];
+  const refusal = new Refusal({ status, type: 'invalid_request_error', code: 'bad_request', message });
+  const body = JSON.stringify(refusal.envelope());
+  return [
+    `HTTP/1.1 ${status} ${reason}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+    '',
+    body,
+  ].join('\r\n');
+}

@@ -1,0 +1,87 @@
+/** `ANY /p/{provider}/…`. */
+import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
+import type { Client, ModelRequest } from '../commands/exchange/client.ts';
+import type { Passthrough } from '../commands/exchange/passthrough.ts';
+import { refusals } from '../commands/refusal.ts';
+import type { OpenExchanges } from './open-exchanges.ts';
+
+const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+/** Ours, the connection's, or nothing a provider should see. */
+const NOT_FORWARDED = new Set([
+  'accept-encoding',
+  'authorization',
+  'connection',
+  'content-length',
+  'cookie',
+  'expect',
+  'forwarded',
+  'host',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-api-key',
+  'x-request-id',
+]);
+
+export interface PassthroughOptions {
+  readonly exchanges: OpenExchanges;
+  readonly userPathHeader: string;
+  /** Whether a leading `v1/` is allowed in front of the provider's own path. */
+  readonly allowV1Alias: boolean;
+  /** Whether providers of this type are open to passthrough. */
+  isEnabled(type: string): boolean;
+  provider(nameOrType: string): Passthrough['provider'] | undefined;
+  readonly run: (call: Passthrough, client: Client) => Promise<void>;
+}
+
+export function registerPassthrough(app: FastifyInstance, options: PassthroughOptions): void {
+  const userPathHeader = options.userPathHeader.toLowerCase();
+  app.route<{ Params: { provider: string; '*': string } }>({
+    method: METHODS,
+    url: '/p/:provider/*',
+    exposeHeadRoute: false,
+    handler: (request, reply) => {
+      const { provider: name } = request.params;
+      const provider = options.provider(name);
+      if (provider === undefined) throw refusals.unknownProvider(name);
+      if (!options.isEnabled(provider.type)) {
+        throw refusals.invalidRequest(`Passthrough is not enabled for providers of type '${provider.type}'.`, 'provider');
+      }
+      const path = pathBelow(request);
+      if (hasDotSegment(path)) throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
+      if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
+        throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
+      }
+      return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
+        options.run({ request: modelRequest, provider, path, headers: forwarded(request, userPathHeader) }, client),
+      );
+    },
+  });
+}
+
+/** Everything behind `/p/{provider}`, byte for byte, since a provider's path may hold escaped slashes. */
+function pathBelow(request: FastifyRequest): string {
+  const { url } = request;
+  return url.slice(url.indexOf('/', '/p/'.length));
+}
+
+/** Also in its escaped forms: what is behind a provider's base path is not for a client to climb out of. */
+function hasDotSegment(path: string): boolean {
+  const [pathname = ''] = path.split('?', 1);
+  return /(^|\/|\\|%2f|%5c)(\.|%2e){1,2}(\/|\\|%2f|%5c|$)/i.test(pathname);
+}
+
+function forwarded(request: FastifyRequest, userPathHeader: string): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(request.headers)) {
+    if (value === undefined || NOT_FORWARDED.has(name) || name === userPathHeader) continue;
+    if (name.startsWith('x-forwarded-')) continue;
+    headers[name] = typeof value === 'string' ? value : value.join(', ');
+  }
+  return headers;
+}

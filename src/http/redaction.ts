@@ -1,0 +1,32 @@
+/** What of a request may be written down. An append cannot be undone, so secrets are taken out before it. */
+import type { IncomingHttpHeaders } from 'node:http';
+
+const SECRET_HEADERS = new Set([
+  'authorization',
+  'proxy-authorization',
+  'x-api-key',
+  'api-key',
+  'x-goog-api-key',
+  'cookie',
+  'set-cookie',
+  'x-auth-token',
+  'x-access-token',
+]);
+
+const SECRET_QUERY = /([?&](?:api[-_]?key|key|token|access[-_]?token|auth|secret|password|sig|signature)=)[^&#]*/gi;
+
+const REDACTED = '[REDACTED]';
+
+export function redactHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (value === undefined) continue;
+    kept[name] = SECRET_HEADERS.has(name) ? REDACTED : typeof value === 'string' ? value : value.join(', ');
+  }
+  return kept;
+}
+
+export function redactUrl(url: string): string {
+  return url.includes('?') ? url.replace(SECRET_QUERY, `$1${REDACTED}`) : url;
+}

@@ -1,0 +1,83 @@
+/** The exchange's client, over a hijacked Node response: nothing between the exchange and the socket. */
+import type { ServerResponse } from 'node:http';
+import type { Client, EndReason } from '../commands/exchange/client.ts';
+import type { Refusal } from '../commands/refusal.ts';
+import { refusalHeaders } from './errors.ts';
+
+const EVENT_STREAM_HEADERS = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
+
+export class ReplyClient implements Client {
+  readonly #response: ServerResponse;
+  readonly #controller = new AbortController();
+  readonly #stallTimeoutMs: number;
+  #begun = false;
+
+  constructor(response: ServerResponse, stallTimeoutMs: number) {
+    this.#response = response;
+    this.#stallTimeoutMs = stallTimeoutMs;
+    response.once('close', () => {
+      if (!response.writableFinished) this.endEarly('client_gone');
+    });
+    // A write to a socket that has just gone is not worth a crash: 'close' follows and tells the story.
+    response.on('error', () => {});
+    if (response.destroyed || response.socket?.destroyed) this.endEarly('client_gone');
+  }
+
+  get ended(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get begun(): boolean {
+    return this.#begun;
+  }
+
+  endEarly(reason: EndReason): void {
+    if (!this.#controller.signal.aborted) this.#controller.abort(reason);
+  }
+
+  answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
+    this.#begun = true;
+    this.#response.writeHead(status, { ...headers, 'content-length': body.length });
+    this.#response.end(body);
+  }
+
+  refuse(refusal: Refusal, headers: Record<string, string>): void {
+    if (this.#begun) {
+      this.#response.destroy();
+      return;
+    }
+    const body = Buffer.from(JSON.stringify(refusal.envelope()));
+    const contentType = { 'content-type': 'application/json; charset=utf-8' };
+    this.answer(refusal.status, { ...headers, ...refusalHeaders(refusal), ...contentType }, body);
+  }
+
+  begin(status: number, headers: Record<string, string>): void {
+    this.#begun = true;
+    const isEvents = headers['content-type']?.startsWith('text/event-stream') === true;
+    this.#response.writeHead(status, isEvents ? { ...headers, ...EVENT_STREAM_HEADERS } : headers);
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.#response.destroyed || this.#response.write(bytes)) return undefined;
+    return this.#drained();
+  }
+
+  end(): void {
+    this.#response.end();
+  }
+
+  #drained(): Promise<void> {
+    const response = this.#response;
+    return new Promise((resolve) => {
+      const stalled = setTimeout(() => response.destroy(), this.#stallTimeoutMs);
+      const done = () => {
+        clearTimeout(stalled);
+        response.off('drain', done);
+        response.off('close', done);
+        resolve();
+      };
+      response.on('drain', done);
+      response.on('close', done);
+    });
+  }
+}

@@ -1,0 +1,88 @@
+/** The HTTP server: what is true of every route. The routes themselves are a file each. */
+import type { Socket } from 'node:net';
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
+import type { Caller } from '../commands/exchange/client.ts';
+import { refusals } from '../commands/refusal.ts';
+import type { Authenticator } from './auth.ts';
+import { createErrorHandler, rawErrorAnswer } from './errors.ts';
+import { requestIdOf } from './request-id.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set on every route that needs a key, before its body is read. */
+    caller: Caller | undefined;
+  }
+  interface FastifyContextConfig {
+    /** Served to anybody: health, metrics, the API's description. */
+    open?: boolean;
+  }
+}
+
+export interface ServerOptions {
+  readonly bodyLimitBytes: number;
+  readonly maxHeaderBytes: number;
+  /** A request whose head, or whose whole, has not arrived after this long is answered 408. */
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly authenticator: Authenticator;
+  readonly logError: (error: unknown, context: { method: string; url: string; requestId: string }) => void;
+}
+
+export function createServer(options: ServerOptions): FastifyInstance {
+  const { bodyLimitBytes, authenticator } = options;
+  const app = Fastify({
+    logger: false,
+    bodyLimit: bodyLimitBytes,
+    requestTimeout: options.requestTimeoutMs,
+    keepAliveTimeout: 75_000,
+    http: { maxHeaderSize: options.maxHeaderBytes, headersTimeout: options.headersTimeoutMs },
+    genReqId: requestIdOf,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 1024 },
+    forceCloseConnections: 'idle',
+    clientErrorHandler(error, socket) {
+      answerRaw(socket, (error as NodeJS.ErrnoException).code);
+    },
+    frameworkErrors(error, request, reply) {
+      handleError(error, request, reply as never);
+    },
+  });
+  const handleError = createErrorHandler(bodyLimitBytes, (error, request) =>
+    options.logError(error, { method: request.method, url: request.url, requestId: String(request.id) }),
+  );
+  app.setErrorHandler(handleError);
+  app.setNotFoundHandler((request) => {
+    throw refusals.unknownRoute(request.method, request.url.split('?')[0] ?? '/');
+  });
+
+  // Bodies stay bytes: the exchange parses them once, and records them as they came. An empty body is no error here,
+  // since some SDKs send a content type with nothing behind it.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+
+  app.decorateRequest('caller', undefined);
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id);
+    if (request.routeOptions.config.open !== true) request.caller = authenticator.authenticate(request.headers);
+    done();
+  });
+  return app;
+}
+
+export function callerOf(request: FastifyRequest): Caller {
+  if (request.caller === undefined) throw refusals.missingCredentials();
+  return request.caller;
+}
+
+/** The request's body, empty when there is none. */
+export function bodyOf(request: FastifyRequest): Buffer {
+  return Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+}
+
+function answerRaw(socket: Socket, code: string | undefined): void {
+  if (code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  socket.end(rawErrorAnswer(code));
+}

@@ -1,0 +1,72 @@
+/** `/v1/responses/{id}` and what is below it. Creation is a model route like the others. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import {
+  deleteResponse,
+  inputItemsOf,
+  type LifecycleDependencies,
+  type LifecycleRequest,
+  retrieveResponse,
+} from '../../commands/responses/lifecycle.ts';
+import { pageInputItems } from '../../commands/responses/input-items.ts';
+import { refusals } from '../../commands/refusal.ts';
+import type { UserPath } from '../../events/event.ts';
+import { callerOf } from '../server.ts';
+
+interface ById {
+  Params: { id: string };
+  Querystring: Record<string, string | string[] | undefined>;
+}
+
+export function registerResponses(app: FastifyInstance, deps: LifecycleDependencies): void {
+  app.get<ById>('/v1/responses/:id', async (request) => {
+    checkRetrieveQuery(request.query);
+    return retrieveResponse(lifecycleRequest(request), deps);
+  });
+  app.get<ById>('/v1/responses/:id/input_items', async (request) => {
+    const { limit, order, after } = request.query;
+    const page = pageInputItems([], { limit: single(limit), order: single(order), after: single(after) });
+    if (!page.ok) throw refusals.invalidRequest(page.refusal.message, page.refusal.param, page.refusal.code);
+    const items = await inputItemsOf(lifecycleRequest(request), deps);
+    if ('native' in items) return items.native;
+    const listed = pageInputItems(items.stored, { limit: single(limit), order: single(order), after: single(after) });
+    if (!listed.ok) throw refusals.invalidRequest(listed.refusal.message, listed.refusal.param, listed.refusal.code);
+    return listed.page;
+  });
+  app.delete<ById>('/v1/responses/:id', (request) => deleteResponse(lifecycleRequest(request), deps));
+}
+
+function checkRetrieveQuery(query: ById['Querystring']): void {
+  for (const name of ['stream', 'include_obfuscation']) {
+    const value = query[name];
+    if (value !== undefined && value !== 'true' && value !== 'false') {
+      throw refusals.invalidRequest(`'${name}' must be true or false.`, name);
+    }
+  }
+  const after = query['starting_after'];
+  if (after !== undefined && !/^\d{1,15}$/.test(String(after))) {
+    throw refusals.invalidRequest("'starting_after' must be an integer.", 'starting_after');
+  }
+  if (query['stream'] === 'true') throw refusals.unsupportedOperation('Streaming retrieval is not supported.');
+}
+
+function lifecycleRequest(request: FastifyRequest<ById>): LifecycleRequest {
+  const { actor, userPath } = callerOf(request);
+  const { provider, ...others } = request.query;
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(others)) {
+    for (const one of Array.isArray(value) ? value : [value ?? '']) query.append(name, one);
+  }
+  const text = query.toString();
+  return {
+    id: request.params.id,
+    provider: single(provider),
+    query: text === '' ? '' : `?${text}`,
+    requestId: request.id,
+    context: { actor, userPath: userPath as UserPath | undefined, requestId: request.id },
+    signal: AbortSignal.timeout(60_000),
+  };
+}
+
+function single(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.at(-1) : value;
+}

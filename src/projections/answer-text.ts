@@ -1,0 +1,123 @@
+/**
+ * The answer so far, read from a provider's chunks for somebody who watches. Works on any dialect that is told apart
+ * by its own members: chat completion chunks, Responses events, whole JSON answers. What it cannot read it leaves out.
+ */
+
+export interface AnswerSoFar {
+  /** Text for a stream; the parsed JSON of a whole answer, or of a stream's terminal response object. */
+  readonly value: unknown;
+  readonly tooBig: boolean;
+}
+
+export class AnswerText {
+  readonly #maxBytes: number;
+  /** Chunks not yet looked at: they are only parsed when somebody asks. */
+  #unread: Uint8Array[] = [];
+  #unreadBytes = 0;
+  #text = '';
+  #whole: unknown;
+  #wholeBytes = 0;
+  #tooBig = false;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** One stream event, or a whole body. */
+  add(chunk: Uint8Array): void {
+    if (this.#tooBig) return;
+    this.#unread.push(chunk);
+    this.#unreadBytes += chunk.length;
+    // Envelopes around single words weigh a hundred times the words: read them before they pile up.
+    if (this.#unreadBytes > 4 * this.#maxBytes) this.#read();
+  }
+
+  get bytesKept(): number {
+    return this.#unreadBytes + this.#text.length + this.#wholeBytes;
+  }
+
+  soFar(): AnswerSoFar | undefined {
+    this.#read();
+    if (this.#whole !== undefined) return { value: this.#whole, tooBig: false };
+    if (this.#text === '') return this.#tooBig ? { value: undefined, tooBig: true } : undefined;
+    return { value: this.#text, tooBig: this.#tooBig };
+  }
+
+  #read(): void {
+    const unread = this.#unread;
+    this.#unread = [];
+    this.#unreadBytes = 0;
+    for (const chunk of unread) {
+      const text = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('utf8');
+      if (/^\s*[{[]/.test(text)) this.#keep(parse(text), text.length);
+      else for (const data of eventData(text)) this.#take(data);
+    }
+  }
+
+  #take(data: string): void {
+    const event = parse(data);
+    if (!isObject(event)) return;
+    const delta = deltaOf(event);
+    if (delta !== undefined) this.#append(delta);
+    else if (isTerminal(event)) this.#keep(event.response, data.length);
+  }
+
+  #keep(whole: unknown, size: number): void {
+    if (size > this.#maxBytes) this.#tooBig = true;
+    else {
+      this.#whole = whole;
+      this.#wholeBytes = size;
+    }
+  }
+
+  #append(delta: string): void {
+    if (this.#tooBig) return;
+    this.#text += delta;
+    if (Buffer.byteLength(this.#text) <= this.#maxBytes) return;
+    this.#text = truncate(this.#text, this.#maxBytes);
+    this.#tooBig = true;
+  }
+}
+
+/** The beginning of a text that takes at most `maxBytes` in UTF-8, cut between characters. */
+function truncate(text: string, maxBytes: number): string {
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, maxBytes), { stream: true });
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The data of each server-sent event; the end marker `[DONE]` is none. */
+function* eventData(text: string): Iterable<string> {
+  for (const event of text.split(/\r?\n\r?\n/)) {
+    const data = event
+      .split(/\r?\n/)
+      .filter((line) => line.startsWith('data:'))
+      .map((line) => line.slice('data:'.length))
+      .join('\n')
+      .trim();
+    if (data.startsWith('{')) yield data;
+  }
+}
+
+/** The words an event adds to the answer: of the first choice, where there are several. */
+function deltaOf(event: Record<string, unknown>): string | undefined {
+  if (event.type === 'response.output_text.delta') return typeof event.delta === 'string' ? event.delta : undefined;
+  const choice = Array.isArray(event.choices) ? event.choices[0] : undefined;
+  if (!isObject(choice)) return undefined;
+  const words = isObject(choice.delta) ? choice.delta.content : choice.text;
+  return typeof words === 'string' ? words : undefined;
+}
+
+function isTerminal(event: Record<string, unknown>): boolean {
+  return ['response.completed', 'response.incomplete', 'response.failed'].includes(String(event.type));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

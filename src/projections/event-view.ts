@@ -1,0 +1,69 @@
+/** The raw view of the live tail: every event of the log as it was recorded. */
+import { requestReceived } from '../events/catalogue/exchange.ts';
+import { categoryOf, idOf, type RecordedEvent, type StreamName } from '../events/event.ts';
+import { eventToJson } from '../events/event-json.ts';
+import type { EventLog } from '../events/log.ts';
+import { isA } from './known-event.ts';
+import type { LiveFrame } from './live-frame.ts';
+import type { LiveFold, LiveView } from './live-view.ts';
+import { previewTypeOf } from './preview-view.ts';
+
+/** Requests whose path is remembered; the path of any other is read from its stream again. */
+const MAX_PATHS = 10_000;
+
+export function eventView(log: EventLog): LiveView {
+  return { name: 'events', filter: {}, begin: () => new EventFold(log) };
+}
+
+class EventFold implements LiveFold {
+  readonly #log: EventLog;
+  readonly #paths = new Map<StreamName, string | undefined>();
+
+  constructor(log: EventLog) {
+    this.#log = log;
+  }
+
+  apply(event: RecordedEvent): LiveFrame | Promise<LiveFrame> {
+    if (categoryOf(event.stream) !== 'exchange') return frameOf(event, undefined);
+    if (isA(event, requestReceived)) this.#remember(event.stream, event.data.path);
+    else if (!this.#paths.has(event.stream)) return this.#recall(event);
+    return frameOf(event, this.#paths.get(event.stream));
+  }
+
+  due(): LiveFrame[] {
+    return [];
+  }
+
+  async #recall(event: RecordedEvent): Promise<LiveFrame> {
+    let path: string | undefined;
+    for await (const first of this.#log.readStream(event.stream, { maxCount: 1 })) {
+      if (isA(first, requestReceived)) path = first.data.path;
+    }
+    this.#remember(event.stream, path);
+    return frameOf(event, path);
+  }
+
+  #remember(stream: StreamName, path: string | undefined): void {
+    if (this.#paths.size >= MAX_PATHS) {
+      const [oldest] = this.#paths.keys();
+      if (oldest !== undefined) this.#paths.delete(oldest);
+    }
+    this.#paths.set(stream, path);
+  }
+}
+
+function frameOf(event: RecordedEvent, path: string | undefined): LiveFrame {
+  return {
+    type: event.type,
+    alias: previewTypeOf(event.type),
+    position: event.position,
+    at: event.at,
+    stream: event.stream,
+    exchangeId: categoryOf(event.stream) === 'exchange' ? idOf(event.stream) : undefined,
+    requestId: event.context.requestId,
+    userPath: event.context.userPath,
+    path,
+    data: { toJSON: () => eventToJson(event) },
+    weight: 500 + (event.body?.length ?? 0),
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * Exchanges that have begun and not ended. After a crash these are the ones to be closed; while the gateway runs they
+ * are what a new listener of the live tail is shown first, and a gauge.
+ *
+ * Every exchange passes through here, so `apply` is a map look-up and a few assignments. Chunks are not seen.
+ */
+import { z } from 'zod';
+import {
+  attemptFailed,
+  attemptStarted,
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  historyReplayed,
+  modelResolved,
+  requestReceived,
+  requestRefused,
+} from '../events/catalogue/exchange.ts';
+import { idOf, type RecordedEvent, type StreamName, streamName } from '../events/event.ts';
+import { isA } from './known-event.ts';
+import type { Projection } from './projection.ts';
+
+const attemptPreview = z.object({
+  seq: z.number(),
+  kind: z.string(),
+  provider: z.string(),
+  providerType: z.string(),
+  model: z.string().optional(),
+});
+
+const inFlightExchange = z.object({
+  id: z.string(),
+  requestId: z.string().optional(),
+  /** Milliseconds since the epoch: when it was received. */
+  at: z.number(),
+  method: z.string(),
+  path: z.string(),
+  dialect: z.string(),
+  streaming: z.boolean(),
+  /** The selector as the client wrote it. */
+  requestedModel: z.string().optional(),
+  provider: z.string().optional(),
+  providerType: z.string().optional(),
+  model: z.string().optional(),
+  userPath: z.string().optional(),
+  actor: z.string(),
+  authMethod: z.string(),
+  clientIp: z.string().optional(),
+  userAgent: z.string().optional(),
+  attempts: z.number(),
+  attempt: attemptPreview.optional(),
+  lastEvent: z.string(),
+  /** Revision of `lastEvent`: chunks may follow it. */
+  revision: z.string(),
+});
+
+export type InFlightExchange = z.infer<typeof inFlightExchange>;
+
+export type InFlight = Map<string, InFlightExchange>;
+
+const ends = new Set<string>([
+  requestRefused.type,
+  exchangeCompleted.type,
+  exchangeFailed.type,
+  clientDisconnected.type,
+]);
+
+/** Whether an event of this type is the last word on an exchange's fate. Only `usage.recorded` may follow. */
+export function endsExchange(type: string): boolean {
+  return ends.has(type);
+}
+
+export const inFlight: Projection<InFlight> = {
+  name: 'in-flight',
+  version: 1,
+  filter: {
+    streams: ['exchange-'],
+    types: [
+      requestReceived.type,
+      modelResolved.type,
+      historyReplayed.type,
+      attemptStarted.type,
+      attemptFailed.type,
+      ...ends,
+    ],
+  },
+  initial: () => new Map(),
+  apply(state, event) {
+    const id = idOf(event.stream);
+    if (ends.has(event.type)) {
+      state.delete(id);
+      return state;
+    }
+    if (isA(event, requestReceived)) {
+      state.set(id, begin(id, event));
+      return state;
+    }
+    const exchange = state.get(id);
+    if (exchange === undefined) return state;
+    advance(exchange, event);
+    exchange.lastEvent = event.type;
+    exchange.revision = String(event.revision);
+    return state;
+  },
+  save: (state) => [...state.values()],
+  load(saved) {
+    const state: InFlight = new Map();
+    for (const exchange of z.array(inFlightExchange).parse(saved)) state.set(exchange.id, exchange);
+    return state;
+  },
+};
+
+function begin(id: string, event: RecordedEvent<string, z.infer<typeof requestReceived.data>>): InFlightExchange {
+  const { data, context } = event;
+  return {
+    id,
+    requestId: context.requestId,
+    at: event.at,
+    method: data.method,
+    path: data.path,
+    dialect: data.dialect,
+    streaming: data.stream,
+    requestedModel: data.model,
+    userPath: context.userPath,
+    actor: context.actor,
+    authMethod: data.authMethod,
+    clientIp: data.clientIp,
+    userAgent: data.headers['user-agent'],
+    attempts: 0,
+    lastEvent: event.type,
+    revision: String(event.revision),
+  };
+}
+
+function advance(exchange: InFlightExchange, event: RecordedEvent): void {
+  if (isA(event, modelResolved)) {
+    exchange.provider = event.data.provider;
+    exchange.providerType = event.data.providerType;
+    exchange.model = event.data.model;
+  } else if (isA(event, attemptStarted)) {
+    const { attempt: seq, kind, provider, providerType, model } = event.data;
+    exchange.attempts = seq;
+    exchange.attempt = { seq, kind, provider, providerType, model };
+  }
+}
+
+/** What is left open by a gateway that did not stop in an orderly way, in the order it was received. */
+export function openExchanges(state: InFlight): { id: string; stream: StreamName; exchange: InFlightExchange }[] {
+  return [...state.values()].map((exchange) => ({
+    id: exchange.id,
+    stream: streamName('exchange', exchange.id),
+    exchange,
+  }));
+}

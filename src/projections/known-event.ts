@@ -1,0 +1,11 @@
+import type { z } from 'zod';
+import type { EventDefinition } from '../events/catalogue/define.ts';
+import type { RecordedEvent } from '../events/event.ts';
+
+/** Whether the event is of this definition. Its `data` is trusted from here on: the log's reader has upcast it. */
+export function isA<Type extends string, Schema extends z.ZodObject>(
+  event: RecordedEvent,
+  definition: EventDefinition<Type, Schema>,
+): event is RecordedEvent<Type, z.infer<Schema>> {
+  return event.type === definition.type;
+}

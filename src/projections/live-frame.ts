@@ -1,0 +1,106 @@
+/** One thing a listener of the live tail is told, and the question whether a listener wants to be told it. */
+import type { Position, StreamName } from '../events/event.ts';
+import type { EventFilter } from '../events/log.ts';
+
+export interface LiveFrame {
+  /** The name on the wire: `audit.started`, or an event type in the raw view. */
+  readonly type: string;
+  /** Other names it is asked for by: the event type behind a preview, the preview family of an event. */
+  readonly alias: string | undefined;
+  /** Everything up to here has been told once this frame has been. */
+  readonly position: Position;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly stream: StreamName;
+  readonly exchangeId: string | undefined;
+  readonly requestId: string | undefined;
+  readonly userPath: string | undefined;
+  /** Of the request; undefined for what belongs to no request. */
+  readonly path: string | undefined;
+  /** A value to be written as JSON, by way of `toJSON` where that takes work. Nobody changes it any more. */
+  readonly data: unknown;
+  /** About how many bytes it keeps alive. */
+  readonly weight: number;
+}
+
+export interface LiveFilter {
+  /**
+   * Words that name a frame by its type or its alias, whole or up to a dot: `audit`, `usage.completed`, `request.`.
+   * An empty list matches nothing.
+   */
+  readonly types?: readonly string[];
+  /** The id of a request, as the client or the gateway gave it. */
+  readonly request?: string;
+  /** Prefix of the request's path. */
+  readonly path?: string;
+  /** Prefix of the stream's name. */
+  readonly stream?: string;
+  /** A user path: it and all below it. */
+  readonly userPath?: string;
+}
+
+/** The filter as a test, for frames that come by the thousand. */
+export function wanted(filter: LiveFilter): (frame: LiveFrame) => boolean {
+  const tests: ((frame: LiveFrame) => boolean)[] = [];
+  const { types, request, path, stream, userPath } = filter;
+  if (types !== undefined) {
+    tests.push(({ type, alias }) =>
+      types.some((word) => isNamed(type, word) || (alias !== undefined && isNamed(alias, word))),
+    );
+  }
+  if (request !== undefined) tests.push((frame) => frame.requestId === request || frame.exchangeId === request);
+  if (path !== undefined) tests.push((frame) => frame.path?.startsWith(path) === true);
+  if (stream !== undefined) tests.push((frame) => frame.stream.startsWith(stream));
+  if (userPath !== undefined) {
+    const root = userPath === '/' ? '/' : `${userPath}/`;
+    tests.push((frame) => frame.userPath === userPath || frame.userPath?.startsWith(root) === true);
+  }
+  return (frame) => tests.every((test) => test(frame));
+}
+
+function isNamed(name: string, word: string): boolean {
+  return name === word || name.startsWith(word.endsWith('.') ? word : `${word}.`);
+}
+
+/** What the log can leave out already: `view` is what the view needs, narrowed to the streams asked for. */
+export function narrowed(view: EventFilter, { stream }: LiveFilter): EventFilter {
+  if (stream === undefined) return view;
+  const streams = (view.streams ?? ['']).flatMap((prefix) => {
+    if (stream.startsWith(prefix)) return [stream];
+    return prefix.startsWith(stream) ? [prefix] : [];
+  });
+  return { ...view, streams };
+}
+
+const rendered = new WeakMap<LiveFrame, Buffer>();
+
+/** The frame as server-sent event bytes: made once, however many listeners get it. */
+export function frameBytes(frame: LiveFrame): Buffer {
+  let bytes = rendered.get(frame);
+  if (bytes === undefined) {
+    bytes = eventBytes(frame.type, envelope(frame), frame.position);
+    rendered.set(frame, bytes);
+  }
+  return bytes;
+}
+
+/**
+ * A frame about what happened before the listener came. It carries no `id:`, so that a listener which is cut off
+ * between two of them asks for all of them again.
+ */
+export function snapshotBytes(frame: LiveFrame): Buffer {
+  return eventBytes(frame.type, envelope(frame), undefined);
+}
+
+/** `heartbeat` or `reset`: says only how far the listener has been told everything. */
+export function controlBytes(type: 'heartbeat' | 'reset', position: Position, at: number): Buffer {
+  return eventBytes(type, { seq: position, type, timestamp: new Date(at).toISOString() }, position);
+}
+
+function envelope({ position, type, requestId, at, data }: LiveFrame): object {
+  return { seq: position, type, request_id: requestId, timestamp: new Date(at).toISOString(), data };
+}
+
+function eventBytes(type: string, data: object, id: Position | undefined): Buffer {
+  return Buffer.from(`${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
+}

@@ -1,0 +1,205 @@
+/**
+ * The live tail: the log, told as frames to whoever listens. One subscription and one fold serve all listeners of a
+ * view; the last frames are kept, so that a listener steps from its own catch-up onto the shared tail at an exact
+ * place, and one that comes back after a short break needs no reading at all.
+ *
+ * A listener goes through it in a circle: `catchUp` from its cursor at its own pace, `join` when it is near the end,
+ * and back to `catchUp` when it cannot keep up.
+ */
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
+import { auditTime, buffer, connect, filter, interval, Observable, share, tap } from 'rxjs';
+import type { Position, RecordedEvent } from '../events/event.ts';
+import { type EventFilter, type EventLog, START } from '../events/log.ts';
+import type { LiveFrame } from './live-frame.ts';
+import type { LiveFold, LiveView } from './live-view.ts';
+
+/** Frames are handed over together after this time, so that a burst costs a listener one write. */
+const BATCH_MS = 10;
+/** How often a view is asked for what it held back. */
+const DUE_EVERY_MS = 500;
+/** Frames kept for listeners that join, and what they may weigh. */
+const KEPT_FRAMES = 2_000;
+const KEPT_BYTES = 8 * 1024 * 1024;
+/** A listener that catches up lets others run at least this often. */
+const YIELD_EVERY_MS = 5;
+
+export interface CatchUpStep {
+  readonly frame: LiveFrame | undefined;
+  /** Everything up to here has been told. */
+  readonly position: Position;
+}
+
+export interface Seat {
+  /** Everything up to here has been handed over. */
+  readonly position: Position;
+  leave(): void;
+}
+
+export interface Listener {
+  /** The next frames, in order: none is missing and none comes twice. */
+  frames(frames: readonly LiveFrame[]): void;
+  /** The log cannot be read. The seat is gone; the listener may try again from its position. */
+  failed(error: unknown): void;
+}
+
+interface Numbered {
+  /** Counts frames. Positions cannot: what was held back is told at the position of something else. */
+  readonly number: number;
+  readonly frame: LiveFrame;
+}
+
+export class LiveTail {
+  readonly view: LiveView;
+  readonly #log: EventLog;
+  readonly #batches: Observable<readonly Numbered[]>;
+  /** The newest frames, oldest first: every frame after `#keptSince` is here or yet to come. */
+  #kept: Numbered[] = [];
+  #keptBytes = 0;
+  #keptSince: Position = START;
+  /** Everything up to here has become frames. */
+  #position: Position = START;
+  #lastNumber = 0;
+  /** Everything up to here has been handed over. */
+  #handedOver: Position = START;
+  #handedOverNumber = 0;
+  #listeners = 0;
+
+  constructor(log: EventLog, view: LiveView) {
+    this.#log = log;
+    this.view = view;
+    this.#batches = this.#frames().pipe(
+      connect((frames) => frames.pipe(buffer(frames.pipe(auditTime(BATCH_MS))))),
+      filter((batch) => batch.length > 0),
+      tap((batch) => {
+        this.#handedOver = this.#position;
+        this.#handedOverNumber = batch.at(-1)?.number ?? this.#handedOverNumber;
+      }),
+      share(),
+    );
+  }
+
+  /** Those with a seat now. With none, nothing is read. */
+  get listeners(): number {
+    return this.#listeners;
+  }
+
+  /** From `after` to where the log ends now, or further. Reads no faster than it is pulled. */
+  async *catchUp(after: Position, filter: EventFilter, signal: AbortSignal): AsyncGenerator<CatchUpStep> {
+    const end = await this.#log.head();
+    const fold = this.view.begin();
+    let yieldedAt = performance.now();
+    let position = after;
+    for await (const event of this.#log.readAll({ after, filter, signal })) {
+      const frame = await fold.apply(event);
+      position = event.position;
+      yield { frame, position };
+      if (performance.now() - yieldedAt > YIELD_EVERY_MS) {
+        await yieldToOthers();
+        yieldedAt = performance.now();
+      }
+    }
+    // What the filter left out counts as told.
+    if (end > position) yield { frame: undefined, position: end };
+  }
+
+  /**
+   * A seat for a listener that has been told everything up to `position`. Undefined when some of what came since is
+   * not kept any more: it must catch up first.
+   */
+  join(position: Position, listener: Listener): Seat | undefined {
+    if (this.#listeners === 0) this.#restart(position);
+    if (position < this.#keptSince) return undefined;
+    this.#listeners += 1;
+    let seated = true;
+    const leave = () => {
+      if (!seated) return;
+      seated = false;
+      this.#listeners -= 1;
+      subscription.unsubscribe();
+    };
+    const missed = this.#kept.filter(({ frame }) => frame.position > position).map(({ frame }) => frame);
+    const from = this.#lastNumber;
+    const subscription = this.#batches.subscribe({
+      next: (batch) => {
+        // The shared tail may be behind this listener when it joins.
+        const fresh = batch.filter(({ number, frame }) => number > from && frame.position > position);
+        if (seated && fresh.length > 0) listener.frames(fresh.map(({ frame }) => frame));
+      },
+      error: (error: unknown) => {
+        leave();
+        listener.failed(error);
+      },
+    });
+    if (missed.length > 0) listener.frames(missed);
+    const toldSoFar = () => (this.#handedOverNumber === this.#lastNumber ? this.#position : this.#handedOver);
+    return {
+      get position() {
+        const told = toldSoFar();
+        return told > position ? told : position;
+      },
+      leave,
+    };
+  }
+
+  #restart(position: Position): void {
+    this.#kept = [];
+    this.#keptBytes = 0;
+    this.#keptSince = position;
+    this.#position = position;
+    this.#handedOver = position;
+    this.#handedOverNumber = this.#lastNumber;
+  }
+
+  /** Runs while somebody is subscribed, and begins where `#restart` said. */
+  #frames(): Observable<Numbered> {
+    return new Observable((subscriber) => {
+      const stopping = new AbortController();
+      const fold = this.view.begin();
+      const tell = (frame: LiveFrame) => subscriber.next(this.#keep(frame));
+      this.#follow(fold, tell, stopping.signal).catch((error: unknown) => {
+        if (!stopping.signal.aborted) subscriber.error(error);
+      });
+      subscriber.add(
+        interval(DUE_EVERY_MS).subscribe(() => {
+          for (const frame of fold.due(Date.now(), this.#position)) tell(frame);
+        }),
+      );
+      subscriber.add(() => stopping.abort());
+    });
+  }
+
+  async #follow(fold: LiveFold, tell: (frame: LiveFrame) => void, signal: AbortSignal): Promise<void> {
+    for await (const event of this.#log.subscribe({ after: this.#position, filter: this.view.filter, signal })) {
+      if (signal.aborted) return;
+      if (event.type === '$caughtUp') {
+        if (event.position > this.#position) this.#position = event.position;
+        continue;
+      }
+      const made = fold.apply(event as RecordedEvent);
+      const frame = made instanceof Promise ? await made : made;
+      if (signal.aborted) return;
+      this.#position = event.position;
+      if (frame !== undefined) tell(frame);
+    }
+    // A log that ends a subscription nobody cancelled is closing.
+    if (!signal.aborted) throw new Error('the log was closed');
+  }
+
+  #keep(frame: LiveFrame): Numbered {
+    this.#lastNumber += 1;
+    const numbered = { number: this.#lastNumber, frame };
+    this.#kept.push(numbered);
+    this.#keptBytes += frame.weight;
+    if (this.#kept.length > KEPT_FRAMES || this.#keptBytes > KEPT_BYTES) this.#dropOldest();
+    return numbered;
+  }
+
+  #dropOldest(): void {
+    // Half at once: dropping one by one would move the whole list for every frame.
+    const kept = this.#kept.slice(Math.ceil(this.#kept.length / 2));
+    const dropped = this.#kept[this.#kept.length - kept.length - 1];
+    this.#kept = kept;
+    this.#keptBytes = kept.reduce((sum, { frame }) => sum + frame.weight, 0);
+    if (dropped !== undefined) this.#keptSince = dropped.frame.position;
+  }
+}

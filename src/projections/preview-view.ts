@@ -1,0 +1,244 @@
+/**
+ * The previews of the live tail. Every request begins with one `audit.started` and ends with exactly one of
+ * `audit.completed` (it was answered as asked) and `audit.failed` (refused, failed, or its client left); both are
+ * final and on disk already, so they say `_live_pending: false`, and no `audit.flushed` follows. In between come
+ * `audit.updated` (what was decided) and, for streams, `audit.stream` (the answer so far). `usage.completed` tells
+ * what it cost.
+ */
+import {
+  attemptFailed,
+  attemptStarted,
+  chunkReceived,
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  historyReplayed,
+  modelResolved,
+  requestReceived,
+  requestRefused,
+  usageRecorded,
+} from '../events/catalogue/exchange.ts';
+import { idOf, type Position, type RecordedEvent, type StreamName } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
+import { AnswerText } from './answer-text.ts';
+import { endsExchange, type InFlight } from './in-flight.ts';
+import { isA } from './known-event.ts';
+import type { LiveFrame } from './live-frame.ts';
+import type { LiveFold, LiveView } from './live-view.ts';
+import {
+  auditPreview,
+  begin,
+  type Ending,
+  MAX_PREVIEW_BODY_BYTES,
+  nanoseconds,
+  type RequestSoFar,
+  snapshotPreview,
+  type Told,
+  weightOf,
+} from './request-preview.ts';
+import { usagePreview } from './usage-preview.ts';
+
+/** The answer so far is told at most this often for one request. */
+const ANSWER_EVERY_MS = 500;
+
+const previewTypes = new Map<string, string>([
+  [requestReceived.type, 'audit.started'],
+  [modelResolved.type, 'audit.updated'],
+  [historyReplayed.type, 'audit.updated'],
+  [attemptStarted.type, 'audit.updated'],
+  [attemptFailed.type, 'audit.updated'],
+  [chunkReceived.type, 'audit.stream'],
+  [exchangeCompleted.type, 'audit.completed'],
+  [requestRefused.type, 'audit.failed'],
+  [exchangeFailed.type, 'audit.failed'],
+  [clientDisconnected.type, 'audit.failed'],
+  [usageRecorded.type, 'usage.completed'],
+]);
+
+/** The preview an event is told as; undefined for events that are no part of a request. */
+export function previewTypeOf(eventType: string): string | undefined {
+  return previewTypes.get(eventType);
+}
+
+export function previewView(log: EventLog): LiveView {
+  return {
+    name: 'previews',
+    filter: { streams: ['exchange-'], types: [...previewTypes.keys()] },
+    begin: () => new PreviewFold(log),
+  };
+}
+
+/** The requests under way, for a listener that has just come. */
+export function snapshotFrames(
+  inFlight: InFlight,
+  position: Position,
+  streamOf: (id: string) => StreamName,
+): LiveFrame[] {
+  return [...inFlight.values()].map((exchange) => {
+    const type = previewTypeOf(exchange.lastEvent) ?? 'audit.updated';
+    return {
+      type,
+      alias: exchange.lastEvent,
+      position,
+      at: exchange.at,
+      stream: streamOf(exchange.id),
+      exchangeId: exchange.id,
+      requestId: exchange.requestId,
+      userPath: exchange.userPath,
+      path: exchange.path,
+      data: snapshotPreview(exchange, type),
+      weight: 2_000,
+    };
+  });
+}
+
+class PreviewFold implements LiveFold {
+  readonly #log: EventLog;
+  readonly #open = new Map<StreamName, RequestSoFar>();
+  /** Requests whose answer grew since it was last told. */
+  readonly #growing = new Map<StreamName, RequestSoFar>();
+
+  constructor(log: EventLog) {
+    this.#log = log;
+  }
+
+  apply(event: RecordedEvent): LiveFrame | undefined | Promise<LiveFrame | undefined> {
+    if (isA(event, requestReceived)) this.#open.set(event.stream, begin(event));
+    const request = this.#open.get(event.stream);
+    if (request !== undefined) return this.#tell(request, event);
+    return this.#recall(event).then((recalled) => (recalled === undefined ? undefined : this.#tell(recalled, event)));
+  }
+
+  due(now: number, position: Position): LiveFrame[] {
+    const frames: LiveFrame[] = [];
+    for (const [stream, request] of this.#growing) {
+      if (now - request.answerToldAt < ANSWER_EVERY_MS) continue;
+      frames.push(this.#tellAnswer(request, stream, position, now));
+    }
+    return frames;
+  }
+
+  /** What happened to the request before this event, which is the first one the fold sees of it. */
+  async #recall(event: RecordedEvent): Promise<RequestSoFar | undefined> {
+    let request: RequestSoFar | undefined;
+    const before = { maxCount: Number(event.revision) };
+    if (before.maxCount === 0) return undefined;
+    for await (const earlier of this.#log.readStream(event.stream, before)) {
+      if (isA(earlier, requestReceived)) request = begin(earlier);
+      else if (request !== undefined) learn(request, earlier);
+    }
+    if (request !== undefined) this.#open.set(event.stream, request);
+    return request;
+  }
+
+  #tell(request: RequestSoFar, event: RecordedEvent): LiveFrame | undefined {
+    const { stream, position, at } = event;
+    const type = previewTypes.get(event.type);
+    if (type === undefined) return undefined;
+    if (isA(event, usageRecorded)) {
+      const data = usagePreview(event, idOf(stream));
+      return { ...placeOf(request, stream), type, alias: event.type, position, at, data, weight: 2_000 };
+    }
+    learn(request, event);
+    if (event.type === chunkReceived.type) {
+      if (!request.answerGrew) return undefined;
+      if (at - request.answerToldAt >= ANSWER_EVERY_MS) return this.#tellAnswer(request, stream, position, at);
+      this.#growing.set(stream, request);
+      return undefined;
+    }
+    let told: Told;
+    if (endsExchange(event.type)) {
+      this.#open.delete(stream);
+      this.#growing.delete(stream);
+      told = { liveState: type, pending: false, ending: endingOf(event), requestBody: true, answer: 'whole' };
+    } else {
+      // The body is told once, with the first decision about it: a list merges previews by id.
+      told = { liveState: type, pending: true, requestBody: event.type === modelResolved.type };
+    }
+    return frameOf(request, told, event.type, stream, position, at);
+  }
+
+  #tellAnswer(request: RequestSoFar, stream: StreamName, position: Position, at: number): LiveFrame {
+    request.answerToldAt = at;
+    request.answerGrew = false;
+    this.#growing.delete(stream);
+    const told: Told = { liveState: 'audit.stream', pending: true, answer: 'partial' };
+    return frameOf(request, told, chunkReceived.type, stream, position, at);
+  }
+}
+
+function learn(request: RequestSoFar, event: RecordedEvent): void {
+  if (isA(event, chunkReceived)) {
+    if (event.body === undefined) return;
+    request.answer.add(event.body);
+    request.answerGrew = request.received.data.stream;
+  } else if (isA(event, modelResolved)) {
+    request.resolved = event.data;
+  } else if (isA(event, attemptStarted)) {
+    const { attempt: seq, kind, provider, providerType, model } = event.data;
+    const started_at = new Date(event.at).toISOString();
+    request.attempts.push({ seq, kind, provider_type: providerType, provider_name: provider, model, started_at });
+    request.attemptStartedAt = event.at;
+    request.answer = new AnswerText(MAX_PREVIEW_BODY_BYTES);
+    request.answerGrew = false;
+  } else if (isA(event, attemptFailed)) {
+    const { status, code, message } = event.data;
+    endAttempt(request, event.at, { status_code: status, success: false, error_code: code, error_message: message });
+  } else if (isA(event, exchangeCompleted)) {
+    endAttempt(request, event.at, { status_code: event.data.status, success: true });
+  }
+}
+
+function endAttempt(request: RequestSoFar, at: number, outcome: Partial<RequestSoFar['attempts'][number]>): void {
+  const last = request.attempts.pop();
+  if (last === undefined) return;
+  request.attempts.push({ ...last, ...outcome, duration_ns: nanoseconds(at - request.attemptStartedAt) });
+}
+
+function endingOf(event: RecordedEvent): Ending | undefined {
+  if (isA(event, exchangeCompleted)) {
+    return { status: event.data.status, durationMs: event.data.durationMs, answer: event.body };
+  }
+  if (isA(event, requestRefused) || isA(event, exchangeFailed)) {
+    const { status, durationMs, type, code, message } = event.data;
+    const answer = event.body;
+    return { status, durationMs, errorType: type, errorCode: code, errorMessage: message, answer };
+  }
+  if (isA(event, clientDisconnected)) {
+    const message = 'The client left before its answer was complete.';
+    // No status reached the client: 499 is what such a request is counted under.
+    return { status: 499, durationMs: event.data.durationMs, errorType: 'client_disconnected', errorMessage: message };
+  }
+  return undefined;
+}
+
+function frameOf(
+  request: RequestSoFar,
+  told: Told,
+  alias: string,
+  stream: StreamName,
+  position: Position,
+  at: number,
+): LiveFrame {
+  return {
+    ...placeOf(request, stream),
+    type: told.liveState,
+    alias,
+    position,
+    at,
+    data: auditPreview(idOf(stream), request, told),
+    weight: weightOf(request, told),
+  };
+}
+
+/** What a frame is filtered by. */
+function placeOf(request: RequestSoFar, stream: StreamName) {
+  const { context, data } = request.received;
+  return {
+    stream,
+    exchangeId: idOf(stream),
+    requestId: context.requestId,
+    userPath: context.userPath,
+    path: data.path,
+  };
+}

@@ -1,0 +1,101 @@
+/** What the log remembers of each provider, so that a start does not have to wait until all of them have answered. */
+import { z } from 'zod';
+import {
+  providerBecameAvailable,
+  providerBecameUnavailable,
+  providerCapabilityLearned,
+  providerCircuitChanged,
+  providerConfigured,
+  providerModelsListed,
+  providerRemoved,
+} from '../events/catalogue/provider.ts';
+import { idOf, type RecordedEvent } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
+import { isA } from './known-event.ts';
+import type { Projection } from './projection.ts';
+
+const rememberedProvider = z.object({
+  name: z.string(),
+  /** The configuration last seen at a start; undefined when the provider is no longer configured. */
+  configuration: providerConfigured.data.optional(),
+  /** The last good model list, also while the provider cannot be reached. */
+  models: providerModelsListed.data.shape.models.optional(),
+  /** Milliseconds since the epoch. */
+  modelsListedAt: z.number().optional(),
+  capabilities: z.partialRecord(providerCapabilityLearned.data.shape.capability, z.boolean()),
+  available: z.boolean(),
+  circuit: providerCircuitChanged.data.shape.state,
+  /** Revision of the newest event of its stream: what the next append expects. */
+  revision: z.string(),
+});
+
+export type RememberedProvider = z.infer<typeof rememberedProvider>;
+export type ProviderMemory = Map<string, RememberedProvider>;
+
+export const providerMemory: Projection<ProviderMemory> = {
+  name: 'provider-memory',
+  version: 1,
+  filter: { streams: ['provider-'] },
+  initial: () => new Map(),
+  apply(state, event) {
+    const name = idOf(event.stream);
+    let provider = state.get(name);
+    if (provider === undefined) {
+      provider = { name, capabilities: {}, available: true, circuit: 'closed', revision: '0' };
+      state.set(name, provider);
+    }
+    learn(provider, event);
+    provider.revision = String(event.revision);
+    return state;
+  },
+  save: (state) => [...state.values()],
+  load(saved) {
+    const state: ProviderMemory = new Map();
+    for (const provider of z.array(rememberedProvider).parse(saved)) state.set(provider.name, provider);
+    return state;
+  },
+};
+
+function learn(provider: RememberedProvider, event: RecordedEvent): void {
+  if (isA(event, providerConfigured)) {
+    // Another server or another type behind the same name: what was learned of the old one says nothing of it.
+    if (isAnother(provider.configuration, event.data)) forget(provider);
+    provider.configuration = event.data;
+  } else if (isA(event, providerRemoved)) {
+    provider.configuration = undefined;
+    forget(provider);
+  } else if (isA(event, providerModelsListed)) {
+    provider.models = event.data.models;
+    provider.modelsListedAt = event.at;
+    provider.available = true;
+  } else if (isA(event, providerBecameUnavailable)) {
+    provider.available = false;
+  } else if (isA(event, providerBecameAvailable)) {
+    provider.available = true;
+  } else if (isA(event, providerCapabilityLearned)) {
+    provider.capabilities[event.data.capability] = event.data.supported;
+  } else if (isA(event, providerCircuitChanged)) {
+    provider.circuit = event.data.state;
+  }
+}
+
+type Configuration = z.infer<typeof providerConfigured.data>;
+
+function isAnother(before: Configuration | undefined, now: Configuration): boolean {
+  return before !== undefined && (before.baseUrl !== now.baseUrl || before.type !== now.type);
+}
+
+function forget(provider: RememberedProvider): void {
+  provider.models = undefined;
+  provider.modelsListedAt = undefined;
+  provider.capabilities = {};
+  provider.available = true;
+  provider.circuit = 'closed';
+}
+
+/** The fold without a runner: reads the provider events of the whole log. */
+export async function loadProviderMemory(log: EventLog): Promise<ProviderMemory> {
+  let state = providerMemory.initial();
+  for await (const event of log.readAll({ filter: providerMemory.filter })) state = providerMemory.apply(state, event);
+  return state;
+}

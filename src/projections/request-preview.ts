@@ -1,0 +1,191 @@
+/** One request as the live tail tells of it: the flat form in which a row of a list is shown while it happens. */
+import type { z } from 'zod';
+import type { requestReceived } from '../events/catalogue/exchange.ts';
+import type { RecordedEvent } from '../events/event.ts';
+import { AnswerText } from './answer-text.ts';
+import type { InFlightExchange } from './in-flight.ts';
+
+/** Bodies above this are left out of previews, with a flag in their place. The log has them whole. */
+export const MAX_PREVIEW_BODY_BYTES = 64 * 1024;
+
+export interface AttemptPreview {
+  readonly seq: number;
+  readonly kind: string;
+  readonly provider_type: string;
+  readonly provider_name: string;
+  readonly model?: string;
+  readonly started_at: string;
+  readonly duration_ns?: number;
+  readonly status_code?: number;
+  readonly success?: boolean;
+  readonly error_code?: string | null;
+  readonly error_message?: string;
+}
+
+/** What has become known of a request so far. Changed in place by `preview-view.ts`. */
+export interface RequestSoFar {
+  readonly received: RecordedEvent<string, z.infer<typeof requestReceived.data>>;
+  resolved?: { readonly provider: string; readonly providerType: string; readonly model: string };
+  attempts: AttemptPreview[];
+  attemptStartedAt: number;
+  answer: AnswerText;
+  /** When the answer so far was last told, and whether there is more of it by now. */
+  answerToldAt: number;
+  answerGrew: boolean;
+}
+
+export function begin(received: RequestSoFar['received']): RequestSoFar {
+  return {
+    received,
+    attempts: [],
+    attemptStartedAt: received.at,
+    answer: new AnswerText(MAX_PREVIEW_BODY_BYTES),
+    answerToldAt: Number.NEGATIVE_INFINITY,
+    answerGrew: false,
+  };
+}
+
+export interface Ending {
+  readonly status: number;
+  readonly durationMs: number;
+  readonly errorType?: string;
+  readonly errorCode?: string | null;
+  readonly errorMessage?: string;
+  readonly answer?: Uint8Array;
+}
+
+export interface Told {
+  readonly liveState: string;
+  readonly pending: boolean;
+  readonly ending?: Ending;
+  readonly requestBody?: boolean;
+  readonly answer?: 'partial' | 'whole';
+}
+
+/** Later events do not change it. The work is put off until somebody wants to read it, but for a partial answer. */
+export function auditPreview(id: string, request: RequestSoFar, told: Told): object {
+  const { received, resolved, answer } = request;
+  const { data, context } = received;
+  const { ending } = told;
+  const attempts = request.attempts.length === 0 ? undefined : [...request.attempts];
+  const details = () => ({
+    user_agent: data.headers['user-agent'],
+    request_headers: data.headers,
+    attempts,
+    error_code: ending?.errorCode,
+    error_message: ending?.errorMessage,
+    ...(told.requestBody === true ? requestBody(received.body) : {}),
+    ...(told.answer === undefined ? {} : answerBody(answer, told.answer, ending?.answer)),
+  });
+  return {
+    id,
+    request_id: context.requestId,
+    timestamp: new Date(received.at).toISOString(),
+    duration_ns: ending && nanoseconds(ending.durationMs),
+    requested_model: data.model,
+    resolved_model: resolved && `${resolved.provider}/${resolved.model}`,
+    provider: resolved?.providerType,
+    provider_name: resolved?.provider,
+    status_code: ending?.status,
+    auth_key_id: keyIdOf(context.actor),
+    auth_method: data.authMethod,
+    client_ip: data.clientIp,
+    method: data.method,
+    path: data.path,
+    user_path: context.userPath ?? '/',
+    stream: data.stream,
+    error_type: ending?.errorType,
+    error_message: ending?.errorMessage,
+    _live_state: told.liveState,
+    _live_pending: told.pending,
+    data: told.answer === 'partial' ? details() : { toJSON: details },
+  };
+}
+
+/** About how many bytes a preview keeps alive. */
+export function weightOf(request: RequestSoFar, told: Told): number {
+  const { body } = request.received;
+  const requestBody = told.requestBody === true && body !== undefined ? body.length : 0;
+  return (
+    2_000 +
+    requestBody +
+    (told.answer === undefined ? 0 : request.answer.bytesKept + (told.ending?.answer?.length ?? 0))
+  );
+}
+
+/** What a listener that has just come is told of a request that is under way. Bodies are not read for it. */
+export function snapshotPreview(exchange: InFlightExchange, liveState: string): object {
+  const { attempt } = exchange;
+  return {
+    id: exchange.id,
+    request_id: exchange.requestId,
+    timestamp: new Date(exchange.at).toISOString(),
+    requested_model: exchange.requestedModel,
+    resolved_model: exchange.model === undefined ? undefined : `${exchange.provider}/${exchange.model}`,
+    provider: exchange.providerType,
+    provider_name: exchange.provider,
+    auth_key_id: keyIdOf(exchange.actor),
+    auth_method: exchange.authMethod,
+    client_ip: exchange.clientIp,
+    method: exchange.method,
+    path: exchange.path,
+    user_path: exchange.userPath ?? '/',
+    stream: exchange.streaming,
+    _live_state: liveState,
+    _live_pending: true,
+    data: {
+      user_agent: exchange.userAgent,
+      attempts_made: exchange.attempts,
+      attempts:
+        attempt === undefined
+          ? undefined
+          : [
+              {
+                seq: attempt.seq,
+                kind: attempt.kind,
+                provider_type: attempt.providerType,
+                provider_name: attempt.provider,
+                model: attempt.model,
+              },
+            ],
+    },
+  };
+}
+
+export function nanoseconds(ms: number): number {
+  return Math.round(ms * 1e6);
+}
+
+function keyIdOf(actor: string): string | undefined {
+  return actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
+}
+
+function requestBody(body: Uint8Array | undefined): object {
+  if (body === undefined) return {};
+  if (body.length > MAX_PREVIEW_BODY_BYTES) return { request_body_too_big_to_handle: true };
+  return { request_body: jsonOrText(body) };
+}
+
+/** `recorded`: what the client got, when it is not what the provider sent. */
+function answerBody(answer: AnswerText, part: 'partial' | 'whole', recorded: Uint8Array | undefined): object {
+  if (recorded !== undefined) {
+    if (recorded.length > MAX_PREVIEW_BODY_BYTES) return { response_body_too_big_to_handle: true };
+    return { response_body: jsonOrText(recorded) };
+  }
+  const soFar = answer.soFar();
+  if (soFar === undefined) return {};
+  return {
+    response_body: soFar.value,
+    response_body_partial: part === 'partial' ? true : undefined,
+    response_body_too_big_to_handle: soFar.tooBig ? true : undefined,
+  };
+}
+
+function jsonOrText(body: Uint8Array): unknown {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8');
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * Stored responses, read from their own streams: the newest event of `response-<id>` is the snapshot. There is no
+ * copy that could lag behind, so a response is found as soon as its append has returned, also after a crash.
+ */
+import { z } from 'zod';
+import { responseStored } from '../events/catalogue/response.ts';
+import { type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
+import { type EventLog, StreamNotFound } from '../events/log.ts';
+import { isA } from './known-event.ts';
+
+export interface StoredResponse {
+  readonly id: string;
+  readonly status: z.infer<typeof responseStored.data>['status'];
+  readonly exchangeId: string;
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  /** Whether the provider keeps this response too, under the same id. */
+  readonly native: boolean;
+  readonly previousResponseId: string | null;
+  /** Of whoever created it; undefined when they had none. */
+  readonly userPath: UserPath | undefined;
+  /** Milliseconds since the epoch. */
+  readonly storedAt: number;
+  /** Of the snapshot in its stream: expected by whoever appends the next one. */
+  readonly revision: bigint;
+  /** The stored bytes: JSON `{"response": …, "input_items": […]}`. */
+  readonly bytes: Uint8Array;
+  /** What the client saw. Parsed when first asked for. @throws when the stored bytes are damaged */
+  readonly response: Readonly<Record<string, unknown>>;
+  /** The input as the client sent it, normalised, oldest first. Parsed when first asked for. */
+  readonly inputItems: readonly Readonly<{ id: string; type: string; [member: string]: unknown }>[];
+}
+
+export interface ResponseArchive {
+  /** Undefined when it was never stored, was deleted, or when `id` cannot be the id of a response. */
+  load(id: string): Promise<StoredResponse | undefined>;
+}
+
+/** Ids come from providers and clients: what is not a plain token of reasonable length names no stream. */
+export function isResponseId(id: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(id);
+}
+
+export function createResponseArchive(log: EventLog): ResponseArchive {
+  return {
+    async load(id) {
+      if (!isResponseId(id)) return undefined;
+      const newest = await newestEvent(log, id);
+      return newest !== undefined && isA(newest, responseStored) ? fromEvent(id, newest) : undefined;
+    },
+  };
+}
+
+async function newestEvent(log: EventLog, id: string): Promise<RecordedEvent | undefined> {
+  const stream = streamName('response', id);
+  try {
+    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
+  } catch (error) {
+    if (error instanceof StreamNotFound) return undefined;
+    throw error;
+  }
+  return undefined;
+}
+
+const storedBody = z.object({
+  response: z.record(z.string(), z.unknown()),
+  input_items: z.array(z.looseObject({ id: z.string(), type: z.string() })),
+});
+
+function fromEvent(id: string, event: RecordedEvent<string, z.infer<typeof responseStored.data>>): StoredResponse {
+  const bytes = event.body ?? new Uint8Array();
+  let parsed: z.infer<typeof storedBody> | undefined;
+  const body = () => {
+    parsed ??= storedBody.parse(JSON.parse(new TextDecoder().decode(bytes)));
+    return parsed;
+  };
+  return {
+    id,
+    ...event.data,
+    userPath: event.context.userPath,
+    storedAt: event.at,
+    revision: event.revision,
+    bytes,
+    get response() {
+      return body().response;
+    },
+    get inputItems() {
+      return body().input_items;
+    },
+  };
+}

@@ -1,0 +1,261 @@
+/**
+ * Runs projections: from the last snapshot, or the beginning, through the log, and then along with it.
+ *
+ * Promises: `apply` sees every event that matches the filter exactly once and in the log's order; the snapshot and its
+ * checkpoint are saved together; a snapshot that cannot be trusted costs time, never truth. A projection that throws
+ * stops where it is and says so: nothing is skipped.
+ */
+import type { Position, RecordedEvent } from '../events/event.ts';
+import { type EventLog, START } from '../events/log.ts';
+import type { Projection } from './projection.ts';
+import type { Snapshot, ViewStore } from './view-store.ts';
+
+export interface ProjectionStatus {
+  readonly name: string;
+  readonly version: number;
+  readonly phase: 'catching-up' | 'live' | 'stopped';
+  /** Everything up to here is in the state. */
+  readonly position: Position;
+  readonly checkpoint: Position;
+  /** How the state came about: from a snapshot, or by folding the whole log, and why. */
+  readonly startedFrom: string;
+  /** How old the state is, in milliseconds: 0 when it knows everything, else the time since it last did. */
+  readonly lagMs: number;
+  /** Why it stopped. */
+  readonly error?: string;
+}
+
+export interface RunningProjection<State> {
+  readonly name: string;
+  readonly state: State;
+  readonly position: Position;
+  /** Resolves when the projection has reached the end of the log for the first time. Rejects when it stops before. */
+  readonly caughtUp: Promise<void>;
+  /**
+   * Resolves when everything up to `position` is in the state: at once, when it already is.
+   * @throws ProjectionStopped
+   */
+  whenProcessed(position: Position): Promise<void>;
+  status(): ProjectionStatus;
+}
+
+export interface RunnerOptions {
+  /** How often changed snapshots are saved, in milliseconds. Default 5000. */
+  readonly saveEveryMs?: number;
+  /** Told of a projection that stopped, and of a snapshot that could not be saved. */
+  readonly onError?: (error: Error) => void;
+}
+
+export interface ProjectionRunner {
+  run<State>(projection: Projection<State>): RunningProjection<State>;
+  /** One entry for each projection, in the order they were started. */
+  status(): ProjectionStatus[];
+  /** Saves what has changed, now. @throws what SQLite throws when the disk is full */
+  save(): void;
+  /** Stops all projections and saves them. The log and the store stay open. */
+  close(): Promise<void>;
+}
+
+export class ProjectionStopped extends Error {
+  readonly code = 'projection_stopped';
+  readonly projection: string;
+  constructor(projection: string, position: Position, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(`projection ${projection} stopped after position ${position}: ${why}`, { cause });
+    this.projection = projection;
+  }
+}
+
+/** What the runner needs of each projection to save it. */
+interface Saveable {
+  /** Undefined when there is nothing new to save. */
+  snapshot(): Snapshot | undefined;
+  saved(snapshot: Snapshot): void;
+  status(): ProjectionStatus;
+  finished: Promise<void>;
+}
+
+/** Without `views` nothing outlives the process, and every start folds the whole log. */
+export function createProjectionRunner(
+  log: EventLog,
+  views?: ViewStore,
+  options: RunnerOptions = {},
+): ProjectionRunner {
+  const { saveEveryMs = 5000, onError = () => {} } = options;
+  const stopping = new AbortController();
+  const running: Saveable[] = [];
+
+  function save(): void {
+    const changed = running.flatMap((one) => {
+      const snapshot = one.snapshot();
+      return snapshot === undefined ? [] : [{ one, snapshot }];
+    });
+    views?.save(changed.map(({ snapshot }) => snapshot));
+    for (const { one, snapshot } of changed) one.saved(snapshot);
+  }
+
+  const timer = setInterval(() => {
+    try {
+      save();
+    } catch (error) {
+      onError(new Error(`snapshots of the projections could not be saved: ${String(error)}`, { cause: error }));
+    }
+  }, saveEveryMs);
+  timer.unref();
+
+  return {
+    run<State>(projection: Projection<State>) {
+      const one = start(log, projection, views, stopping.signal, onError);
+      running.push(one);
+      return one;
+    },
+    status: () => running.map((one) => one.status()),
+    save,
+    async close() {
+      clearInterval(timer);
+      stopping.abort();
+      await Promise.all(running.map((one) => one.finished));
+      save();
+    },
+  };
+}
+
+function start<State>(
+  log: EventLog,
+  projection: Projection<State>,
+  views: ViewStore | undefined,
+  signal: AbortSignal,
+  onError: (error: Error) => void,
+): RunningProjection<State> & Saveable {
+  const { name, version, filter } = projection;
+  let state = projection.initial();
+  let position = START;
+  let checkpoint = START;
+  let logId: string | undefined;
+  let phase: ProjectionStatus['phase'] = 'catching-up';
+  let startedFrom = 'the beginning';
+  let failure: ProjectionStopped | undefined;
+  let behind = true;
+  let knewEverythingAt = performance.now();
+  let waiting: { position: Position; resolve: () => void; reject: (error: Error) => void }[] = [];
+  const first = Promise.withResolvers<void>();
+  // A caller that never asks must not be told by an unhandled rejection: `status` and `onError` say it as well.
+  first.promise.catch(() => {});
+
+  function reached(): void {
+    if (waiting.length === 0) return;
+    const done = waiting.filter((one) => one.position <= position);
+    waiting = waiting.filter((one) => one.position > position);
+    for (const one of done) one.resolve();
+  }
+
+  async function load(): Promise<void> {
+    if (views === undefined || projection.load === undefined) return;
+    const snapshot = views.load(name);
+    if (snapshot === undefined) return;
+    const unusable = await reasonToRebuild(log, snapshot, version);
+    if (unusable !== undefined) {
+      startedFrom = `the beginning: ${unusable}`;
+      return;
+    }
+    try {
+      state = projection.load(JSON.parse(snapshot.state));
+    } catch (error) {
+      startedFrom = `the beginning: the snapshot does not read (${String(error)})`;
+      state = projection.initial();
+      return;
+    }
+    logId = snapshot.logId;
+    position = snapshot.position;
+    checkpoint = snapshot.position;
+    startedFrom = `the snapshot at ${position}`;
+  }
+
+  async function follow(): Promise<void> {
+    await load();
+    for await (const event of log.subscribe({ after: position, filter, signal })) {
+      logId ??= await idOf(log);
+      if (event.type === '$caughtUp') {
+        if (event.position > position) position = event.position;
+        phase = 'live';
+        behind = false;
+        knewEverythingAt = performance.now();
+        first.resolve();
+      } else {
+        behind = true;
+        state = projection.apply(state, event as RecordedEvent);
+        position = event.position;
+      }
+      reached();
+    }
+  }
+
+  const finished = follow()
+    .catch((error: unknown) => {
+      if (signal.aborted && isAbort(error)) return;
+      failure = new ProjectionStopped(name, position, error);
+      onError(failure);
+    })
+    .then(() => {
+      phase = 'stopped';
+      const error = failure ?? new ProjectionStopped(name, position, new Error('the gateway is stopping'));
+      first.reject(error);
+      for (const one of waiting.splice(0)) one.reject(error);
+    });
+
+  return {
+    name,
+    get state() {
+      return state;
+    },
+    get position() {
+      return position;
+    },
+    caughtUp: first.promise,
+    async whenProcessed(wanted) {
+      if (wanted <= position) return;
+      if (phase === 'stopped') throw failure ?? new ProjectionStopped(name, position, new Error('it was closed'));
+      await new Promise<void>((resolve, reject) => waiting.push({ position: wanted, resolve, reject }));
+    },
+    status() {
+      return {
+        name,
+        version,
+        phase,
+        position,
+        checkpoint,
+        startedFrom,
+        lagMs: phase === 'live' && !behind ? 0 : Math.round(performance.now() - knewEverythingAt),
+        ...(failure === undefined ? {} : { error: failure.message }),
+      };
+    },
+    finished,
+    snapshot() {
+      // What a projection that threw has in its state may be half of an event: the last whole one stays saved.
+      if (failure !== undefined || logId === undefined || position === checkpoint) return undefined;
+      if (projection.save === undefined || views === undefined) return undefined;
+      return { name, version, logId, position, state: JSON.stringify(projection.save(state)) ?? 'null' };
+    },
+    saved(snapshot) {
+      checkpoint = snapshot.position;
+    },
+  };
+}
+
+/** Why this snapshot is no place to start from, or undefined when it is one. */
+async function reasonToRebuild(log: EventLog, snapshot: Snapshot, version: number): Promise<string | undefined> {
+  if (snapshot.version !== version) return `the snapshot is of version ${snapshot.version}, not ${version}`;
+  if (snapshot.logId !== (await idOf(log))) return 'the snapshot is of another log';
+  if (snapshot.position > (await log.head())) return 'the snapshot is newer than the log';
+  return undefined;
+}
+
+/** A log is known by its first event. Undefined while it is empty. */
+async function idOf(log: EventLog): Promise<string | undefined> {
+  for await (const event of log.readAll({ maxCount: 1 })) return event.id;
+  return undefined;
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AbortError';
+}

@@ -1,0 +1,34 @@
+/** What a request cost, in the form of an entry of the usage log. Unknown counts are null; nothing is made up. */
+import type { z } from 'zod';
+import type { usageRecorded } from '../events/catalogue/exchange.ts';
+import type { RecordedEvent } from '../events/event.ts';
+
+export function usagePreview(
+  event: RecordedEvent<string, z.infer<typeof usageRecorded.data>>,
+  exchangeId: string,
+): object {
+  const { data, context } = event;
+  const { inputTokens, cachedInputTokens } = data;
+  const uncached = inputTokens === null ? null : inputTokens - (cachedInputTokens ?? 0);
+  return {
+    id: event.id,
+    exchange_id: exchangeId,
+    request_id: context.requestId,
+    timestamp: new Date(event.at).toISOString(),
+    model: data.model,
+    provider: data.providerType,
+    provider_name: data.provider,
+    endpoint: data.endpoint,
+    user_path: context.userPath ?? '/',
+    input_tokens: inputTokens,
+    output_tokens: data.outputTokens,
+    total_tokens: data.totalTokens,
+    uncached_input_tokens: uncached,
+    cached_input_tokens: cachedInputTokens,
+    reasoning_tokens: data.reasoningTokens,
+    usage_source: data.source,
+    raw_data: data.raw,
+    _live_state: 'usage.completed',
+    _live_pending: false,
+  };
+}

@@ -1,0 +1,149 @@
+/**
+ * Where snapshots of projections are kept between two runs: one SQLite file, derived from the log and worth nothing
+ * without it. Whatever is wrong with the file, the answer is the same: it is made anew, and the log is folded again.
+ */
+import { rmSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { crc32 } from 'node:zlib';
+import type { Position } from '../events/event.ts';
+
+export interface Snapshot {
+  readonly name: string;
+  readonly version: number;
+  /** Id of the log's first event: a snapshot of another log is of no use. */
+  readonly logId: string;
+  /** Everything up to here is in `state`. */
+  readonly position: Position;
+  /** JSON text. */
+  readonly state: string;
+}
+
+export interface ViewStore {
+  /** The snapshot last saved under this name; undefined when there is none, or none that can be trusted. */
+  load(name: string): Snapshot | undefined;
+  /** All of them in one transaction, each with its checkpoint. */
+  save(snapshots: readonly Snapshot[]): void;
+  close(): void;
+}
+
+export interface ViewStoreOptions {
+  /** Told when an unusable file had to be replaced. */
+  readonly onDiscarded?: (reason: Error) => void;
+}
+
+const schema = `
+  PRAGMA journal_mode = WAL;
+  PRAGMA synchronous = NORMAL;
+  CREATE TABLE IF NOT EXISTS snapshots (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    log_id TEXT NOT NULL,
+    position TEXT NOT NULL,
+    state TEXT NOT NULL,
+    crc32 INTEGER NOT NULL,
+    saved_at TEXT NOT NULL
+  ) STRICT;
+`;
+
+/** `path` is a file, made when missing, or `:memory:`. @throws only when the file can neither be used nor replaced. */
+export function openViewStore(path: string, options: ViewStoreOptions = {}): ViewStore {
+  let db = openOrReplace();
+
+  function open(): DatabaseSync {
+    const opened = new DatabaseSync(path);
+    try {
+      opened.exec(schema);
+      // A file that is a database but has another `snapshots` table fails here, and not at the first save.
+      opened.prepare('SELECT name, version, log_id, position, state, crc32, saved_at FROM snapshots LIMIT 0').all();
+      return opened;
+    } catch (error) {
+      opened.close();
+      throw error;
+    }
+  }
+
+  function replace(reason: unknown): DatabaseSync {
+    options.onDiscarded?.(reason instanceof Error ? reason : new Error(String(reason)));
+    if (path !== ':memory:') {
+      for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true, recursive: true });
+    }
+    return open();
+  }
+
+  function openOrReplace(): DatabaseSync {
+    try {
+      return open();
+    } catch (error) {
+      return replace(error);
+    }
+  }
+
+  function reopen(reason: unknown): void {
+    try {
+      db.close();
+    } catch {
+      // Closing a broken database may fail; the file is about to be removed.
+    }
+    db = replace(reason);
+  }
+
+  function write(snapshots: readonly Snapshot[]): void {
+    db.exec('BEGIN IMMEDIATE');
+    try {
+      const upsert = db.prepare(
+        'INSERT OR REPLACE INTO snapshots (name, version, log_id, position, state, crc32, saved_at) VALUES (?,?,?,?,?,?,?)',
+      );
+      const savedAt = new Date().toISOString();
+      for (const { name, version, logId, position, state } of snapshots) {
+        upsert.run(name, version, logId, position, state, checksum({ name, version, logId, position, state }), savedAt);
+      }
+      db.exec('COMMIT');
+    } catch (error) {
+      if (db.isTransaction) db.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  return {
+    load(name) {
+      try {
+        const row = db.prepare('SELECT * FROM snapshots WHERE name = ?').get(name);
+        if (row === undefined) return undefined;
+        const snapshot: Snapshot = {
+          name,
+          version: Number(row.version),
+          logId: String(row.log_id),
+          position: String(row.position) as Position,
+          state: String(row.state),
+        };
+        return checksum(snapshot) === row.crc32 ? snapshot : undefined;
+      } catch (error) {
+        reopen(error);
+        return undefined;
+      }
+    },
+    save(snapshots) {
+      if (snapshots.length === 0) return;
+      try {
+        write(snapshots);
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        reopen(error);
+        write(snapshots);
+      }
+    },
+    close() {
+      db.close();
+    },
+  };
+}
+
+function checksum({ name, version, logId, position, state }: Snapshot): number {
+  return crc32(JSON.stringify([name, version, logId, position, state]));
+}
+
+/** SQLITE_CORRUPT and SQLITE_NOTADB: the file itself is bad, unlike a full disk or a lock, which pass. */
+function isDamage(error: unknown): boolean {
+  const errcode = error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0;
+  return [11, 26].includes(errcode & 0xff);
+}

@@ -1,0 +1,60 @@
+/** What a provider type needs changed in a chat request's top-level members. Everything else goes out as it came. */
+import { isObject } from './openai-compatible/model-list.ts';
+import { loweredEffort, type ReasoningStyle } from './translate/responses-to-chat/reasoning-style.ts';
+import { providerType } from './types.ts';
+
+/** Member name → its new JSON text, or undefined when it goes away: what `rewriteMembers` takes. */
+export type MemberChanges = Record<string, string | undefined>;
+
+/** @param model the provider's own id of the model */
+export function adjustChatBody(
+  type: string,
+  model: string,
+  body: Readonly<Record<string, unknown>>,
+): MemberChanges | undefined {
+  const row = providerType(type);
+  if (row === undefined || row.chatAsSent === true) return undefined;
+  const changes: MemberChanges = {};
+  const reasons = row.openAiReasoningModels === true && isOpenAiReasoningModel(model);
+  adjustEffort(body, row.reasoning, changes);
+  if (reasons) {
+    rename(body, 'max_tokens', 'max_completion_tokens', changes);
+    if ('temperature' in body) changes['temperature'] = undefined;
+  }
+  if (row.maxTokensOnly === true) rename(body, 'max_completion_tokens', 'max_tokens', changes);
+  if (row.refusesStreamOptions === true && (body['stream'] === true || 'stream_options' in body)) {
+    changes['stream_options'] = undefined;
+  }
+  for (const _ in changes) return changes;
+  return undefined;
+}
+
+/** The o-series and gpt-5; `gpt-5-chat` is the one of them that does not reason. */
+function isOpenAiReasoningModel(model: string): boolean {
+  const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase();
+  return /^o\d(?![a-z0-9])/.test(name) || (/^gpt-5(?![a-z0-9])/.test(name) && !/^gpt-5[.\d]*-chat/.test(name));
+}
+
+/** `reasoning: {effort}` becomes what the type calls it, and a level that it lacks the nearest one that it has. */
+function adjustEffort(body: Readonly<Record<string, unknown>>, style: ReasoningStyle, changes: MemberChanges): void {
+  const { reasoning, reasoning_effort: flat } = body;
+  const asked = isObject(reasoning) ? reasoning['effort'] : undefined;
+  if (style.effort === 'object') {
+    if (!isObject(reasoning) || typeof asked !== 'string') return;
+    const effort = loweredEffort(asked, style.levels);
+    if (effort !== asked) changes['reasoning'] = JSON.stringify({ ...reasoning, effort });
+    return;
+  }
+  if (reasoning !== undefined) changes['reasoning'] = undefined;
+  const wanted = typeof flat === 'string' ? flat : asked;
+  if (style.effort === 'omit' || typeof wanted !== 'string') return;
+  const effort = loweredEffort(wanted, style.levels);
+  if (effort !== flat) changes['reasoning_effort'] = JSON.stringify(effort);
+}
+
+/** When the body has both, the one under the provider's name stays and the other goes. */
+function rename(body: Readonly<Record<string, unknown>>, from: string, to: string, changes: MemberChanges): void {
+  if (!(from in body)) return;
+  changes[from] = undefined;
+  if (body[to] === undefined || body[to] === null) changes[to] = JSON.stringify(body[from]);
+}

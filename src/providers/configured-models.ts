@@ -1,0 +1,45 @@
+import type { ModelMetadata, ProviderModel } from './provider.ts';
+import type { ConfiguredModel, ModelsMode } from './provider-config.ts';
+
+export interface ModelsConfig {
+  readonly models: readonly ConfiguredModel[];
+  readonly modelsMode: ModelsMode;
+}
+
+/**
+ * The models a provider is known to serve: what it listed and what is configured, by the configured mode.
+ * @param listed undefined when it never listed anything
+ */
+export function knownModels(
+  { models, modelsMode }: ModelsConfig,
+  listed: readonly ProviderModel[] | undefined,
+  owner: string,
+): ProviderModel[] {
+  const fromProvider = listed ?? [];
+  const byId = new Map(fromProvider.map((model) => [model.id, model]));
+  const configured = models.map((model) => declared(model, byId.get(model.id), owner));
+  if (modelsMode === 'allowlist' || (modelsMode === 'fallback' && fromProvider.length === 0)) return configured;
+  const overrides = new Map(configured.map((model) => [model.id, model]));
+  const described = fromProvider.map((model) => overrides.get(model.id) ?? model);
+  return modelsMode === 'fallback' ? described : [...described, ...configured.filter(({ id }) => !byId.has(id))];
+}
+
+function declared({ id, metadata }: ConfiguredModel, listed: ProviderModel | undefined, owner: string): ProviderModel {
+  const merged = mergeMetadata(listed?.metadata, metadata);
+  const { created, ownedBy } = listed ?? { created: 0, ownedBy: owner };
+  return { id, created, ownedBy, ...(merged === undefined ? {} : { metadata: merged }) };
+}
+
+/** What is declared wins, member by member, and capability by capability. */
+function mergeMetadata(
+  reported: ModelMetadata | undefined,
+  declaredToo: ModelMetadata | undefined,
+): ModelMetadata | undefined {
+  if (reported === undefined || declaredToo === undefined) return declaredToo ?? reported;
+  const capabilities = { ...reported.capabilities, ...declaredToo.capabilities };
+  return {
+    ...reported,
+    ...declaredToo,
+    ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
+  };
+}

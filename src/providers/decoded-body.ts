@@ -1,0 +1,84 @@
+/** Answers are asked for uncompressed; a provider that compresses all the same is decoded here. */
+import { type Transform, Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createBrotliDecompress, createUnzip, createZstdDecompress } from 'node:zlib';
+import { ProviderFailure, type ReplyBody } from './provider.ts';
+import { tooLarge } from './transport-failure.ts';
+
+const decoders: Readonly<Record<string, () => Transform>> = {
+  gzip: createUnzip,
+  'x-gzip': createUnzip,
+  deflate: createUnzip,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+
+/** The same answer decoded, or undefined when `encoding` names nothing that can be decoded here. */
+export function decodedBody(body: ReplyBody, encoding: string | undefined, provider: string): ReplyBody | undefined {
+  const create = encoding === undefined ? undefined : decoders[encoding.trim().toLowerCase()];
+  if (create === undefined) return undefined;
+  return {
+    pieces: (onPiece) => decodePieces(body, create(), provider, onPiece),
+    async bytes(maxBytes) {
+      const pieces: Buffer[] = [];
+      let bytes = 0;
+      await decodePieces(body, create(), provider, (piece) => {
+        bytes += piece.length;
+        if (bytes > maxBytes) throw tooLarge(provider, maxBytes);
+        pieces.push(piece);
+      });
+      return Buffer.concat(pieces, bytes);
+    },
+    cancel: () => body.cancel(),
+  };
+}
+
+/** Holds one encoded and one decoded piece at a time, so what a small answer blows up to never piles up here. */
+async function decodePieces(
+  body: ReplyBody,
+  decoder: Transform,
+  provider: string,
+  onPiece: (piece: Buffer) => void | Promise<void>,
+): Promise<void> {
+  let thrown: unknown;
+  const consumer = new Writable({
+    highWaterMark: 1,
+    write(piece: Buffer, _encoding, done) {
+      const failed = (error: unknown): void => {
+        thrown = error;
+        done(new Error('the reader of the answer failed', { cause: error }));
+      };
+      try {
+        const pending = onPiece(piece);
+        if (pending === undefined) done();
+        else pending.then(() => done(), failed);
+      } catch (error) {
+        failed(error);
+      }
+    },
+  });
+  const delivered = pipeline(decoder, consumer);
+  delivered.catch(() => body.cancel());
+
+  let received = false;
+  try {
+    await body.pieces((piece) => {
+      received = true;
+      return new Promise((resolve) => decoder.write(piece, () => resolve()));
+    });
+    if (!received) {
+      decoder.destroy();
+      return;
+    }
+    decoder.end();
+  } catch (error) {
+    decoder.destroy(error instanceof Error ? error : new Error(String(error)));
+  }
+  try {
+    await delivered;
+  } catch (error) {
+    if (thrown !== undefined) throw thrown;
+    if (error instanceof ProviderFailure) throw error;
+    throw new ProviderFailure(provider, 'broken', `provider ${provider} sent an answer that cannot be decoded`, error);
+  }
+}

@@ -1,0 +1,118 @@
+/** Changes top-level members of a JSON object in its text, so that everything else stays byte for byte as it was. */
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+/**
+ * Replaces, adds or (with undefined) deletes members. Parsing the result gives what the same changes on the parsed
+ * object would; of a name that is there more than once, every occurrence is changed. New members come last.
+ * @param bytes a JSON object that is known to parse
+ * @param changes member name → JSON text
+ * @throws Error when the text is no object
+ */
+export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, string | undefined>>): Buffer {
+  const added = new Set(Object.keys(changes).filter((name) => changes[name] !== undefined));
+  const parts: Buffer[] = [];
+  let copied = 0;
+  /** Whether a member stands before the current place in the result. */
+  let kept = false;
+  let at = skipSpace(bytes, 0);
+  if (bytes[at] !== OPEN_BRACE) throw new Error('the text is not a JSON object');
+  at += 1;
+
+  while (true) {
+    const memberStart = at;
+    at = skipSpace(bytes, at);
+    if (bytes[at] === CLOSE_BRACE) break;
+    const nameEnd = stringEnd(bytes, at);
+    const name = readString(bytes, at, nameEnd);
+    at = skipSpace(bytes, skipSpace(bytes, nameEnd) + 1);
+    const valueStart = at;
+    const valueEnd = endOfValue(bytes, at);
+    at = skipSpace(bytes, valueEnd);
+    const hasMore = bytes[at] === COMMA;
+
+    if (!Object.hasOwn(changes, name)) kept = true;
+    else if (changes[name] !== undefined) {
+      parts.push(bytes.subarray(copied, valueStart), Buffer.from(changes[name]));
+      copied = valueEnd;
+      added.delete(name);
+      kept = true;
+    } else {
+      // One comma goes with the member: the one before it, or after it when it comes first.
+      parts.push(bytes.subarray(copied, Math.max(copied, kept ? memberStart - 1 : memberStart)));
+      copied = kept || !hasMore ? at : at + 1;
+    }
+    if (!hasMore) break;
+    at += 1;
+  }
+
+  for (const name of added) {
+    parts.push(bytes.subarray(copied, at), Buffer.from(`${kept ? ',' : ''}${JSON.stringify(name)}:${changes[name]}`));
+    copied = at;
+    kept = true;
+  }
+  if (parts.length === 0) return bytes;
+  parts.push(bytes.subarray(copied));
+  return Buffer.concat(parts);
+}
+
+function skipSpace(bytes: Buffer, from: number): number {
+  let at = from;
+  // Space, tab, line feed and carriage return are the only bytes up to 0x20 outside of a JSON string.
+  while ((bytes[at] ?? 0xff) <= 0x20) at += 1;
+  return at;
+}
+
+/** @param from at the opening quote; the result is just after the closing one */
+function stringEnd(bytes: Buffer, from: number): number {
+  let quote = bytes.indexOf(QUOTE, from + 1);
+  while (quote !== -1) {
+    let slashes = 0;
+    while (bytes[quote - 1 - slashes] === BACKSLASH) slashes += 1;
+    if (slashes % 2 === 0) return quote + 1;
+    quote = bytes.indexOf(QUOTE, quote + 1);
+  }
+  return bytes.length;
+}
+
+function readString(bytes: Buffer, from: number, end: number): string {
+  const text = bytes.toString('utf8', from + 1, end - 1);
+  return text.includes('\\') ? String(JSON.parse(`"${text}"`)) : text;
+}
+
+function endOfValue(bytes: Buffer, from: number): number {
+  const first = bytes[from];
+  if (first === QUOTE) return stringEnd(bytes, from);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return endOfNested(bytes, from);
+  let at = from;
+  for (let byte = bytes[at]; byte !== undefined && byte > 0x20; byte = bytes[at]) {
+    if (byte === COMMA || byte === CLOSE_BRACE) break;
+    at += 1;
+  }
+  return at;
+}
+
+function endOfNested(bytes: Buffer, from: number): number {
+  let depth = 0;
+  let at = from;
+  while (at < bytes.length) {
+    const byte = bytes[at];
+    if (byte === QUOTE) {
+      at = stringEnd(bytes, at);
+      continue;
+    }
+    at += 1;
+    if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth += 1;
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      depth -= 1;
+      if (depth === 0) return at;
+    }
+  }
+  return at;
+}

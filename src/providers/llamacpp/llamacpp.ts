@@ -1,0 +1,31 @@
+/** llama.cpp's server, and any other local server that speaks OpenAI's API. */
+
+import { listedEntries, modelOf } from '../openai-compatible/model-list.ts';
+import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
+import type { Provider } from '../provider.ts';
+import type { ProviderConfig } from '../provider-config.ts';
+import type { ProviderType } from '../types.ts';
+import { llamacppMetadata } from './model-metadata.ts';
+
+const PROPS_TIMEOUT_MS = 5_000;
+
+export function createLlamacpp(config: ProviderConfig, row: ProviderType): Provider {
+  return createOpenAiCompatible(config, {
+    row,
+    async listModels(readJson, base, signal) {
+      const entries = listedEntries(await readJson(`${base.path}/models`, signal));
+      if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
+      // `/props` describes the one loaded model; in router mode each entry speaks for itself.
+      const props = entries.length === 1 ? await readProps() : undefined;
+      return entries.map((entry) => modelOf(entry, config.type, llamacppMetadata(entry, props)));
+
+      async function readProps(): Promise<unknown> {
+        try {
+          return await readJson(`${base.root}/props`, signal, PROPS_TIMEOUT_MS);
+        } catch {
+          return undefined;
+        }
+      }
+    },
+  });
+}

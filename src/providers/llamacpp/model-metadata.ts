@@ -1,0 +1,25 @@
+/** What a llama.cpp server says about its models, as model metadata. */
+import { isObject, type ListedEntry, positiveCount } from '../openai-compatible/model-list.ts';
+import type { ModelMetadata } from '../provider.ts';
+
+/**
+ * The context window is the per-slot size the server runs with: `meta.n_ctx` of the entry, which older builds lack; then
+ * `default_generation_settings.n_ctx` of `/props`; then the trained size, which is only an upper bound. Modalities that
+ * `/props` reports as true become capabilities.
+ * @param props the server's `/props`; undefined when it serves several models, of which that route tells nothing
+ */
+export function llamacppMetadata({ entry }: ListedEntry, props: unknown): ModelMetadata {
+  const meta = isObject(entry['meta']) ? entry['meta'] : {};
+  const known = isObject(props) ? props : {};
+  const settings = isObject(known['default_generation_settings']) ? known['default_generation_settings'] : {};
+  const modalities = isObject(known['modalities']) ? known['modalities'] : {};
+  const context =
+    positiveCount(meta['n_ctx']) ?? positiveCount(settings['n_ctx']) ?? positiveCount(meta['n_ctx_train']);
+  const capabilities = Object.fromEntries(
+    ['vision', 'video', 'audio'].filter((name) => modalities[name] === true).map((name) => [name, true]),
+  );
+  return {
+    ...(context === undefined ? {} : { context_window: context }),
+    ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
+  };
+}

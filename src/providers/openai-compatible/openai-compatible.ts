@@ -1,0 +1,181 @@
+/** The base of every provider that speaks OpenAI's API; a type adds only its row of differences and its listing. */
+import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
+import type { Provider, ProviderCapabilities, ProviderModel } from '../provider.ts';
+import type { ProviderConfig } from '../provider-config.ts';
+import { createTransport } from '../transport.ts';
+import { lateAnswer } from '../transport-failure.ts';
+import type { ProviderType } from '../types.ts';
+import { mapUpstreamError, UpstreamError } from '../upstream-error.ts';
+import { listedEntries, modelOf } from './model-list.ts';
+import { passthroughPath } from './passthrough-path.ts';
+
+const MAX_LISTING_BYTES = 8 * 1024 * 1024;
+const LISTING_TIMEOUT_MS = 10_000;
+
+/** Reads a JSON document of the provider's server. @throws ProviderFailure, UpstreamError */
+export type ReadJson = (path: string, signal: AbortSignal, timeoutMs?: number) => Promise<unknown>;
+
+export interface Differences {
+  readonly row: ProviderType;
+  /** Instead of the configured base URL. */
+  readonly base?: BaseUrl;
+  /** Instead of `GET {base}/models`. */
+  readonly listModels?: (readJson: ReadJson, base: BaseUrl, signal: AbortSignal) => Promise<ProviderModel[]>;
+}
+
+const paths = { chat: '/chat/completions', responses: '/responses', embeddings: '/embeddings' } as const;
+const agent = ['user-agent', 'chancery', 'accept-encoding', 'identity'];
+
+/** Headers that the transport makes itself, or that must not cross a hop (RFC 9110 §7.6.1). */
+const notForwarded = new Set([
+  'host',
+  'connection',
+  'keep-alive',
+  'content-length',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+  'accept-encoding',
+  'proxy-authorization',
+  'proxy-connection',
+]);
+
+/** @throws Error when the base URL is none */
+export function createOpenAiCompatible(config: ProviderConfig, differences: Differences): Provider {
+  const { row } = differences;
+  const base = differences.base ?? parseBaseUrl(config.baseUrl, row.defaultPath);
+  const transport = createTransport({
+    provider: config.name,
+    origin: base.origin,
+    connectTimeoutMs: config.timeouts?.connectMs,
+    headersTimeoutMs: config.timeouts?.headersMs,
+    idleTimeoutMs: config.timeouts?.idleMs,
+  });
+  const own = optionHeaders(config, row);
+  const headersOf = (credentials: readonly string[]): HeaderSet => headerSet([...credentials, ...own, ...agent]);
+  const keyless = headersOf(base.basicAuth === undefined ? [] : ['authorization', base.basicAuth]);
+  const perKey = config.apiKeys.map((key) => headersOf(credentialsFor(key, row)));
+  let turn = 0;
+  const nextHeaders = (): HeaderSet => perKey[turn++ % perKey.length] ?? keyless;
+  const urls = {
+    chat: withQuery(base.path + paths.chat, base.query),
+    responses: withQuery(base.path + paths.responses, base.query),
+    embeddings: withQuery(base.path + paths.embeddings, base.query),
+  };
+  const secrets = [...config.apiKeys, base.basicAuth ?? ''].filter((secret) => secret.length >= 4);
+  let capabilities: ProviderCapabilities = {
+    chat: 'yes',
+    responses: row.responses,
+    embeddings: row.embeddings,
+    responseLifecycle: row.responseLifecycle,
+    passthrough: row.passthrough,
+  };
+
+  const redact = (text: string): string =>
+    secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text);
+
+  const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS) => {
+    const timeout = AbortSignal.timeout(timeoutMs);
+    try {
+      const reply = await transport.send({
+        method: 'GET',
+        path: withQuery(path, base.query),
+        headers: [...nextHeaders().any, 'accept', 'application/json'],
+        signal: AbortSignal.any([signal, timeout]),
+      });
+      const body = await reply.body.bytes(MAX_LISTING_BYTES);
+      const { status, headers } = reply;
+      const provider = { name: config.name, redact };
+      if (status !== 200) throw new UpstreamError(mapUpstreamError({ status, headers, body, provider }));
+      return parseListing(config.name, body, headers['content-type']);
+    } catch (error) {
+      throw timeout.aborted && !signal.aborted ? lateAnswer(config.name) : error;
+    }
+  };
+
+  return {
+    name: config.name,
+    type: config.type,
+    get capabilities() {
+      return capabilities;
+    },
+    learnResponses(supported) {
+      capabilities = { ...capabilities, responses: supported ? 'yes' : 'no' };
+    },
+    redact,
+    async listModels(signal) {
+      if (differences.listModels !== undefined) return differences.listModels(readJson, base, signal);
+      const entries = listedEntries(await readJson(`${base.path}/models`, signal), row.modelIdPrefix);
+      if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
+      return entries.map((entry) => modelOf(entry, config.type));
+    },
+    send({ dialect, body, stream, requestId, signal }) {
+      const { json, eventStream } = nextHeaders();
+      const headers = (stream ? eventStream : json).concat(requestId);
+      return transport.send({ method: 'POST', path: urls[dialect], headers, body, signal });
+    },
+    forward({ method, path, headers, body, requestId, signal }) {
+      const { any, names } = nextHeaders();
+      const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));
+      const target = withQuery(passthroughPath(path, base, row.servedFromBase), base.query);
+      const all = [...passed.flat(), ...any, 'x-request-id', requestId];
+      return transport.send({ method, path: target, headers: all, body, signal });
+    },
+    close: () => transport.close(),
+  };
+}
+
+/** The headers of one API key's calls, as flat lists of names and values, made once. */
+interface HeaderSet {
+  readonly any: readonly string[];
+  /** These two end with the name of the header whose value differs per call. */
+  readonly json: readonly string[];
+  readonly eventStream: readonly string[];
+  /** Names that a forwarded request cannot set. */
+  readonly names: ReadonlySet<string>;
+}
+
+function headerSet(any: readonly string[]): HeaderSet {
+  const withAccept = (accept: string): string[] => [
+    ...any,
+    ...['content-type', 'application/json', 'accept', accept, 'x-request-id'],
+  ];
+  return {
+    any,
+    json: withAccept('application/json'),
+    eventStream: withAccept('text/event-stream'),
+    names: new Set(['x-request-id', ...any.filter((_, index) => index % 2 === 0)]),
+  };
+}
+
+function credentialsFor(key: string, row: ProviderType): string[] {
+  return row.auth === 'api-key' ? ['api-key', key] : ['authorization', `Bearer ${key}`];
+}
+
+function optionHeaders(config: ProviderConfig, row: ProviderType): string[] {
+  return Object.entries(row.optionHeaders ?? {}).flatMap(([header, option]) => {
+    const value = config.options[option];
+    return value === undefined || value === '' ? [] : [header, value];
+  });
+}
+
+function parseListing(provider: string, body: Buffer, contentType: string | undefined): unknown {
+  try {
+    return JSON.parse(body.toString());
+  } catch {
+    throw notAListing(provider, contentType);
+  }
+}
+
+export function notAListing(provider: string, got = 'no content type'): UpstreamError {
+  return new UpstreamError({
+    status: 502,
+    type: 'provider_error',
+    code: null,
+    message: `provider ${provider} answered the model listing with something else (${got})`,
+    param: null,
+    provider,
+  });
+}

@@ -1,0 +1,40 @@
+/** How one provider instance is configured. The configuration loader produces this shape; providers never read files. */
+import type { ModelMetadata } from './provider.ts';
+
+export interface ConfiguredModel {
+  readonly id: string;
+  /** Overrides what the provider reports, member by member. */
+  readonly metadata?: ModelMetadata;
+}
+
+/**
+ * What the configured models mean. `fallback`: used when the provider's own list fails or is empty. `allowlist`: they
+ * are the list, and the provider is not asked. `merge`: they are added to the provider's list.
+ */
+export type ModelsMode = 'fallback' | 'allowlist' | 'merge';
+
+/** All in milliseconds. */
+export interface ProviderTimeouts {
+  /** To open a connection. Default 10,000. */
+  readonly connectMs?: number;
+  /** From the call to the first byte of the answer's headers, waiting for a connection included. Default 600,000. */
+  readonly headersMs?: number;
+  /** Between two pieces of an answer. Default 300,000. */
+  readonly idleMs?: number;
+}
+
+export interface ProviderConfig {
+  /** The instance, for example `llamacpp-gpu`. */
+  readonly name: string;
+  /** A row of the type table, for example `llamacpp`. */
+  readonly type: string;
+  readonly baseUrl: string;
+  /** Used in turn, one per call; empty for a keyless provider. */
+  readonly apiKeys: readonly string[];
+  readonly models: readonly ConfiguredModel[];
+  readonly modelsMode: ModelsMode;
+  /** The type's extra settings by option name, for example `apiVersion`. */
+  readonly options: Readonly<Record<string, string>>;
+  readonly timeouts?: ProviderTimeouts;
+  readonly source: 'environment' | 'file';
+}

@@ -1,0 +1,159 @@
+/** One provider's model list over time: read at start, refreshed, kept across failures. */
+import { knownModels, type ModelsConfig } from './configured-models.ts';
+import type { Provider, ProviderModel } from './provider.ts';
+
+export interface ListingOptions {
+  /** The last good list of an earlier run. */
+  readonly known?: readonly ProviderModel[];
+  readonly refreshIntervalMs: number;
+  /** Between attempts while the list cannot be read. */
+  readonly recheckIntervalMs: number;
+  readonly listTimeoutMs: number;
+  /** At most one request-time refresh in this time. */
+  readonly minRefreshGapMs: number;
+  clock(): number;
+  /** The provider listed something else than what was known. */
+  onListed(provider: string, models: readonly ProviderModel[]): void;
+  onUnavailable(provider: string, message: string): void;
+  onAvailable(provider: string): void;
+  /** `models` or `listed` has changed. */
+  onChange(): void;
+}
+
+export type ProviderState = 'unknown' | 'available' | 'unavailable';
+
+export interface ProviderStatus {
+  readonly name: string;
+  readonly type: string;
+  /** `unknown` until the provider was asked, and for good when its models are an allowlist. */
+  readonly state: ProviderState;
+  readonly models: number;
+  /** Milliseconds since the epoch. */
+  readonly lastListedAt: number | undefined;
+  /** Of the newest attempt; undefined when that was good. */
+  readonly lastError: string | undefined;
+}
+
+export class ProviderListing {
+  readonly provider: Provider;
+  readonly #config: ModelsConfig;
+  readonly #options: ListingOptions;
+  readonly #closing = new AbortController();
+  #listed: readonly ProviderModel[] | undefined;
+  #models: readonly ProviderModel[];
+  #state: ProviderState = 'unknown';
+  #lastListedAt: number | undefined;
+  #lastAttemptAt = Number.NEGATIVE_INFINITY;
+  #lastError: string | undefined;
+  #running: Promise<void> | undefined;
+  #next: NodeJS.Timeout | undefined;
+
+  constructor(provider: Provider, config: ModelsConfig, options: ListingOptions) {
+    this.provider = provider;
+    this.#config = config;
+    this.#options = options;
+    this.#listed = options.known;
+    this.#models = knownModels(config, options.known, provider.type);
+  }
+
+  /** With what the configuration adds and overrides. */
+  get models(): readonly ProviderModel[] {
+    return this.#models;
+  }
+
+  /** Whether `models` is all there is. Without any list so far, a model that is not in it may exist. */
+  get complete(): boolean {
+    return this.#isAllowlist || this.#listed !== undefined;
+  }
+
+  get status(): ProviderStatus {
+    return {
+      name: this.provider.name,
+      type: this.provider.type,
+      state: this.#state,
+      models: this.#models.length,
+      lastListedAt: this.#lastListedAt,
+      lastError: this.#lastError,
+    };
+  }
+
+  /** Asks the provider now, or joins the asking under way. Never rejects. */
+  refresh(): Promise<void> {
+    if (this.#isAllowlist || this.#closing.signal.aborted) return Promise.resolve();
+    this.#running ??= this.#ask().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  /** A refresh for the sake of one request: none when the list is young. */
+  refreshForRequest(): Promise<void> {
+    const age = this.#options.clock() - this.#lastAttemptAt;
+    return this.#running !== undefined || age >= this.#options.minRefreshGapMs ? this.refresh() : Promise.resolve();
+  }
+
+  close(): void {
+    clearTimeout(this.#next);
+    this.#closing.abort();
+  }
+
+  get #isAllowlist(): boolean {
+    return this.#config.modelsMode === 'allowlist';
+  }
+
+  async #ask(): Promise<void> {
+    clearTimeout(this.#next);
+    this.#lastAttemptAt = this.#options.clock();
+    let again = this.#options.refreshIntervalMs;
+    try {
+      this.#succeeded(await this.#list());
+    } catch (error) {
+      this.#failed(error instanceof Error ? error.message : String(error));
+      again = this.#options.recheckIntervalMs;
+    }
+    if (this.#closing.signal.aborted) return;
+    this.#next = setTimeout(() => this.refresh(), again);
+    this.#next.unref();
+  }
+
+  /** Bounded whatever the provider does with its signal. */
+  async #list(): Promise<readonly ProviderModel[]> {
+    const { listTimeoutMs } = this.#options;
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), listTimeoutMs);
+    const signal = AbortSignal.any([late.signal, this.#closing.signal]);
+    const cutOff = new Promise<never>((_resolve, reject) => {
+      const stop = (): void => reject(new Error(`no model list within ${listTimeoutMs} ms`));
+      signal.addEventListener('abort', stop, { once: true });
+    });
+    try {
+      return await Promise.race([cutOff, this.provider.listModels(signal)]);
+    } finally {
+      clearTimeout(timer);
+      cutOff.catch(() => {});
+    }
+  }
+
+  #succeeded(models: readonly ProviderModel[]): void {
+    if (this.#closing.signal.aborted) return;
+    const recovered = this.#state === 'unavailable';
+    const changed = JSON.stringify(models) !== JSON.stringify(this.#listed);
+    this.#state = 'available';
+    this.#lastError = undefined;
+    this.#lastListedAt = this.#options.clock();
+    if (recovered) this.#options.onAvailable(this.provider.name);
+    if (!changed) return;
+    this.#listed = models;
+    this.#models = knownModels(this.#config, models, this.provider.type);
+    this.#options.onListed(this.provider.name, models);
+    this.#options.onChange();
+  }
+
+  #failed(message: string): void {
+    if (this.#closing.signal.aborted) return;
+    const news = this.#state !== 'unavailable';
+    this.#state = 'unavailable';
+    this.#lastError = message;
+    if (news) this.#options.onUnavailable(this.provider.name, message);
+  }
+}

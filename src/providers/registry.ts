@@ -1,0 +1,177 @@
+/** Which providers there are, which models they serve, and who answers to a selector. */
+import type { ModelsConfig } from './configured-models.ts';
+import { type IndexedModel, indexModels, type ListedModel } from './model-index.ts';
+import type { Provider, ProviderModel } from './provider.ts';
+import { ProviderListing, type ProviderStatus } from './provider-listing.ts';
+import { providerType } from './types.ts';
+
+export interface RegistryOptions {
+  /** In order: a bare model id goes to the first that has it. */
+  readonly providers: readonly { readonly provider: Provider; readonly config: ModelsConfig }[];
+  /** The last good list of each provider, by its name, so that a start needs no provider. */
+  readonly known?: ReadonlyMap<string, readonly ProviderModel[]>;
+  /** Milliseconds since the epoch. */
+  clock?(): number;
+  /** A provider's own list is not the one known before. Must not throw, like the two below. */
+  onListed?(provider: string, models: readonly ProviderModel[]): void;
+  onUnavailable?(provider: string, message: string): void;
+  onAvailable?(provider: string): void;
+  /** Default one hour. */
+  readonly refreshIntervalMs?: number;
+  /** How often a provider that cannot be listed is tried. Default one minute. */
+  readonly recheckIntervalMs?: number;
+  /** Default 10 seconds. */
+  readonly listTimeoutMs?: number;
+  /** A request for an unknown model asks its provider again, at most once in this time. Default 5 seconds. */
+  readonly minRefreshGapMs?: number;
+  /** How long such a request waits for the answer. Default 2 seconds. */
+  readonly requestWaitMs?: number;
+}
+
+export interface ResolvedModel {
+  readonly provider: Provider;
+  /** The provider's own id. */
+  readonly model: string;
+  /** Undefined for a model that no list names, but its provider may have. */
+  readonly listed?: ListedModel;
+}
+
+export interface Registry {
+  readonly providers: readonly Provider[];
+  /** Resolves once every provider has been asked for its list for the first time. */
+  readonly ready: Promise<void>;
+  /**
+   * What is known now. A selector is `<instance>/<model>`, else `<type>/<model>`, else a bare id, which may contain
+   * slashes itself. A model that its provider's list lacks resolves only while that list is not known or not complete.
+   * @param hint a provider's name or type that the model must be served by
+   */
+  resolve(selector: string, hint?: string): ResolvedModel | undefined;
+  /** The same; when nothing is found, the provider in question is asked for its list again first. */
+  resolveOrRefresh(selector: string, hint?: string): Promise<ResolvedModel | undefined>;
+  /** The listed model that a selector means. */
+  find(selector: string): ListedModel | undefined;
+  /** Every known model, also of a provider that is unavailable now. The same array until a list changes. */
+  list(): readonly ListedModel[];
+  providerByNameOrType(nameOrType: string): Provider | undefined;
+  /** Whether a provider of that name or type exists. */
+  knows(nameOrType: string): boolean;
+  status(): readonly ProviderStatus[];
+  /** Asks every provider for its list now. */
+  refresh(): Promise<void>;
+  /** Ends the listing; the providers stay open. */
+  close(): void;
+}
+
+/** Begins to list at once and holds nobody up. */
+export function createRegistry(options: RegistryOptions): Registry {
+  const requestWaitMs = options.requestWaitMs ?? 2_000;
+  let index = indexModels([]);
+  const listings = options.providers.map(
+    ({ provider, config }) =>
+      new ProviderListing(provider, config, {
+        known: options.known?.get(provider.name),
+        refreshIntervalMs: options.refreshIntervalMs ?? 3_600_000,
+        recheckIntervalMs: options.recheckIntervalMs ?? 60_000,
+        listTimeoutMs: options.listTimeoutMs ?? 10_000,
+        minRefreshGapMs: options.minRefreshGapMs ?? 5_000,
+        clock: options.clock ?? Date.now,
+        onListed: options.onListed ?? ignore,
+        onUnavailable: options.onUnavailable ?? ignore,
+        onAvailable: options.onAvailable ?? ignore,
+        onChange: reindex,
+      }),
+  );
+  function reindex(): void {
+    index = indexModels(listings);
+  }
+  reindex();
+
+  /** The instances a name means: the one of that name, else all of that type. */
+  const meant = (nameOrType: string): readonly ProviderListing[] => {
+    const named = listings.filter(({ provider }) => provider.name === nameOrType);
+    return named.length > 0 ? named : listings.filter(({ provider }) => provider.type === nameOrType);
+  };
+
+  /** The provider in front of a selector, and the model behind it. */
+  const split = (selector: string): { candidates: readonly ProviderListing[]; model: string } | undefined => {
+    const slash = selector.indexOf('/');
+    if (slash <= 0 || slash === selector.length - 1) return undefined;
+    const candidates = meant(selector.slice(0, slash));
+    return candidates.length === 0 ? undefined : { candidates, model: selector.slice(slash + 1) };
+  };
+
+  const hinted = (selector: string, hint: string): { candidates: readonly ProviderListing[]; models: string[] } => {
+    const candidates = meant(hint);
+    const own = split(selector);
+    const repeated = own?.candidates.some((listing) => candidates.includes(listing)) === true ? [own.model] : [];
+    return { candidates, models: [selector, ...repeated] };
+  };
+
+  const resolve = (selector: string, hint?: string): ResolvedModel | undefined => {
+    if (hint === undefined) {
+      const known = index.bySelector.get(selector);
+      if (known !== undefined) return known;
+      const parts = split(selector);
+      return parts && unlisted(parts.candidates, parts.model);
+    }
+    const { candidates, models } = hinted(selector, hint);
+    for (const model of models) {
+      for (const { provider } of candidates) {
+        const known: IndexedModel | undefined = index.bySelector.get(`${provider.name}/${model}`);
+        if (known?.provider === provider) return known;
+      }
+    }
+    return unlisted(candidates, models.at(-1) ?? selector);
+  };
+
+  const inQuestion = (selector: string, hint: string | undefined): readonly ProviderListing[] => {
+    if (hint !== undefined) return meant(hint);
+    // A bare id could be anybody's; only lists that nobody has seen yet are worth the wait.
+    return split(selector)?.candidates ?? listings.filter((listing) => !listing.complete);
+  };
+
+  const ready = Promise.all(listings.map((listing) => listing.refresh())).then(() => {});
+
+  return {
+    providers: listings.map(({ provider }) => provider),
+    ready,
+    resolve,
+    async resolveOrRefresh(selector, hint) {
+      const known = resolve(selector, hint);
+      if (known !== undefined) return known;
+      const asked = inQuestion(selector, hint).map((listing) => listing.refreshForRequest());
+      await atMost(requestWaitMs, Promise.all(asked));
+      return resolve(selector, hint);
+    },
+    find: (selector) => index.bySelector.get(selector)?.listed,
+    list: () => index.list,
+    providerByNameOrType: (nameOrType) => meant(nameOrType)[0]?.provider,
+    knows: (nameOrType) => meant(nameOrType).length > 0,
+    status: () => listings.map(({ status }) => status),
+    refresh: async () => {
+      await Promise.all(listings.map((listing) => listing.refresh()));
+    },
+    close() {
+      for (const listing of listings) listing.close();
+    },
+  };
+}
+
+/** The first provider that may serve a model although no list names it. */
+function unlisted(candidates: readonly ProviderListing[], model: string): ResolvedModel | undefined {
+  const open = candidates.find(
+    ({ provider, complete }) => !complete || providerType(provider.type)?.unlistedModels === true,
+  );
+  return open && { provider: open.provider, model };
+}
+
+function ignore(): void {}
+
+async function atMost(ms: number, done: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([done, late]);
+  clearTimeout(timer);
+}

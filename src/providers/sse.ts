@@ -1,0 +1,149 @@
+/**
+ * Cuts a stream of server-sent events into its events without losing a byte ("HTML Standard: server-sent events,
+ * event stream interpretation").
+ */
+import { ProviderFailure } from './provider.ts';
+
+export interface Frame {
+  /** The bytes of the event with the blank line that ends it: all frames together are the stream. */
+  readonly raw: Buffer;
+  /** The data lines joined by line feeds; undefined when there is none, as in a comment. */
+  readonly data: string | undefined;
+  readonly event?: string;
+}
+
+export interface FrameSplitter {
+  /** The events that this piece completes. @throws ProviderFailure (`too_large`) */
+  push(piece: Buffer): Frame[];
+  /**
+   * What is left once the stream has ended, read as if a blank line followed: servers do leave it out. A parser that
+   * goes by the standard drops it.
+   */
+  end(): Frame | undefined;
+}
+
+export interface SplitterOptions {
+  /** Of one event; a longer one is a failure. */
+  readonly maxFrameBytes: number;
+  /** Named in the failure. */
+  readonly provider?: string;
+}
+
+const LF = 0x0a;
+const CR = 0x0d;
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+const DATA = Buffer.from('data:');
+const SPACE = 0x20;
+
+export function createFrameSplitter({ maxFrameBytes, provider = '' }: SplitterOptions): FrameSplitter {
+  /** Pieces of the unfinished event, and how far it has come. */
+  let begun: Buffer[] = [];
+  let begunBytes = 0;
+  let lines = 0;
+  let lineIsEmpty = true;
+  /** The byte before was a carriage return, so a line feed now belongs to it. */
+  let afterCr = false;
+  let first = true;
+
+  const complete = (last: Buffer): Frame => {
+    let raw = last;
+    if (begun.length > 0) {
+      begun.push(last);
+      raw = Buffer.concat(begun, begunBytes + last.length);
+      begun = [];
+      begunBytes = 0;
+    }
+    if (raw.length > maxFrameBytes) throw tooLong(provider, maxFrameBytes);
+    const frame = readFrame(raw, lines, first);
+    first = false;
+    lines = 0;
+    return frame;
+  };
+
+  return {
+    push(piece) {
+      const frames: Frame[] = [];
+      let start = 0;
+      let at = 0;
+      let nextLf = piece.indexOf(LF);
+      let nextCr = piece.indexOf(CR);
+      if (afterCr && piece.length > 0) {
+        if (nextLf === 0) {
+          at = 1;
+          nextLf = piece.indexOf(LF, 1);
+        }
+        afterCr = false;
+      }
+      while (nextLf !== -1 || nextCr !== -1) {
+        const isCr = nextCr !== -1 && (nextLf === -1 || nextCr < nextLf);
+        const lineEnd = isCr ? nextCr : nextLf;
+        const blank = lineIsEmpty && lineEnd === at;
+        at = lineEnd + 1;
+        if (isCr) {
+          if (nextLf === at) {
+            at += 1;
+            nextLf = piece.indexOf(LF, at);
+          } else if (at === piece.length) afterCr = true;
+          nextCr = piece.indexOf(CR, at);
+        } else nextLf = piece.indexOf(LF, at);
+        lineIsEmpty = true;
+        if (blank) {
+          frames.push(complete(piece.subarray(start, at)));
+          start = at;
+        } else lines += 1;
+      }
+      if (at < piece.length) lineIsEmpty = false;
+      if (start < piece.length) {
+        begun.push(start === 0 ? piece : piece.subarray(start));
+        begunBytes += piece.length - start;
+        if (begunBytes > maxFrameBytes) throw tooLong(provider, maxFrameBytes);
+      }
+      return frames;
+    },
+    end() {
+      if (begunBytes === 0) return undefined;
+      if (!lineIsEmpty) lines += 1;
+      return complete(Buffer.alloc(0));
+    },
+  };
+}
+
+function tooLong(provider: string, maxBytes: number): ProviderFailure {
+  return new ProviderFailure(
+    provider,
+    'too_large',
+    `provider ${provider} sent a stream event of more than ${maxBytes} bytes`,
+  );
+}
+
+/** @param lines how many lines it has that are not blank */
+function readFrame(raw: Buffer, lines: number, first: boolean): Frame {
+  // Nearly every event is a single data line: one look, one decoding.
+  if (lines === 1 && raw.compare(DATA, 0, DATA.length, 0, Math.min(DATA.length, raw.length)) === 0) {
+    const from = raw[DATA.length] === SPACE ? DATA.length + 1 : DATA.length;
+    return { raw, data: raw.toString('utf8', from, contentEnd(raw)) };
+  }
+  if (lines === 0) return { raw, data: undefined };
+  const hasBom = first && raw.length >= 3 && raw.compare(BOM, 0, 3, 0, 3) === 0;
+  return readLines(raw, raw.toString('utf8', hasBom ? 3 : 0));
+}
+
+function contentEnd(raw: Buffer): number {
+  let end = raw.length;
+  while (raw[end - 1] === LF || raw[end - 1] === CR) end -= 1;
+  return end;
+}
+
+function readLines(raw: Buffer, text: string): Frame {
+  let data: string | undefined;
+  let event: string | undefined;
+  for (const line of text.split(/\r\n|\n|\r/)) {
+    const colon = line.indexOf(':');
+    const field = colon === -1 ? line : line.slice(0, colon);
+    if (field !== 'data' && field !== 'event') continue;
+    const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1);
+    if (field === 'event') event = value;
+    else data = data === undefined ? value : `${data}\n${value}`;
+  }
+  return event === undefined || event === '' ? { raw, data } : { raw, data, event };
+}

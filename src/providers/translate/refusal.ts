@@ -1,0 +1,17 @@
+/** Why a request is not carried out, in the words of the error envelope. A retry of the same request cannot help. */
+export interface Refusal {
+  readonly status: 400 | 404;
+  readonly code: string | null;
+  /** Path of the member at fault, for example `input[0].role`. */
+  readonly param: string | null;
+  readonly message: string;
+}
+
+export interface Refused {
+  readonly ok: false;
+  readonly refusal: Refusal;
+}
+
+export function refuse(code: string | null, param: string | null, message: string, status: 400 | 404 = 400): Refused {
+  return { ok: false, refusal: { status, code, param, message } };
+}

@@ -1,0 +1,116 @@
+/** Reads what a chat model says, in the spellings that servers use for it, both in chunks and in whole messages. */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import type { Logprob, TokenLogprob } from './response-object.ts';
+
+export interface Said {
+  readonly text: string;
+  readonly reasoning: string;
+}
+
+/** Content is text, or parts of which some servers mark the thinking ones. */
+export function saidIn(delta: JsonObject): Said {
+  let reasoning = filled(delta['reasoning_content']) ?? filled(delta['reasoning']) ?? '';
+  const content = delta['content'];
+  if (!Array.isArray(content)) return { text: filled(content) ?? '', reasoning };
+  let text = '';
+  for (const part of content) {
+    if (!isObject(part)) continue;
+    if (part['type'] === 'thinking') reasoning += thinkingText(part['thinking']);
+    else text += filled(part['text']) ?? '';
+  }
+  return { text, reasoning };
+}
+
+function thinkingText(thinking: unknown): string {
+  if (!Array.isArray(thinking)) return filled(thinking) ?? '';
+  return thinking.map((part) => (isObject(part) ? (filled(part['text']) ?? '') : '')).join('');
+}
+
+const none: readonly Logprob[] = [];
+
+export function logprobsIn(choice: JsonObject): readonly Logprob[] {
+  const logprobs = choice['logprobs'];
+  if (!isObject(logprobs) || !Array.isArray(logprobs['content'])) return none;
+  return logprobs['content'].filter(isObject).map((entry) => {
+    const top = Array.isArray(entry['top_logprobs']) ? entry['top_logprobs'] : [];
+    return { ...tokenLogprob(entry), top_logprobs: top.filter(isObject).map(tokenLogprob) };
+  });
+}
+
+function tokenLogprob(entry: JsonObject): TokenLogprob {
+  const { token, logprob, bytes } = entry;
+  return {
+    token: typeof token === 'string' ? token : '',
+    logprob: typeof logprob === 'number' ? logprob : 0,
+    bytes: Array.isArray(bytes) ? bytes : [],
+  };
+}
+
+/** Members without which strict clients refuse the whole response that holds the annotation. */
+const annotationMembers: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ['url_citation', ['url', 'title', 'start_index', 'end_index']],
+  ['file_citation', ['file_id', 'filename', 'index']],
+  ['container_file_citation', ['container_id', 'file_id', 'filename', 'start_index', 'end_index']],
+  ['file_path', ['file_id', 'index']],
+]);
+
+/** Annotations in the flat form of the Responses API; one that lacks a member clients rely on is left out. */
+export function annotationsIn(delta: JsonObject): readonly JsonObject[] {
+  const annotations = delta['annotations'];
+  if (!Array.isArray(annotations)) return [];
+  return annotations.filter(isObject).flatMap((annotation) => {
+    const type = annotation['type'];
+    const members = annotationMembers.get(type);
+    if (members === undefined || typeof type !== 'string') return [];
+    const { [type]: nested, ...flat } = annotation;
+    const whole = isObject(nested) ? { type, ...nested } : flat;
+    return members.every((member) => whole[member] !== undefined && whole[member] !== null) ? [whole] : [];
+  });
+}
+
+export interface CallDelta {
+  readonly index: number | undefined;
+  readonly id: string | undefined;
+  readonly name: string | undefined;
+  readonly arguments: string;
+  readonly extra: unknown;
+}
+
+const noCalls: readonly CallDelta[] = [];
+
+export function callsIn(delta: JsonObject): readonly CallDelta[] {
+  const calls = delta['tool_calls'];
+  if (Array.isArray(calls)) return calls.filter(isObject).map(callDelta);
+  const legacy = delta['function_call'];
+  return isObject(legacy) ? [callDelta({ index: 0, function: legacy })] : noCalls;
+}
+
+function callDelta(call: JsonObject): CallDelta {
+  const called = isObject(call['function']) ? call['function'] : {};
+  const args = called['arguments'];
+  return {
+    index: typeof call['index'] === 'number' ? call['index'] : undefined,
+    id: filled(call['id']),
+    name: filled(called['name']),
+    arguments: isObject(args) ? JSON.stringify(args) : (filled(args) ?? ''),
+    extra: call['extra_content'] ?? undefined,
+  };
+}
+
+export interface ChatError {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The error in a chunk or a body that says it failed, with the codes that clients act upon. */
+export function errorIn(chunk: JsonObject): ChatError | undefined {
+  const error = chunk['error'];
+  if (error === undefined || error === null || error === false || error === '') return undefined;
+  if (!isObject(error)) return { code: 'provider_error', message: String(error) };
+  const { code, type, message } = error;
+  const text = filled(message) ?? filled(error['error']) ?? 'The provider reported an error without a message.';
+  if (type === 'exceed_context_size_error') return { code: 'context_length_exceeded', message: text };
+  if (code === 429 || code === '429' || type === 'rate_limit_error')
+    return { code: 'rate_limit_exceeded', message: text };
+  return { code: typeof code === 'string' && code !== '' ? code : 'provider_error', message: text };
+}

@@ -1,0 +1,98 @@
+/**
+ * Parts of a message, in the language of chat completions.
+ *
+ * | Responses | Chat |
+ * |---|---|
+ * | `input_text`, `output_text`, `text` | `text` |
+ * | `refusal` | `text`: what the assistant said |
+ * | `input_image` (address as a string or `{url, detail}`), `image_url` | `image_url` |
+ * | `input_image` with only a `file_id` | refused: chat completions have no way to name a stored image |
+ * | `input_audio` | the same |
+ * | `input_file` (flat), `file` | `file` |
+ * | any other type | as it is: some servers know more, and the provider can say no |
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+
+export interface ChatParts {
+  readonly ok: true;
+  readonly parts: readonly JsonObject[];
+}
+
+/** Members that tell about a stored item and mean nothing in a request. */
+const leftOut = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs', 'id', 'status']);
+
+/** @param path of the content in the request, for refusals */
+export function chatParts(content: readonly unknown[], path: string): ChatParts | Refused {
+  const parts: JsonObject[] = [];
+  for (const [index, part] of content.entries()) {
+    if (typeof part === 'string') {
+      parts.push({ type: 'text', text: part });
+      continue;
+    }
+    if (!isObject(part)) return refuse('invalid_type', `${path}[${index}]`, `${path}[${index}] must be an object.`);
+    const translated = chatPart(part, `${path}[${index}]`);
+    if ('ok' in translated) return translated;
+    parts.push(translated.part);
+  }
+  return { ok: true, parts };
+}
+
+function chatPart(part: JsonObject, path: string): { readonly part: JsonObject } | Refused {
+  switch (part['type']) {
+    case 'input_text':
+    case 'output_text':
+    case 'text':
+      return { part: { type: 'text', text: filled(part['text']) ?? '', ...rest(part, leftOut) } };
+    case 'refusal':
+      return { part: { type: 'text', text: filled(part['refusal']) ?? '' } };
+    case 'input_image':
+    case 'image_url':
+      return imagePart(part, path);
+    case 'input_file':
+    case 'file':
+      return { part: filePart(part) };
+    default:
+      return { part };
+  }
+}
+
+function imagePart(part: JsonObject, path: string): { readonly part: JsonObject } | Refused {
+  const image = part['image_url'];
+  const given = isObject(image) ? withoutNulls(image) : { url: image };
+  if (filled(given['url']) === undefined) {
+    return refuse(
+      'invalid_value',
+      `${path}.image_url`,
+      "This model's provider takes an image as an address or a data URL in 'image_url'; it cannot look up a file id.",
+    );
+  }
+  const detail = filled(part['detail']);
+  return { part: { type: 'image_url', image_url: detail === undefined ? given : { detail, ...given } } };
+}
+
+function filePart(part: JsonObject): JsonObject {
+  if (isObject(part['file'])) return { type: 'file', file: withoutNulls(part['file']) };
+  return { type: 'file', file: rest(part, leftOut) };
+}
+
+function rest(part: JsonObject, except: ReadonlySet<string>): JsonObject {
+  const kept: Record<string, unknown> = {};
+  for (const member in part) {
+    if (!except.has(member) && part[member] !== null) kept[member] = part[member];
+  }
+  return kept;
+}
+
+function withoutNulls(object: JsonObject): JsonObject {
+  return rest(object, new Set());
+}
+
+/** Whether a chat part is text and nothing else, so that it can become a plain string. */
+export function isPlainText(part: JsonObject): part is { readonly type: 'text'; readonly text: string } {
+  if (part['type'] !== 'text' || typeof part['text'] !== 'string') return false;
+  for (const member in part) {
+    if (member !== 'type' && member !== 'text') return false;
+  }
+  return true;
+}

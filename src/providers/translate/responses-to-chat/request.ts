@@ -1,0 +1,171 @@
+/**
+ * A Responses request as a chat completions request.
+ *
+ * Every member is translated, refused, or known to have no effect on the answer; `null` and `''` mean "not given".
+ *
+ * | Responses | Chat |
+ * |---|---|
+ * | `instructions`, `input` | `messages` (see messages.ts) |
+ * | `tools`, `tool_choice`, `parallel_tool_calls` | the same (see tools.ts) |
+ * | `max_output_tokens` | `max_tokens` |
+ * | `text.format` | `response_format`; an unknown format or option of `text` is refused |
+ * | `text.verbosity` | `verbosity` |
+ * | `reasoning.effort` | as the provider's reasoning style says (see reasoning-style.ts) |
+ * | `include: ["message.output_text.logprobs"]`, `top_logprobs` | `logprobs`, `top_logprobs` |
+ * | `stream` | `stream`, always with `stream_options.include_usage` |
+ * | `temperature`, `top_p`, `user`, `service_tier`, any unknown member | the same |
+ * | `n` above 1 | refused: a response has one answer |
+ * | `prompt`, `context_management`, `moderation`, `truncation` other than `disabled` | refused: only a native Responses provider can honour them |
+ * | `previous_response_id`, `conversation` | refused: history is put into `input` before translation |
+ * | `max_tool_calls` | not sent: it limits hosted tools, of which none run |
+ * | `background` | not sent: the answer is simply there sooner |
+ * | `metadata`, `store`, `provider`, `safety_identifier`, `prompt_cache_*`, `client_metadata`, other `include` values | not sent: they do not change the answer |
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+import { type ChatMessage, chatMessages } from './messages.ts';
+import { type ReasoningStyle, reasoningMembers } from './reasoning-style.ts';
+import { chatTools } from './tools.ts';
+
+export interface ChatRequest {
+  readonly model: string;
+  readonly messages: readonly ChatMessage[];
+  readonly stream?: boolean;
+  readonly [member: string]: unknown;
+}
+
+export interface ChatRequestOptions {
+  /** The provider's own id of the model. */
+  readonly model: string;
+  readonly reasoningStyle: ReasoningStyle;
+}
+
+export interface TranslatedRequest {
+  readonly ok: true;
+  readonly body: ChatRequest;
+}
+
+const handledElsewhere = new Set([
+  'model',
+  'input',
+  'instructions',
+  'messages',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'max_output_tokens',
+  'text',
+  'reasoning',
+  'include',
+  'top_logprobs',
+  'stream',
+  'stream_options',
+  'truncation',
+]);
+
+const withoutEffect = new Set([
+  'background',
+  'client_metadata',
+  'max_tool_calls',
+  'metadata',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'provider',
+  'safety_identifier',
+  'store',
+]);
+
+const nativeOnly = ['prompt', 'context_management', 'moderation', 'previous_response_id', 'conversation'];
+
+export function chatRequestFromResponses(body: JsonObject, options: ChatRequestOptions): TranslatedRequest | Refused {
+  const refused = refusedMember(body);
+  if (refused !== undefined) return refused;
+  const conversation = chatMessages(body, options.reasoningStyle);
+  if (!conversation.ok) return conversation;
+  const tools = chatTools(body);
+  if (!tools.ok) return tools;
+  const text = textMembers(body['text']);
+  if (!text.ok) return text;
+
+  const request: Record<string, unknown> = { model: options.model, messages: conversation.messages };
+  for (const member in body) {
+    const value = body[member];
+    if (isUnset(value) || handledElsewhere.has(member) || withoutEffect.has(member)) continue;
+    if (!nativeOnly.includes(member)) request[member] = value;
+  }
+  if (!isUnset(body['max_output_tokens'])) request['max_tokens'] = body['max_output_tokens'];
+  Object.assign(
+    request,
+    tools.members,
+    text.members,
+    reasoningMembers(body['reasoning'], options.reasoningStyle),
+    logprobMembers(body),
+  );
+  if (body['stream'] === true) Object.assign(request, { stream: true, stream_options: { include_usage: true } });
+  return { ok: true, body: { ...request, model: options.model, messages: conversation.messages } };
+}
+
+function refusedMember(body: JsonObject): Refused | undefined {
+  for (const member of nativeOnly) {
+    if (!isUnset(body[member])) return unsupported(member);
+  }
+  const truncation = filled(body['truncation']);
+  if (truncation !== undefined && truncation !== 'disabled') return unsupported('truncation');
+  if (typeof body['n'] === 'number' && body['n'] > 1) {
+    return refuse('unsupported_parameter', 'n', "'n' must be 1: a response holds one answer.");
+  }
+  return undefined;
+}
+
+function isUnset(value: unknown): boolean {
+  return value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0);
+}
+
+function unsupported(member: string): Refused {
+  return refuse(
+    'unsupported_parameter',
+    member,
+    `'${member}' needs a provider with a native Responses API; this model's provider has none.`,
+  );
+}
+
+function textMembers(text: unknown): { readonly ok: true; readonly members: JsonObject } | Refused {
+  const members: Record<string, unknown> = {};
+  if (!isObject(text)) return { ok: true, members };
+  for (const option in text) {
+    const value = text[option];
+    if (isUnset(value)) continue;
+    if (option === 'verbosity') {
+      members['verbosity'] = value;
+    } else if (option === 'format' && isObject(value)) {
+      const format = responseFormat(value);
+      if (!format.ok) return format;
+      if (format.value !== undefined) members['response_format'] = format.value;
+    } else {
+      return unsupported(`text.${option}`);
+    }
+  }
+  return { ok: true, members };
+}
+
+function responseFormat(format: JsonObject): { readonly ok: true; readonly value?: JsonObject } | Refused {
+  const type = format['type'] ?? 'text';
+  if (type === 'text') return { ok: true };
+  if (type === 'json_object') return { ok: true, value: { type } };
+  if (type !== 'json_schema') return unsupported('text.format.type');
+  const { type: _type, json_schema: nested, ...flat } = format;
+  const schema: Record<string, unknown> = { name: 'response' };
+  for (const [member, value] of Object.entries(isObject(nested) ? nested : flat)) {
+    if (value !== null) schema[member] = value;
+  }
+  return { ok: true, value: { type, json_schema: schema } };
+}
+
+function logprobMembers(body: JsonObject): JsonObject {
+  const include = body['include'];
+  const top = typeof body['top_logprobs'] === 'number' ? body['top_logprobs'] : 0;
+  const included = Array.isArray(include) && include.includes('message.output_text.logprobs');
+  if (top > 0) return { logprobs: true, top_logprobs: top };
+  return included ? { logprobs: true } : {};
+}

@@ -1,0 +1,146 @@
+/** The events of a Responses stream that a chat model can cause. OpenAI Responses API: streaming events. */
+import type { JsonObject } from '../json.ts';
+import type { Logprob, MessagePart, OutputItem, ResponseObject, SummaryText } from './response-object.ts';
+
+interface Numbered {
+  /** Counts from 0 without gaps. */
+  readonly sequence_number: number;
+}
+
+interface OfItem extends Numbered {
+  readonly item_id: string;
+  readonly output_index: number;
+}
+
+interface OfPart extends OfItem {
+  readonly content_index: number;
+}
+
+interface OfSummary extends OfItem {
+  readonly summary_index: number;
+}
+
+export type TerminalEventType = 'response.completed' | 'response.incomplete' | 'response.failed';
+
+export interface LifecycleEvent extends Numbered {
+  readonly type: 'response.created' | 'response.in_progress' | TerminalEventType;
+  readonly response: ResponseObject;
+}
+
+export interface OutputItemEvent extends Numbered {
+  readonly type: 'response.output_item.added' | 'response.output_item.done';
+  readonly output_index: number;
+  readonly item: OutputItem;
+}
+
+export interface ContentPartEvent extends OfPart {
+  readonly type: 'response.content_part.added' | 'response.content_part.done';
+  readonly part: MessagePart;
+}
+
+export interface TextDeltaEvent extends OfPart {
+  readonly type: 'response.output_text.delta';
+  readonly delta: string;
+  readonly logprobs: readonly Logprob[];
+}
+
+export interface TextDoneEvent extends OfPart {
+  readonly type: 'response.output_text.done';
+  readonly text: string;
+  readonly logprobs: readonly Logprob[];
+}
+
+export interface AnnotationEvent extends OfPart {
+  readonly type: 'response.output_text.annotation.added';
+  readonly annotation_index: number;
+  readonly annotation: JsonObject;
+}
+
+export interface RefusalDeltaEvent extends OfPart {
+  readonly type: 'response.refusal.delta';
+  readonly delta: string;
+}
+
+export interface RefusalDoneEvent extends OfPart {
+  readonly type: 'response.refusal.done';
+  readonly refusal: string;
+}
+
+export interface SummaryPartEvent extends OfSummary {
+  readonly type: 'response.reasoning_summary_part.added' | 'response.reasoning_summary_part.done';
+  readonly part: SummaryText;
+}
+
+export interface SummaryDeltaEvent extends OfSummary {
+  readonly type: 'response.reasoning_summary_text.delta';
+  readonly delta: string;
+}
+
+export interface SummaryDoneEvent extends OfSummary {
+  readonly type: 'response.reasoning_summary_text.done';
+  readonly text: string;
+}
+
+export interface ArgumentsDeltaEvent extends OfItem {
+  readonly type: 'response.function_call_arguments.delta';
+  readonly delta: string;
+}
+
+export interface ArgumentsDoneEvent extends OfItem {
+  readonly type: 'response.function_call_arguments.done';
+  readonly name: string;
+  readonly arguments: string;
+}
+
+export interface CustomInputDeltaEvent extends OfItem {
+  readonly type: 'response.custom_tool_call_input.delta';
+  readonly delta: string;
+}
+
+export interface CustomInputDoneEvent extends OfItem {
+  readonly type: 'response.custom_tool_call_input.done';
+  readonly input: string;
+}
+
+export interface EnvelopeError {
+  readonly type: string;
+  readonly code: string | null;
+  readonly message: string;
+  readonly param: string | null;
+  readonly provider?: string;
+}
+
+/** Flat as OpenAI publishes it, and nested as Open Responses does: some clients fail on either one alone. */
+export interface ErrorEvent extends Numbered {
+  readonly type: 'error';
+  readonly code: string | null;
+  readonly message: string;
+  readonly param: string | null;
+  readonly error: EnvelopeError;
+}
+
+export type ResponseEvent =
+  | LifecycleEvent
+  | OutputItemEvent
+  | ContentPartEvent
+  | TextDeltaEvent
+  | TextDoneEvent
+  | AnnotationEvent
+  | RefusalDeltaEvent
+  | RefusalDoneEvent
+  | SummaryPartEvent
+  | SummaryDeltaEvent
+  | SummaryDoneEvent
+  | ArgumentsDeltaEvent
+  | ArgumentsDoneEvent
+  | CustomInputDeltaEvent
+  | CustomInputDoneEvent
+  | ErrorEvent;
+
+/** One whole server-sent event, to be handed to the socket in one write: some clients drop events that are split. */
+export function encodeResponseEvent(event: ResponseEvent): Buffer {
+  return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+}
+
+/** The last bytes of every stream. */
+export const DONE: Buffer = Buffer.from('data: [DONE]\n\n');

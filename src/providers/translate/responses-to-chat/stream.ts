@@ -1,0 +1,289 @@
+/**
+ * A stream of chat completion chunks as a stream of Responses events.
+ *
+ * `response.created`, `response.in_progress`, then for each item `added`, its deltas and `done`, then exactly one of
+ * `response.completed`, `response.incomplete` and `response.failed`. Reasoning, text and tool calls follow one
+ * another: an item is done before the next kind begins; only parallel tool calls stay open together. Whole answers
+ * go through the same door (see answer.ts), so a stream and a whole answer that say the same give the same response.
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
+import { EventQueue, OpenCall, type OpenItem, OpenMessage, OpenReasoning } from './open-items.ts';
+import type { EnvelopeError, ResponseEvent, TerminalEventType } from './response-events.ts';
+import type { ItemStatus, Logprob, ResponseObject, ResponseShell } from './response-object.ts';
+import { toolIdentities } from './tool-names.ts';
+import { responseUsage } from './usage.ts';
+
+export interface StreamEnd {
+  /** Unix seconds, for a completed response. */
+  readonly completedAt: number;
+  /** Whether the provider sent its end marker, `[DONE]`. Without it, and without a finish reason, it was cut. */
+  readonly endMarker: boolean;
+}
+
+export interface StreamFailure {
+  /** One of the error envelope's types. */
+  readonly type: string;
+  readonly code: string;
+  readonly message: string;
+  /** Left out when the gateway itself failed. */
+  readonly provider?: string;
+}
+
+export interface ChatStreamTranslator {
+  /** How the stream ended; undefined while it has not. After its end nothing gives any more events. */
+  readonly ended: TerminalEventType | undefined;
+  /** One chunk, parsed. A chunk that holds an error ends the stream as failed. */
+  push(chunk: unknown): ResponseEvent[];
+  /** The provider ended its stream in an orderly way. */
+  finish(end: StreamEnd): ResponseEvent[];
+  /** The provider failed, or the gateway did: an `error` event, then `response.failed`. */
+  fail(failure: StreamFailure): ResponseEvent[];
+  /** The stream is broken off; what was said so far stands. @param reason for `incomplete_details` */
+  cut(reason: string): ResponseEvent[];
+  /** The response as it stands. */
+  snapshot(): ResponseObject;
+}
+
+export function createChatStreamTranslator(shell: ResponseShell): ChatStreamTranslator {
+  return new Translator(shell);
+}
+
+/** A tool call as the provider counts it; `open` once its name is known. */
+interface Call {
+  id: string | undefined;
+  held: string;
+  open?: OpenCall;
+}
+
+class Translator implements ChatStreamTranslator {
+  ended: TerminalEventType | undefined;
+  readonly #shell: ResponseShell;
+  readonly #root: string;
+  readonly #tools: ReturnType<typeof toolIdentities>;
+  readonly #queue = new EventQueue();
+  readonly #items: OpenItem[] = [];
+  readonly #done = new Set<OpenItem>();
+  #started = false;
+  #reasoning: OpenReasoning | undefined;
+  #message: OpenMessage | undefined;
+  readonly #calls: Call[] = [];
+  readonly #callByIndex = new Map<number, Call>();
+  readonly #callIds = new Set<string>();
+  #heldLogprobs: Logprob[] = [];
+  #heldAnnotations: JsonObject[] = [];
+  #finishReason: string | undefined;
+  #usage: unknown;
+  #serviceTier: string;
+  #final: ResponseObject | undefined;
+
+  constructor(shell: ResponseShell) {
+    this.#shell = shell;
+    this.#root = shell.id.startsWith('resp_') ? shell.id.slice('resp_'.length) : shell.id;
+    this.#tools = toolIdentities(shell.tools);
+    this.#serviceTier = shell.service_tier;
+  }
+
+  push(chunk: unknown): ResponseEvent[] {
+    if (this.ended !== undefined || !isObject(chunk)) return [];
+    const error = errorIn(chunk);
+    if (error !== undefined) {
+      const type = error.code === 'rate_limit_exceeded' ? 'rate_limit_error' : 'provider_error';
+      return this.fail({ ...error, type, provider: this.#shell.provider });
+    }
+    this.#start();
+    if (isObject(chunk['usage'])) this.#usage = chunk['usage'];
+    this.#serviceTier = filled(chunk['service_tier']) ?? this.#serviceTier;
+    const choice = firstChoice(chunk);
+    if (choice !== undefined) this.#hear(choice);
+    return this.#queue.take();
+  }
+
+  finish(end: StreamEnd): ResponseEvent[] {
+    if (this.#finishReason === 'length') return this.#end('response.incomplete', 'max_output_tokens');
+    if (this.#finishReason === 'content_filter') return this.#end('response.incomplete', 'content_filter');
+    if (this.#finishReason === undefined && !end.endMarker) return this.cut('interrupted');
+    return this.#end('response.completed', null, end.completedAt);
+  }
+
+  cut(reason: string): ResponseEvent[] {
+    return this.#end('response.incomplete', reason);
+  }
+
+  fail(failure: StreamFailure): ResponseEvent[] {
+    if (this.ended !== undefined) return [];
+    this.#start();
+    const { type, code, message, provider } = failure;
+    const error: EnvelopeError = { type, code, message, param: null, ...(provider === undefined ? {} : { provider }) };
+    this.#queue.add({ type: 'error', sequence_number: this.#queue.next(), code, message, param: null, error });
+    this.#conclude('response.failed', { ...this.#read(), status: 'failed', error: { type, code, message } });
+    return this.#queue.take();
+  }
+
+  snapshot(): ResponseObject {
+    return this.#final ?? this.#read();
+  }
+
+  #start(): void {
+    if (this.#started) return;
+    this.#started = true;
+    for (const type of ['response.created', 'response.in_progress'] as const) {
+      this.#queue.add({ type, sequence_number: this.#queue.next(), response: this.#shell });
+    }
+  }
+
+  #hear(choice: JsonObject): void {
+    const delta = isObject(choice['delta']) ? choice['delta'] : {};
+    const { text, reasoning } = saidIn(delta);
+    if (reasoning !== '') this.#openReasoning().addText(this.#queue, reasoning);
+    const logprobs = logprobsIn(choice);
+    if (logprobs.length > 0) this.#heldLogprobs.push(...logprobs);
+    if (text !== '') this.#openMessage().addText(this.#queue, text, this.#takeLogprobs());
+    const refusal = filled(delta['refusal']);
+    if (refusal !== undefined) this.#openMessage().addRefusal(this.#queue, refusal);
+    for (const annotation of annotationsIn(delta)) {
+      const placed = this.#message?.addAnnotation(this.#queue, annotation) ?? false;
+      if (!placed) this.#heldAnnotations.push(annotation);
+    }
+    for (const call of callsIn(delta)) this.#hearCall(call);
+    this.#finishReason = filled(choice['finish_reason']) ?? this.#finishReason;
+  }
+
+  #hearCall(delta: CallDelta): void {
+    const call = this.#callOf(delta);
+    call.held += delta.arguments;
+    if (call.open === undefined) {
+      if (delta.name === undefined) return;
+      call.open = this.#openCall(call, delta.name, delta.extra);
+    } else if (delta.extra !== undefined) {
+      call.open.addExtra(delta.extra);
+    }
+    if (call.held === '') return;
+    call.open.addArguments(this.#queue, call.held);
+    call.held = '';
+  }
+
+  /** Servers count calls by index, by id, or not at all; some give every call the index 0. */
+  #callOf(delta: CallDelta): Call {
+    let known: Call | undefined;
+    if (delta.index !== undefined) known = this.#callByIndex.get(delta.index);
+    else if (delta.id !== undefined) known = this.#calls.find((call) => call.id === delta.id);
+    else if (delta.name === undefined) known = this.#calls.at(-1);
+    const another = delta.id !== undefined && delta.name !== undefined && known?.id !== delta.id;
+    if (known !== undefined && !(another && known.open !== undefined)) {
+      if (known.open === undefined) known.id ??= delta.id;
+      return known;
+    }
+    const call: Call = { id: delta.id, held: '' };
+    this.#calls.push(call);
+    if (delta.index !== undefined) this.#callByIndex.set(delta.index, call);
+    return call;
+  }
+
+  #openReasoning(): OpenReasoning {
+    if (this.#reasoning === undefined) {
+      this.#closeMessage();
+      const index = this.#items.length;
+      this.#reasoning = new OpenReasoning(this.#queue, `rs_${this.#root}_${index}`, index);
+      this.#items.push(this.#reasoning);
+    }
+    return this.#reasoning;
+  }
+
+  #openMessage(): OpenMessage {
+    if (this.#message === undefined) {
+      this.#closeReasoning();
+      const index = this.#items.length;
+      this.#message = new OpenMessage(this.#queue, `msg_${this.#root}_${index}`, index);
+      this.#items.push(this.#message);
+    }
+    return this.#message;
+  }
+
+  #openCall(call: Call, name: string, extra: unknown): OpenCall {
+    this.#closeReasoning();
+    this.#closeMessage();
+    const index = this.#items.length;
+    const free = call.id !== undefined && !this.#callIds.has(call.id);
+    const id = free && call.id !== undefined ? call.id : `call_${this.#root}_${index}`;
+    this.#callIds.add(id);
+    const tool = this.#tools.get(name) ?? { kind: 'function', name };
+    const open = new OpenCall(this.#queue, id, index, tool, extra);
+    this.#items.push(open);
+    return open;
+  }
+
+  #closeReasoning(): void {
+    if (this.#reasoning !== undefined) this.#close(this.#reasoning, 'completed');
+    this.#reasoning = undefined;
+  }
+
+  #closeMessage(status: ItemStatus = 'completed'): void {
+    const message = this.#message;
+    if (message === undefined) return;
+    const logprobs = this.#takeLogprobs();
+    if (logprobs.length > 0) message.addText(this.#queue, '', logprobs);
+    this.#heldAnnotations = this.#heldAnnotations.filter((held) => !message.addAnnotation(this.#queue, held));
+    this.#close(message, status);
+    this.#message = undefined;
+  }
+
+  #close(item: OpenItem, status: ItemStatus): void {
+    this.#done.add(item);
+    item.close(this.#queue, status);
+  }
+
+  #takeLogprobs(): readonly Logprob[] {
+    const held = this.#heldLogprobs;
+    if (held.length > 0) this.#heldLogprobs = [];
+    return held;
+  }
+
+  #end(type: TerminalEventType, reason: string | null, completedAt: number | null = null): ResponseEvent[] {
+    if (this.ended !== undefined) return [];
+    this.#start();
+    for (const call of this.#calls) {
+      if (call.open === undefined && call.held !== '') call.open = this.#openCall(call, '', undefined);
+    }
+    if (this.#items.length === 0 && type === 'response.completed') this.#openMessage().addText(this.#queue, '');
+    const last = this.#items.length - 1;
+    const lastStatus = type === 'response.completed' ? 'completed' : 'incomplete';
+    for (const item of this.#items) {
+      const status = item.index === last ? lastStatus : 'completed';
+      if (item === this.#message) this.#closeMessage(status);
+      else if (!this.#done.has(item)) this.#close(item, status);
+    }
+    const output = this.#items.map((item) => item.read(item.index === last ? lastStatus : 'completed'));
+    this.#conclude(type, {
+      ...this.#read(),
+      status: type === 'response.completed' ? 'completed' : 'incomplete',
+      completed_at: completedAt,
+      incomplete_details: reason === null ? null : { reason },
+      output,
+    });
+    return this.#queue.take();
+  }
+
+  #conclude(type: TerminalEventType, response: ResponseObject): void {
+    this.ended = type;
+    this.#final = response;
+    this.#queue.add({ type, sequence_number: this.#queue.next(), response });
+  }
+
+  /** Items that are not done are incomplete: that is what they are if nothing more comes. */
+  #read(): ResponseObject {
+    return {
+      ...this.#shell,
+      service_tier: this.#serviceTier,
+      output: this.#items.map((item) => item.read(this.#done.has(item) ? 'completed' : 'incomplete')),
+      usage: responseUsage(this.#usage),
+    };
+  }
+}
+
+/** The choice that the response is made of; a chunk with usage only has none. */
+function firstChoice(chunk: JsonObject): JsonObject | undefined {
+  const choices = chunk['choices'];
+  if (!Array.isArray(choices)) return undefined;
+  return choices.find((choice) => isObject(choice) && (choice['index'] ?? 0) === 0);
+}

@@ -1,0 +1,129 @@
+/**
+ * Tools and the choice among them, in the language of chat completions.
+ *
+ * | Responses | Chat |
+ * |---|---|
+ * | `function` | nested function |
+ * | `custom` | function with one string argument `input`; its grammar is told to the model, not enforced |
+ * | `namespace` | its tools, each named `<namespace>__<name>` |
+ * | a hosted tool (web_search, file_search, mcp, …) | left out: no chat provider runs it, and the model may do without |
+ * | `tool_choice` of a tool that is left out or was never given | refused: the client demands it |
+ * | `tool_choice: "required"` with no callable tool | refused |
+ * | `tool_choice: {type: "allowed_tools"}` | only those tools are sent, and its mode is the choice |
+ * | no callable tool | `tool_choice` and `parallel_tool_calls` are not sent |
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+import { chatToolName, eachCallableTool, type ToolIdentity } from './tool-names.ts';
+
+export interface ChatTools {
+  readonly ok: true;
+  /** `tools`, `tool_choice` and `parallel_tool_calls`, as far as they are to be sent. */
+  readonly members: JsonObject;
+}
+
+interface NamedTool {
+  readonly name: string;
+  readonly identity: ToolIdentity;
+  readonly tool: JsonObject;
+}
+
+export function chatTools(body: JsonObject): ChatTools | Refused {
+  const callable: NamedTool[] = [];
+  if (Array.isArray(body['tools'])) {
+    eachCallableTool(body['tools'], (tool, identity) => {
+      const name = chatToolName(identity.name, identity.namespace);
+      callable.push({ name, identity, tool: chatTool(tool, name) });
+    });
+  }
+  const wanted = body['tool_choice'];
+  if (isObject(wanted) && wanted['type'] === 'allowed_tools') {
+    const allowed = Array.isArray(wanted['tools']) ? wanted['tools'] : [];
+    return chosen(
+      body,
+      callable.filter((tool) => allowed.some((entry) => isObject(entry) && isMeant(entry, tool.identity))),
+      wanted['mode'] ?? 'auto',
+    );
+  }
+  return chosen(body, callable, wanted);
+}
+
+function chosen(body: JsonObject, callable: readonly NamedTool[], wanted: unknown): ChatTools | Refused {
+  const members: Record<string, unknown> = {};
+  if (callable.length > 0) {
+    members['tools'] = callable.map((entry) => entry.tool);
+    if (typeof body['parallel_tool_calls'] === 'boolean') members['parallel_tool_calls'] = body['parallel_tool_calls'];
+  }
+  if (isObject(wanted)) {
+    const found = callable.find((entry) => isMeant(wanted, entry.identity));
+    if (found === undefined) {
+      const what = String(filled(wanted['name']) ?? wanted['type']);
+      return refuse(
+        'invalid_value',
+        'tool_choice',
+        `tool_choice demands '${what}', which is not among the tools that this model's provider can call. ` +
+          'Give it as a function tool, or choose a provider with a native Responses API.',
+      );
+    }
+    members['tool_choice'] = { type: 'function', function: { name: found.name } };
+  } else if (wanted === 'required' && callable.length === 0) {
+    return refuse(
+      'invalid_value',
+      'tool_choice',
+      "tool_choice is 'required', but no tool is given that this model's provider can call.",
+    );
+  } else if (typeof wanted === 'string' && wanted !== '' && callable.length > 0) {
+    members['tool_choice'] = wanted;
+  }
+  return { ok: true, members };
+}
+
+/** Whether a `tool_choice` object (or an entry of its allowed tools) means this tool. */
+function isMeant(choice: JsonObject, tool: ToolIdentity): boolean {
+  if (choice['type'] === 'namespace') return choice['name'] === tool.namespace;
+  if (choice['type'] !== tool.kind) return false;
+  const nested = choice['function'];
+  const name = choice['name'] ?? (isObject(nested) ? nested['name'] : undefined);
+  const namespace = filled(choice['namespace']);
+  return name === tool.name && (namespace === undefined || namespace === tool.namespace);
+}
+
+function chatTool(tool: JsonObject, name: string): JsonObject {
+  if (tool['type'] === 'custom') {
+    return {
+      type: 'function',
+      function: {
+        name,
+        description: customDescription(tool),
+        parameters: {
+          type: 'object',
+          properties: { input: { type: 'string', description: 'The whole input of the tool, as plain text.' } },
+          required: ['input'],
+          additionalProperties: false,
+        },
+      },
+    };
+  }
+  const { type, function: nested, name: _name, description, parameters, strict, ...rest } = tool;
+  const given = isObject(nested) ? nested : { description, parameters, strict };
+  const members: Record<string, unknown> = { name };
+  for (const [member, value] of Object.entries(given)) {
+    if (member !== 'name' && value !== null && value !== undefined) members[member] = value;
+  }
+  const beside: Record<string, unknown> = {};
+  for (const [member, value] of Object.entries(rest)) {
+    if (value !== null && !responsesOnly.has(member)) beside[member] = value;
+  }
+  return { type, ...beside, function: members };
+}
+
+/** Members of a function tool that steer OpenAI's own tool search and programmatic calling: no effect elsewhere. */
+const responsesOnly = new Set(['allowed_callers', 'async', 'defer_loading', 'output_schema']);
+
+function customDescription(tool: JsonObject): string {
+  const description = filled(tool['description']) ?? '';
+  const format = tool['format'];
+  if (!isObject(format) || typeof format['definition'] !== 'string') return description;
+  const grammar = `The input must match this ${String(format['syntax'] ?? '')} grammar:\n${format['definition']}`;
+  return description === '' ? grammar : `${description}\n\n${grammar}`;
+}

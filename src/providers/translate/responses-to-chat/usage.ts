@@ -1,0 +1,32 @@
+import { isObject, type JsonObject } from '../json.ts';
+import type { ResponseUsage } from './response-object.ts';
+
+/** Tokens in both vocabularies. Null when the provider reported none: nothing is made up. */
+export function responseUsage(usage: unknown): ResponseUsage | null {
+  if (!isObject(usage)) return null;
+  const input = count(usage['prompt_tokens'] ?? usage['input_tokens']);
+  const output = count(usage['completion_tokens'] ?? usage['output_tokens']);
+  const prompt = details(usage['prompt_tokens_details'] ?? usage['input_tokens_details']);
+  const completion = details(usage['completion_tokens_details'] ?? usage['output_tokens_details']);
+  const cached = count(prompt['cached_tokens'] ?? usage['prompt_cache_hit_tokens']);
+  const reasoning = count(completion['reasoning_tokens'] ?? usage['reasoning_tokens']);
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: count(prompt['cache_write_tokens']) },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: reasoning },
+    total_tokens: usage['total_tokens'] === undefined ? input + output : count(usage['total_tokens']),
+    prompt_tokens_details: { ...prompt, cached_tokens: cached },
+    completion_tokens_details: { ...completion, reasoning_tokens: reasoning },
+    raw_usage: usage,
+  };
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+}
+
+function details(value: unknown): JsonObject {
+  if (!isObject(value)) return {};
+  return Object.fromEntries(Object.entries(value).filter(([, tokens]) => typeof tokens === 'number'));
+}

@@ -1,0 +1,68 @@
+/** What went wrong on the wire, in words that may be shown to a client: no addresses, no credentials. */
+import { ProviderFailure } from './provider.ts';
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EPIPE: 'connection closed',
+  ENOTFOUND: 'its host name is unknown',
+  EAI_AGAIN: 'its host name could not be looked up',
+  EHOSTUNREACH: 'no route to its host',
+  ENETUNREACH: 'no route to its network',
+  ETIMEDOUT: 'connecting took too long',
+  UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
+  UND_ERR_SOCKET: 'connection closed',
+  UND_ERR_DESTROYED: 'the gateway is stopping',
+  UND_ERR_CLOSED: 'the gateway is stopping',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the answer is not as long as announced',
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate chain is self-signed',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate cannot be verified',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host',
+};
+
+function codeOf(error: Error): string | undefined {
+  return 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+function reasonOf(error: Error): string {
+  const code = codeOf(error);
+  if (code === undefined) return 'connection failed';
+  if (code.startsWith('HPE_')) return 'it did not speak HTTP';
+  return reasons[code] ?? code;
+}
+
+/** The request never went out. */
+export function unreachable(provider: string, error: Error): ProviderFailure {
+  return new ProviderFailure(
+    provider,
+    'unreachable',
+    `provider ${provider} could not be reached: ${reasonOf(error)}`,
+    error,
+  );
+}
+
+/** The request went out, and the answer did not come whole. */
+export function brokenOff(provider: string, error: Error): ProviderFailure {
+  const code = codeOf(error);
+  if (code === 'UND_ERR_BODY_TIMEOUT') {
+    return new ProviderFailure(provider, 'idle', `provider ${provider} stopped answering`, error);
+  }
+  if (code === 'UND_ERR_HEADERS_OVERFLOW') {
+    return new ProviderFailure(provider, 'too_large', `provider ${provider} sent too many headers`, error);
+  }
+  return new ProviderFailure(provider, 'broken', `provider ${provider} broke off: ${reasonOf(error)}`, error);
+}
+
+export function tooLarge(provider: string, maxBytes: number): ProviderFailure {
+  return new ProviderFailure(provider, 'too_large', `provider ${provider} answered with more than ${maxBytes} bytes`);
+}
+
+export function cancelled(provider: string): ProviderFailure {
+  return new ProviderFailure(provider, 'aborted', `the call to provider ${provider} was cancelled`);
+}
+
+export function lateAnswer(provider: string): ProviderFailure {
+  return new ProviderFailure(provider, 'timeout', `provider ${provider} did not answer in time`);
+}

@@ -1,0 +1,246 @@
+/** The provider types: one table of differences, a row per type. Everything not said here is plain OpenAI. */
+import type { Support } from './provider.ts';
+import {
+  plainReasoning,
+  type ReasoningEffort,
+  type ReasoningStyle,
+  reasoningEfforts,
+} from './translate/responses-to-chat/reasoning-style.ts';
+
+export interface ProviderType {
+  /** Works without an API key. */
+  readonly keyless: boolean;
+  readonly requiresBaseUrl: boolean;
+  readonly defaultBaseUrl?: string;
+  /** Put on a base URL that has no path. Default `/v1`. */
+  readonly defaultPath?: string;
+  /** Settings beyond the common ones: environment suffix → option name. */
+  readonly extra?: Readonly<Record<string, string>>;
+  readonly auth: 'bearer' | 'api-key';
+  readonly responses: Support;
+  readonly responseLifecycle: Support;
+  readonly embeddings: Support;
+  /** Whether `/p/{provider}/…` is open unless the configuration says otherwise. */
+  readonly passthrough: boolean;
+  /**
+   * Passthrough paths that are served below the base URL; every other path is served from the server's root, which is
+   * the base URL without its `/v1`. Undefined: everything is below the base URL.
+   */
+  readonly servedFromBase?: readonly string[];
+  /** Cut off the ids of the model listing. */
+  readonly modelIdPrefix?: string;
+  /** How it is told how hard to think, and takes back what a model thought before. */
+  readonly reasoning: ReasoningStyle;
+  /** A chat request goes out as the client wrote it, but for the model's name. */
+  readonly chatAsSent?: boolean;
+  /** Serves models that its listing does not name, so an unlisted one is asked for all the same. */
+  readonly unlistedModels?: boolean;
+  /** Its o-series and gpt-5 models take `max_completion_tokens` for `max_tokens`, and no `temperature`. */
+  readonly openAiReasoningModels?: boolean;
+  /** Knows `max_tokens` only. */
+  readonly maxTokensOnly?: boolean;
+  /** Refuses requests with `stream_options`; it reports usage at the end of a stream anyway. */
+  readonly refusesStreamOptions?: boolean;
+  /** Request headers made of options: header → option name. */
+  readonly optionHeaders?: Readonly<Record<string, string>>;
+}
+
+const openAiShaped = ['models', 'chat/completions', 'responses', 'completions', 'embeddings'];
+const lowToHigh: readonly ReasoningEffort[] = ['low', 'medium', 'high'];
+const toXhigh = reasoningEfforts.filter((effort) => effort !== 'max');
+
+/** OpenAI's own models keep their reasoning to themselves, so there is nothing to give back. */
+const openAiReasoning: ReasoningStyle = { effort: 'flat', levels: toXhigh, replay: 'omit' };
+
+const rows = {
+  /** llama.cpp's server, and any plain OpenAI-compatible local server. No default: its usual port is the gateway's. */
+  llamacpp: {
+    keyless: true,
+    requiresBaseUrl: true,
+    auth: 'bearer',
+    responses: 'unknown',
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    passthrough: true,
+    servedFromBase: openAiShaped,
+    reasoning: plainReasoning,
+    chatAsSent: true,
+  },
+  openai: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://api.openai.com/v1',
+    auth: 'bearer',
+    responses: 'yes',
+    responseLifecycle: 'yes',
+    embeddings: 'yes',
+    passthrough: true,
+    reasoning: openAiReasoning,
+    openAiReasoningModels: true,
+  },
+  vllm: {
+    keyless: true,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'http://localhost:8000/v1',
+    auth: 'bearer',
+    responses: 'unknown',
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    passthrough: true,
+    servedFromBase: [...openAiShaped, 'audio/transcriptions', 'audio/translations'],
+    reasoning: { effort: 'flat', levels: lowToHigh, replay: 'reasoning_content' },
+  },
+  sglang: {
+    keyless: true,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'http://localhost:30000/v1',
+    auth: 'bearer',
+    responses: 'unknown',
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    passthrough: true,
+    servedFromBase: openAiShaped,
+    reasoning: { effort: 'flat', levels: lowToHigh, replay: 'reasoning_content' },
+  },
+  groq: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://api.groq.com/openai/v1',
+    defaultPath: '/openai/v1',
+    auth: 'bearer',
+    responses: 'yes',
+    // Its Responses API is stateless: nothing is kept under an id.
+    responseLifecycle: 'no',
+    embeddings: 'unknown',
+    passthrough: false,
+    reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning' },
+  },
+  xai: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://api.x.ai/v1',
+    auth: 'bearer',
+    responses: 'yes',
+    responseLifecycle: 'yes',
+    embeddings: 'unknown',
+    passthrough: false,
+    reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning_content' },
+  },
+  deepseek: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://api.deepseek.com/v1',
+    auth: 'bearer',
+    responses: 'no',
+    responseLifecycle: 'no',
+    embeddings: 'no',
+    passthrough: true,
+    // It lowers levels it lacks by itself.
+    reasoning: { effort: 'flat', levels: reasoningEfforts, replay: 'reasoning_content' },
+    maxTokensOnly: true,
+  },
+  openrouter: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://openrouter.ai/api/v1',
+    defaultPath: '/api/v1',
+    extra: { SITE_URL: 'siteUrl', APP_NAME: 'appName' },
+    auth: 'bearer',
+    responses: 'yes',
+    // Its Responses API is stateless: nothing is kept under an id.
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    passthrough: true,
+    reasoning: { effort: 'object', levels: toXhigh, replay: 'reasoning' },
+    // Routing variants such as `…:nitro` are in no list.
+    unlistedModels: true,
+    optionHeaders: { 'http-referer': 'siteUrl', 'x-title': 'appName' },
+  },
+  mistral: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://api.mistral.ai/v1',
+    auth: 'bearer',
+    responses: 'no',
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    passthrough: false,
+    reasoning: { effort: 'flat', levels: ['none', 'high'], replay: 'omit' },
+    // Members it does not know are refused with 422.
+    maxTokensOnly: true,
+    refusesStreamOptions: true,
+  },
+  /** Google's OpenAI-compatible endpoint. */
+  gemini: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
+    defaultPath: '/v1beta/openai',
+    auth: 'bearer',
+    responses: 'no',
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    passthrough: false,
+    modelIdPrefix: 'models/',
+    reasoning: { ...plainReasoning, replay: 'omit' },
+  },
+  azure: {
+    keyless: false,
+    requiresBaseUrl: true,
+    defaultPath: '/openai/v1',
+    extra: { API_VERSION: 'apiVersion' },
+    auth: 'api-key',
+    responses: 'yes',
+    responseLifecycle: 'yes',
+    embeddings: 'yes',
+    passthrough: false,
+    reasoning: openAiReasoning,
+    openAiReasoningModels: true,
+    // It lists what could be deployed, not the deployments.
+    unlistedModels: true,
+  },
+  /** The demonstration's own upstream. */
+  simulated: {
+    keyless: true,
+    requiresBaseUrl: true,
+    auth: 'bearer',
+    responses: 'unknown',
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    passthrough: true,
+    reasoning: plainReasoning,
+    chatAsSent: true,
+  },
+} as const satisfies Record<string, ProviderType>;
+
+const table = new Map<string, ProviderType>(Object.entries(rows));
+
+/** The row of a type, or undefined for a type that this build does not know. */
+export function providerType(type: string): ProviderType | undefined {
+  return table.get(type);
+}
+
+export interface RegistrationFacts {
+  readonly keyless: boolean;
+  readonly requiresBaseUrl: boolean;
+  readonly defaultBaseUrl?: string;
+  readonly extra?: Readonly<Record<string, string>>;
+}
+
+/** What the configuration loader must know to register a provider, as plain data. */
+export const providerTypes: Readonly<Record<string, RegistrationFacts>> = Object.fromEntries(
+  [...table].map(([type, { keyless, requiresBaseUrl, defaultBaseUrl, extra }]) => [
+    type,
+    {
+      keyless,
+      requiresBaseUrl,
+      ...(defaultBaseUrl === undefined ? {} : { defaultBaseUrl }),
+      ...(extra === undefined ? {} : { extra }),
+    },
+  ]),
+);
+
+/** How a provider type is told how hard to think; the common way for a type that is not in the table. */
+export function reasoningStyleOf(type: string): ReasoningStyle {
+  return table.get(type)?.reasoning ?? plainReasoning;
+}

@@ -1,0 +1,187 @@
+/** One HTTP call on its way: undici's handler on one side, the reply that the exchange reads on the other. */
+import type { Dispatcher } from 'undici';
+import { decodedBody } from './decoded-body.ts';
+import type { ProviderFailure, ProviderReply, ReplyBody } from './provider.ts';
+import { pieceReader, type Reader, type SteeredCall, wholeReader } from './reply-readers.ts';
+import { brokenOff, cancelled, lateAnswer, tooLarge, unreachable } from './transport-failure.ts';
+
+/** What may arrive before anybody reads; then the socket waits. */
+const READ_AHEAD_BYTES = 64 * 1024;
+
+export interface CallOptions {
+  readonly provider: string;
+  readonly signal: AbortSignal;
+  /** From now to the answer's headers, waiting for a connection included. */
+  readonly headersTimeoutMs: number;
+  /** The answer has no body, whatever its headers say (`HEAD`). */
+  readonly bodiless: boolean;
+}
+
+type Headers = Record<string, string | string[] | undefined>;
+
+/**
+ * Buffers what comes with the headers, so that a small answer is complete before its reader even asks, and pauses the
+ * socket while nobody reads. The caller either reads the body or cancels it: an unread one holds its connection.
+ */
+export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, SteeredCall {
+  readonly #options: CallOptions;
+  readonly #resolve: (reply: ProviderReply) => void;
+  readonly #reject: (failure: ProviderFailure) => void;
+  readonly #timer: NodeJS.Timeout;
+  #controller: Dispatcher.DispatchController | undefined;
+  #answered = false;
+  #announcedBytes = 0;
+  #buffered: Buffer[] = [];
+  #bufferedBytes = 0;
+  #paused = false;
+  #reader: Reader | undefined;
+  #ended = false;
+  #failure: ProviderFailure | undefined;
+
+  constructor(
+    options: CallOptions,
+    resolve: (reply: ProviderReply) => void,
+    reject: (failure: ProviderFailure) => void,
+  ) {
+    this.#options = options;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#timer = setTimeout(expire, options.headersTimeoutMs, this);
+    options.signal.addEventListener('abort', this);
+    if (options.signal.aborted) this.cancel();
+  }
+
+  /** Cancelled before it was dispatched. */
+  get over(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  // What undici tells.
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#failure !== undefined) controller.abort(this.#failure);
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    if (status < 200) return;
+    clearTimeout(this.#timer);
+    this.#answered = true;
+    const joined = joinRepeated(headers);
+    if (this.#options.bodiless || status === 204 || status === 304) {
+      this.#resolve({ status, headers: joined, body: this });
+      return;
+    }
+    const length = joined['content-length'];
+    if (length !== undefined) this.#announcedBytes = Number(length);
+    const decoded = decodedBody(this, joined['content-encoding'], this.#options.provider);
+    if (decoded === undefined) {
+      this.#resolve({ status, headers: joined, body: this });
+      return;
+    }
+    const { 'content-encoding': _encoding, 'content-length': _length, ...kept } = joined;
+    this.#resolve({ status, headers: kept, body: decoded });
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, piece: Buffer): void {
+    if (this.#reader !== undefined) {
+      this.#reader.take(piece);
+      return;
+    }
+    this.#buffered.push(piece);
+    this.#bufferedBytes += piece.length;
+    if (this.#bufferedBytes >= READ_AHEAD_BYTES) this.pause();
+  }
+
+  onResponseEnd(): void {
+    if (this.#failure !== undefined) return;
+    this.#ended = true;
+    this.#release();
+    this.#reader?.end();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+    const { provider } = this.#options;
+    this.fail(this.#controller === undefined ? unreachable(provider, error) : brokenOff(provider, error));
+  }
+
+  // What the exchange does.
+
+  bytes(maxBytes: number): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      if (this.#announcedBytes > maxBytes) this.fail(tooLarge(this.#options.provider, maxBytes));
+      this.#attach(wholeReader(this, this.#options.provider, maxBytes, resolve, reject));
+    });
+  }
+
+  pieces(onPiece: (piece: Buffer) => void | Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => this.#attach(pieceReader(this, onPiece, resolve, reject)));
+  }
+
+  cancel(): void {
+    this.fail(cancelled(this.#options.provider));
+  }
+
+  /** The abort signal's listener is the call itself: no closure per call. */
+  handleEvent(): void {
+    this.cancel();
+  }
+
+  // What its reader and its timer do.
+
+  pause(): void {
+    if (this.#paused) return;
+    this.#paused = true;
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#controller?.resume();
+  }
+
+  fail(failure: ProviderFailure): void {
+    if (this.#ended || this.#failure !== undefined) return;
+    this.#failure = failure;
+    this.#release();
+    if (failure.kind === 'aborted') this.#buffered = [];
+    if (this.#answered) this.#reader?.fail(failure);
+    else this.#reject(failure);
+    this.#controller?.abort(failure);
+  }
+
+  expire(): void {
+    this.fail(lateAnswer(this.#options.provider));
+  }
+
+  #attach(reader: Reader): void {
+    if (this.#reader !== undefined) throw new Error('an answer can be read once only');
+    this.#reader = reader;
+    const buffered = this.#buffered;
+    this.#buffered = [];
+    for (const piece of buffered) reader.take(piece);
+    if (this.#failure !== undefined) reader.fail(this.#failure);
+    else if (this.#ended) reader.end();
+    else if (!reader.waiting) this.resume();
+  }
+
+  #release(): void {
+    clearTimeout(this.#timer);
+    this.#options.signal.removeEventListener('abort', this);
+  }
+}
+
+function expire(call: UpstreamCall): void {
+  call.expire();
+}
+
+function joinRepeated(headers: Headers): Record<string, string> {
+  const joined: Record<string, string> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (typeof value === 'string') joined[name] = value;
+    else if (value !== undefined) joined[name] = value.join(', ');
+  }
+  return joined;
+}

@@ -1,0 +1,93 @@
+/** `chancery serve`: starts the gateway, tells the operator what matters, and stops it in an orderly way. */
+import pino from 'pino';
+import { describeProblem } from './config/problem.ts';
+import { loadConfig } from './config/load-config.ts';
+import { startGateway } from './gateway.ts';
+import { loadOrCreateMasterKey } from './master-key.ts';
+import { providerTypes } from './providers/types.ts';
+
+/**
+ * One Ctrl-C reaches the whole process group and may be passed on by npm as well: signals this close together are
+ * one wish.
+ */
+const SAME_SIGNAL_MS = 500;
+
+/** @returns the exit code, once the gateway has stopped */
+export async function serve(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
+  const loaded = loadConfig({ flags, env: process.env, cwd: process.cwd(), providerTypes });
+  if (!loaded.ok) {
+    console.error('The configuration has problems; nothing was started.');
+    for (const problem of loaded.problems) console.error(`  ${describeProblem(problem)}`);
+    return 1;
+  }
+  const { config } = loaded;
+  const logger = pino({ level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  for (const notice of config.notices) logger.warn(notice);
+
+  let masterKey = config.masterKey;
+  let created = false;
+  if (masterKey === undefined && !config.unsafeOpen) {
+    ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
+  }
+  const gateway = await startGateway(config, masterKey, logger);
+
+  console.log(`Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`);
+  if (config.unsafeOpen && config.masterKey === undefined) {
+    console.log('UNSAFE: everything is open to everybody, because GATEWAY_UNSAFE_OPEN=true.');
+  }
+  if (gateway.demo) {
+    console.log(
+      'No provider is configured, so a simulated one answers as demo/…; ' +
+        'set LLAMACPP_BASE_URL=http://HOST:PORT/v1, OPENAI_API_KEY=… or another to have a real one.',
+    );
+  }
+  if (created && masterKey !== undefined) tellFirstStart(gateway.url, masterKey, gateway.demo);
+
+  const { first, second } = stopRequests();
+  const reason = await first;
+  logger.info(`stopping: ${reason}`);
+  void second.then(() => process.exit(1));
+  await gateway.stop(reason);
+  return 0;
+}
+
+const durability = {
+  standard: 'on disk before an answer ends',
+  strict: 'on disk before a provider is called',
+  relaxed: 'synced every 100 ms: a power cut may lose the last moments',
+};
+
+function tellFirstStart(url: string, masterKey: string, demo: boolean): void {
+  const model = demo ? 'demo/simulated-small' : 'PROVIDER/MODEL';
+  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] });
+  console.log(`\nThis is the first start. The master key, shown only now and kept in the data folder:\n\n  ${masterKey}\n`);
+  console.log(
+    `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
+      `-H 'Content-Type: application/json' -d '${body}'\n`,
+  );
+}
+
+interface StopRequests {
+  /** Why the gateway is to stop. */
+  readonly first: Promise<string>;
+  /** Somebody has lost patience. */
+  readonly second: Promise<void>;
+}
+
+function stopRequests(): StopRequests {
+  const first = Promise.withResolvers<string>();
+  const second = Promise.withResolvers<void>();
+  let askedAt: number | undefined;
+  const stop = (reason: string) => {
+    if (askedAt === undefined) {
+      askedAt = performance.now();
+      first.resolve(reason);
+    } else if (performance.now() - askedAt >= SAME_SIGNAL_MS) {
+      second.resolve();
+    }
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop(signal));
+  // The wrapper that `npm start` runs keeps this channel open for as long as it lives.
+  if (process.connected) process.once('disconnect', () => stop('its parent is gone'));
+  return { first: first.promise, second: second.promise };
+}

@@ -1,0 +1,134 @@
+/** Exchanges as they are written to the log, for tests of what is read from it. */
+import {
+  attemptFailed,
+  attemptStarted,
+  chunkReceived,
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  modelResolved,
+  requestReceived,
+  requestRefused,
+  usageRecorded,
+} from '../../src/events/catalogue/exchange.ts';
+import { type EventContext, type NewEvent, streamName, type UserPath } from '../../src/events/event.ts';
+import type { Appended, EventLog } from '../../src/events/log.ts';
+
+export interface Asked {
+  readonly path?: string;
+  readonly model?: string;
+  readonly stream?: boolean;
+  readonly body?: string;
+  readonly userPath?: string;
+  readonly requestId?: string;
+}
+
+/** The events of one exchange, to be appended in any portions. */
+export function exchangeOf(id: string, asked: Asked = {}) {
+  const { path = '/v1/chat/completions', model = 'local/tiny', stream = true, body = '{"model":"local/tiny"}' } = asked;
+  const context: EventContext = {
+    actor: 'master',
+    requestId: asked.requestId ?? `req-${id}`,
+    userPath: asked.userPath as UserPath | undefined,
+  };
+  const failure = { type: 'provider_error', code: 'broken', message: 'it broke' };
+  return {
+    stream: streamName('exchange', id),
+    context,
+    received: requestReceived.create(
+      {
+        dialect: 'chat',
+        method: 'POST',
+        path,
+        headers: { 'user-agent': 'test/1', authorization: '[REDACTED]' },
+        model,
+        stream,
+        clientIp: '127.0.0.1',
+        authMethod: 'master_key',
+        capture: 'full',
+      },
+      context,
+      Buffer.from(body),
+    ),
+    resolved: modelResolved.create(
+      { requested: model, provider: 'local', providerType: 'llamacpp', model: 'tiny' },
+      context,
+    ),
+    attempt: (attempt = 1) =>
+      attemptStarted.create(
+        {
+          attempt,
+          kind: attempt === 1 ? 'primary' : 'retry',
+          provider: 'local',
+          providerType: 'llamacpp',
+          model: 'tiny',
+          dialect: 'chat',
+        },
+        context,
+      ),
+    attemptFailed: (attempt = 1) =>
+      attemptFailed.create({ attempt, status: 500, code: 'boom', message: 'no', durationMs: 2 }, context),
+    words: (index: number, text: string) => ({
+      ...chunkReceived.create({ attempt: 1, index }, context, Buffer.from(chatChunk(text))),
+    }),
+    json: (answer: unknown) =>
+      chunkReceived.create({ attempt: 1, index: 0 }, context, Buffer.from(JSON.stringify(answer))),
+    completed: exchangeCompleted.create(
+      {
+        status: 200,
+        attempt: 1,
+        provider: 'local',
+        model: 'tiny',
+        finishReason: 'stop',
+        chunks: 2,
+        bytes: 100,
+        firstByteMs: 3,
+        durationMs: 12.5,
+      },
+      context,
+    ),
+    failed: exchangeFailed.create(
+      { status: 502, ...failure, reason: 'provider_error', chunks: 0, durationMs: 4 },
+      context,
+    ),
+    refused: requestRefused.create(
+      { status: 404, type: 'not_found_error', code: 'model_not_found', param: 'model', message: 'no such model', durationMs: 1 },
+      context,
+    ),
+    left: clientDisconnected.create({ chunks: 1, bytes: 10, durationMs: 5 }, context),
+    usage: usageRecorded.create(
+      {
+        provider: 'local',
+        providerType: 'llamacpp',
+        model: 'tiny',
+        endpoint: '/v1/chat/completions',
+        inputTokens: 10,
+        outputTokens: 5,
+        totalTokens: 15,
+        cachedInputTokens: 4,
+        reasoningTokens: null,
+        source: 'provider',
+        raw: { prompt_tokens: 10 },
+      },
+      context,
+    ),
+  };
+}
+
+export type ExchangeHistory = ReturnType<typeof exchangeOf>;
+
+export function chatChunk(text: string): string {
+  const chunk = { object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] };
+  return `data: ${JSON.stringify(chunk)}\n\n`;
+}
+
+export function append(log: EventLog, stream: ExchangeHistory['stream'], ...events: NewEvent[]): Promise<Appended> {
+  return log.append([{ stream, events, expectedRevision: 'any' }]);
+}
+
+/** A whole exchange in one append. */
+export function appendWhole(log: EventLog, exchange: ExchangeHistory, ...words: string[]): Promise<Appended> {
+  const chunks = words.map((text, index) => exchange.words(index, text));
+  const { stream, received, resolved, usage, completed } = exchange;
+  return append(log, stream, received, resolved, exchange.attempt(), ...chunks, usage, completed);
+}

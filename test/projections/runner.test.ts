@@ -1,0 +1,291 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type NewEvent, type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
+import { type EventLog, START } from '../../src/events/log.ts';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import type { Projection } from '../../src/projections/projection.ts';
+import { createProjectionRunner } from '../../src/projections/runner.ts';
+import { openViewStore, type ViewStore } from '../../src/projections/view-store.ts';
+
+let dir: string;
+let log: EventLog;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'views-'));
+  log = new MemoryLog();
+});
+afterEach(async () => {
+  await log.close();
+  rmSync(dir, { recursive: true });
+});
+
+const file = () => join(dir, 'views.db');
+
+interface Seen {
+  positions: string[];
+}
+
+/** Remembers the position of every event it is given. `applied` counts the calls of this run. */
+function seen(overrides: Partial<Projection<Seen>> = {}) {
+  const calls: RecordedEvent[] = [];
+  const projection: Projection<Seen> = {
+    name: 'seen',
+    version: 1,
+    filter: { streams: ['word-'] },
+    initial: () => ({ positions: [] }),
+    apply(state, event) {
+      calls.push(event);
+      state.positions.push(event.position);
+      return state;
+    },
+    save: (state) => state,
+    load: (saved) => saved as Seen,
+    ...overrides,
+  };
+  return { projection, calls };
+}
+
+const event = (type = 'word.said', data = {}): NewEvent => ({ type, schema: 1, data, context: { actor: 'system' } });
+
+async function say(count: number, stream = 'word-a', to = log): Promise<Position> {
+  let position = START;
+  for (let i = 0; i < count; i++) {
+    const write = { stream: streamName('word', stream.slice(5)), events: [event()], expectedRevision: 'any' as const };
+    position = (await to.append([write])).position;
+  }
+  return position;
+}
+
+async function run<T>(
+  projection: Projection<T>,
+  views: ViewStore | undefined,
+  use: (running: ReturnType<ReturnType<typeof createProjectionRunner>['run']>) => Promise<void> | void,
+  on = log,
+) {
+  const runner = createProjectionRunner(on, views);
+  const running = runner.run(projection);
+  try {
+    await running.caughtUp;
+    await use(running);
+  } finally {
+    await runner.close();
+  }
+  return running;
+}
+
+/** One life of the process: opens the file, catches up, closes. */
+async function life(projection: Projection<Seen>, on = log) {
+  const discarded: Error[] = [];
+  const views = openViewStore(file(), { onDiscarded: (reason) => discarded.push(reason) });
+  const running = await run(projection, views, () => {}, on);
+  views.close();
+  return { state: running.state as Seen, status: running.status(), discarded };
+}
+
+describe('a projection', () => {
+  test('sees what there is, then what comes, and only what its filter names', async () => {
+    await say(2);
+    await log.append([{ stream: streamName('other', 'x'), events: [event()], expectedRevision: 'any' }]);
+    const { projection, calls } = seen();
+    await run(projection, undefined, async (running) => {
+      expect(calls).toHaveLength(2);
+      await running.whenProcessed(await say(1));
+      expect(calls).toHaveLength(3);
+      expect(running.status()).toMatchObject({ phase: 'live', lagMs: 0, startedFrom: 'the beginning' });
+    });
+  });
+
+  test('has processed a position whose events it filters out', async () => {
+    const { projection, calls } = seen();
+    await run(projection, undefined, async (running) => {
+      const { position } = await log.append([
+        { stream: streamName('other', 'x'), events: [event()], expectedRevision: 'any' },
+      ]);
+      await running.whenProcessed(position);
+      expect(calls).toHaveLength(0);
+      expect(running.position).toBe(position);
+    });
+  });
+
+  test('with a snapshot reads only the tail', async () => {
+    await say(5);
+    await life(seen().projection);
+    await say(2);
+    const { projection, calls } = seen();
+    const { state, status } = await life(projection);
+    expect(calls).toHaveLength(2);
+    expect(state.positions).toHaveLength(7);
+    expect(status.startedFrom).toMatch(/^the snapshot at/);
+  });
+
+  test('that throws stops there, says so, and skips nothing', async () => {
+    await say(2);
+    const failures: Error[] = [];
+    const views = openViewStore(file());
+    const runner = createProjectionRunner(log, views, { onError: (error) => failures.push(error) });
+    const { projection } = seen({
+      apply(state, one) {
+        if (state.positions.length === 2) throw new Error('cannot read this');
+        state.positions.push(one.position);
+        return state;
+      },
+    });
+    const running = runner.run(projection);
+    await running.caughtUp;
+    const good = running.position;
+    const bad = await say(1);
+    await expect(running.whenProcessed(bad)).rejects.toThrow(/projection seen stopped .* cannot read this/);
+    expect(running.position).toBe(good);
+    expect(running.status()).toMatchObject({ phase: 'stopped', error: expect.stringContaining('cannot read this') });
+    expect(failures).toHaveLength(1);
+    await expect(running.whenProcessed((await say(1)) as Position)).rejects.toThrow(/stopped/);
+    await runner.close();
+    views.close();
+
+    const { state } = await life(seen().projection);
+    expect(state.positions).toHaveLength(4);
+  });
+
+  test('that is closed lets nobody wait for ever', async () => {
+    const runner = createProjectionRunner(log);
+    const running = runner.run(seen().projection);
+    await running.caughtUp;
+    const never = running.whenProcessed('9999999999999999' as Position);
+    const asserted = expect(never).rejects.toThrow(/stopp/);
+    await runner.close();
+    await asserted;
+  });
+});
+
+describe('a snapshot is thrown away and the log folded again', () => {
+  test('when it is of another version', async () => {
+    await say(3);
+    await life(seen().projection);
+    const { projection, calls } = seen({ version: 2 });
+    const { status } = await life(projection);
+    expect(calls).toHaveLength(3);
+    expect(status.startedFrom).toBe('the beginning: the snapshot is of version 1, not 2');
+  });
+
+  test('when the log is another one', async () => {
+    await say(3);
+    await life(seen().projection);
+    const other = new MemoryLog();
+    await say(5, 'word-b', other);
+    const { projection, calls } = seen();
+    const { status, state } = await life(projection, other);
+    expect(calls).toHaveLength(5);
+    expect(state.positions).toHaveLength(5);
+    expect(status.startedFrom).toBe('the beginning: the snapshot is of another log');
+    await other.close();
+  });
+
+  test('when the log ends before it, as one restored from an older backup does', async () => {
+    const restored = new MemoryLog();
+    const events = [event(), event(), event()].map((one, index) => ({ ...one, id: `id-${index}` }));
+    const stream = streamName('word', 'a');
+    await log.append([{ stream, events, expectedRevision: 'any' }]);
+    await restored.append([{ stream, events: events.slice(0, 2), expectedRevision: 'any' }]);
+    await life(seen().projection);
+    const { status, state } = await life(seen().projection, restored);
+    expect(state.positions).toHaveLength(2);
+    expect(status.startedFrom).toBe('the beginning: the snapshot is newer than the log');
+    await restored.close();
+  });
+
+  test('when it does not read', async () => {
+    await say(3);
+    await life(seen().projection);
+    const { projection, calls } = seen({
+      load() {
+        throw new Error('what is this');
+      },
+    });
+    await life(projection);
+    expect(calls).toHaveLength(3);
+  });
+
+  test('when its text was changed', async () => {
+    await say(3);
+    await life(seen().projection);
+    const db = new DatabaseSync(file());
+    db.exec(`UPDATE snapshots SET state = '{"positions":["forged"]}'`);
+    db.close();
+    const { projection, calls } = seen();
+    const { state } = await life(projection);
+    expect(calls).toHaveLength(3);
+    expect(state.positions).not.toContain('forged');
+  });
+
+  test('when the file is no database, or one of something else', async () => {
+    await say(3);
+    writeFileSync(file(), 'this is not SQLite, by any stretch of the imagination'.repeat(100));
+    const first = await life(seen().projection);
+    expect(first.discarded).toHaveLength(1);
+    expect(first.state.positions).toHaveLength(3);
+
+    rmSync(file());
+    const db = new DatabaseSync(file());
+    db.exec('CREATE TABLE snapshots (what TEXT)');
+    db.close();
+    const second = await life(seen().projection);
+    expect(second.discarded).toHaveLength(1);
+    const third = seen();
+    await life(third.projection);
+    expect(third.calls).toHaveLength(0);
+  });
+
+  test('wherever the file was damaged: what is believed is always the fold of the log', { timeout: 20_000 }, async () => {
+    await say(3);
+    await life(seen().projection);
+    const whole = readFileSync(file());
+    const expected = (await life(seen().projection)).state.positions;
+    await fc.assert(
+      fc.asyncProperty(fc.nat(whole.length - 1), fc.integer({ min: 1, max: 255 }), async (at, change) => {
+        const damaged = Buffer.from(whole);
+        damaged[at] = (damaged[at] ?? 0) ^ change;
+        for (const suffix of ['-wal', '-shm']) rmSync(file() + suffix, { force: true });
+        writeFileSync(file(), damaged);
+        expect((await life(seen().projection)).state.positions).toEqual(expected);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+test('snapshots and checkpoints are saved while running, so that a killed process loses little', async () => {
+  const views = openViewStore(file());
+  const runner = createProjectionRunner(log, views, { saveEveryMs: 5 });
+  const running = runner.run(seen().projection);
+  const position = await say(3);
+  await running.whenProcessed(position);
+  await expect.poll(() => running.status().checkpoint).toBe(position);
+  const other = openViewStore(file());
+  expect(other.load('seen')).toMatchObject({ position, version: 1 });
+  other.close();
+  await runner.close();
+  views.close();
+});
+
+test('however often it is stopped and started, the state is the fold of the whole history', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(6), { minLength: 1, maxLength: 6 }), async (portions) => {
+      const own = new MemoryLog();
+      const views = openViewStore(':memory:');
+      let state: Seen = { positions: [] };
+      for (const portion of portions) {
+        await say(portion, 'word-a', own);
+        state = (await run(seen().projection, views, () => {}, own)).state as Seen;
+      }
+      const all: string[] = [];
+      for await (const one of own.readAll()) all.push(one.position);
+      expect(state.positions).toEqual(all);
+      views.close();
+      await own.close();
+    }),
+    { numRuns: 40 },
+  );
+});

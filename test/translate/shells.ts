@@ -1,0 +1,22 @@
+import { type CreateResponseRequest, parseCreateResponse } from '../../src/commands/responses/create-request.ts';
+import { responseShell } from '../../src/commands/responses/response-shell.ts';
+import type { ResponseShell } from '../../src/providers/translate/responses-to-chat/response-object.ts';
+
+export const createdAt = 1_772_295_217;
+export const completedAt = 1_772_295_219;
+
+/** A shell with the id `resp_1a2b`, for a request that says no more than it must. */
+export function shellFor(request: Record<string, unknown> = {}): ResponseShell {
+  return responseShell(accepted({ model: 'local/m1', input: 'hi', ...request }), {
+    id: 'resp_1a2b',
+    createdAt,
+    model: 'local/m1',
+    provider: 'local',
+  });
+}
+
+export function accepted(body: Record<string, unknown>): CreateResponseRequest {
+  const parsed = parseCreateResponse(body);
+  if (!parsed.ok) throw new Error(parsed.refusal.message);
+  return parsed.request;
+}

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { chatToolName, toolIdentities } from '../../src/providers/translate/responses-to-chat/tool-names.ts';
+import { chatTools } from '../../src/providers/translate/responses-to-chat/tools.ts';
+
+const weather = { type: 'function', name: 'get_weather', description: 'Weather', parameters: { type: 'object' } };
+const chatWeather = {
+  type: 'function',
+  function: { name: 'get_weather', description: 'Weather', parameters: { type: 'object' } },
+};
+const time = { type: 'function', name: 'get_time', parameters: { type: 'object' }, strict: true };
+const chatTime = { type: 'function', function: { name: 'get_time', parameters: { type: 'object' }, strict: true } };
+const webSearch = { type: 'web_search', search_context_size: 'low' };
+const agents = { type: 'namespace', name: 'agents', description: 'Agents', tools: [{ type: 'function', name: 'spawn' }] };
+
+function members(body: Record<string, unknown>) {
+  const result = chatTools(body);
+  if (!result.ok) throw new Error(result.refusal.message);
+  return result.members;
+}
+
+describe('tools in chat form', () => {
+  it('nest the function, and leave out what is null', () => {
+    expect(members({ tools: [{ ...weather, strict: null }, time] })).toEqual({ tools: [chatWeather, chatTime] });
+  });
+
+  it('may come nested already', () => {
+    expect(members({ tools: [chatWeather] })).toEqual({ tools: [chatWeather] });
+  });
+
+  it('keep members that a vendor put beside the function, but not those for OpenAI’s tool search', () => {
+    const tool = { ...time, cache_control: { type: 'ephemeral' }, defer_loading: true };
+    expect(members({ tools: [tool] })).toEqual({ tools: [{ ...chatTime, cache_control: { type: 'ephemeral' } }] });
+  });
+
+  it('have a namespace in front of the name', () => {
+    expect(members({ tools: [agents] })).toEqual({
+      tools: [{ type: 'function', function: { name: 'agents__spawn' } }],
+    });
+  });
+
+  it('turn a custom tool into a function with one string, and tell its grammar to the model', () => {
+    const format = { type: 'grammar', syntax: 'lark', definition: 'start: "x"' };
+    const sent = members({ tools: [{ type: 'custom', name: 'patch', description: 'Patches.', format }] });
+    expect(sent).toMatchObject({
+      tools: [
+        {
+          type: 'function',
+          function: {
+            name: 'patch',
+            description: 'Patches.\n\nThe input must match this lark grammar:\nstart: "x"',
+            parameters: { properties: { input: { type: 'string' } }, required: ['input'] },
+          },
+        },
+      ],
+    });
+  });
+
+  it('leave out hosted tools, and with the last tool the choice among them', () => {
+    expect(members({ tools: [weather, webSearch] })).toEqual({ tools: [chatWeather] });
+    expect(members({ tools: [webSearch], tool_choice: 'auto', parallel_tool_calls: true })).toEqual({});
+  });
+
+  it.each(['auto', 'none', 'required'])('keep the choice %s', (choice) => {
+    expect(members({ tools: [weather], tool_choice: choice })).toEqual({ tools: [chatWeather], tool_choice: choice });
+  });
+
+  it('keep parallel_tool_calls', () => {
+    expect(members({ tools: [weather], parallel_tool_calls: false })).toMatchObject({ parallel_tool_calls: false });
+  });
+
+  it.each([
+    ['a function', { type: 'function', name: 'get_weather' }, 'get_weather'],
+    ['a function in chat form', { type: 'function', function: { name: 'get_weather' } }, 'get_weather'],
+    ['a function in a namespace', { type: 'function', name: 'spawn', namespace: 'agents' }, 'agents__spawn'],
+    ['a custom tool', { type: 'custom', name: 'patch' }, 'patch'],
+  ])('name the chosen one: %s', (_name, choice, name) => {
+    const tools = [weather, agents, { type: 'custom', name: 'patch' }];
+    expect(members({ tools, tool_choice: choice })['tool_choice']).toEqual({ type: 'function', function: { name } });
+  });
+
+  it('are only the allowed ones, when the choice lists them', () => {
+    const choice = { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'get_time' }] };
+    expect(members({ tools: [weather, time], tool_choice: choice })).toEqual({
+      tools: [chatTime],
+      tool_choice: 'required',
+    });
+  });
+});
+
+describe('a choice that cannot be honoured is refused, naming tool_choice', () => {
+  it.each([
+    ['a hosted tool', { tools: [weather, webSearch], tool_choice: { type: 'web_search' } }],
+    ['an MCP server', { tools: [weather], tool_choice: { type: 'mcp', server_label: 's' } }],
+    ['a function that is not there', { tools: [weather], tool_choice: { type: 'function', name: 'get_time' } }],
+    ['any tool, when none can be called', { tools: [webSearch], tool_choice: 'required' }],
+    ['any tool, when none is given', { tool_choice: 'required' }],
+    [
+      'one of some allowed tools, when none of them can be called',
+      { tools: [webSearch], tool_choice: { type: 'allowed_tools', mode: 'required', tools: [webSearch] } },
+    ],
+  ])('%s', (_name, body) => {
+    expect(chatTools(body)).toMatchObject({ ok: false, refusal: { status: 400, param: 'tool_choice' } });
+  });
+});
+
+describe('the flat name of a tool', () => {
+  it('is at most 64 characters long and still tells tools apart', () => {
+    const long = 'x'.repeat(60);
+    const names = [chatToolName(`${long}_a`, 'agents'), chatToolName(`${long}_b`, 'agents')];
+    expect(new Set(names).size).toBe(2);
+    expect(names.map((name) => name.length)).toEqual([64, 64]);
+  });
+
+  it('leads back to the tool', () => {
+    const tools = [weather, agents, { type: 'custom', name: 'patch' }];
+    expect([...toolIdentities(tools)]).toEqual([
+      ['agents__spawn', { kind: 'function', name: 'spawn', namespace: 'agents' }],
+      ['patch', { kind: 'custom', name: 'patch', namespace: undefined }],
+    ]);
+  });
+});
