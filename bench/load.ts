@@ -21,8 +21,10 @@ export interface Load {
 }
 
 export interface LoadResult {
-  /** Answers that were whole and right. */
+  /** Answers that were whole and right, in the time that counts. */
   readonly answers: number;
+  /** All of them, from the first request to the last. */
+  readonly total: number;
   readonly perSecond: number;
   readonly latencyMs: Quantiles;
   /** Until the first byte of the first `data:` line; streams only. */
@@ -46,6 +48,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   const firstData = new Histogram();
   const failures: Record<string, number> = {};
   let bytes = 0;
+  let total = 0;
   const started = performance.now();
   const countFrom = started + (load.warmUpSeconds ?? 0) * 1000;
   const countTo = countFrom + load.seconds * 1000;
@@ -69,7 +72,8 @@ export async function runLoad(load: Load): Promise<LoadResult> {
           const now = performance.now();
           const fault = faultOf(status, pieces, load.expect);
           if (fault !== undefined) fail(fault);
-          else if (now >= countFrom && now < countTo) {
+          else total++;
+          if (fault === undefined && (now >= countFrom && now < countTo) {
             latency.record(now - sentAt);
             if (load.expect !== 'json') firstData.record(dataAt - sentAt);
             for (const piece of pieces) bytes += piece.length;
@@ -107,6 +111,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   await Promise.all(Array.from({ length: load.connections }, connection));
   return {
     answers: latency.count,
+    total,
     perSecond: latency.count / load.seconds,
     latencyMs: quantiles(latency),
     firstDataMs: load.expect === 'json' ? null : quantiles(firstData),
@@ -149,5 +154,5 @@ function quantiles(histogram: Histogram): Quantiles {
 if (import.meta.main) {
   const byHand = process.argv[2];
   if (byHand !== undefined) console.log(JSON.stringify(await runLoad(JSON.parse(byHand) as Load), null, 2));
-  else process.on('message', (load: Load) => void runLoad(load).then((result) => process.send?.(result)));
+  else process.on('message', async (load: Load) => process.send?.(await runLoad(load)));
 }

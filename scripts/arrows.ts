@@ -14,9 +14,7 @@ const arrows: Readonly<Record<string, { readonly all: readonly string[]; readonl
   cli: { all: ['config', 'events'] },
 };
 
-/** Wires everything, and is imported by nobody. */
-const program = 'src/main.ts';
-/** What the program may use from outside src. */
+/** What the program, the files directly in src that wire everything, may use from outside src. */
 const demo = 'infra/simulated-provider/';
 
 const emptyNames = ['utils', 'util', 'helpers', 'helper', 'common', 'misc', 'manager', 'service', 'index'];
@@ -43,25 +41,27 @@ function edgesOf(root: string, from: string): Edge[] {
 }
 
 function forbiddenArrow({ from, to, typeOnly }: Edge): string[] {
-  if (to === program) return [`${from} imports ${to}: nobody may`];
-  if (from === program) {
-    return to.startsWith('src/') || to.startsWith(demo) ? [] : [`${from} imports ${to}, which is outside src`];
-  }
   const here = folderOf(from);
   const there = folderOf(to);
-  if (there === undefined) return [`${from} imports ${to}, which is outside src`];
-  if (here === there) return [];
-  const allowed = here === undefined ? undefined : arrows[here];
+  if (there === undefined) {
+    return here === program && to.startsWith(demo) ? [] : [`${from} imports ${to}, which is outside src`];
+  }
+  if (here === there || here === program) return [];
+  if (there === program) return [`${from} imports ${to}: only the program itself may`];
+  const allowed = arrows[here ?? ''];
   if (allowed === undefined) return [`${from} is in no folder that the rules in scripts/arrows.ts know`];
   if (allowed.all.includes(there) || (typeOnly && allowed.types?.includes(there))) return [];
   const whatMay = [...allowed.all, ...(allowed.types ?? []).map((folder) => `types of ${folder}`)].join(', ');
   return [`${from} imports ${to}: ${here} may import ${whatMay || 'nobody'}`];
 }
 
-/** `events` for `src/events/log.ts`. */
+const program = 'src';
+
+/** `events` for `src/events/log.ts`, `program` for a file directly in src, undefined for what is outside. */
 function folderOf(file: string): string | undefined {
   const [src, folder, ...rest] = file.split('/');
-  return src === 'src' && rest.length > 0 ? folder : undefined;
+  if (src !== 'src') return undefined;
+  return rest.length > 0 ? folder : program;
 }
 
 /** Each cycle once, as the path around it. */

@@ -167,6 +167,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
     registerPassthrough(app, {
       exchanges,
       userPathHeader: config.userPathHeader,
+      bodyLimitBytes: config.server.bodyLimitBytes,
       allowV1Alias: config.passthrough.v1Alias,
       isEnabled: (type) => config.passthrough.types?.includes(type) ?? providerType(type)?.passthrough === true,
       provider: (name) => registry.providerByNameOrType(name),

@@ -1,5 +1,13 @@
-/** The command line. `serve` is the gateway; the other commands read the log and the configuration. */
+/** The command line's entry. `serve` is the gateway; the other commands read the log and the configuration. */
+import { readFileSync } from 'node:fs';
 import { runCli } from './cli/program.ts';
-import { serve } from './serve.ts';
 
-process.exitCode = await runCli(process.argv.slice(2), { serve });
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+
+process.exitCode = await runCli(process.argv.slice(2), {
+  version,
+  env: process.env,
+  cwd: process.cwd(),
+  providerTypes: async () => (await import('./providers/types.ts')).providerTypes,
+  serve: async (flags) => (await import('./serve.ts')).serve(flags),
+});

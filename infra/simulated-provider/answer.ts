@@ -28,7 +28,8 @@ export interface Ask {
   readonly maxTokens: number | undefined;
   readonly stop: readonly string[];
   readonly format: Format;
-  readonly reasoning: boolean;
+  /** Undefined leaves it to the prompt: one that says "think" is thought about. */
+  readonly reasoning: boolean | undefined;
   readonly seed: number;
   /** Length of a text that nothing else decides, in tokens. */
   readonly length: number;
@@ -63,7 +64,7 @@ export function answer(ask: Ask, choice = 0): Answer {
   const prompt = ask.turns.findLast((turn) => turn.role === 'user')?.text ?? '';
   const calls = functionCalls(ask, prompt, seed);
   const budget = ask.maxTokens ?? Number.POSITIVE_INFINITY;
-  const thinks = ask.reasoning || /\bthink\b/i.test(prompt);
+  const thinks = ask.reasoning ?? /\bthink\b/i.test(prompt);
   const reasoning = thinks ? tokensOf(sentence(seed ^ 1, REASONING_TOKENS)).slice(0, budget) : [];
   const whole = calls.length > 0 ? '' : textFor(ask, prompt, seed);
   const stopped = cutAtStop(whole, ask.stop);
@@ -113,9 +114,12 @@ function toolResults(turns: readonly Turn[]): string[] {
   return turns.slice(start).map((turn) => turn.text);
 }
 
+const AT_LENGTH = 120;
+
 function lengthAskedFor(prompt: string): number | undefined {
   const words = /\b(\d{1,6}) words\b/.exec(prompt)?.[1];
-  return words === undefined ? undefined : Number(words);
+  if (words !== undefined) return Number(words);
+  return /\b(at length|in detail|long story|essay)\b/i.test(prompt) ? AT_LENGTH : undefined;
 }
 
 function cutAtStop(text: string, stops: readonly string[]): string {
@@ -135,15 +139,18 @@ function functionCalls(ask: Ask, prompt: string, seed: number): FunctionCall[] {
   const { tools, toolChoice } = ask;
   if (tools.length === 0 || toolChoice === 'none' || ask.turns.at(-1)?.role === 'tool') return [];
   if (toolChoice === 'auto' && (ask.text !== undefined || exactReply(prompt) !== undefined)) return [];
+  const subjects = subjectsOf(prompt);
+  const call = (tool: Tool, i: number): FunctionCall => ({
+    name: tool.name,
+    arguments: JSON.stringify(instanceOf(tool.parameters, { seed: seed + i, subject: subjects[i] ?? subjects[0] })),
+  });
+  if (ask.parallelToolCalls && /\bboth (tools|functions)\b/i.test(prompt))
+    return tools.slice(0, 2).map((tool) => call(tool, 0));
   const tool =
     typeof toolChoice === 'object' ? tools.find((each) => each.name === toolChoice.name) : bestTool(tools, prompt);
   if (tool === undefined) return [];
-  const subjects = subjectsOf(prompt);
   const wanted = ask.parallelToolCalls ? Math.min(Math.max(1, subjects.length), MAX_CALLS) : 1;
-  return Array.from({ length: wanted }, (_, i) => ({
-    name: tool.name,
-    arguments: JSON.stringify(instanceOf(tool.parameters, { seed: seed + i, subject: subjects[i] })),
-  }));
+  return Array.from({ length: wanted }, (_, i) => call(tool, i));
 }
 
 /** The tool whose name shares most words with the prompt; the first one when none does. */
@@ -164,12 +171,8 @@ function bestTool(tools: readonly Tool[], prompt: string): Tool | undefined {
   return best;
 }
 
-export interface TokenLogprob {
-  readonly token: string;
-  readonly logprob: number;
-  readonly bytes: number[];
-  readonly top_logprobs: { token: string; logprob: number; bytes: number[] }[];
-}
+type Likely = { token: string; logprob: number; bytes: number[] };
+export type TokenLogprob = Likely & { top_logprobs: Likely[] };
 
 /** Made up, and the same for the same token: the likeliest alternative is the token itself. */
 export function logprobOf(token: string, alternatives: number): TokenLogprob {

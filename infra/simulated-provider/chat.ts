@@ -48,7 +48,7 @@ export function chatCompletion(body: JsonObject, rendering: Rendering): Reply {
     choices: rendering.fault?.emptyChoices ? [] : choices,
     ...(rendering.fault?.usage === false ? {} : { usage: usageOf(answers) }),
   };
-  return { status: 200, json: json as unknown as JsonObject };
+  return { status: 200, json };
 }
 
 export function askOfChat(body: JsonObject, rendering: Rendering): Ask {
@@ -64,7 +64,7 @@ export function askOfChat(body: JsonObject, rendering: Rendering): Ask {
     maxTokens: numberIn(body.max_completion_tokens) ?? numberIn(body.max_tokens),
     stop: typeof body.stop === 'string' ? [body.stop] : listIn(body.stop).filter((each) => typeof each === 'string'),
     format: formatOf(body.response_format),
-    reasoning: isEffort(body.reasoning_effort) || isEffort(objectIn(body.reasoning).effort),
+    reasoning: reasoningFor(body.reasoning_effort ?? objectIn(body.reasoning).effort),
   };
 }
 
@@ -82,8 +82,9 @@ export function settingsOf(body: JsonObject, { fault, words }: Rendering) {
   };
 }
 
-export function isEffort(effort: Json | undefined): boolean {
-  return typeof effort === 'string' && effort !== 'none' && effort !== '';
+/** An effort turns reasoning on, `none` off; without one the prompt decides. */
+export function reasoningFor(effort: Json | undefined): boolean | undefined {
+  return typeof effort === 'string' && effort !== '' ? effort !== 'none' : undefined;
 }
 
 const ROLES: Readonly<Record<string, Turn['role']>> = {

@@ -51,7 +51,7 @@ export function completion(body: JsonObject, rendering: Rendering): Reply {
     choices: rendering.fault?.emptyChoices ? [] : choices,
     ...(rendering.fault?.usage === false ? {} : { usage: usageOf(answers, n) }),
   };
-  return { status: 200, json: json as unknown as JsonObject };
+  return { status: 200, json };
 }
 
 function* chunks(

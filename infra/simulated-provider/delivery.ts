@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Fault, FaultPlan } from './fault.ts';
 import { type JsonObject, objectIn } from './json.ts';
-import type { Frame, Reply } from './reply.ts';
+import type { Frame, JsonReply, Reply } from './reply.ts';
 
 export interface Delivery {
   readonly response: ServerResponse;
@@ -109,7 +109,7 @@ function typeFor(status: number): string {
   return status >= 500 ? 'server_error' : 'invalid_request_error';
 }
 
-async function deliverJson(reply: Reply & { json: JsonObject }, { response, fault, signal }: Delivery): Promise<void> {
+async function deliverJson(reply: JsonReply, { response, fault, signal }: Delivery): Promise<void> {
   const whole = fault?.garbage
     ? '{"id": "broken", "choices": ['
     : JSON.stringify(padded(reply.json, fault?.oversizedBytes));
@@ -128,7 +128,7 @@ async function deliverJson(reply: Reply & { json: JsonObject }, { response, faul
   response.socket?.destroy();
 }
 
-function padded(json: JsonObject, size: number | undefined): JsonObject {
+function padded(json: object, size: number | undefined): object {
   return size === undefined ? json : { ...json, padding: 'x'.repeat(size) };
 }
 

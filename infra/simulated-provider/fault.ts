@@ -92,12 +92,14 @@ const NAMED: Readonly<Record<string, Fault>> = {
 };
 
 /**
- * What a model id asks for: `fault-<name>`, `fault-<status>` or, with any id before it, `…-pace-<ms>`.
+ * What a model id asks for: `fault-<name>`, `fault-<status>` or, with any id before it, `…-pace-<ms>` and
+ * `…-burst` (all frames at once).
  * Undefined for an ordinary id.
  */
 export function faultOfModel(model: string): Fault | undefined {
   const pace = /-pace-(\d+)$/.exec(model)?.[1];
   if (pace !== undefined) return { paceMs: Number(pace) };
+  if (model.endsWith('-burst')) return { coalesce: true };
   const name = /^fault-(.+)$/.exec(model)?.[1];
   if (name === undefined) return undefined;
   if (/^[45]\d\d$/.test(name)) return { status: Number(name) };

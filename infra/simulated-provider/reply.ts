@@ -1,5 +1,3 @@
-import type { JsonObject } from './json.ts';
-
 /** Where in an answer a frame stands: faults address frames by it. */
 export type FrameKind = 'open' | 'delta' | 'finish' | 'usage' | 'done';
 
@@ -9,9 +7,17 @@ export interface Frame {
   readonly text: string;
 }
 
-export type Reply =
-  | { readonly status: number; readonly json: JsonObject }
-  | { readonly status: 200; readonly frames: Iterable<Frame> };
+export interface JsonReply {
+  readonly status: number;
+  readonly json: object;
+}
+
+export interface StreamReply {
+  readonly status: 200;
+  readonly frames: Iterable<Frame>;
+}
+
+export type Reply = JsonReply | StreamReply;
 
 export const DONE: Frame = { kind: 'done', text: 'data: [DONE]\n\n' };
 

@@ -1,6 +1,6 @@
 /** OpenAI's Responses API: a request parsed, and the response object with every member it has. */
 import { type Answer, type Ask, logprobOf, type Tool } from './answer.ts';
-import { formatOf, isEffort, type Rendering, settingsOf, textOfContent, toolChoiceOf } from './chat.ts';
+import { formatOf, type Rendering, reasoningFor, settingsOf, textOfContent, toolChoiceOf } from './chat.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';
 import type { Turn } from './recall.ts';
 import { Refused } from './refused.ts';
@@ -55,7 +55,7 @@ export function askOfResponses(body: JsonObject, turns: readonly Turn[], renderi
     maxTokens: numberIn(body.max_output_tokens),
     stop: [],
     format: formatOf(objectIn(body.text).format),
-    reasoning: isEffort(objectIn(body.reasoning).effort),
+    reasoning: reasoningFor(objectIn(body.reasoning).effort),
   };
 }
 
@@ -144,7 +144,7 @@ function outputOf(body: JsonObject, given: Answer, newId: (prefix: string) => st
 
 export function logprobsOf(body: JsonObject, tokens: readonly string[]): JsonObject[] {
   if (!listIn(body.include).includes('message.output_text.logprobs') && !numberIn(body.top_logprobs)) return [];
-  return tokens.map((token) => logprobOf(token, numberIn(body.top_logprobs) ?? 0) as unknown as JsonObject);
+  return tokens.map((token) => logprobOf(token, numberIn(body.top_logprobs) ?? 0));
 }
 
 function usageOf(given: Answer): JsonObject {

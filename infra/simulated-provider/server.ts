@@ -3,7 +3,6 @@
  * on request. Tests and benchmarks stand on it, so it depends on nothing but Node.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { chatCompletion, type Rendering } from './chat.ts';
 import { completion } from './completions.ts';
 import { deliver } from './delivery.ts';
@@ -215,7 +214,8 @@ export function createSimulatedProvider(options: SimulatedProviderOptions = {}):
     nextRequest: () => new Promise((resolve) => waiting.push(resolve)),
     async listen(port = 0, host = '127.0.0.1') {
       await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, 1024, resolve));
-      return `http://${host}:${(server.address() as AddressInfo).port}/v1`;
+      const address = server.address();
+      return `http://${host}:${typeof address === 'object' && address ? address.port : port}/v1`;
     },
     close() {
       return new Promise((resolve) => {

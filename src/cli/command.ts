@@ -46,7 +46,8 @@ export function parseArguments(shape: CommandShape, args: readonly string[]): Pa
   );
   const { values, positionals } = parse(args, options);
   const operands = shape.operands ?? [];
-  if (positionals.length > operands.length) throw new UsageError(`unexpected argument "${positionals[operands.length]}"`);
+  if (positionals.length > operands.length)
+    throw new UsageError(`unexpected argument "${positionals[operands.length]}"`);
   const parsed = {
     values: {} as Record<string, string>,
     lists: {} as Record<string, readonly string[]>,

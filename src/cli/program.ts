@@ -1,6 +1,15 @@
 /** The command line: which commands there are, and how each is started. A command's code is loaded when it is run. */
 import type { ProviderTypes } from '../config/schema.ts';
-import { columns, type CommandShape, type Flags, helpFor, type ParsedArguments, parseArguments, UsageError } from './command.ts';
+import type { EventLog } from '../events/log.ts';
+import {
+  type CommandShape,
+  columns,
+  type Flags,
+  helpFor,
+  type ParsedArguments,
+  parseArguments,
+  UsageError,
+} from './command.ts';
 import { type Terminal, withTerminal } from './terminal.ts';
 
 export interface ProgramParts {
@@ -53,26 +62,34 @@ const commands: readonly Command[] = [
       ...eventFlags,
       ...whereFlags,
     },
-    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-tail.ts')).logTail(args, log, terminal)),
+    run: (args, parts) =>
+      onLog(args, parts, async (log, terminal) => (await import('./log-tail.ts')).logTail(args, log, terminal)),
   },
   {
     name: 'log cat',
     about: 'Show every event of one stream with its body, for example exchange-0193….',
     operands: ['stream'],
     flags: { ...eventFlags, ...whereFlags },
-    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-cat.ts')).logCat(args, log, terminal)),
+    run: (args, parts) =>
+      onLog(args, parts, async (log, terminal) => (await import('./log-cat.ts')).logCat(args, log, terminal)),
   },
   {
     name: 'log stat',
     about: 'Say how large the log is and what is in it.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
-    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-stat.ts')).logStat(args, log, terminal)),
+    run: async (args, parts) => {
+      const { logStat } = await import('./log-stat.ts');
+      return withTerminal((terminal) => logStat(args, parts, terminal));
+    },
   },
   {
     name: 'log check',
     about: 'Read the whole log and verify every checksum. Exits with 1 when something is damaged.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
-    run: (args, parts) => inLog(args, parts, async (log, terminal) => (await import('./log-check.ts')).logCheck(args, log, terminal)),
+    run: async (args, parts) => {
+      const { logCheck } = await import('./log-check.ts');
+      return withTerminal((terminal) => logCheck(args, parts, terminal));
+    },
   },
   ...(['check', 'print', 'schema'] as const).map((verb) => ({
     name: `config ${verb}`,
@@ -89,15 +106,21 @@ const commands: readonly Command[] = [
   })),
 ];
 
-async function inLog(
+/** Opens the log that the configuration names, runs a command on it, and closes it again. */
+async function onLog(
   args: ParsedArguments,
   parts: ProgramParts,
-  run: (logUrl: string, terminal: Terminal) => Promise<number>,
+  run: (log: EventLog, terminal: Terminal) => Promise<number>,
 ): Promise<number> {
-  const { logUrlOf } = await import('./log-url.ts');
   return withTerminal(async (terminal) => {
-    const url = await logUrlOf(args, parts, terminal);
-    return url === undefined ? 1 : run(url, terminal);
+    const { openForReading } = await import('./open-for-reading.ts');
+    const log = await openForReading(args, parts, terminal);
+    if (log === undefined) return 1;
+    try {
+      return await run(log, terminal);
+    } finally {
+      await log.close();
+    }
   });
 }
 
@@ -126,7 +149,9 @@ function withoutCommand(argv: readonly string[], parts: ProgramParts): number {
   if (family.length === 0) return refuse(`there is no command "${argv.join(' ')}"\n\n${overview(commands)}`);
   const asked = argv[1];
   if (asked === '--help' || asked === '-h') return say(overview(family));
-  return refuse(`${asked === undefined ? `${first} what?` : `there is no command "${first} ${asked}"`}\n\n${overview(family)}`);
+  return refuse(
+    `${asked === undefined ? `${first} what?` : `there is no command "${first} ${asked}"`}\n\n${overview(family)}`,
+  );
 }
 
 function overview(shown: readonly Command[]): string {

@@ -4,7 +4,7 @@ import { expand, type MissingVariable } from './expand.ts';
 import { type Problem, problemsOf } from './problem.ts';
 import { providersInEnvironment } from './provider-variables.ts';
 import { isMapping, RawSettings, type Source, withoutEmpty } from './raw-settings.ts';
-import { overlayProviders, resolveProviders } from './resolve-providers.ts';
+import { misplacedOptions, overlayProviders, resolveProviders } from './resolve-providers.ts';
 import { fileSchema, type ProviderTypes } from './schema.ts';
 import { leavesOf } from './schema-walk.ts';
 import { type Environment, readEnvFile, readSettingsFile } from './sources.ts';
@@ -57,7 +57,11 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const notices = [...inEnvironment.notices, ...overlayProviders(raw, inEnvironment.providers, sourceOf)];
 
   const parsed = schema.safeParse(raw.tree);
-  const problems: Problem[] = [...file.problems, ...unsetVariables(missing, raw)];
+  const problems: Problem[] = [
+    ...file.problems,
+    ...unsetVariables(missing, raw),
+    ...misplacedOptions(raw, providerTypes),
+  ];
   if (!parsed.success) problems.push(...problemsOf(parsed.error, raw, schema));
   if (!parsed.success || problems.length > 0) return { ok: false, problems };
 

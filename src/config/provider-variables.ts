@@ -50,13 +50,13 @@ export function providersInEnvironment(
     const { type, prefix } = owner;
     const found = splitVariable(variable.slice(prefix.length), Object.keys(types[type]?.extra ?? {}));
     if (found === undefined) continue;
-    if (!isInstanceName(found.suffix)) {
+    if (found.suffix !== undefined && !isInstanceName(found.suffix)) {
       notices.push(
         `${variable} is ignored: between ${prefix} and ${found.field} only letters, digits and single underscores may stand`,
       );
       continue;
     }
-    const name = found.suffix === '' ? type : `${type}-${found.suffix.toLowerCase().replaceAll('_', '-')}`;
+    const name = found.suffix === undefined ? type : `${type}-${found.suffix.toLowerCase().replaceAll('_', '-')}`;
     const draft = drafts.get(name) ?? { name, type, keys: [], options: {} };
     drafts.set(name, draft);
     const note = record(draft, found.field, { variable, value: value.trim() });
@@ -74,15 +74,15 @@ export function providersInEnvironment(
 }
 
 /** Splits what follows the type: `GPU_API_KEY_2` into `GPU` and `API_KEY_2`. Undefined for variables not ours. */
-function splitVariable(rest: string, extras: readonly string[]): { suffix: string; field: string } | undefined {
+function splitVariable(rest: string, extras: readonly string[]): { suffix?: string; field: string } | undefined {
   const fields = ['BASE_URL', 'API_KEY(?:_[0-9]+)?', 'MODELS', ...extras];
   // The shortest suffix, so that the longest field wins.
   const match = new RegExp(`^(?:(.*?)_)??(${fields.join('|')})$`).exec(rest);
-  return match === null ? undefined : { suffix: match[1] ?? '', field: match[2] ?? '' };
+  return match === null ? undefined : { suffix: match[1], field: match[2] ?? '' };
 }
 
 function isInstanceName(suffix: string): boolean {
-  return suffix === '' || /^[A-Za-z0-9]+(_[A-Za-z0-9]+)*$/.test(suffix);
+  return /^[A-Za-z0-9]+(_[A-Za-z0-9]+)*$/.test(suffix);
 }
 
 function record(draft: Draft, field: string, from: Variable): string | undefined {

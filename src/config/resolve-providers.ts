@@ -1,6 +1,7 @@
 /** Which of the providers that are written somewhere do register, and with what. */
 
 import type { MissingVariable } from './expand.ts';
+import type { Problem } from './problem.ts';
 import type { ProviderVariables } from './provider-variables.ts';
 import { variablePrefix } from './provider-variables.ts';
 import { isMapping, type RawSettings, type Source } from './raw-settings.ts';
@@ -66,6 +67,27 @@ export function overlayProviders(
     raw.set([...path, 'api_keys'], keys, { source: sourceOf(firstKey.variable), variable: firstKey.variable });
   }
   return notices;
+}
+
+/** Options of one type that are written for a provider of another. */
+export function misplacedOptions(raw: RawSettings, types: ProviderTypes): Problem[] {
+  const providers = raw.get(['providers']);
+  const options = Object.values(types).flatMap(({ extra = {} }) =>
+    Object.keys(extra).map((name) => name.toLowerCase()),
+  );
+  return Object.entries(isMapping(providers) ? providers : {}).flatMap(([name, written]) => {
+    const type = isMapping(written) ? String(written['type']) : '';
+    const own = Object.keys(types[type]?.extra ?? {}).map((option) => option.toLowerCase());
+    const strange = options.filter(
+      (option) => !own.includes(option) && raw.get(['providers', name, option]) !== undefined,
+    );
+    if (types[type] === undefined) return [];
+    return [...new Set(strange)].map((option) => ({
+      ...raw.origin(['providers', name, option]),
+      path: `providers.${name}.${option}`,
+      message: `providers of type ${type} have no such option`,
+    }));
+  });
 }
 
 export interface ResolvedProviders {

@@ -107,7 +107,11 @@ const unitMs = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as con
 /** The longest time a timer of Node can wait. */
 const maxDelayMs = 2 ** 31 - 1;
 
-const durationJson = { type: ['string', 'number'], pattern: '^\\d+(\\.\\d+)?$|^(\\d+(\\.\\d+)?(ms|s|m|h|d))+$', minimum: 0 };
+const durationJson = {
+  type: ['string', 'number'],
+  pattern: '^\\d+(\\.\\d+)?$|^(\\d+(\\.\\d+)?(ms|s|m|h|d))+$',
+  minimum: 0,
+};
 
 /** Milliseconds, from `500ms`, `1.5s`, `1m30s`, `2h`, `1d`, or a plain number of seconds. */
 export function duration(minMs = 1) {

@@ -1,4 +1,5 @@
 /** `ANY /p/{provider}/…`. */
+import { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Client, ModelRequest } from '../commands/exchange/client.ts';
 import type { Passthrough } from '../commands/exchange/passthrough.ts';
@@ -12,7 +13,6 @@ const NOT_FORWARDED = new Set([
   'accept-encoding',
   'authorization',
   'connection',
-  'content-length',
   'cookie',
   'expect',
   'forwarded',
@@ -31,6 +31,7 @@ const NOT_FORWARDED = new Set([
 export interface PassthroughOptions {
   readonly exchanges: OpenExchanges;
   readonly userPathHeader: string;
+  readonly bodyLimitBytes: number;
   /** Whether a leading `v1/` is allowed in front of the provider's own path. */
   readonly allowV1Alias: boolean;
   /** Whether providers of this type are open to passthrough. */
@@ -39,13 +40,25 @@ export interface PassthroughOptions {
   readonly run: (call: Passthrough, client: Client) => Promise<void>;
 }
 
+/** A body up to here is read whole before anything is done with it; a larger one, or one of unknown size, is streamed. */
+const WHOLE_BODY_BYTES = 64 * 1024;
+
 export function registerPassthrough(app: FastifyInstance, options: PassthroughOptions): void {
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => payload);
+    registerRoute(scope, options);
+  });
+}
+
+function registerRoute(app: FastifyInstance, options: PassthroughOptions): void {
   const userPathHeader = options.userPathHeader.toLowerCase();
+  const { bodyLimitBytes } = options;
   app.route<{ Params: { provider: string; '*': string } }>({
     method: METHODS,
     url: '/p/:provider/*',
     exposeHeadRoute: false,
-    handler: (request, reply) => {
+    handler: async (request, reply) => {
       const { provider: name } = request.params;
       const provider = options.provider(name);
       if (provider === undefined) throw refusals.unknownProvider(name);
@@ -57,11 +70,29 @@ export function registerPassthrough(app: FastifyInstance, options: PassthroughOp
       if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
         throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
       }
+      const headers = forwarded(request, userPathHeader);
+      const body = await bodyOf(request, bodyLimitBytes);
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
-        options.run({ request: modelRequest, provider, path, headers: forwarded(request, userPathHeader) }, client),
+        options.run({ request: { ...modelRequest, ...body }, provider, path, headers, bodyLimitBytes }, client),
       );
     },
   });
+}
+
+/** @throws Refusal when it is announced to be too large */
+async function bodyOf(
+  request: FastifyRequest,
+  limitBytes: number,
+): Promise<{ body: Buffer; bodyPieces?: AsyncIterable<Buffer> }> {
+  const nothing = Buffer.alloc(0);
+  if (!(request.body instanceof IncomingMessage)) return { body: nothing };
+  const announced = request.headers['content-length'];
+  const length = announced === undefined ? undefined : Number(announced);
+  if (length !== undefined && length > limitBytes) throw refusals.bodyTooLarge(limitBytes);
+  if (length === undefined || length > WHOLE_BODY_BYTES) return { body: nothing, bodyPieces: request.body };
+  const pieces: Buffer[] = [];
+  for await (const piece of request.body) pieces.push(piece);
+  return { body: Buffer.concat(pieces) };
 }
 
 /** Everything behind `/p/{provider}`, byte for byte, since a provider's path may hold escaped slashes. */

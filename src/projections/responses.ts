@@ -8,6 +8,13 @@ import { type RecordedEvent, streamName, type UserPath } from '../events/event.t
 import { type EventLog, StreamNotFound } from '../events/log.ts';
 import { isA } from './known-event.ts';
 
+const storedItem = z.looseObject({ id: z.string(), type: z.string() });
+
+const storedBody = z.object({
+  response: z.record(z.string(), z.unknown()),
+  input_items: z.array(storedItem),
+});
+
 export interface StoredResponse {
   readonly id: string;
   readonly status: z.infer<typeof responseStored.data>['status'];
@@ -62,11 +69,6 @@ async function newestEvent(log: EventLog, id: string): Promise<RecordedEvent | u
   }
   return undefined;
 }
-
-const storedBody = z.object({
-  response: z.record(z.string(), z.unknown()),
-  input_items: z.array(z.looseObject({ id: z.string(), type: z.string() })),
-});
 
 function fromEvent(id: string, event: RecordedEvent<string, z.infer<typeof responseStored.data>>): StoredResponse {
   const bytes = event.body ?? new Uint8Array();

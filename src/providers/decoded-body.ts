@@ -58,13 +58,14 @@ async function decodePieces(
     },
   });
   const delivered = pipeline(decoder, consumer);
-  delivered.catch(() => body.cancel());
+  // A decoder that fails never calls back for the piece in hand.
+  const over = delivered.catch(() => body.cancel());
 
   let received = false;
   try {
     await body.pieces((piece) => {
       received = true;
-      return new Promise((resolve) => decoder.write(piece, () => resolve()));
+      return Promise.race([new Promise<void>((resolve) => decoder.write(piece, () => resolve())), over]);
     });
     if (!received) {
       decoder.destroy();

@@ -19,7 +19,8 @@ export interface ForwardCall {
   readonly path: string;
   /** Already stripped of credentials and hop-by-hop headers; lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: Uint8Array;
+  /** Sent as it comes when it comes in pieces. */
+  readonly body?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly requestId: string;
   readonly signal: AbortSignal;
 }

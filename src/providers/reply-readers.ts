@@ -61,8 +61,8 @@ export function pieceReader(
     stopped = true;
     waiting = false;
     early.length = 0;
-    call.cancel();
     reject(error);
+    call.cancel();
   };
   const deliver = (piece: Buffer): void => {
     let pending: void | Promise<void>;

@@ -27,10 +27,9 @@ function codeOf(error: Error): string | undefined {
 }
 
 function reasonOf(error: Error): string {
+  if (error.name === 'HTTPParserError') return 'it did not speak HTTP';
   const code = codeOf(error);
-  if (code === undefined) return 'connection failed';
-  if (code.startsWith('HPE_')) return 'it did not speak HTTP';
-  return reasons[code] ?? code;
+  return code === undefined ? 'connection failed' : (reasons[code] ?? code);
 }
 
 /** The request never went out. */

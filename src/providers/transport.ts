@@ -1,4 +1,5 @@
 /** The way out: HTTP/1.1 to one origin, over kept-alive connections. */
+import { Readable } from 'node:stream';
 import { Pool } from 'undici';
 import type { ProviderReply } from './provider.ts';
 import { UpstreamCall } from './upstream-call.ts';
@@ -20,8 +21,8 @@ export interface TransportRequest {
   /** Path and query, as they go on the wire. */
   readonly path: string;
   /** Name, value, name, value, … without `host`, `content-length` and hop-by-hop headers. */
-  readonly headers: readonly string[];
-  readonly body?: Uint8Array;
+  readonly headers: string[];
+  readonly body?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly signal: AbortSignal;
 }
 
@@ -54,9 +55,13 @@ export function createTransport(options: TransportOptions): Transport {
       return new Promise((resolve, reject) => {
         const bodiless = method === 'HEAD';
         const call = new UpstreamCall({ provider, signal, headersTimeoutMs, bodiless }, resolve, reject);
-        if (!call.over) pool.dispatch({ method, path, headers: [...headers], body }, call);
+        if (!call.over) pool.dispatch({ method, path, headers, body: toDispatch(body) }, call);
       });
     },
     close: () => pool.destroy(),
   };
+}
+
+function toDispatch(body: TransportRequest['body']): Uint8Array | Readable | undefined {
+  return body === undefined || body instanceof Uint8Array ? body : Readable.from(body, { objectMode: false });
 }

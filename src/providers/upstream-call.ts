@@ -142,7 +142,12 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   }
 
   fail(failure: ProviderFailure): void {
-    if (this.#ended || this.#failure !== undefined) return;
+    if (this.#ended) {
+      // The provider is done; a reader that is still being fed may stop.
+      this.#reader?.fail(failure);
+      return;
+    }
+    if (this.#failure !== undefined) return;
     this.#failure = failure;
     this.#release();
     if (failure.kind === 'aborted') this.#buffered = [];

@@ -92,7 +92,14 @@ export function exchangeOf(id: string, asked: Asked = {}) {
       context,
     ),
     refused: requestRefused.create(
-      { status: 404, type: 'not_found_error', code: 'model_not_found', param: 'model', message: 'no such model', durationMs: 1 },
+      {
+        status: 404,
+        type: 'not_found_error',
+        code: 'model_not_found',
+        param: 'model',
+        message: 'no such model',
+        durationMs: 1,
+      },
       context,
     ),
     left: clientDisconnected.create({ chunks: 1, bytes: 10, durationMs: 5 }, context),

@@ -238,7 +238,9 @@ describe('a snapshot is thrown away and the log folded again', () => {
     expect(third.calls).toHaveLength(0);
   });
 
-  test('wherever the file was damaged: what is believed is always the fold of the log', { timeout: 20_000 }, async () => {
+  test('wherever the file was damaged: what is believed is always the fold of the log', {
+    timeout: 20_000,
+  }, async () => {
     await say(3);
     await life(seen().projection);
     const whole = readFileSync(file());

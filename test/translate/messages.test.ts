@@ -23,7 +23,11 @@ const call = (callId: string, name = 'f', more = {}) => ({
   arguments: '{"a":1}',
   ...more,
 });
-const output = (callId: string, text: unknown = 'ok') => ({ type: 'function_call_output', call_id: callId, output: text });
+const output = (callId: string, text: unknown = 'ok') => ({
+  type: 'function_call_output',
+  call_id: callId,
+  output: text,
+});
 const chatCall = (id: string, name = 'f', args = '{"a":1}') => ({
   id,
   type: 'function',
@@ -43,7 +47,12 @@ describe('messages', () => {
   });
 
   it('may lack a type, or have an empty one', () => {
-    expect(messages([{ role: 'user', content: 'hi' }, { type: '', role: 'user', content: 'ho' }])).toEqual([
+    expect(
+      messages([
+        { role: 'user', content: 'hi' },
+        { type: '', role: 'user', content: 'ho' },
+      ]),
+    ).toEqual([
       { role: 'user', content: 'hi' },
       { role: 'user', content: 'ho' },
     ]);
@@ -212,7 +221,14 @@ describe('tool outputs', () => {
   it.each([
     ['text', 'sunny', 'sunny'],
     ['nothing', null, ''],
-    ['text parts', [{ type: 'input_text', text: 'a' }, { type: 'output_text', text: 'b' }], 'a\nb'],
+    [
+      'text parts',
+      [
+        { type: 'input_text', text: 'a' },
+        { type: 'output_text', text: 'b' },
+      ],
+      'a\nb',
+    ],
     ['an object', { temperature: 21 }, '{"temperature":21}'],
   ])('that are %s', (_name, given, content) => {
     expect(messages([call('1'), output('1', given)])[1]).toEqual({ role: 'tool', tool_call_id: '1', content });
@@ -220,7 +236,12 @@ describe('tool outputs', () => {
 
   it('with images put them into a user message after the last tool message of the turn', () => {
     const image = { type: 'input_image', image_url: 'data:image/png;base64,AA' };
-    const given = [call('1'), call('2'), output('1', [{ type: 'input_text', text: 'Map:' }, image]), output('2', [image])];
+    const given = [
+      call('1'),
+      call('2'),
+      output('1', [{ type: 'input_text', text: 'Map:' }, image]),
+      output('2', [image]),
+    ];
     const sent = { type: 'image_url', image_url: { url: 'data:image/png;base64,AA' } };
     expect(messages([...given, user]).slice(1)).toEqual([
       { role: 'tool', tool_call_id: '1', content: 'Map:' },

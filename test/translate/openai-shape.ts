@@ -98,7 +98,8 @@ export const responseObject = z
   })
   .superRefine((response, context) => {
     const wrong = (message: string) => context.addIssue({ code: 'custom', message });
-    if ((response.completed_at !== null) !== (response.status === 'completed')) wrong('completed_at: only when completed');
+    if ((response.completed_at !== null) !== (response.status === 'completed'))
+      wrong('completed_at: only when completed');
     if ((response.error !== null) !== (response.status === 'failed')) wrong('error: exactly when failed');
     if ((response.incomplete_details !== null) !== (response.status === 'incomplete')) wrong('incomplete_details');
     if (response.status === 'completed' && response.output.some((item) => item.status !== 'completed')) {
@@ -121,7 +122,7 @@ const inSummary = { ...place, summary_index: z.int() };
 const lifecycle = { response: responseObject };
 const numbered = { sequence_number: z.int() };
 
-const eventShapes: Readonly<Record<string, z.ZodRawShape>> = {
+const members: Readonly<Record<string, z.ZodRawShape>> = {
   'response.created': lifecycle,
   'response.in_progress': lifecycle,
   'response.completed': lifecycle,
@@ -166,6 +167,27 @@ const eventShapes: Readonly<Record<string, z.ZodRawShape>> = {
   },
 };
 
+const eventShapes = new Map(
+  Object.entries(members).map(([type, shape]) => [type, z.strictObject({ type: z.string(), ...numbered, ...shape })]),
+);
+
+/** The members of an event that the rules for whole streams look at; the shape of each is checked before. */
+interface Seen {
+  readonly sequence_number: number;
+  readonly response?: z.infer<typeof responseObject>;
+  readonly item?: z.infer<typeof outputItem>;
+  readonly part?: z.infer<typeof part> | z.infer<typeof summaryText>;
+  readonly item_id?: string;
+  readonly output_index?: number;
+  readonly content_index?: number;
+  readonly summary_index?: number;
+  readonly delta?: string;
+  readonly text?: string;
+  readonly refusal?: string;
+  readonly arguments?: string;
+  readonly input?: string;
+}
+
 const terminal = ['response.completed', 'response.incomplete', 'response.failed'];
 
 export function checkResponse(response: unknown): z.infer<typeof responseObject> {
@@ -175,7 +197,7 @@ export function checkResponse(response: unknown): z.infer<typeof responseObject>
 interface Told {
   id: string;
   type: string;
-  callId: unknown;
+  callId: string | undefined;
   done?: unknown;
   openPart: number | undefined;
   parts: number;
@@ -193,11 +215,10 @@ export function checkStream(events: readonly unknown[]): z.infer<typeof response
     const fail = (rule: string): never => {
       throw new Error(`event ${number} (${type}): ${rule}`);
     };
-    const shape = eventShapes[type] ?? fail('is no event of the Responses API');
-    const checked = z.strictObject({ type: z.string(), ...numbered, ...shape }).safeParse(given);
+    const shape = eventShapes.get(type) ?? fail('is no event of the Responses API');
+    const checked = shape.safeParse(given);
     if (!checked.success) fail(z.prettifyError(checked.error));
-    // biome-ignore lint/suspicious/noExplicitAny: its shape was checked on the line above
-    const event = given as any;
+    const event = given as Seen;
     if (event.sequence_number !== number) fail(`has sequence number ${event.sequence_number}`);
     if (final !== undefined) fail('comes after the terminal event');
     if (number === 0 && type !== 'response.created') fail('is first instead of response.created');
@@ -206,56 +227,71 @@ export function checkStream(events: readonly unknown[]): z.infer<typeof response
       responseId ??= event.response.id;
       if (event.response.id !== responseId) fail('changes the id of the response');
     }
-    if (type === 'response.output_item.added') {
+    if (event.response !== undefined && terminal.includes(type)) {
+      final = event.response;
+      checkFinal(type, final, items, fail);
+    } else if (event.item !== undefined && type === 'response.output_item.added') {
       if (event.output_index !== items.length) fail(`opens output_index ${event.output_index}, not ${items.length}`);
-      const { id, type: itemType, call_id: callId } = event.item;
-      for (const key of [id, callId].filter((key) => key !== undefined)) {
+      if (event.item.status !== 'in_progress') fail('opens an item that is not in progress');
+      const { id, type: itemType } = event.item;
+      const callId = callIdOf(event.item);
+      for (const key of callId === undefined ? [id] : [id, callId]) {
         if (ids.has(key)) fail(`uses the id ${key} again`);
         ids.add(key);
       }
-      if (event.item.status !== 'in_progress') fail('opens an item that is not in progress');
       items.push({ id, type: itemType, callId, openPart: undefined, parts: 0, said: '' });
-      continue;
-    }
-    if (terminal.includes(type)) {
-      final = event.response;
-      if (`response.${event.response.status}` !== type) fail(`carries a response that is ${event.response.status}`);
-      if (event.response.output.length !== items.length) fail('does not hold the items that were streamed');
-      for (const [at, item] of items.entries()) {
-        const last = event.response.output[at];
-        if (last.id !== item.id || last.type !== item.type || last.call_id !== item.callId) fail(`item ${at} changed`);
-        if (item.done === undefined && type !== 'response.failed') fail(`item ${at} is not done`);
-        if (item.done !== undefined && JSON.stringify(item.done) !== JSON.stringify(last)) fail(`item ${at} differs`);
-      }
-      continue;
-    }
-    if (event.output_index === undefined) continue;
-    const item = items[event.output_index] ?? fail('belongs to an item that was not added');
-    if (item.done !== undefined) fail('comes after its item is done');
-    if (event.item_id !== undefined && event.item_id !== item.id) fail('has the id of another item');
-    const index = event.content_index ?? event.summary_index;
-    if (type.endsWith('part.added')) {
-      if (item.openPart !== undefined) fail('opens a part before the last one is done');
-      if (index !== item.parts) fail(`opens part ${index}, not ${item.parts}`);
-      item.openPart = index;
-      item.parts += 1;
-      item.said = '';
-    } else if (index !== undefined && index !== item.openPart) {
-      fail(`is about part ${index}, which is not open`);
-    }
-    if (type.endsWith('.delta')) item.said += event.delta;
-    const whole = event.text ?? event.refusal ?? event.arguments ?? event.input;
-    if (whole !== undefined && whole !== item.said) fail('is not the sum of its deltas');
-    if (type.endsWith('part.done')) {
-      if ((event.part.text ?? event.part.refusal) !== item.said) fail('is not the sum of its deltas');
-      item.openPart = undefined;
-    }
-    if (type === 'response.output_item.done') {
-      if (item.openPart !== undefined) fail('comes while a part is open');
-      if (event.item.id !== item.id || event.item.type !== item.type) fail('changes the item');
-      item.done = event.item;
+    } else if (event.output_index !== undefined) {
+      checkProgress(type, event, items[event.output_index] ?? fail('belongs to an item that was not added'), fail);
     }
   }
   if (final === undefined) throw new Error('the stream has no terminal event');
   return final;
+}
+
+function checkFinal(
+  type: string,
+  response: z.infer<typeof responseObject>,
+  items: readonly Told[],
+  fail: (rule: string) => never,
+): void {
+  if (`response.${response.status}` !== type) fail(`carries a response that is ${response.status}`);
+  if (response.output.length !== items.length) fail('does not hold the items that were streamed');
+  for (const [at, item] of items.entries()) {
+    const last = response.output[at] ?? fail(`has no item ${at}`);
+    if (last.id !== item.id || last.type !== item.type || callIdOf(last) !== item.callId) fail(`item ${at} changed`);
+    if (item.done === undefined && type !== 'response.failed') fail(`item ${at} is not done`);
+    if (item.done !== undefined && JSON.stringify(item.done) !== JSON.stringify(last)) fail(`item ${at} differs`);
+  }
+}
+
+function checkProgress(type: string, event: Seen, item: Told, fail: (rule: string) => never): void {
+  if (item.done !== undefined) fail('comes after its item is done');
+  if (event.item_id !== undefined && event.item_id !== item.id) fail('has the id of another item');
+  const index = event.content_index ?? event.summary_index;
+  if (type.endsWith('part.added')) {
+    if (item.openPart !== undefined) fail('opens a part before the last one is done');
+    if (index !== item.parts) fail(`opens part ${index}, not ${item.parts}`);
+    item.openPart = index;
+    item.parts += 1;
+    item.said = '';
+  } else if (index !== undefined && index !== item.openPart) {
+    fail(`is about part ${index}, which is not open`);
+  }
+  item.said += event.delta ?? '';
+  const whole = event.text ?? event.refusal ?? event.arguments ?? event.input;
+  if (whole !== undefined && whole !== item.said) fail('is not the sum of its deltas');
+  if (type.endsWith('part.done') && event.part !== undefined) {
+    const said = event.part.type === 'refusal' ? event.part.refusal : event.part.text;
+    if (said !== item.said) fail('is not the sum of its deltas');
+    item.openPart = undefined;
+  }
+  if (type === 'response.output_item.done' && event.item !== undefined) {
+    if (item.openPart !== undefined) fail('comes while a part is open');
+    if (event.item.id !== item.id || event.item.type !== item.type) fail('changes the item');
+    item.done = event.item;
+  }
+}
+
+function callIdOf(item: z.infer<typeof outputItem>): string | undefined {
+  return 'call_id' in item ? item.call_id : undefined;
 }

@@ -63,8 +63,17 @@ describe('a Responses request becomes a chat request', () => {
     ],
     [
       'text.format json_schema',
-      { text: { format: { type: 'json_schema', name: 'city', strict: true, schema: { type: 'object' }, description: null } } },
-      { response_format: { type: 'json_schema', json_schema: { name: 'city', strict: true, schema: { type: 'object' } } } },
+      {
+        text: {
+          format: { type: 'json_schema', name: 'city', strict: true, schema: { type: 'object' }, description: null },
+        },
+      },
+      {
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'city', strict: true, schema: { type: 'object' } },
+        },
+      },
     ],
     ['reasoning.effort', { reasoning: { effort: 'low', summary: 'auto' } }, { reasoning_effort: 'low' }],
     ['reasoning without effort', { reasoning: { summary: 'auto' } }, {}],

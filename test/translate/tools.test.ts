@@ -10,7 +10,12 @@ const chatWeather = {
 const time = { type: 'function', name: 'get_time', parameters: { type: 'object' }, strict: true };
 const chatTime = { type: 'function', function: { name: 'get_time', parameters: { type: 'object' }, strict: true } };
 const webSearch = { type: 'web_search', search_context_size: 'low' };
-const agents = { type: 'namespace', name: 'agents', description: 'Agents', tools: [{ type: 'function', name: 'spawn' }] };
+const agents = {
+  type: 'namespace',
+  name: 'agents',
+  description: 'Agents',
+  tools: [{ type: 'function', name: 'spawn' }],
+};
 
 function members(body: Record<string, unknown>) {
   const result = chatTools(body);

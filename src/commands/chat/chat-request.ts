@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Refused } from '../../providers/translate/refusal.ts';
 import { type Accepted, checkRequest } from '../request-check.ts';
 
-const chatRequestSchema = z.looseObject({
+export const chatRequestSchema = z.looseObject({
   model: z.string().min(1),
   messages: z.array(z.looseObject({ role: z.string() })).min(1),
   stream: z.boolean().nullish(),

@@ -4,7 +4,7 @@ import { type Accepted, checkRequest } from '../request-check.ts';
 
 const tokens = z.array(z.int()).min(1);
 
-const embeddingsRequestSchema = z.looseObject({
+export const embeddingsRequestSchema = z.looseObject({
   model: z.string().min(1),
   input: z.union([z.string().min(1), z.array(z.string()).min(1), tokens, z.array(tokens).min(1)]),
 });

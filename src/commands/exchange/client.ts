@@ -43,4 +43,6 @@ export interface ModelRequest {
   readonly headers: Record<string, string>;
   readonly clientIp?: string;
   readonly body: Buffer;
+  /** Instead of `body`: what is too large to wait for. Only a passthrough takes it. */
+  readonly bodyPieces?: AsyncIterable<Buffer>;
 }

@@ -9,6 +9,7 @@ import type { Client, ModelRequest } from './client.ts';
 import type { ExchangeDependencies } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
+import { RecordedUpload } from './recorded-upload.ts';
 import { relayBytes } from './relay-bytes.ts';
 import { gatewayStopping } from './relay-chat.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
@@ -41,6 +42,7 @@ export interface Passthrough {
   readonly path: string;
   /** What the provider gets of the client's headers. */
   readonly headers: Record<string, string>;
+  readonly bodyLimitBytes: number;
 }
 
 /** Never throws: whatever happens, the client is told and the log knows. */
@@ -103,7 +105,9 @@ async function ask(
   const { breaker, retry } = deps.resilienceOf(name);
   const openForMs = breaker.refusal();
   if (openForMs !== undefined) throw refusals.circuitOpen(name, Math.ceil(openForMs / 1000));
-  const repeatable = REPEATABLE.has(request.method) || request.headers['idempotency-key'] !== undefined;
+  const repeatable =
+    request.bodyPieces === undefined &&
+    (REPEATABLE.has(request.method) || request.headers['idempotency-key'] !== undefined);
   for (let attempt = 1; ; attempt++) {
     const kind = attempt === 1 ? 'primary' : 'retry';
     record.note(
@@ -113,7 +117,7 @@ async function ask(
       ),
     );
     await record.flush(deps.recordBeforeCall);
-    const outcome = await askOnce(call, client);
+    const outcome = await askOnce(call, record, client, deps);
     if ('reply' in outcome) {
       breaker.succeeded();
       return { reply: outcome.reply, attempt };
@@ -151,15 +155,24 @@ type AskOutcome =
       readonly retryAfterMs?: number;
     };
 
-async function askOnce(call: Passthrough, client: Client): Promise<AskOutcome> {
-  const { provider, request, path, headers } = call;
-  const { method, body, requestId } = request;
+async function askOnce(
+  call: Passthrough,
+  record: ExchangeRecord,
+  client: Client,
+  deps: ExchangeDependencies,
+): Promise<AskOutcome> {
+  const { provider, request, path, headers, bodyLimitBytes } = call;
+  const { method, body, bodyPieces, requestId } = request;
+  const upload =
+    bodyPieces === undefined
+      ? undefined
+      : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: deps.capture === 'full' });
   try {
     const reply = await provider.forward({
       method,
       path,
       headers,
-      body: body.length > 0 ? body : undefined,
+      body: upload ?? (body.length > 0 ? body : undefined),
       requestId,
       signal: client.ended,
     });
@@ -171,6 +184,8 @@ async function askOnce(call: Passthrough, client: Client): Promise<AskOutcome> {
     const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
     return { error, status, body: errorBody, retryAfterMs };
   } catch (error) {
+    // When the upload is at fault, the provider only saw it break off.
+    if (upload?.failure !== undefined) throw upload.failure;
     if (error instanceof ProviderFailure) return { error };
     throw error;
   }

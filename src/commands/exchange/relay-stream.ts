@@ -17,6 +17,9 @@ import type { Received } from './settle.ts';
 /** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+/** A client that gets nothing for this long gets a comment, so that no proxy on the way takes the stream for dead. */
+const HEARTBEAT_MS = 15_000;
+const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
 export type StreamEnd =
   /** The answer is whole; `rest` is what the client still has to get once everything is on disk. */
@@ -52,6 +55,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let passedOn: Promise<void> = Promise.resolve();
   let behind: Promise<void> | undefined;
   let lost: unknown;
+  let quiet = true;
 
   const observe = (frames: readonly Frame[]): Buffer | undefined => {
     const forClient: Buffer[] = [];
@@ -76,12 +80,22 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     await record.flush('written');
     if (bytes === undefined || client.ended.aborted) return;
     waiting -= bytes.length;
+    pass(bytes);
+  };
+
+  const pass = (bytes: Buffer): void => {
     if (!begun) {
       begun = true;
       client.begin(reply.status, options.headers);
     }
+    quiet = false;
     behind = client.write(bytes);
   };
+
+  const heartbeat = setInterval(() => {
+    if (quiet && !terminal) pass(HEARTBEAT);
+    quiet = true;
+  }, HEARTBEAT_MS);
 
   const onPiece = (piece: Buffer): Promise<void> | undefined => {
     if (lost !== undefined) throw lost;
@@ -106,6 +120,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     if (lost !== undefined) throw lost;
     if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;
     failure = error;
+  } finally {
+    clearInterval(heartbeat);
   }
   await passedOn;
 

@@ -14,7 +14,7 @@ const inputItem = z.looseObject({
   id: text,
 });
 
-const createRequestSchema = z.looseObject({
+export const createRequestSchema = z.looseObject({
   model: z.string().min(1),
   provider: text,
   input: z.union([z.string(), z.array(inputItem)]).nullish(),

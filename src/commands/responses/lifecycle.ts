@@ -33,7 +33,10 @@ export interface LifecycleRequest {
 /** @throws Refusal */
 export async function retrieveResponse(request: LifecycleRequest, deps: LifecycleDependencies): Promise<object> {
   const stored = await deps.archive.load(request.id);
-  return stored?.response ?? askNatively('GET', '', request, deps, 'Native retrieval of responses is not available for this provider.');
+  return (
+    stored?.response ??
+    askNatively('GET', '', request, deps, 'Native retrieval of responses is not available for this provider.')
+  );
 }
 
 /** The stored items, or the provider's own list when the response is not stored here. @throws Refusal */
@@ -119,7 +122,8 @@ async function callProvider(
     return parsed;
   } catch (error) {
     if (error instanceof ProviderFailure) throw refusalFromFailure(error);
-    if (error instanceof SyntaxError) throw refusals.badAnswer(provider.name, `'${provider.name}' did not answer with JSON.`);
+    if (error instanceof SyntaxError)
+      throw refusals.badAnswer(provider.name, `'${provider.name}' did not answer with JSON.`);
     throw error;
   }
 }

@@ -47,7 +47,7 @@ export function responseShell(request: CreateResponseRequest, facts: ShellFacts)
     store: request.store ?? true,
     temperature: request.temperature ?? 1,
     text: { ...request.text, format: textFormat(request.text?.['format']), verbosity: verbosity(request.text) },
-    tool_choice: request.tool_choice ?? 'auto',
+    tool_choice: request.tool_choice || 'auto',
     tools: (request.tools ?? []).map(echoedTool),
     top_logprobs: request.top_logprobs ?? 0,
     top_p: request.top_p ?? 1,

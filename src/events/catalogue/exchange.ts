@@ -24,6 +24,13 @@ export const requestReceived = defineEvent({
   }),
 });
 
+export const requestBodyReceived = defineEvent({
+  type: 'request.body_received',
+  when: 'A piece of a large passthrough body arrived; it is forwarded once this is recorded.',
+  body: 'the bytes of the piece',
+  data: z.object({ index: z.number().int().min(0) }),
+});
+
 export const requestRefused = defineEvent({
   type: 'request.refused',
   when: 'The gateway itself said no, before any provider was called.',

@@ -2,6 +2,7 @@
 import { datasync, type Disk, syncDirectory, writeFully } from './disk.ts';
 import { readFrame } from './frame.ts';
 import { Segment, segmentFile } from './segment.ts';
+import { isMissing } from './segment-blocks.ts';
 import { SegmentStreams } from './segment-streams.ts';
 
 export interface WrittenFrame {
@@ -139,73 +140,75 @@ export class SegmentWriter {
   /**
    * After a failed sync: what the kernel still holds of the unsynced frames cannot be trusted, although it may say that
    * all is well. Cuts them off and writes them, from memory, into a new segment; they are on disk when this resolves.
-   * @returns the segments that were cut or dropped, and the new one
+   * When it rejects it may be called again. A crash in the middle can only lose what nobody was told is safe.
+   * @param frames all that is not on disk, in order; at least one
+   * @returns the segment that was cut, if it has anything left
    */
-  async rewrite(frames: readonly WrittenFrame[]): Promise<{ cut: Segment | undefined; dropped: Segment[] }> {
+  async rewrite(frames: readonly WrittenFrame[]): Promise<Segment | undefined> {
     const suspects = [...this.#unsynced, this.#active];
     const [oldest, ...later] = suspects;
     const first = frames[0]?.first;
-    if (oldest === undefined || first === undefined) return { cut: undefined, dropped: [] };
-    const keep = oldest.segment.durableBytes > 0;
-    if (keep) {
-      this.#disk.truncate(oldest.fd, oldest.segment.durableBytes);
-      await datasync(this.#disk, oldest.fd);
+    if (oldest === undefined || first === undefined) throw new Error('there is nothing to rewrite');
+    const kept = oldest.segment.durableBytes > 0 ? oldest : undefined;
+    if (kept !== undefined) {
+      this.#disk.truncate(kept.fd, kept.segment.durableBytes);
+      await datasync(this.#disk, kept.fd);
     }
-    const gone = keep ? later : suspects;
-    // a file of an earlier attempt, or a suspect itself, may have the new one's name
-    const fresh = await this.#writeFresh(first, frames, gone);
-    for (const { segment, fd } of suspects) {
-      this.#disk.close(fd);
-      if (segment.first !== first && gone.some((member) => member.segment === segment)) {
-        this.#disk.remove(segmentFile(this.#dir, segment.name, 'seg'));
+    const fresh = await this.#writeAside(first, frames);
+    try {
+      for (const { segment } of kept === undefined ? suspects : later) {
+        // the one with the new segment's name is replaced by the renaming
+        if (segment.first !== first) this.#removeIfThere(segmentFile(this.#dir, segment.name, 'seg'));
       }
+      const file = segmentFile(this.#dir, fresh.segment.name, 'seg');
+      this.#disk.rename(`${file}.tmp`, file);
+      await syncDirectory(this.#disk, this.#dir);
+    } catch (error) {
+      this.#disk.close(fresh.fd);
+      throw error;
     }
-    if (keep) {
-      oldest.segment.bytes = oldest.segment.durableBytes;
-      dropPlacesBeyond(oldest.segment);
-    }
+    for (const { fd } of suspects) this.#disk.close(fd);
     this.#unsynced = [];
     this.#active = fresh;
     this.#tailIsDirty = false;
-    await syncDirectory(this.#disk, this.#dir);
     this.#directoryChanged = false;
-    return { cut: keep ? oldest.segment : undefined, dropped: gone.map(({ segment }) => segment) };
+    kept?.segment.shrinkTo(kept.segment.durableBytes);
+    return kept?.segment;
   }
 
-  async #writeFresh(first: number, frames: readonly WrittenFrame[], gone: OpenSegment[]): Promise<OpenSegment> {
-    void gone;
-    const temporary = `${segmentFile(this.#dir, new Segment(first).name, 'seg')}.tmp`;
-    try {
-      this.#disk.remove(temporary);
-    } catch {
-      // there was none
-    }
+  async #writeAside(first: number, frames: readonly WrittenFrame[]): Promise<OpenSegment> {
     const segment = new Segment(first);
-    segment.streams = new SegmentStreams();
+    const streams = new SegmentStreams();
+    const temporary = `${segmentFile(this.#dir, segment.name, 'seg')}.tmp`;
+    this.#removeIfThere(temporary);
     const fd = this.#disk.open(temporary, 'create');
     try {
-      for (const frame of frames) {
-        writeFully(this.#disk, fd, frame.buffer, 0, frame.length, segment.bytes);
-        const header = readFrame(frame.buffer, 0, frame.length, this.#mark);
-        if (typeof header !== 'string') segment.streams.noteFrame(frame.buffer, header, segment.bytes);
-        segment.notePlace(frame.first, segment.bytes);
-        segment.bytes += frame.length;
+      for (const { buffer, length, first: position } of frames) {
+        writeFully(this.#disk, fd, buffer, 0, length, segment.bytes);
+        const frame = readFrame(buffer, 0, length, this.#mark);
+        if (typeof frame !== 'string') streams.noteFrame(buffer, frame, segment.bytes);
+        segment.notePlace(position, segment.bytes);
+        segment.bytes += length;
       }
       await datasync(this.#disk, fd);
-      this.#disk.rename(temporary, segmentFile(this.#dir, segment.name, 'seg'));
     } catch (error) {
       this.#disk.close(fd);
       throw error;
     }
     segment.durableBytes = segment.bytes;
+    segment.streams = streams;
     return { segment, fd };
+  }
+
+  #removeIfThere(file: string): void {
+    try {
+      this.#disk.remove(file);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
   }
 
   close(): void {
     for (const { fd } of [...this.#unsynced, this.#active]) this.#disk.close(fd);
   }
-}
-
-function dropPlacesBeyond(segment: Segment): void {
-  while ((segment.places.at(-1)?.offset ?? -1) >= segment.bytes) segment.places.pop();
 }

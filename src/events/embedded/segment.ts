@@ -37,9 +37,10 @@ export class Segment {
     if (latest === undefined || offset - latest.offset >= placeEveryBytes) this.places.push({ position, offset });
   }
 
-  /** Offset of a frame at or before the position. */
-  seek(position: number): number {
-    return seekPlace(this.places, position)?.offset ?? 0;
+  /** Notes that the frames from there on have been cut off. */
+  shrinkTo(bytes: number): void {
+    this.bytes = bytes;
+    while ((this.places.at(-1)?.offset ?? -1) >= bytes) this.places.pop();
   }
 }
 

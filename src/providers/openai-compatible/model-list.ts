@@ -26,10 +26,11 @@ export function listedEntries(body: unknown, idPrefix = ''): ListedEntry[] | und
   return [...found.values()];
 }
 
-export function modelOf({ id, entry }: ListedEntry, defaultOwner: string, described?: ModelMetadata): ProviderModel {
+/** @param told what is known of the model beyond its entry, which wins */
+export function modelOf({ id, entry }: ListedEntry, defaultOwner: string, told: ModelMetadata = {}): ProviderModel {
   const created = entry['created'];
   const owner = entry['owned_by'];
-  const metadata = described ?? describe(entry);
+  const metadata = { ...describe(entry), ...told };
   return {
     id,
     created: typeof created === 'number' && created > 0 && Number.isFinite(created) ? Math.trunc(created) : 0,

@@ -1,0 +1,29 @@
+/** The load generator in its own process, one load after the other. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { Load, LoadResult } from './load.ts';
+
+export interface LoadProcess {
+  run(load: Load): Promise<LoadResult>;
+  stop(): void;
+}
+
+export function startLoadProcess(): LoadProcess {
+  const child = fork(fileURLToPath(new URL('load.ts', import.meta.url)), {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`the load generator ended with code ${code}`);
+  });
+  ended.catch(() => undefined);
+  return {
+    async run(load) {
+      const answered = once(child, 'message');
+      child.send(load);
+      const [result] = await Promise.race([answered, ended]);
+      return result as LoadResult;
+    },
+    stop: () => child.disconnect(),
+  };
+}

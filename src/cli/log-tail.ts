@@ -1,0 +1,86 @@
+/** `chancery log tail` */
+import type { Position, RecordedEvent } from '../events/event.ts';
+import { type EventFilter, type EventLog, START } from '../events/log.ts';
+import { formatPosition, InvalidPosition, parsePosition } from '../events/sequence-position.ts';
+import { type ParsedArguments, UsageError } from './command.ts';
+import { eventPrinter } from './event-printer.ts';
+import { typeFilter } from './event-types.ts';
+import type { Terminal } from './terminal.ts';
+
+const usualCount = 20;
+/** How much further back each look goes that has not found enough. */
+const widening = 16;
+
+export async function logTail(args: ParsedArguments, log: EventLog, terminal: Terminal): Promise<number> {
+  const filter = { types: typeFilter(args.lists['type'] ?? []), streams: args.lists['stream'] };
+  const print = eventPrinter(args, terminal, false);
+  const after = args.values['after'];
+  const head = await log.head();
+
+  if (after !== undefined) {
+    for await (const event of log.readAll({ after: positionOf(after, head), filter, signal: terminal.signal })) {
+      if (event.position > head) break;
+      if (!(await print(event))) return 0;
+    }
+  } else {
+    for (const event of await newest(log, head, filter, countOf(args.values['last']), terminal.signal)) {
+      if (!(await print(event))) return 0;
+    }
+  }
+  if (!args.switches.has('follow')) return 0;
+  for await (const event of log.subscribe({ after: head, filter, signal: terminal.signal })) {
+    if ('revision' in event && !(await print(event))) return 0;
+  }
+  return 0;
+}
+
+/** The last `count` events that pass the filter, oldest first: looks back a little, then ever further. */
+async function newest(
+  log: EventLog,
+  head: Position,
+  filter: EventFilter,
+  count: number,
+  signal: AbortSignal,
+): Promise<readonly RecordedEvent[]> {
+  for (let back = count; count > 0; back *= widening) {
+    const after = before(head, back);
+    const found: RecordedEvent[] = [];
+    for await (const event of log.readAll({ after, filter, signal })) {
+      if (event.position > head) break;
+      found.push(event);
+      // Let go in batches: taking one off the front each time would move all the others.
+      if (found.length >= 2 * count) found.splice(0, found.length - count);
+    }
+    if (found.length >= count || after === START || signal.aborted) return found.slice(-count);
+  }
+  return [];
+}
+
+/** `count` places before `position`; the start where positions cannot be counted with. */
+function before(position: Position, count: number): Position {
+  return formatPosition(Math.max(0, (sequenceOf(position) ?? 0) - count));
+}
+
+/** A position as it was typed; where positions are plain numbers the leading zeros may be left out. */
+function positionOf(typed: string, head: Position): Position {
+  if (typed === START || sequenceOf(head) === undefined) return typed as Position;
+  const sequence = sequenceOf(typed);
+  if (sequence === undefined) throw new UsageError(`--after ${typed}: positions of this log look like ${head}`);
+  return formatPosition(sequence);
+}
+
+/** The number of a position, in logs that number their events. */
+function sequenceOf(position: string): number | undefined {
+  try {
+    return parsePosition(position);
+  } catch (error) {
+    if (error instanceof InvalidPosition) return undefined;
+    throw error;
+  }
+}
+
+function countOf(typed: string | undefined): number {
+  if (typed === undefined) return usualCount;
+  if (!/^\d{1,6}$/.test(typed)) throw new UsageError(`--last ${typed}: expected a whole number up to 999999`);
+  return Number(typed);
+}

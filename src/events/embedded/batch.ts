@@ -1,0 +1,115 @@
+/** The appends of one turn of the event loop, encoded one after the other, to become one frame. */
+import type { RecordedEvent } from '../event.ts';
+import type { Appended } from '../log.ts';
+import type { LiveBatch } from '../subscription.ts';
+import { type RecordReader, recordEnd, recordStream } from './event-record.ts';
+import { frameHeaderBytes } from './frame.ts';
+import type { Segment } from './segment.ts';
+
+const usualBytes = 256 * 1024;
+
+/** Someone who waits for an append. */
+export interface Waiter {
+  readonly resolve: (appended: Appended) => void;
+  readonly reject: (error: Error) => void;
+  readonly appended: Appended;
+  readonly durable: boolean;
+}
+
+export class Batch {
+  buffer: Buffer;
+  /** The frame's bytes so far, with the header's place. */
+  length = frameHeaderBytes;
+  count = 0;
+  readonly first: number;
+  readonly segment: Segment;
+  /** Where in the segment the frame will lie. */
+  readonly offset: number;
+  readonly waiters: Waiter[] = [];
+
+  constructor(first: number, segment: Segment, buffer: Buffer | undefined) {
+    this.first = first;
+    this.segment = segment;
+    this.offset = segment.bytes;
+    this.buffer = buffer ?? Buffer.allocUnsafeSlow(usualBytes);
+  }
+
+  get last(): number {
+    return this.first + this.count - 1;
+  }
+
+  /** Makes room for this many bytes more. */
+  reserve(bytes: number): void {
+    const needed = this.length + bytes;
+    if (needed <= this.buffer.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.buffer.length * 2));
+    this.buffer.copy(larger, 0, 0, this.length);
+    this.buffer = larger;
+  }
+}
+
+/** Buffers of written batches, to be used again; larger ones than usual are left to the garbage collector. */
+export class BufferPool {
+  readonly #free: Buffer[] = [];
+  readonly #limit: number;
+
+  constructor(limit = 8) {
+    this.#limit = limit;
+  }
+
+  take(): Buffer | undefined {
+    return this.#free.pop();
+  }
+
+  give(buffer: Buffer): void {
+    if (buffer.length === usualBytes && this.#free.length < this.#limit) this.#free.push(buffer);
+  }
+}
+
+/**
+ * A batch as live subscribers see it. Events are read from its bytes, like any reader of the log would read them, at
+ * most once and only when someone wants them.
+ */
+export class LiveFrame implements LiveBatch {
+  readonly first: number;
+  readonly count: number;
+  readonly #buffer: Buffer;
+  readonly #records: RecordReader;
+  readonly #offsets: number[] = [];
+  readonly #events: (RecordedEvent | undefined)[] = [];
+
+  constructor(batch: Batch, records: RecordReader) {
+    this.first = batch.first;
+    this.count = batch.count;
+    this.#buffer = batch.buffer;
+    this.#records = records;
+    for (let at = frameHeaderBytes; at < batch.length; at = recordEnd(batch.buffer, at)) this.#offsets.push(at);
+  }
+
+  type(index: number): string {
+    return this.#records.typeOf(this.#buffer, this.#offset(index));
+  }
+
+  stream(index: number): string {
+    return recordStream(this.#buffer, this.#offset(index));
+  }
+
+  bytes(index: number): number {
+    const offset = this.#offset(index);
+    return recordEnd(this.#buffer, offset) - offset;
+  }
+
+  event(index: number): RecordedEvent {
+    let event = this.#events[index];
+    if (event === undefined) {
+      event = this.#records.read(this.#buffer, this.#offset(index), this.first + index);
+      this.#events[index] = event;
+    }
+    if (event === undefined) throw new RangeError(`no event ${index} in this batch`);
+    return event;
+  }
+
+  #offset(index: number): number {
+    return this.#offsets[index] ?? 0;
+  }
+}

@@ -1,0 +1,394 @@
+/**
+ * The writer: takes appends, writes the batch of each turn of the event loop with one call, and lets one sync at a time
+ * make everything durable that was written before it began.
+ *
+ * An append is encoded, and gets its positions and revisions, in the call itself. So when the disk refuses a batch,
+ * the whole batch is refused, and what was given out is taken back.
+ */
+import type { StreamName } from '../event.ts';
+import { mintEventId } from '../event-id.ts';
+import type { Appended, AppendOptions, StreamWrite } from '../log.ts';
+import { EventTooLarge, LogUnavailable } from '../log.ts';
+import { checkExpectedRevision } from '../revisions.ts';
+import { formatPosition } from '../sequence-position.ts';
+import type { LiveBatch } from '../subscription.ts';
+import { wallClock } from '../wall-clock.ts';
+import { AppendQueue } from './append-queue.ts';
+import { Batch, BufferPool, LiveFrame } from './batch.ts';
+import { contextText, type RecordReader, recordBound, writeRecord } from './event-record.ts';
+import { frameHeaderBytes, sealFrame } from './frame.ts';
+import type { Segment } from './segment.ts';
+import type { SegmentWriter } from './segment-writer.ts';
+
+export interface GroupCommitOptions {
+  /** Durable waiters do not wait for the disk, which is synced every so many milliseconds. */
+  readonly relaxedSyncMs: number | undefined;
+  readonly maxEventBytes: number;
+  /** Bytes that may be written and not yet synced; they are kept in memory until then. */
+  readonly maxUnsyncedBytes: number;
+  /** Bytes of appends that may wait when that is used up, and for how long. */
+  readonly maxQueuedBytes: number;
+  readonly queueTimeoutMs: number;
+  /** How often a disk that refused is tried again. */
+  readonly probeMs: number;
+}
+
+export interface GroupCommitParts {
+  readonly mark: number;
+  readonly writer: SegmentWriter;
+  readonly records: RecordReader;
+  /** Revision of the stream's last event in segments before the active one, -1 when it has none there. */
+  readonly olderRevision: (stream: StreamName) => number;
+  /** Events have become visible. */
+  readonly publish: (batch: LiveBatch) => void;
+  /** Segments that have been completed, and are wholly on disk. */
+  readonly closed: (segments: Segment[]) => void;
+  readonly segmentAdded: (segment: Segment) => void;
+  readonly segmentsReplaced: (first: number, fresh: Segment) => void;
+  readonly durableChanged: (position: number) => void;
+  readonly availabilityChanged: () => void;
+}
+
+/** A batch is written as soon as it has this many bytes, so that the disk can be busy while more is encoded. */
+const flushBytes = 64 * 1024;
+const probeBytes = 64 * 1024;
+
+type Trouble = { readonly kind: 'write' | 'sync'; readonly error: Error };
+
+export class GroupCommit {
+  readonly #options: GroupCommitOptions;
+  readonly #parts: GroupCommitParts;
+  readonly #buffers = new BufferPool();
+  readonly #queue: AppendQueue;
+  #batch: Batch | undefined;
+  /** Written and not known to be on disk, in order. */
+  #unsynced: Batch[] = [];
+  #unsyncedBytes = 0;
+  #nextPosition: number;
+  #written: number;
+  #durable: number;
+  #syncing = false;
+  #syncTimer: NodeJS.Timeout | undefined;
+  #trouble: Trouble | undefined;
+  #probeTimer: NodeJS.Timeout | undefined;
+  #recovery: Promise<void> | undefined;
+  #closed = false;
+  #idle: (() => void)[] = [];
+
+  /** @param last position of the last event in the log, which is on disk */
+  constructor(parts: GroupCommitParts, options: GroupCommitOptions, last: number) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#nextPosition = last + 1;
+    this.#written = last;
+    this.#durable = last;
+    this.#queue = new AppendQueue(options.maxQueuedBytes, options.queueTimeoutMs, parts.availabilityChanged);
+  }
+
+  get written(): number {
+    return this.#written;
+  }
+
+  get durable(): number {
+    return this.#durable;
+  }
+
+  get visible(): number {
+    return this.#options.relaxedSyncMs === undefined ? this.#durable : this.#written;
+  }
+
+  get unsyncedBytes(): number {
+    return this.#unsyncedBytes;
+  }
+
+  get queuedBytes(): number {
+    return this.#queue.bytes;
+  }
+
+  /** Why appends are refused, when they are. */
+  get trouble(): string | undefined {
+    return this.#trouble?.error.message ?? (this.#queue.stuck ? 'the disk does not finish its writes' : undefined);
+  }
+
+  append(writes: readonly StreamWrite[], options: AppendOptions | undefined): Promise<Appended> {
+    const durable = options?.until !== 'written' && this.#options.relaxedSyncMs === undefined;
+    if (this.#closed) return Promise.reject(new LogUnavailable('it has been closed', 'none'));
+    if (this.#trouble !== undefined) return Promise.reject(unavailable(this.#trouble.error, 'none'));
+    if (this.#queue.length > 0 || this.#isFull()) {
+      return this.#queue.wait(writes, () => this.#appendNow(writes, durable));
+    }
+    return this.#appendNow(writes, durable);
+  }
+
+  #isFull(): boolean {
+    return this.#unsyncedBytes + (this.#batch?.length ?? 0) > this.#options.maxUnsyncedBytes;
+  }
+
+  #appendNow(writes: readonly StreamWrite[], durable: boolean): Promise<Appended> {
+    let batch = this.#batch;
+    if (batch === undefined) {
+      batch = new Batch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
+      this.#batch = batch;
+      setImmediate(() => this.#flush());
+    }
+    const before = batch.count;
+    let appended: Appended;
+    try {
+      appended = this.#encode(batch, writes);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    if (batch.count === before) return Promise.resolve(appended);
+    const { waiters } = batch;
+    const promise = new Promise<Appended>((resolve, reject) => {
+      waiters.push({ resolve, reject, appended, durable });
+    });
+    if (batch.length >= flushBytes) this.#flush();
+    return promise;
+  }
+
+  /** Adds the append to the batch, or throws and leaves everything as it was. */
+  #encode(batch: Batch, writes: readonly StreamWrite[]): Appended {
+    const start = batch.length;
+    const streams = batch.segment.streams;
+    if (streams === undefined) throw new Error('the active segment has no stream map');
+    const at = wallClock();
+    const lasts: number[] = [];
+    let count = 0;
+    try {
+      for (let index = 0; index < writes.length; index++) {
+        const write = writes[index];
+        if (write === undefined) continue;
+        const { stream, events } = write;
+        let last = plannedRevision(writes, lasts, index);
+        last ??= streams.lastRevision(stream) ?? this.#parts.olderRevision(stream);
+        checkExpectedRevision(write, last);
+        for (const event of events) {
+          last++;
+          const data = JSON.stringify(event.data);
+          const context = contextText(event.context);
+          const id = event.id ?? mintEventId(at);
+          const textLength = id.length + event.type.length + stream.length + context.length + data.length;
+          const bodyLength = event.body?.length ?? 0;
+          this.#checkSize(event.type, textLength + bodyLength);
+          batch.reserve(recordBound(textLength, bodyLength));
+          const recordStart = batch.length;
+          batch.length = writeRecord(batch.buffer, recordStart, {
+            event,
+            stream,
+            revision: last,
+            id,
+            at: event.at ?? at,
+            context,
+            data,
+          });
+          this.#checkSize(event.type, batch.length - recordStart);
+          count++;
+        }
+        lasts.push(last);
+      }
+    } catch (error) {
+      batch.length = start;
+      throw error;
+    }
+    for (let index = 0; index < writes.length; index++) {
+      const write = writes[index];
+      const last = lasts[index];
+      if (write === undefined || last === undefined || write.events.length === 0) continue;
+      streams.note(write.stream, batch.offset, last - write.events.length + 1, last);
+    }
+    batch.count += count;
+    this.#nextPosition += count;
+    return { position: formatPosition(this.#nextPosition - 1), revisions: lasts.map(BigInt) };
+  }
+
+  #checkSize(type: string, bytes: number): void {
+    const { maxEventBytes } = this.#options;
+    if (bytes > maxEventBytes) throw new EventTooLarge(type, bytes, maxEventBytes);
+  }
+
+  /** Writes the batch, and has it synced. */
+  #flush(): void {
+    const batch = this.#batch;
+    if (batch === undefined) return;
+    this.#batch = undefined;
+    if (batch.count === 0) return this.#buffers.give(batch.buffer);
+    const { mark, writer } = this.#parts;
+    sealFrame(batch.buffer, batch.length, {
+      mark,
+      count: batch.count,
+      first: batch.first,
+      durable: this.#durable,
+      at: wallClock(),
+    });
+    try {
+      writer.write(batch);
+    } catch (error) {
+      this.#refuse(batch, asError(error));
+      this.#enterTrouble({ kind: 'write', error: asError(error) });
+      return;
+    }
+    this.#written = batch.last;
+    this.#unsynced.push(batch);
+    this.#unsyncedBytes += batch.length;
+    if (this.#options.relaxedSyncMs !== undefined) this.#show(batch, batch.segment);
+    for (const waiter of batch.waiters) if (!waiter.durable) waiter.resolve(waiter.appended);
+    const added = writer.rotateWhenFull(this.#nextPosition);
+    if (added !== undefined) this.#parts.segmentAdded(added);
+    this.#syncSoon();
+  }
+
+  /** Lets readers see the batch. */
+  #show(batch: Batch, segment: Segment): void {
+    segment.visibleBytes = Math.max(segment.visibleBytes, batch.offset + batch.length);
+    this.#parts.publish(new LiveFrame(batch, this.#parts.records));
+  }
+
+  #syncSoon(): void {
+    const { relaxedSyncMs } = this.#options;
+    if (relaxedSyncMs === undefined || this.#closed) return this.#sync();
+    this.#syncTimer ??= setTimeout(() => {
+      this.#syncTimer = undefined;
+      this.#sync();
+    }, relaxedSyncMs);
+  }
+
+  #sync(): void {
+    if (this.#syncing || this.#unsynced.length === 0 || this.#trouble?.kind === 'sync') return;
+    this.#syncing = true;
+    const batches = this.#unsynced.length;
+    this.#parts.writer.sync((error, closed) => {
+      this.#syncing = false;
+      if (error !== null) return this.#syncFailed(error);
+      this.#becameDurable(batches);
+      if (closed.length > 0) this.#parts.closed(closed);
+      if (this.#options.relaxedSyncMs === undefined || this.#closed) this.#sync();
+      else if (this.#unsynced.length > 0) this.#syncSoon();
+      this.#queue.drain(() => this.#trouble === undefined && !this.#isFull());
+      this.#tellIdle();
+    });
+  }
+
+  /** @param fresh the segment that the batches were rewritten into, if they were */
+  #becameDurable(count: number, fresh?: Segment): void {
+    const batches = this.#unsynced.splice(0, count);
+    const last = batches.at(-1);
+    if (last === undefined) return;
+    this.#durable = last.last;
+    this.#parts.durableChanged(this.#durable);
+    for (const batch of batches) {
+      this.#unsyncedBytes -= batch.length;
+      if (this.#options.relaxedSyncMs === undefined) this.#show(batch, fresh ?? batch.segment);
+      for (const waiter of batch.waiters) if (waiter.durable) waiter.resolve(waiter.appended);
+      this.#buffers.give(batch.buffer);
+    }
+  }
+
+  #syncFailed(error: Error): void {
+    const open = this.#batch;
+    this.#batch = undefined;
+    if (open !== undefined) this.#refuse(open, error);
+    for (const batch of this.#unsynced) {
+      for (const waiter of batch.waiters.splice(0)) {
+        if (waiter.durable) waiter.reject(unavailable(error, 'unknown'));
+      }
+    }
+    this.#enterTrouble({ kind: 'sync', error });
+  }
+
+  /** Takes back what the appends of an unwritten batch were given. */
+  #refuse(batch: Batch, error: Error): void {
+    batch.segment.streams?.forget(batch.buffer, frameHeaderBytes, batch.length, batch.offset);
+    this.#nextPosition = batch.first;
+    for (const waiter of batch.waiters) waiter.reject(unavailable(error, 'none'));
+    this.#buffers.give(batch.buffer);
+  }
+
+  #enterTrouble(trouble: Trouble): void {
+    // a failed sync is the graver of the two, and repairs the other as well
+    if (this.#trouble?.kind !== 'sync') this.#trouble = trouble;
+    this.#queue.refuseAll(unavailable(trouble.error, 'none'));
+    this.#parts.availabilityChanged();
+    this.#probeTimer ??= setInterval(() => void this.#recoverOnce(), this.#options.probeMs).unref();
+  }
+
+  /** Tries whether the disk will take events again. */
+  async #recover(): Promise<void> {
+    const trouble = this.#trouble;
+    if (trouble === undefined || this.#syncing) return;
+    try {
+      if (trouble.kind === 'sync') await this.#rewriteUnsynced();
+      else this.#parts.writer.probe(probeBytes);
+      this.#trouble = undefined;
+    } catch (error) {
+      this.#trouble = { kind: trouble.kind, error: asError(error) };
+      return;
+    }
+    clearInterval(this.#probeTimer);
+    this.#probeTimer = undefined;
+    this.#parts.availabilityChanged();
+  }
+
+  #recoverOnce(): Promise<void> {
+    this.#recovery ??= this.#recover().finally(() => {
+      this.#recovery = undefined;
+    });
+    return this.#recovery;
+  }
+
+  async #rewriteUnsynced(): Promise<void> {
+    const batches = this.#unsynced;
+    const [oldest] = batches;
+    if (oldest === undefined) return;
+    const { writer } = this.#parts;
+    const cut = await writer.rewrite(batches);
+    if (cut !== undefined) {
+      for (const batch of batches.toReversed()) {
+        if (batch.segment !== cut) continue;
+        cut.streams?.forget(batch.buffer, frameHeaderBytes, batch.length, batch.offset);
+      }
+      cut.visibleBytes = cut.bytes;
+    }
+    const fresh = writer.active;
+    fresh.visibleBytes = fresh.bytes;
+    this.#parts.segmentsReplaced(oldest.first, fresh);
+    this.#becameDurable(batches.length, fresh);
+    if (cut !== undefined) this.#parts.closed([cut]);
+  }
+
+  #tellIdle(): void {
+    if (this.#unsynced.length > 0 && this.#trouble === undefined) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  /** Resolves when everything appended is on disk. @throws LogUnavailable when the disk refuses to the end */
+  async close(): Promise<void> {
+    this.#flush();
+    this.#closed = true;
+    this.#queue.refuseAll(new LogUnavailable('it has been closed', 'none'));
+    clearTimeout(this.#syncTimer);
+    this.#sync();
+    while (this.#syncing) {
+      await new Promise<void>((resolve) => this.#idle.push(resolve));
+    }
+    if (this.#trouble !== undefined) await this.#recoverOnce();
+    clearInterval(this.#probeTimer);
+    if (this.#trouble !== undefined && this.#unsynced.length > 0) throw unavailable(this.#trouble.error, 'unknown');
+  }
+}
+
+/** Revision that an earlier write of the same append leaves the stream at; undefined when there is none. */
+function plannedRevision(writes: readonly StreamWrite[], lasts: readonly number[], index: number): number | undefined {
+  for (let earlier = index - 1; earlier >= 0; earlier--) {
+    if (writes[earlier]?.stream === writes[index]?.stream) return lasts[earlier];
+  }
+  return undefined;
+}
+
+function unavailable(error: Error, outcome: 'none' | 'unknown'): LogUnavailable {
+  return new LogUnavailable(error.message, outcome, error);
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

@@ -1,0 +1,110 @@
+/** Walks the frames of an uncompressed segment as it is opened, and judges what is wrong with its end. */
+import type { Disk } from './disk.ts';
+import { frameHeaderBytes, framePrefix, readFrame, readFrameHeader } from './frame.ts';
+import { LogCorrupted } from './log-errors.ts';
+import { Segment, segmentFile } from './segment.ts';
+import { SegmentStreams } from './segment-streams.ts';
+
+const chunkBytes = 1024 * 1024;
+
+export interface ScannedSegment {
+  /** Everything up to the first defect, with its streams and places. */
+  readonly segment: Segment;
+  /** Position of its last event; one before its first when it has none. */
+  readonly last: number;
+  readonly fileBytes: number;
+  /** What lies at `segment.bytes`, when that is not the end of the file. */
+  readonly defect: string | undefined;
+}
+
+/**
+ * @param until position at which the next segment begins; bytes after that belong to no one
+ * @throws LogCorrupted when whole frames are out of order
+ */
+export function scanSegment(
+  disk: Disk,
+  dir: string,
+  mark: number,
+  first: number,
+  until = Number.POSITIVE_INFINITY,
+): ScannedSegment {
+  const segment = new Segment(first);
+  const streams = new SegmentStreams();
+  segment.streams = streams;
+  const fd = disk.open(segmentFile(dir, segment.name, 'seg'), 'read');
+  try {
+    const fileBytes = disk.size(fd);
+    let buffer = Buffer.allocUnsafeSlow(Math.min(chunkBytes, Math.max(fileBytes, frameHeaderBytes)));
+    let chunkOffset = 0;
+    let chunkEnd = 0;
+    let next = first;
+    let defect: string | undefined;
+    while (segment.bytes < fileBytes && next < until) {
+      const at = segment.bytes - chunkOffset;
+      const frame = readFrame(buffer, at, chunkEnd, mark);
+      if (frame === 'cut short' && chunkOffset + chunkEnd < fileBytes) {
+        const header = readFrameHeader(buffer, at, chunkEnd, mark);
+        const needed = typeof header === 'string' ? chunkBytes : Math.max(chunkBytes, header.end - at);
+        const there = Math.min(needed, fileBytes - segment.bytes);
+        if (buffer.length < there) buffer = Buffer.allocUnsafeSlow(there);
+        chunkOffset = segment.bytes;
+        chunkEnd = disk.read(fd, buffer, 0, Math.min(buffer.length, there), chunkOffset);
+        continue;
+      }
+      if (typeof frame === 'string') {
+        defect = frame;
+        break;
+      }
+      if (frame.first !== next) {
+        throw new LogCorrupted(segment.name, segment.bytes, `it continues at position ${frame.first}, not ${next}`);
+      }
+      segment.notePlace(next, segment.bytes);
+      streams.noteFrame(buffer, frame, segment.bytes);
+      segment.bytes += frame.end - at;
+      next = frame.last + 1;
+    }
+    segment.durableBytes = segment.bytes;
+    segment.visibleBytes = segment.bytes;
+    return { segment, last: next - 1, fileBytes, defect };
+  } finally {
+    disk.close(fd);
+  }
+}
+
+export interface LaterFrames {
+  /** Whether any whole frame lies after the defect. */
+  readonly found: boolean;
+  /** The greatest position that any of them says was on disk when it was written; 0 for none. */
+  readonly durable: number;
+}
+
+/** Looks for whole frames with positions from `position` on, behind the defect at `from`. */
+export function findLaterFrames(
+  disk: Disk,
+  dir: string,
+  mark: number,
+  name: string,
+  from: number,
+  position: number,
+): LaterFrames {
+  const fd = disk.open(segmentFile(dir, name, 'seg'), 'read');
+  try {
+    const buffer = Buffer.allocUnsafeSlow(disk.size(fd) - from);
+    const end = disk.read(fd, buffer, 0, buffer.length, from);
+    const prefix = framePrefix(mark);
+    let found = false;
+    let durable = 0;
+    for (let at = buffer.indexOf(prefix, 1); at !== -1 && at < end; ) {
+      const frame = readFrame(buffer, at, end, mark);
+      const whole = typeof frame !== 'string' && frame.first >= position;
+      if (whole) {
+        found = true;
+        durable = Math.max(durable, frame.durable);
+      }
+      at = buffer.indexOf(prefix, whole ? frame.end : at + 1);
+    }
+    return { found, durable };
+  } finally {
+    disk.close(fd);
+  }
+}

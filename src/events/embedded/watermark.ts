@@ -1,0 +1,56 @@
+/**
+ * A note beside the segments of the last position known to be on disk, rewritten after every sync. It tells other
+ * processes how far they may read, and at the next opening whether a damaged end had been acknowledged to anyone.
+ * The note itself is not synced: after a power cut it may be old, never too new.
+ */
+import path from 'node:path';
+import { crc32 } from 'node:zlib';
+import type { Disk } from './disk.ts';
+import { isMissing } from './segment-blocks.ts';
+
+const bytes = 16;
+
+export class Watermark {
+  readonly #disk: Disk;
+  readonly #fd: number;
+  readonly #buffer = Buffer.alloc(bytes);
+
+  private constructor(disk: Disk, fd: number, mark: number) {
+    this.#disk = disk;
+    this.#fd = fd;
+    this.#buffer.writeUInt32LE(mark, 0);
+  }
+
+  static open(disk: Disk, dir: string, mark: number, mode: 'write' | 'read'): Watermark | undefined {
+    const file = path.join(dir, 'durable');
+    try {
+      return new Watermark(disk, disk.open(file, mode), mark);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      return mode === 'write' ? new Watermark(disk, disk.open(file, 'create'), mark) : undefined;
+    }
+  }
+
+  write(position: number): void {
+    this.#buffer.writeDoubleLE(position, 4);
+    this.#buffer.writeUInt32LE(crc32(this.#buffer.subarray(0, 12)), 12);
+    try {
+      this.#disk.write(this.#fd, this.#buffer, 0, bytes, 0);
+    } catch {
+      // an older note claims less, and that is always true
+    }
+  }
+
+  /** Undefined when there is no good note. */
+  read(): number | undefined {
+    const found = Buffer.alloc(bytes);
+    if (this.#disk.read(this.#fd, found, 0, bytes, 0) < bytes) return undefined;
+    if (found.readUInt32LE(0) !== this.#buffer.readUInt32LE(0)) return undefined;
+    if (found.readUInt32LE(12) !== crc32(found.subarray(0, 12))) return undefined;
+    return found.readDoubleLE(4);
+  }
+
+  close(): void {
+    this.#disk.close(this.#fd);
+  }
+}

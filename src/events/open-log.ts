@@ -1,0 +1,33 @@
+/** Opens the log that a URL names. */
+import { fileURLToPath } from 'node:url';
+import { EmbeddedLog, type EmbeddedLogOptions } from './embedded/embedded-log.ts';
+import type { EventLog } from './log.ts';
+import { MemoryLog } from './memory/memory-log.ts';
+
+export type OpenLogOptions = EmbeddedLogOptions;
+
+/**
+ * `memory:` for tests, `file:<directory>` (relative, or absolute as in `file:///var/lib/chancery/log`) for the
+ * embedded engine.
+ * @throws LogCorrupted, LogLocked, and what the file system throws
+ */
+export async function openLog(url: string, options: OpenLogOptions = {}): Promise<EventLog> {
+  const engine = url.slice(0, url.indexOf(':') + 1);
+  switch (engine) {
+    case 'memory:':
+      return new MemoryLog();
+    case 'file:':
+      return EmbeddedLog.open(directoryOf(url), options);
+    case 'esdb:':
+    case 'kafka:':
+      throw new Error(`LOG_URL ${url}: the ${engine.slice(0, -1)} engine is not built in yet; use file:<directory>`);
+    default:
+      throw new Error(`LOG_URL ${url}: expected file:<directory>, esdb://… or kafka://…`);
+  }
+}
+
+function directoryOf(url: string): string {
+  const directory = url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length);
+  if (directory === '') throw new Error(`LOG_URL ${url}: a directory is missing, as in file:./data/log`);
+  return directory;
+}

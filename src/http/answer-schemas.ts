@@ -1,0 +1,119 @@
+/** What the routes answer with, for the API's description. All objects are open: providers add members of their own. */
+import { z } from 'zod';
+
+const count = z.int().min(0);
+const unixSeconds = z.int().describe('Unix time in seconds');
+const freeForm = z.looseObject({});
+
+export const errorEnvelope = z
+  .object({
+    error: z.object({
+      code: z.string().nullable(),
+      message: z.string(),
+      param: z.string().nullable(),
+      type: z.enum([
+        'provider_error',
+        'rate_limit_error',
+        'invalid_request_error',
+        'authentication_error',
+        'not_found_error',
+        'permission_error',
+        'internal_error',
+      ]),
+      provider: z.string().optional().describe('the provider that produced the error; absent when the gateway did'),
+    }),
+  })
+  .describe('The only shape in which an error is told.');
+
+const chatUsage = z.looseObject({
+  prompt_tokens: count,
+  completion_tokens: count,
+  total_tokens: count,
+  prompt_tokens_details: freeForm.optional(),
+  completion_tokens_details: freeForm.optional(),
+});
+
+export const chatCompletion = z.looseObject({
+  id: z.string(),
+  object: z.literal('chat.completion'),
+  created: unixSeconds,
+  model: z.string(),
+  provider: z.string().optional(),
+  choices: z.array(
+    z.looseObject({
+      index: count,
+      message: z.looseObject({
+        role: z.string(),
+        content: z.string().nullable(),
+        tool_calls: z.array(freeForm).optional(),
+      }),
+      finish_reason: z.string().nullable(),
+    }),
+  ),
+  usage: chatUsage.optional(),
+});
+
+export const embeddingList = z.looseObject({
+  object: z.literal('list'),
+  data: z.array(
+    z.looseObject({
+      object: z.literal('embedding'),
+      index: count,
+      embedding: z.union([z.array(z.number()), z.string()]).describe('numbers, or base64 when so asked'),
+    }),
+  ),
+  model: z.string(),
+  usage: z.looseObject({ prompt_tokens: count, total_tokens: count }).optional(),
+});
+
+const responseUsage = z.looseObject({
+  input_tokens: count,
+  output_tokens: count,
+  total_tokens: count,
+  input_tokens_details: freeForm.optional(),
+  output_tokens_details: freeForm.optional(),
+});
+
+export const responseObject = z.looseObject({
+  id: z.string(),
+  object: z.literal('response'),
+  created_at: unixSeconds,
+  model: z.string(),
+  provider: z.string().optional(),
+  status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
+  previous_response_id: z.string().nullish(),
+  output: z.array(z.looseObject({ id: z.string().optional(), type: z.string() })),
+  usage: responseUsage.nullish(),
+  error: z.looseObject({ code: z.string(), message: z.string() }).nullish(),
+});
+
+export const responseDeletion = z.looseObject({
+  id: z.string(),
+  object: z.literal('response'),
+  deleted: z.literal(true),
+});
+
+export const inputItemList = z.looseObject({
+  object: z.literal('list'),
+  data: z.array(z.looseObject({ id: z.string(), type: z.string() })),
+  first_id: z.string().nullish(),
+  last_id: z.string().nullish(),
+  has_more: z.boolean(),
+});
+
+export const model = z.looseObject({
+  id: z.string().describe('`<provider>/<model>`'),
+  object: z.literal('model'),
+  created: unixSeconds,
+  owned_by: z.string(),
+  metadata: freeForm.optional(),
+});
+
+export const modelList = z.looseObject({ object: z.literal('list'), data: z.array(model) });
+
+export const health = z.object({ status: z.literal('ok') });
+
+export const readiness = z.looseObject({
+  status: z.enum(['ready', 'degraded', 'not_ready']),
+  components: z.looseObject({ storage: z.enum(['ok', 'down']) }),
+});

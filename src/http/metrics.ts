@@ -1,0 +1,264 @@
+/**
+ * What the gateway counts, for Prometheus. Recording an exchange costs the request path about two microseconds; what
+ * can be asked for when it is scraped is not recorded at all.
+ */
+import type { FastifyInstance } from 'fastify';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+/** One exchange, after it ended. */
+export interface ExchangeFacts {
+  readonly endpoint: string;
+  /** Undefined when the model was not resolved to any. */
+  readonly provider: string | undefined;
+  /** The provider's model, never what a client made up. */
+  readonly model: string | undefined;
+  /** What the client got; 0 when it got none. */
+  readonly status: number;
+  readonly stream: boolean;
+  readonly durationMs: number;
+  readonly firstByteMs: number | undefined;
+  readonly usage: { readonly inputTokens: number | null; readonly outputTokens: number | null } | undefined;
+}
+
+export type CircuitState = 'closed' | 'half_open' | 'open';
+
+/** What is asked at a scrape. A source that is absent leaves its metrics out; one that throws, too. */
+export interface MetricSources {
+  inFlight?(): number;
+  liveClients?(): number;
+  log?(): LogFigures | Promise<LogFigures>;
+  providers?(): Iterable<{ readonly name: string; readonly up?: boolean; readonly circuit?: CircuitState }>;
+  projections?(): Iterable<{ readonly name: string; readonly phase: string; readonly lagMs: number }>;
+}
+
+export interface LogFigures {
+  readonly available: boolean;
+  /** Of engines that number their events. */
+  readonly head?: string;
+  readonly unsyncedBytes?: number;
+  /** How long the last sync took. */
+  readonly syncMs?: number;
+}
+
+export interface Metrics {
+  observeExchange(facts: ExchangeFacts): void;
+  snapshotStoreFailed(facts: { providerType: string; provider: string; operation: string }): void;
+  /** Says where the figures come from that are asked for at a scrape. Adds to what was said before. */
+  watch(sources: MetricSources): void;
+  /** The text of a scrape, and its content type. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+export interface MetricsOptions {
+  /** Models beyond this many are counted together, as `other`. Default 200. */
+  readonly maxModels?: number;
+  /** Metrics of the process itself: memory, garbage collection, event loop. Default true. */
+  readonly processMetrics?: boolean;
+}
+
+const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+const FIRST_BYTE_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60];
+const NONE = 'none';
+const OTHER = 'other';
+
+interface Children {
+  readonly duration: Histogram.Internal<string>;
+  readonly firstByte: Histogram.Internal<string>;
+  readonly inputTokens: Counter.Internal;
+  readonly outputTokens: Counter.Internal;
+  readonly byStatus: Map<number, Counter.Internal>;
+}
+
+export function createMetrics(options: MetricsOptions = {}): Metrics {
+  const { maxModels = 200, processMetrics = true } = options;
+  const registry = new Registry();
+  const registers = [registry];
+  if (processMetrics) collectDefaultMetrics({ register: registry });
+
+  const requests = new Counter({
+    name: 'gateway_requests_total',
+    help: 'Model requests, by how they ended',
+    labelNames: ['provider', 'model', 'endpoint', 'status_code', 'status_type', 'stream'],
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'gateway_request_duration_seconds',
+    help: 'From the request read to the last byte of the answer',
+    labelNames: ['provider', 'model', 'endpoint', 'stream'],
+    buckets: SECONDS,
+    registers,
+  });
+  const firstByte = new Histogram({
+    name: 'gateway_time_to_first_byte_seconds',
+    help: "From the request read to the first byte of the provider's answer",
+    labelNames: ['provider', 'model', 'endpoint', 'stream'],
+    buckets: FIRST_BYTE_SECONDS,
+    registers,
+  });
+  const tokens = new Counter({
+    name: 'gateway_tokens_total',
+    help: 'Tokens as the providers reported them',
+    labelNames: ['provider', 'model', 'direction'],
+    registers,
+  });
+  const snapshotFailures = new Counter({
+    name: 'gateway_response_snapshot_store_failures_total',
+    help: 'Responses that should have been stored and could not be',
+    labelNames: ['provider', 'provider_name', 'operation'],
+    registers,
+  });
+
+  const models = new Set<string>();
+  const children = new Map<string, Children>();
+  const sources: MetricSources = {};
+  declareGauges(registry, sources);
+
+  function modelLabel(model: string | undefined): string {
+    if (model === undefined) return NONE;
+    if (models.has(model)) return model;
+    if (models.size >= maxModels) return OTHER;
+    models.add(model);
+    return model;
+  }
+
+  function childrenOf(facts: ExchangeFacts): Children {
+    const model = modelLabel(facts.model);
+    const key = `${facts.endpoint}\n${facts.provider}\n${model}\n${facts.stream}`;
+    let found = children.get(key);
+    if (found === undefined) {
+      const place = { provider: facts.provider ?? NONE, model };
+      const labels = { ...place, endpoint: facts.endpoint, stream: String(facts.stream) };
+      found = {
+        duration: duration.labels(labels),
+        firstByte: firstByte.labels(labels),
+        inputTokens: tokens.labels({ ...place, direction: 'input' }),
+        outputTokens: tokens.labels({ ...place, direction: 'output' }),
+        byStatus: new Map(),
+      };
+      children.set(key, found);
+    }
+    return found;
+  }
+
+  function requestsOf(facts: ExchangeFacts, found: Children): Counter.Internal {
+    let counter = found.byStatus.get(facts.status);
+    if (counter === undefined) {
+      counter = requests.labels({
+        provider: facts.provider ?? NONE,
+        model: modelLabel(facts.model),
+        endpoint: facts.endpoint,
+        status_code: statusLabel(facts.status),
+        status_type: facts.status >= 200 && facts.status < 400 ? 'success' : 'error',
+        stream: String(facts.stream),
+      });
+      found.byStatus.set(facts.status, counter);
+    }
+    return counter;
+  }
+
+  return {
+    observeExchange(facts) {
+      const found = childrenOf(facts);
+      requestsOf(facts, found).inc();
+      found.duration.observe(facts.durationMs / 1000);
+      if (facts.firstByteMs !== undefined) found.firstByte.observe(facts.firstByteMs / 1000);
+      if (facts.usage?.inputTokens) found.inputTokens.inc(facts.usage.inputTokens);
+      if (facts.usage?.outputTokens) found.outputTokens.inc(facts.usage.outputTokens);
+    },
+    snapshotStoreFailed({ providerType, provider, operation }) {
+      snapshotFailures.inc({ provider: providerType, provider_name: provider, operation });
+    },
+    watch(more) {
+      Object.assign(sources, more);
+    },
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+  };
+}
+
+function statusLabel(status: number): string {
+  if (status === 0) return 'network_error';
+  return Number.isInteger(status) && status >= 100 && status <= 599 ? String(status) : OTHER;
+}
+
+const CIRCUIT: Record<CircuitState, number> = { closed: 0, half_open: 1, open: 2 };
+
+/** Gauges hold nothing: at each scrape they are emptied and filled from their source. */
+function declareGauges(registry: Registry, sources: MetricSources): void {
+  type Set = (value: number, labels?: Record<string, string>) => void;
+  const gauge = (name: string, help: string, labelNames: string[], fill: (set: Set) => void | Promise<void>) => {
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [registry],
+      async collect() {
+        // Without labels, `reset` means zero; `remove` means that nothing is known.
+        if (labelNames.length > 0) this.reset();
+        else this.remove();
+        try {
+          await fill((value, labels = {}) => this.set(labels, value));
+        } catch {
+          // One part of the gateway that cannot say how it is must not hide all others.
+        }
+      },
+    });
+  };
+  const single = (name: string, help: string, value: () => number | undefined | Promise<number | undefined>) =>
+    gauge(name, help, [], async (set) => {
+      const now = await value();
+      if (now !== undefined) set(now);
+    });
+
+  single('gateway_requests_in_flight', 'Model requests that have begun and not ended', () => sources.inFlight?.());
+  single('gateway_live_log_clients', 'Listeners of the live tail', () => sources.liveClients?.());
+  single('gateway_log_available', 'Whether the event log can be written', async () => {
+    const figures = await sources.log?.();
+    return figures === undefined ? undefined : Number(figures.available);
+  });
+  single('gateway_log_head_position', 'Number of the newest event', async () => {
+    const head = (await sources.log?.())?.head;
+    return head !== undefined && /^\d+$/.test(head) ? Number(head) : undefined;
+  });
+  single('gateway_log_unsynced_bytes', 'Bytes appended and not yet on disk', async () => {
+    return (await sources.log?.())?.unsyncedBytes;
+  });
+  single('gateway_log_sync_duration_seconds', 'How long the last sync to disk took', async () => {
+    const ms = (await sources.log?.())?.syncMs;
+    return ms === undefined ? undefined : ms / 1000;
+  });
+  gauge('gateway_provider_up', 'Whether the model list of the provider can be read', ['provider'], (set) => {
+    for (const { name, up } of sources.providers?.() ?? []) if (up !== undefined) set(Number(up), { provider: name });
+  });
+  const circuitHelp = 'Circuit breaker: 0 closed, 1 half open, 2 open';
+  gauge('gateway_circuit_breaker_state', circuitHelp, ['provider'], (set) => {
+    for (const { name, circuit } of sources.providers?.() ?? []) {
+      if (circuit !== undefined) set(CIRCUIT[circuit], { provider: name });
+    }
+  });
+  gauge('gateway_projection_lag_seconds', 'How long ago the projection last knew everything', ['projection'], (set) => {
+    for (const { name, lagMs } of sources.projections?.() ?? []) set(lagMs / 1000, { projection: name });
+  });
+  gauge('gateway_projection_running', 'Whether the projection follows the log', ['projection'], (set) => {
+    for (const { name, phase } of sources.projections?.() ?? []) {
+      set(Number(phase !== 'stopped'), { projection: name });
+    }
+  });
+}
+
+/** Where the metrics are served: what was asked for, unless that would hide an API path. */
+export function metricsPath(asked = '/metrics'): string {
+  const path = `/${asked
+    .split('/')
+    .filter((segment) => segment !== '' && segment !== '.')
+    .join('/')}`;
+  return path === '/' || /^\/(v1|p|admin)(\/|$)/.test(path) || /[?#*:]|\/\.\.(\/|$)/.test(path) ? '/metrics' : path;
+}
+
+/** Served to anybody, as scrapers expect. */
+export function registerMetrics(app: FastifyInstance, metrics: Metrics, path?: string): void {
+  app.get(metricsPath(path), { config: { open: true } }, async (_request, reply) => {
+    return reply.type(metrics.contentType).send(await metrics.text());
+  });
+}

@@ -1,0 +1,244 @@
+/** Every route of the gateway, as its description tells of it. */
+import { z } from 'zod';
+import { chatRequestSchema } from '../commands/chat/chat-request.ts';
+import { embeddingsRequestSchema } from '../commands/embeddings/embeddings-request.ts';
+import { createRequestSchema } from '../commands/responses/create-request.ts';
+import * as answers from './answer-schemas.ts';
+
+interface Answer {
+  readonly description: string;
+  /** By media type; a plain object is a JSON schema already. */
+  readonly content?: Readonly<Record<string, z.ZodType | Readonly<Record<string, unknown>>>>;
+}
+
+interface Parameter {
+  readonly name: string;
+  readonly in: 'query' | 'header';
+  readonly description: string;
+  readonly schema: z.ZodType;
+}
+
+export interface Operation {
+  readonly operationId: string;
+  readonly methods: readonly string[];
+  /** With `{name}` for each parameter. */
+  readonly path: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly tag: 'models' | 'responses' | 'passthrough' | 'admin' | 'operations';
+  readonly pathParameters?: Readonly<Record<string, string>>;
+  readonly parameters?: readonly Parameter[];
+  readonly request?: { readonly required: boolean; readonly schema: z.ZodType | 'any' };
+  readonly success: Answer;
+  readonly otherAnswers?: Readonly<Record<string, Answer>>;
+  /** Statuses that come with the error envelope. */
+  readonly errors: readonly number[];
+  /** Needs no key. */
+  readonly open?: boolean;
+}
+
+const text = { type: 'string' };
+const json = (schema: z.ZodType) => ({ 'application/json': schema });
+const jsonOrStream = (schema: z.ZodType) => ({ 'application/json': schema, 'text/event-stream': text });
+const query = (name: string, description: string, schema: z.ZodType = z.string()): Parameter => ({
+  name,
+  in: 'query',
+  description,
+  schema,
+});
+
+const modelErrors = [400, 401, 404, 413, 429, 502, 503, 504];
+const lifecycleErrors = [400, 401, 404, 501, 502, 503];
+const provider = query('provider', 'Who is asked for a response that is not stored here: a provider name or type');
+const responseId = { id: 'The id of the response' };
+
+const requestHeaders: Parameter[] = [
+  {
+    name: 'X-Request-ID',
+    in: 'header',
+    description: 'Comes back on the answer, and goes to the provider. Made up when absent.',
+    schema: z.string().max(200),
+  },
+];
+
+const liveParameters: Parameter[] = [
+  query(
+    'cursor',
+    'The id of the last event seen, exclusive; `0` is the beginning. Absent: from now on, after the requests in flight',
+  ),
+  { name: 'Last-Event-ID', in: 'header', description: 'As `cursor`, and stronger than it', schema: z.string() },
+  query(
+    'types',
+    'Comma-separated: `audit`, `usage`, any preview type, any event type, or a prefix of one such as `request.`',
+  ),
+  query('request_id', 'One request, by its own id or that of its exchange'),
+  query('path', 'Prefix of the request path'),
+  query('stream', 'Prefix of the stream name'),
+  query('user_path', 'A user path, with all below it'),
+  query('view', 'Previews of requests, or the events as they were recorded', z.enum(['previews', 'events'])),
+  query('raw', '`true` is `view=events`', z.boolean()),
+];
+
+export const operations: readonly Operation[] = [
+  {
+    operationId: 'createChatCompletion',
+    methods: ['POST'],
+    path: '/v1/chat/completions',
+    summary: 'Create a chat completion',
+    tag: 'models',
+    parameters: requestHeaders,
+    request: { required: true, schema: chatRequestSchema },
+    success: {
+      description: 'The completion, or a stream of its chunks',
+      content: jsonOrStream(answers.chatCompletion),
+    },
+    errors: modelErrors,
+  },
+  {
+    operationId: 'createEmbeddings',
+    methods: ['POST'],
+    path: '/v1/embeddings',
+    summary: 'Create embeddings',
+    tag: 'models',
+    parameters: requestHeaders,
+    request: { required: true, schema: embeddingsRequestSchema },
+    success: { description: 'The embeddings', content: json(answers.embeddingList) },
+    errors: modelErrors,
+  },
+  {
+    operationId: 'createResponse',
+    methods: ['POST'],
+    path: '/v1/responses',
+    summary: 'Create a response',
+    tag: 'responses',
+    parameters: requestHeaders,
+    request: { required: true, schema: createRequestSchema },
+    success: { description: 'The response, or a stream of its events', content: jsonOrStream(answers.responseObject) },
+    errors: modelErrors,
+  },
+  {
+    operationId: 'getResponse',
+    methods: ['GET'],
+    path: '/v1/responses/{id}',
+    summary: 'Fetch a response',
+    tag: 'responses',
+    pathParameters: responseId,
+    parameters: [provider],
+    success: { description: 'The response as it was stored', content: json(answers.responseObject) },
+    errors: lifecycleErrors,
+  },
+  {
+    operationId: 'deleteResponse',
+    methods: ['DELETE'],
+    path: '/v1/responses/{id}',
+    summary: 'Delete a response',
+    tag: 'responses',
+    pathParameters: responseId,
+    parameters: [provider],
+    success: { description: 'It is deleted', content: json(answers.responseDeletion) },
+    errors: lifecycleErrors,
+  },
+  {
+    operationId: 'listInputItems',
+    methods: ['GET'],
+    path: '/v1/responses/{id}/input_items',
+    summary: 'List the input of a response',
+    tag: 'responses',
+    pathParameters: responseId,
+    parameters: [
+      provider,
+      query('limit', 'At most 100', z.int().default(20)),
+      query('order', 'By place in the input', z.enum(['asc', 'desc']).default('desc')),
+      query('after', 'The id of the item before the page'),
+    ],
+    success: { description: 'One page of items', content: json(answers.inputItemList) },
+    errors: lifecycleErrors,
+  },
+  {
+    operationId: 'listModels',
+    methods: ['GET'],
+    path: '/v1/models',
+    summary: 'List models',
+    tag: 'models',
+    success: { description: 'The models of all providers', content: json(answers.modelList) },
+    errors: [401],
+  },
+  {
+    operationId: 'getModel',
+    methods: ['GET'],
+    path: '/v1/models/{selector}',
+    summary: 'Fetch a model',
+    tag: 'models',
+    pathParameters: { selector: '`<provider>/<model>`; slashes may stand as they are' },
+    success: { description: 'The model', content: json(answers.model) },
+    errors: [401, 404],
+  },
+  {
+    operationId: 'passthrough',
+    methods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'],
+    path: '/p/{provider}/{path}',
+    summary: "Call a provider's own API",
+    description:
+      'OpenAI-shaped paths go to the `/v1` base of a local server, all others to its root. Errors come in the envelope.',
+    tag: 'passthrough',
+    pathParameters: { provider: 'A provider name or type', path: 'What follows; slashes stand as they are' },
+    request: { required: false, schema: 'any' },
+    success: { description: "The provider's answer, with its own status", content: { '*/*': {} } },
+    errors: modelErrors,
+  },
+  {
+    operationId: 'followLiveLogs',
+    methods: ['GET'],
+    path: '/admin/live/logs',
+    summary: 'Follow what happens',
+    description:
+      'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
+      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a place in the log: whoever resumes from it misses nothing.',
+    tag: 'admin',
+    parameters: liveParameters,
+    success: { description: 'An endless stream', content: { 'text/event-stream': text } },
+    errors: [400, 401, 429, 503],
+  },
+  {
+    operationId: 'health',
+    methods: ['GET'],
+    path: '/health',
+    summary: 'Whether the process lives',
+    tag: 'operations',
+    success: { description: 'It does', content: json(answers.health) },
+    errors: [],
+    open: true,
+  },
+  {
+    operationId: 'ready',
+    methods: ['GET'],
+    path: '/health/ready',
+    summary: 'Whether requests can be served',
+    tag: 'operations',
+    success: { description: 'They can', content: json(answers.readiness) },
+    otherAnswers: { 503: { description: 'They cannot', content: json(answers.readiness) } },
+    errors: [],
+    open: true,
+  },
+  {
+    operationId: 'metrics',
+    methods: ['GET'],
+    path: '/metrics',
+    summary: 'Metrics for Prometheus',
+    description: 'Served elsewhere, or not at all, when so configured.',
+    tag: 'operations',
+    success: { description: 'In the text format of Prometheus', content: { 'text/plain': text } },
+    errors: [],
+    open: true,
+  },
+  {
+    operationId: 'openapi',
+    methods: ['GET'],
+    path: '/openapi.json',
+    summary: 'This description',
+    tag: 'operations',
+    success: { description: 'An OpenAPI 3.1 document', content: { 'application/json': { type: 'object' } } },
+    errors: [],
+    open: true,
+  },
+];

@@ -1,0 +1,177 @@
+/** The API's description (OpenAPI 3.1), made from the same zod schemas that requests are checked with. */
+import { readFileSync } from 'node:fs';
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import * as answers from './answer-schemas.ts';
+import { type Operation, operations } from './openapi-operations.ts';
+
+type Json = Record<string, unknown>;
+
+const STATUS_TEXT: Record<number, string> = {
+  200: 'OK',
+  400: 'The request is not valid.',
+  401: 'No key, or not a valid one.',
+  404: 'There is no such thing, or it is not for this caller.',
+  408: 'The request did not arrive in time.',
+  413: 'The request body is too large.',
+  429: 'Too many requests.',
+  501: 'The provider cannot do this, and the gateway cannot do it in its place.',
+  502: 'The provider could not be reached, or gave no usable answer.',
+  503: 'Not available now: the log cannot be written, the provider is out of order, or the feature is switched off.',
+  504: 'The provider took too long.',
+};
+
+let built: Json | undefined;
+
+/** Built once, when first asked for. */
+export function openApiDocument(): Json {
+  built ??= {
+    openapi: '3.1.0',
+    info: {
+      title: 'Chancery',
+      version: packageVersion(),
+      description: "An AI gateway: OpenAI's /v1 in front, many model providers behind, every byte on the record.",
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ bearer: [] }],
+    tags: [
+      { name: 'models', description: 'Model requests' },
+      { name: 'responses', description: 'Stored responses' },
+      { name: 'passthrough', description: "A provider's own API" },
+      { name: 'admin', description: 'What happens and has happened' },
+      { name: 'operations', description: 'Health, metrics, this description' },
+    ],
+    paths: paths(),
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The master key or a managed key. `x-api-key` works too.',
+        },
+      },
+      schemas: { Error: schemaOf(answers.errorEnvelope, 'output') },
+    },
+  };
+  return built;
+}
+
+function paths(): Json {
+  const byPath: Record<string, Json> = {};
+  for (const operation of operations) {
+    for (const method of operation.methods) {
+      byPath[operation.path] = { ...byPath[operation.path], [method.toLowerCase()]: describe(operation, method) };
+    }
+  }
+  return byPath;
+}
+
+function describe(operation: Operation, method: string): Json {
+  const {
+    operationId,
+    methods,
+    summary,
+    description,
+    tag,
+    parameters = [],
+    request,
+    success,
+    errors,
+    open,
+  } = operation;
+  const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
+    name,
+    in: 'path',
+    required: true,
+    description: operation.pathParameters?.[name],
+    schema: { type: 'string' },
+  }));
+  const inQueryOrHeader = parameters.map(({ schema, ...rest }) => ({ ...rest, schema: schemaOf(schema, 'input') }));
+  const responses: Json = { '200': answer(success) };
+  for (const status of errors) responses[String(status)] = errorAnswer(status);
+  for (const [status, body] of Object.entries(operation.otherAnswers ?? {})) responses[status] = answer(body);
+  return {
+    operationId: methods.length === 1 ? operationId : `${operationId}_${method.toLowerCase()}`,
+    summary,
+    ...(description === undefined ? {} : { description }),
+    tags: [tag],
+    ...(open === true ? { security: [] } : {}),
+    ...(inPath.length + inQueryOrHeader.length === 0 ? {} : { parameters: [...inPath, ...inQueryOrHeader] }),
+    ...(request === undefined || method === 'GET' || method === 'HEAD' ? {} : { requestBody: requestBody(request) }),
+    responses,
+  };
+}
+
+function requestBody(request: NonNullable<Operation['request']>): Json {
+  const schema = request.schema === 'any' ? {} : schemaOf(request.schema, 'input');
+  const type = request.schema === 'any' ? '*/*' : 'application/json';
+  return { required: request.required, content: { [type]: { schema } } };
+}
+
+function answer({ description, content }: Operation['success']): Json {
+  const types = Object.entries(content ?? {});
+  if (types.length === 0) return { description };
+  const described = types.map(([type, body]) => [
+    type,
+    { schema: body instanceof z.ZodType ? schemaOf(body, 'output') : body },
+  ]);
+  return { description, content: Object.fromEntries(described) };
+}
+
+function errorAnswer(status: number): Json {
+  return {
+    description: STATUS_TEXT[status] ?? 'An error.',
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+  };
+}
+
+function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
+  // OpenAPI 3.1 schemas are JSON Schema 2020-12 by default: they need not say so each time.
+  const { $schema, ...rest } = z.toJSONSchema(schema, { io });
+  return rest;
+}
+
+function packageVersion(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return z.object({ version: z.string() }).parse(JSON.parse(text)).version;
+}
+
+export interface RegisteredRoute {
+  readonly method: string | readonly string[];
+  /** As Fastify writes it: `/v1/responses/:id`, `/p/:provider/*`. */
+  readonly url: string;
+}
+
+/** The routes that the description and the server do not have in common, as `METHOD /path`. */
+export function missingFromOpenApi(
+  routes: readonly RegisteredRoute[],
+  document = openApiDocument(),
+): { undocumented: string[]; unregistered: string[] } {
+  const documented = new Set<string>();
+  for (const [path, item] of Object.entries(
+    z.record(z.string(), z.record(z.string(), z.unknown())).parse(document.paths),
+  )) {
+    for (const method of Object.keys(item)) documented.add(`${method.toUpperCase()} ${shape(path)}`);
+  }
+  const registered = new Set<string>();
+  for (const { method, url } of routes) for (const one of [method].flat()) registered.add(`${one} ${shape(url)}`);
+  // Every GET answers HEAD as well: that needs no description of its own.
+  const isOwn = (route: string) =>
+    !route.startsWith('HEAD ') || documented.has(route) || !documented.has(route.replace('HEAD', 'GET'));
+  return {
+    undocumented: [...registered].filter((route) => isOwn(route) && !documented.has(route)).sort(),
+    unregistered: [...documented].filter((route) => !registered.has(route)).sort(),
+  };
+}
+
+/** What the parameters of a path are called makes no difference. */
+function shape(path: string): string {
+  return path.replace(/:\w+|\*|\{\w+\}/g, '{}');
+}
+
+export function registerOpenApi(app: FastifyInstance): void {
+  app.get('/openapi.json', { config: { open: true } }, async (_request, reply) => {
+    return reply.type('application/json; charset=utf-8').send(openApiDocument());
+  });
+}

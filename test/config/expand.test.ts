@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { expand } from '../../src/config/expand.ts';
+
+const env = { HOST: 'h', EMPTY: '', PORT: '81', ZIP: '007', BIG: '12345678901234567890', YES: 'true' };
+
+describe('references to variables in a settings file', () => {
+  test.each([
+    ['${HOST}', 'h'],
+    ['http://${HOST}:${PORT}/v1', 'http://h:81/v1'],
+    ['${NOPE:-fallback}', 'fallback'],
+    ['${EMPTY:-fallback}', 'fallback'],
+    ['${HOST:-fallback}', 'h'],
+    ['${NOPE:-}', ''],
+    ['${EMPTY}', ''],
+    ['${NOPE:-http://a/b:c}', 'http://a/b:c'],
+    ['${NOPE:-a\\}b}', 'a}b'],
+    ['$${HOST}', '${HOST}'],
+    ['$HOST and 5$', '$HOST and 5$'],
+    ['${}', '${}'],
+  ])('%s becomes %s', (text, expected) => {
+    expect(expand(text, env)).toEqual({ value: expected, missing: [] });
+  });
+
+  test('a variable that is not set is reported with the place of the reference', () => {
+    expect(expand({ a: ['x', { b: '${NOPE}!' }] }, env)).toEqual({
+      value: { a: ['x', { b: '!' }] },
+      missing: [{ path: ['a', '1', 'b'], variable: 'NOPE' }],
+    });
+  });
+
+  test.each([
+    ['${PORT}', 81],
+    ['${YES}', true],
+    ['${HOST}', 'h'],
+    ['${ZIP}', '007'],
+    ['${BIG}', '12345678901234567890'],
+    ['${PORT}0', '810'],
+    ['${NOPE:-4096}', 4096],
+  ])('where types are kept, %s becomes %j', (text, expected) => {
+    expect(expand(text, env, () => true).value).toBe(expected);
+  });
+
+  test('the value of a variable is never expanded again', () => {
+    expect(expand('${A}', { A: '${B}', B: 'secret' }).value).toBe('${B}');
+  });
+
+  test('text without a reference stays as it is, whatever it is', () => {
+    fc.assert(
+      fc.property(
+        fc.string().filter((text) => !text.includes('${')),
+        (text) => {
+          expect(expand({ text }, env)).toEqual({ value: { text }, missing: [] });
+        },
+      ),
+    );
+  });
+
+  test('what is not text stays as it is', () => {
+    fc.assert(
+      fc.property(
+        fc.jsonValue().filter((value) => !JSON.stringify(value).includes('$')),
+        (value) => {
+          expect(JSON.stringify(expand(value, env).value)).toBe(JSON.stringify(value));
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,127 @@
+/** The gateway as its users run it: a process of its own, with a data folder on disk. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+export const root = dirname(dirname(import.meta.dirname));
+export const MASTER_KEY = 'process-test-key';
+
+export interface ProcessOptions {
+  /** Variables for the gateway. It gets no others but those that any program needs. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** After `serve`. */
+  readonly args?: readonly string[];
+  /** What is run, and with which arguments before `args`; default: `src/main.ts serve` with this Node. */
+  readonly command?: readonly [string, ...string[]];
+  /** Where no configuration file lies about; default: the system's folder for temporary files. */
+  readonly cwd?: string;
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface GatewayProcess {
+  readonly pid: number;
+  /** Its address, once it has said that it listens. Rejects with all it printed when it ends before that. */
+  readonly listening: Promise<string>;
+  readonly exited: Promise<Exit>;
+  /** Everything printed so far. */
+  readonly stdout: string;
+  readonly stderr: string;
+  kill(signal: NodeJS.Signals): void;
+}
+
+const running = new Set<ChildProcess>();
+process.once('exit', killAll);
+
+/** Ends every gateway that still runs, whatever became of its test. */
+export function killAll(): void {
+  for (const child of running) child.kill('SIGKILL');
+}
+
+/** Starts the command line; see `ProcessOptions` for what it does not inherit. */
+export function startProcess(options: ProcessOptions = {}): GatewayProcess {
+  const { args = [], env = {}, cwd = tmpdir() } = options;
+  const [file, ...before] = options.command ?? [process.execPath, join(root, 'src/main.ts'), 'serve'];
+  const child = spawn(file, [...before, ...args], {
+    cwd,
+    env: { ...inherited(), PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  running.add(child);
+  let stdout = '';
+  let stderr = '';
+  const listening = Promise.withResolvers<string>();
+  const exited = Promise.withResolvers<Exit>();
+  // Nobody has to wait for either.
+  listening.promise.catch(() => {});
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+    const address = /listens on (http:\/\/\S+?)\.?\s/.exec(stdout)?.[1];
+    if (address !== undefined) listening.resolve(address);
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.once('error', (error) => listening.reject(error));
+  child.once('close', (code, signal) => {
+    running.delete(child);
+    listening.reject(new Error(`the gateway ended (${code ?? signal}) before it listened:\n${stdout}${stderr}`));
+    exited.resolve({ code, signal });
+  });
+  return {
+    pid: child.pid ?? 0,
+    listening: listening.promise,
+    exited: exited.promise,
+    get stdout() {
+      return stdout;
+    },
+    get stderr() {
+      return stderr;
+    },
+    kill: (signal) => void child.kill(signal),
+  };
+}
+
+/** Compiled code is kept between starts, as `npm start` does. */
+function inherited(): Record<string, string> {
+  const kept: Record<string, string> = { NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile') };
+  for (const name of ['PATH', 'HOME', 'TMPDIR']) {
+    const value = process.env[name];
+    if (value !== undefined) kept[name] = value;
+  }
+  return kept;
+}
+
+export interface ServeOptions extends ProcessOptions {
+  readonly dataDir: string;
+}
+
+/** A gateway with the usual master key that keeps its data in `dataDir`; resolves once it listens. */
+export async function serve({ dataDir, env, ...options }: ServeOptions): Promise<GatewayProcess & { url: string }> {
+  const gateway = startProcess({
+    ...options,
+    env: { DATA_DIR: dataDir, GATEWAY_MASTER_KEY: MASTER_KEY, RETRY_INITIAL_BACKOFF: '10ms', ...env },
+  });
+  const url = await gateway.listening;
+  return Object.defineProperty(gateway, 'url', { value: url }) as GatewayProcess & { url: string };
+}
+
+/** A folder for one test file; `remove` it in the end. */
+export function temporaryFolder(): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'chancery-process-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true, maxRetries: 3 }) };
+}
+
+/** `fetch` with the master key; `json` makes it a POST. */
+export function ask(url: string, path: string, init: RequestInit & { json?: unknown; key?: string } = {}) {
+  const { json, key = MASTER_KEY, ...rest } = init;
+  const headers = new Headers(init.headers);
+  if (!headers.has('authorization')) headers.set('authorization', `Bearer ${key}`);
+  if (json === undefined) return fetch(new URL(path, url), { ...rest, headers });
+  headers.set('content-type', 'application/json');
+  return fetch(new URL(path, url), { method: 'POST', ...rest, headers, body: JSON.stringify(json) });
+}

@@ -1,0 +1,79 @@
+/** A client of the live tail, as a browser or a script would be one, for tests. */
+import { createParser } from 'eventsource-parser';
+import { expect } from 'vitest';
+
+export interface Told {
+  readonly id: string | undefined;
+  readonly event: string;
+  readonly data: {
+    readonly seq: string;
+    readonly type: string;
+    readonly request_id?: string;
+    readonly timestamp: string;
+    // biome-ignore lint/suspicious/noExplicitAny: tests look into any payload
+    readonly data?: any;
+  };
+}
+
+export interface LiveListener {
+  readonly response: Response;
+  /** Everything so far, control events too. */
+  readonly told: Told[];
+  readonly comments: string[];
+  /** Resolves when the server ended the stream or the connection broke. */
+  readonly ended: Promise<void>;
+  /** What was told besides heartbeats. */
+  news(): Told[];
+  /** Waits until this many events besides heartbeats have come. */
+  atLeast(count: number): Promise<Told[]>;
+  /** Waits until an event of this type (and request) has come. */
+  until(event: string, requestId?: string): Promise<Told>;
+  lastId(): string | undefined;
+  leave(): void;
+}
+
+export async function listen(
+  url: string,
+  query: Record<string, string> = {},
+  headers: Record<string, string> = {},
+): Promise<LiveListener> {
+  const leaving = new AbortController();
+  const response = await fetch(`${url}/admin/live/logs?${new URLSearchParams(query)}`, {
+    headers,
+    signal: leaving.signal,
+  });
+  const told: Told[] = [];
+  const comments: string[] = [];
+  const parser = createParser({
+    onEvent: ({ id, event = 'message', data }) => told.push({ id, event, data: JSON.parse(data) }),
+    onComment: (comment) => comments.push(comment),
+  });
+  const read = async () => {
+    const decoder = new TextDecoder();
+    try {
+      for await (const bytes of response.body ?? []) parser.feed(decoder.decode(bytes, { stream: true }));
+    } catch {
+      // A broken connection is an end like another: what counts is what was told until then.
+    }
+  };
+  const listener: LiveListener = {
+    response,
+    told,
+    comments,
+    ended: read(),
+    news: () => told.filter(({ event }) => event !== 'heartbeat'),
+    async atLeast(count) {
+      await expect.poll(() => listener.news().length, { timeout: 15_000, interval: 5 }).toBeGreaterThanOrEqual(count);
+      return listener.news();
+    },
+    async until(event, requestId) {
+      const find = () =>
+        told.find((one) => one.event === event && (requestId === undefined || one.data.request_id === requestId));
+      await expect.poll(find, { timeout: 15_000, interval: 5 }).toBeDefined();
+      return find() as Told;
+    },
+    lastId: () => told.findLast(({ id }) => id !== undefined)?.id,
+    leave: () => leaving.abort(),
+  };
+  return listener;
+}

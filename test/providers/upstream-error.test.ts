@@ -1,0 +1,246 @@
+import { describe, expect, test } from 'vitest';
+import { type FailureKind, ProviderFailure } from '../../src/providers/provider.ts';
+import {
+  breakerOpen,
+  isErrorBody,
+  type MappedError,
+  mapFailure,
+  mapUpstreamError,
+} from '../../src/providers/upstream-error.ts';
+import { recorded, recordedBody } from './upstream.ts';
+
+function map(
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+  redact?: (text: string) => string,
+): MappedError {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return mapUpstreamError({ status, headers, body: Buffer.from(text), provider: { name: 'local', redact } });
+}
+
+const openAi = { error: { message: 'no', type: 'whatever', code: 'bad_thing', param: 'model' } };
+
+describe('the status decides the type', () => {
+  test.each([
+    [400, 400, 'invalid_request_error'],
+    [401, 401, 'authentication_error'],
+    [403, 403, 'authentication_error'],
+    [404, 404, 'not_found_error'],
+    [409, 409, 'invalid_request_error'],
+    [422, 422, 'invalid_request_error'],
+    [429, 429, 'rate_limit_error'],
+    [500, 500, 'provider_error'],
+    [503, 503, 'provider_error'],
+    [529, 529, 'provider_error'],
+    [302, 502, 'provider_error'],
+    [200, 502, 'provider_error'],
+    [999, 502, 'provider_error'],
+  ])('%i becomes %i %s', (status, mapped, type) => {
+    expect(map(status, openAi)).toMatchObject({
+      status: mapped,
+      type,
+      code: 'bad_thing',
+      message: 'no',
+      param: 'model',
+    });
+  });
+
+  test('an error in a 200 answer may tell its own status', () => {
+    expect(map(200, { error: { code: 429, message: 'slow down' } })).toMatchObject({
+      status: 429,
+      type: 'rate_limit_error',
+      code: null,
+    });
+  });
+});
+
+describe('the message is found in', () => {
+  test.each<[string, unknown, Partial<MappedError>]>([
+    ['an error that is a string', { error: 'model not loaded' }, { message: 'model not loaded' }],
+    ['an error that is a string beside a code', { error: 'x', code: 'y' }, { message: 'x', code: 'y' }],
+    [
+      'a flat object',
+      { object: 'error', message: 'no such model', code: 1500 },
+      { message: 'no such model', code: '1500' },
+    ],
+    ['a detail', { detail: 'Not Found' }, { message: 'Not Found' }],
+    [
+      'a list of details',
+      { detail: [{ loc: ['body', 'messages'], msg: 'Field required', type: 'missing' }, { msg: 'and so on' }] },
+      { message: 'body.messages: Field required; and so on' },
+    ],
+    [
+      'details inside a message',
+      { object: 'error', message: { detail: [{ loc: ['body', 'x'], msg: 'Extra inputs are not permitted' }] } },
+      { message: 'body.x: Extra inputs are not permitted' },
+    ],
+    [
+      'a list of errors',
+      [{ error: { code: 400, message: 'bad key', status: 'INVALID_ARGUMENT' } }],
+      { message: 'bad key' },
+    ],
+    ['plain text', 'upstream connect error', { message: 'upstream connect error' }],
+    ['a JSON string', '"nope"', { message: 'nope' }],
+    ['an unknown object', { error: { message: { why: 'odd' } } }, { message: '{"why":"odd"}' }],
+    [
+      'the title of a web page',
+      '<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>',
+      { message: '502 Bad Gateway' },
+    ],
+    [
+      'a web page without a title',
+      '<html><body>oops</body></html>',
+      { message: 'the provider answered with a web page' },
+    ],
+  ])('%s', (_name, body, expected) => {
+    expect(map(400, body)).toMatchObject(expected);
+  });
+
+  test.each(['', '  \n', '{}', '[]', 'null', '{"error":{}}', '{"error":null}'])(
+    'the status when the body is %j',
+    (body) => {
+      expect(map(502, body).message).toBe('provider local answered with status 502 (Bad Gateway)');
+    },
+  );
+
+  test('a page by its content type', () => {
+    expect(map(500, '<h1>Oops</h1>', { 'content-type': 'text/html; charset=utf-8' }).message).toBe(
+      'the provider answered with a web page',
+    );
+  });
+});
+
+describe('the code', () => {
+  test('that only repeats the status is none', () => {
+    expect(map(501, { error: { code: 501, message: 'no' } }).code).toBeNull();
+    expect(map(501, { error: { code: '501', message: 'no' } }).code).toBeNull();
+  });
+
+  test('that is another number is kept as text', () => {
+    expect(map(400, { error: { code: 1301, message: 'no' } }).code).toBe('1301');
+  });
+
+  test('that is null, empty or an object is none', () => {
+    for (const code of [null, '', {}]) expect(map(400, { error: { code, message: 'no' } }).code).toBeNull();
+  });
+});
+
+test.each([
+  ['chat.error.badjson', 500, 'provider_error', /parse error/],
+  ['chat.error.nomessages', 500, 'provider_error', /key 'messages' not found/],
+  ['embeddings.error.pooling', 400, 'invalid_request_error', /^Pooling type 'none'/],
+  ['rerank.error', 501, 'provider_error', /does not support reranking/],
+  ['responses.error.absent', 404, 'not_found_error', /^File Not Found$/],
+])("llama.cpp's recorded %s is a %i %s", (name, status, type, message) => {
+  const pair = recorded(name);
+  const mapped = map(pair.response.status, recordedBody(pair), { 'content-type': pair.response.content_type });
+  expect(mapped).toMatchObject({ status, type, code: null, param: null, provider: 'local' });
+  expect(mapped.message).toMatch(message);
+});
+
+describe('what must not leak', () => {
+  test.each([
+    [
+      'Incorrect API key provided: sk-proj-abcdefgh12345678. You can',
+      'Incorrect API key provided: [redacted]. You can',
+    ],
+    ['Incorrect API key provided: sk-12345***********6789.', 'Incorrect API key provided: [redacted].'],
+    ['got header Bearer abc.def-ghi, expected', 'got header Bearer [redacted], expected'],
+    ['key gsk_abcdefghijklmnop and xai-abcdefghijkl', 'key [redacted] and [redacted]'],
+    ['key AIzaSyA1234567890abcdefghij is bad', 'key [redacted] is bad'],
+  ])('%j', (message, expected) => {
+    expect(map(401, { error: { message } }).message).toBe(expected);
+  });
+
+  test('is also what only the provider knows as its key, in every member', () => {
+    const redact = (text: string): string => text.replaceAll('hunter2', '[redacted]');
+    const error = { message: 'key hunter2', code: 'bad-hunter2', param: 'hunter2' };
+    expect(map(401, { error }, {}, redact)).toMatchObject({
+      message: 'key [redacted]',
+      code: 'bad-[redacted]',
+      param: '[redacted]',
+    });
+  });
+
+  test('is not left over at the end of a shortened message', () => {
+    const message = `${'x'.repeat(1990)} sk-abcdefghijklmnopqrstuvwxyz`;
+    expect(map(400, { error: { message } }).message).not.toContain('sk-a');
+  });
+});
+
+test('a message is bounded and stays well-formed', () => {
+  const { message } = map(400, { error: { message: `x${'😀'.repeat(5000)}` } });
+  expect(message.length).toBeLessThanOrEqual(2000);
+  expect(message.isWellFormed()).toBe(true);
+  expect(message.endsWith('…')).toBe(true);
+});
+
+test('Retry-After is kept as it was, and read from its precise form', () => {
+  expect(map(429, openAi, { 'retry-after': '7' }).retryAfter).toBe('7');
+  expect(map(503, openAi, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }).retryAfter).toBe(
+    'Wed, 21 Oct 2026 07:28:00 GMT',
+  );
+  expect(map(429, openAi, { 'retry-after-ms': '1200' }).retryAfter).toBe('2');
+  expect(map(429, openAi, { 'retry-after': '7', 'retry-after-ms': '1200' }).retryAfter).toBe('7');
+  expect(map(429, openAi, { 'retry-after-ms': 'soon' })).not.toHaveProperty('retryAfter');
+  expect(map(429, openAi)).not.toHaveProperty('retryAfter');
+});
+
+describe('an error body', () => {
+  test.each([
+    [{ error: { message: 'no' } }],
+    [{ error: 'no' }],
+    [{ error: {}, user_id: 'u' }],
+    [[{ error: { code: 400 } }]],
+  ])('is %j', (body) => {
+    expect(isErrorBody(body)).toBe(true);
+  });
+
+  test.each([
+    [{ choices: [], error: { message: 'partial' } }],
+    [{ data: [], error: null }],
+    [{ object: 'response', status: 'failed', error: { code: 'x', message: 'no' }, output: [] }],
+    [{ object: 'response', error: { code: 'x' } }],
+    [{ error: null }],
+    [{ error: '' }],
+    [{}],
+    [[]],
+    [null],
+    ['error'],
+    [7],
+  ])('is not %j', (body) => {
+    expect(isErrorBody(body)).toBe(false);
+  });
+});
+
+test.each<[FailureKind, number, string]>([
+  ['unreachable', 502, 'provider_error'],
+  ['broken', 502, 'provider_error'],
+  ['too_large', 502, 'provider_error'],
+  ['timeout', 504, 'provider_error'],
+  ['idle', 504, 'provider_error'],
+  ['aborted', 408, 'invalid_request_error'],
+])('a call that failed as %s is a %i %s', (kind, status, type) => {
+  const failure = new ProviderFailure('local', kind, 'it went wrong');
+  expect(mapFailure(failure)).toEqual({
+    status,
+    type,
+    code: null,
+    message: 'it went wrong',
+    param: null,
+    provider: 'local',
+  });
+});
+
+test('an open breaker names the provider and the time to wait', () => {
+  expect(breakerOpen('local', 1200)).toEqual({
+    status: 503,
+    type: 'provider_error',
+    code: null,
+    message: 'provider local is temporarily unavailable',
+    param: null,
+    provider: 'local',
+    retryAfter: '2',
+  });
+});

@@ -1,0 +1,173 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
+import { createChatStreamTranslator } from '../../src/providers/translate/responses-to-chat/stream.ts';
+import { checkResponse, checkStream } from './openai-shape.ts';
+import { completedAt, shellFor } from './shells.ts';
+
+const shell = shellFor({ tools: [{ type: 'custom', name: 'patch' }] });
+
+interface Answer {
+  reasoning: string;
+  content: string;
+  refusal: string;
+  calls: { id: string | undefined; name: string; arguments: string }[];
+  finish: string;
+  usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number } | undefined;
+}
+
+const answers: fc.Arbitrary<Answer> = fc.record({
+  reasoning: fc.string({ unit: 'grapheme' }),
+  content: fc.string({ unit: 'grapheme' }),
+  refusal: fc.oneof({ arbitrary: fc.constant(''), weight: 3 }, fc.string()),
+  calls: fc.array(
+    fc.record({
+      id: fc.option(fc.constantFrom('call_a', 'call_b', 'call_c'), { nil: undefined }),
+      name: fc.constantFrom('f', 'g', 'patch'),
+      arguments: fc.oneof(fc.json(), fc.constant(''), fc.constant('{"input":"x"}')),
+    }),
+    { maxLength: 4 },
+  ),
+  finish: fc.constantFrom('stop', 'tool_calls', 'length', 'content_filter'),
+  usage: fc.option(fc.record({ prompt_tokens: fc.nat(), completion_tokens: fc.nat(), total_tokens: fc.nat() }), {
+    nil: undefined,
+  }),
+});
+
+function whole(answer: Answer): unknown {
+  return {
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          reasoning_content: answer.reasoning,
+          content: answer.content,
+          refusal: answer.refusal === '' ? null : answer.refusal,
+          tool_calls: answer.calls.map(({ id, name, arguments: args }) => ({
+            id,
+            function: { name, arguments: args },
+          })),
+        },
+        finish_reason: answer.finish,
+      },
+    ],
+    usage: answer.usage,
+  };
+}
+
+/** Cuts a text into pieces at places that a random stream of numbers chooses. */
+function pieces(text: string, cut: () => number): string[] {
+  const parts: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    const size = 1 + (cut() % 5);
+    parts.push(text.slice(at, at + size));
+    at += size;
+  }
+  return parts;
+}
+
+const says = (delta: object, finish_reason: string | null = null) => ({
+  choices: [{ index: 0, delta, finish_reason }],
+});
+
+/** The answer as some provider might stream it: any cuts, tool calls in any mix, usage with or after the end. */
+function streamed(answer: Answer, cut: () => number): unknown[] {
+  const chunks: unknown[] = [says({ role: 'assistant', content: '' })];
+  for (const piece of pieces(answer.reasoning, cut)) chunks.push(says({ reasoning_content: piece }));
+  for (const piece of pieces(answer.content, cut)) chunks.push(says({ content: piece }));
+  for (const piece of pieces(answer.refusal, cut)) chunks.push(says({ refusal: piece }));
+  const queues = answer.calls.map((call, index) => ({ index, parts: pieces(call.arguments, cut) }));
+  for (const [index, { id, name }] of answer.calls.entries()) {
+    chunks.push(says({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }));
+  }
+  for (let open = queues.filter((queue) => queue.parts.length > 0); open.length > 0; ) {
+    const queue = open[cut() % open.length];
+    const part = queue?.parts.shift();
+    chunks.push(says({ tool_calls: [{ index: queue?.index, function: { arguments: part } }] }));
+    open = open.filter((one) => one.parts.length > 0);
+  }
+  const withUsage = cut() % 2 === 0;
+  chunks.push({ ...says({}, answer.finish), ...(withUsage ? { usage: answer.usage ?? null } : {}) });
+  if (!withUsage) chunks.push({ choices: [], usage: answer.usage ?? null });
+  return chunks;
+}
+
+const cuts = fc.infiniteStream(fc.nat(1000)).map((numbers) => () => Number(numbers.next().value));
+
+describe('laws of the stream', () => {
+  it('however an answer is cut into chunks, the response is that of the whole answer', () => {
+    fc.assert(
+      fc.property(answers, cuts, (answer, cut) => {
+        const translator = createChatStreamTranslator(shell);
+        const events = streamed(answer, cut).flatMap((chunk) => translator.push(chunk));
+        events.push(...translator.finish({ completedAt, endMarker: true }));
+        const result = responseFromChat(whole(answer), shell, completedAt);
+        if (!result.ok) throw new Error(result.error.message);
+        checkResponse(result.response);
+        checkStream(events);
+        expect(JSON.stringify(translator.snapshot())).toBe(JSON.stringify(result.response));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('text in any order of kinds is told whole, in a stream that keeps every rule', () => {
+    const word = fc.string({ minLength: 1, maxLength: 4 });
+    const delta = fc.oneof(
+      fc.record({ content: word }),
+      fc.record({ reasoning_content: word }),
+      fc.record({ refusal: word }),
+      fc.record({
+        tool_calls: fc.array(
+          fc.record(
+            {
+              index: fc.nat(2),
+              id: fc.constantFrom('', 'a', 'b', 'c'),
+              function: fc.record({ name: fc.constantFrom('f', 'patch'), arguments: word }, { requiredKeys: [] }),
+            },
+            { requiredKeys: [] },
+          ),
+        ),
+      }),
+    );
+    fc.assert(
+      fc.property(fc.array(delta), fc.constantFrom('finish', 'cut', 'fail'), (deltas, ending) => {
+        const translator = createChatStreamTranslator(shell);
+        const events = deltas.flatMap((one) => translator.push(says(one)));
+        if (ending === 'finish') events.push(...translator.finish({ completedAt, endMarker: true }));
+        if (ending === 'cut') events.push(...translator.cut('interrupted'));
+        if (ending === 'fail') events.push(...translator.fail({ type: 'internal_error', code: 'x', message: 'x' }));
+        const response = checkStream(events);
+        const heard = response.output.flatMap((item) => (item.type === 'message' ? item.content : []));
+        const texts = heard.map((part) => (part.type === 'output_text' ? part.text : '')).join('');
+        expect(texts).toBe(deltas.map((one) => ('content' in one ? one.content : '')).join(''));
+        const thought = response.output.flatMap((item) => (item.type === 'reasoning' ? item.summary : []));
+        expect(thought.map((part) => part.text).join('')).toBe(
+          deltas.map((one) => ('reasoning_content' in one ? one.reasoning_content : '')).join(''),
+        );
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('no JSON value makes the translator throw or break a rule', () => {
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.oneof(
+            fc.jsonValue(),
+            fc.jsonValue().map((delta) => ({ choices: [{ delta }] })),
+          ),
+        ),
+        (chunks) => {
+          const translator = createChatStreamTranslator(shell);
+          const events = chunks.flatMap((chunk) => translator.push(chunk));
+          events.push(...translator.finish({ completedAt, endMarker: false }));
+          checkStream(events);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
