@@ -41,6 +41,9 @@ export interface Quantiles {
   readonly max: number;
 }
 
+/** How long an answer may take after the counting has ended. */
+const PATIENCE_MS = 15_000;
+
 export async function runLoad(load: Load): Promise<LoadResult> {
   const url = new URL(load.url);
   const request = requestBytes(url, load);
@@ -73,7 +76,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
           const fault = faultOf(status, pieces, load.expect);
           if (fault !== undefined) fail(fault);
           else total++;
-          if (fault === undefined && (now >= countFrom && now < countTo) {
+          if (fault === undefined && now >= countFrom && now < countTo) {
             latency.record(now - sentAt);
             if (load.expect !== 'json') firstData.record(dataAt - sentAt);
             for (const piece of pieces) bytes += piece.length;
@@ -101,7 +104,15 @@ export async function runLoad(load: Load): Promise<LoadResult> {
         }
       });
       socket.on('error', (error) => fail(error.message));
+      const patience = setTimeout(
+        () => {
+          fail('no answer in time');
+          socket.destroy();
+        },
+        countTo - performance.now() + PATIENCE_MS,
+      );
       socket.on('close', () => {
+        clearTimeout(patience);
         if (performance.now() < countTo) fail('the connection was closed early');
         finished();
       });

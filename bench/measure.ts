@@ -12,8 +12,6 @@ export interface Measured {
   /** To the first data of a stream; null for JSON. */
   readonly firstP50: number | null;
   readonly firstP99: number | null;
-  /** Processor time of the server's process and its children, per answer. */
-  readonly processorMs: number;
 }
 
 export interface Cell {
@@ -23,6 +21,8 @@ export interface Cell {
   readonly connections: number;
   /** The median of each figure over all rounds. */
   readonly measured: Readonly<Record<Subject, Measured>>;
+  /** Processor time of the server's process and its children per answer, over the whole cell, in milliseconds. */
+  readonly processorMs: Readonly<Record<Subject, number>>;
   /** The gateway against the bare pass-through: the median over rounds of the ratio within a round. */
   readonly ratio: number;
   /** What the gateway adds to the bare pass-through's median latency; the median over rounds. */
@@ -50,15 +50,17 @@ export async function measureCell(
   const failures: Record<string, number> = {};
   const results: Record<Subject, Measured[]> = { provider: [], bare: [], gateway: [] };
 
+  const totals: Record<Subject, number> = { provider: 0, bare: 0, gateway: 0 };
+  const before = perSubject((subject) => processorMs(servers[subject].pid));
+
   async function once(subject: Subject, counted: number): Promise<Measured> {
-    const server = servers[subject];
-    const before = processorMs(server.pid);
-    const ask = loadFor(work, subject, server);
+    const ask = loadFor(work, subject, servers[subject]);
     const result = await load.run({ ...ask, connections, seconds: counted, warmUpSeconds: LEAD_IN_SECONDS });
     for (const [what, count] of Object.entries(result.failures)) {
       failures[`${subject}: ${what}`] = (failures[`${subject}: ${what}`] ?? 0) + count;
     }
-    return measuredOf(result, processorMs(server.pid) - before);
+    totals[subject] += result.total;
+    return measuredOf(result);
   }
 
   for (const subject of SUBJECTS) await once(subject, WARM_UP_SECONDS);
@@ -80,7 +82,10 @@ export async function measureCell(
     describe: work.describe,
     stream: work.stream,
     connections,
-    measured: { provider: medians(results.provider), bare: medians(results.bare), gateway: medians(results.gateway) },
+    measured: perSubject((subject) => medians(results[subject])),
+    processorMs: perSubject(
+      (subject) => (processorMs(servers[subject].pid) - before[subject]) / Math.max(1, totals[subject]),
+    ),
     ratio: paired((gateway, bare) => gateway.perSecond / bare.perSecond),
     addedP50: paired((gateway, bare) => gateway.p50 - bare.p50),
     addedFirstP50: work.stream ? paired((gateway, bare) => (gateway.firstP50 ?? 0) - (bare.firstP50 ?? 0)) : null,
@@ -88,14 +93,17 @@ export async function measureCell(
   };
 }
 
-function measuredOf(result: LoadResult, processor: number): Measured {
+function perSubject<T>(figure: (subject: Subject) => T): Record<Subject, T> {
+  return { provider: figure('provider'), bare: figure('bare'), gateway: figure('gateway') };
+}
+
+function measuredOf(result: LoadResult): Measured {
   return {
     perSecond: result.perSecond,
     p50: result.latencyMs.p50,
     p99: result.latencyMs.p99,
     firstP50: result.firstDataMs?.p50 ?? null,
     firstP99: result.firstDataMs?.p99 ?? null,
-    processorMs: result.total === 0 ? 0 : processor / result.total,
   };
 }
 
@@ -110,7 +118,6 @@ function medians(rounds: readonly Measured[]): Measured {
     p99: of((round) => round.p99) ?? 0,
     firstP50: of((round) => round.firstP50),
     firstP99: of((round) => round.firstP99),
-    processorMs: of((round) => round.processorMs) ?? 0,
   };
 }
 

@@ -42,6 +42,7 @@ export interface GatewayOptions {
   /** Has no responses; registered as `llamacpp`. */
   readonly translated?: Server;
   readonly env?: Readonly<Record<string, string>>;
+  readonly nodeFlags?: readonly string[];
 }
 
 /** `chancery serve`, not waited for: see `ready`. */
@@ -50,11 +51,13 @@ export async function launchGateway({
   native,
   translated,
   env = {},
+  nodeFlags = [],
 }: GatewayOptions): Promise<Server & { readonly child: ChildProcess }> {
   mkdirSync(dataDir, { recursive: true });
   const port = await freePort();
   const child = launch(fileAt('../src/main.ts'), ['serve'], {
     cwd: dataDir,
+    nodeFlags,
     logFile: join(dataDir, 'gateway.log'),
     env: {
       PORT: String(port),
@@ -88,15 +91,20 @@ export async function startGateway(options: GatewayOptions): Promise<Server> {
 }
 
 interface Launch {
+  readonly nodeFlags?: readonly string[];
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   /** Where its output goes; a pipe when absent. */
   readonly logFile?: string;
 }
 
-function launch(file: string, args: readonly string[], { cwd, env = {}, logFile }: Launch): ChildProcess {
+function launch(
+  file: string,
+  args: readonly string[],
+  { cwd, env = {}, logFile, nodeFlags = [] }: Launch,
+): ChildProcess {
   const { PATH = '', HOME = '' } = process.env;
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file, ...args], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...nodeFlags, file, ...args], {
     ...(cwd === undefined ? {} : { cwd }),
     env: { PATH, HOME, NODE_ENV: 'production', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

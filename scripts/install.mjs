@@ -19,13 +19,17 @@ export class InstallFailed extends Error {}
 /**
  * The path of the Node to run, or undefined when something is to be installed first.
  * @param root the project's folder
- * @param file the file about to be run; one in node_modules must be there (a production install lacks the test runner)
+ * @param file the file about to be run; one in node_modules must be there
  */
 export function installedNode(root, file) {
   const marker = readJson(markerPath(root));
   if (marker === undefined || marker.lock !== lockHash(root)) return undefined;
-  if (file?.startsWith(join(root, 'node_modules') + sep) && !existsSync(file)) return undefined;
-  return resolve(root, marker.node);
+  return lacksTool(root, file) ? undefined : resolve(root, marker.node);
+}
+
+/** An install for production has no test runner and no compiler. */
+function lacksTool(root, file) {
+  return file.startsWith(join(root, 'node_modules') + sep) && !existsSync(file);
 }
 
 /** Makes the next run look at the installation again. */
@@ -38,11 +42,12 @@ export function forgetInstallation(root) {
  * one installs, the others wait for it.
  * @throws InstallFailed
  */
-export async function install(root) {
+export async function install(root, file) {
   return withLock(join(root, '.install.lock'), say, async () => {
-    const already = installedNode(root);
+    const already = installedNode(root, file);
     if (already !== undefined && nodeRuns(already)) return already;
-    if (already !== undefined || !npmHasInstalled(root)) await installDependencies(root);
+    const complete = already === undefined && npmHasInstalled(root) && !lacksTool(root, file);
+    if (!complete) await installDependencies(root);
     const node = await usableNode(root);
     mkdirSync(join(root, 'node_modules'), { recursive: true });
     writeFileSync(markerPath(root), `${JSON.stringify({ lock: lockHash(root), node })}\n`);

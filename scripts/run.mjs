@@ -27,7 +27,7 @@ async function main(target, args) {
     return process.exit(2);
   }
   const file = resolve(root, target);
-  const node = installedNode(root, file) ?? (await install(root));
+  const node = installedNode(root, file) ?? (await install(root, file));
   const command = [...nodeFlags, file, ...args];
   const env = { ...process.env, NODE_COMPILE_CACHE: compileCache() };
   delete env.CHANCERY_SUPERVISED;

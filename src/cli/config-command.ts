@@ -4,7 +4,7 @@ import { loadConfig } from '../config/load-config.ts';
 import { printConfig } from '../config/print.ts';
 import { describeProblem } from '../config/problem.ts';
 import type { ParsedArguments } from './command.ts';
-import type { ProgramParts } from './program.ts';
+import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
 
 export async function configCommand(

@@ -1,7 +1,7 @@
 import { loadConfig } from '../config/load-config.ts';
 import { describeProblem } from '../config/problem.ts';
 import type { ParsedArguments } from './command.ts';
-import type { ProgramParts } from './program.ts';
+import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal } from './terminal.ts';
 
 /** The log that the gateway would use, given the same flags, variables and file; says what is wrong when none. */

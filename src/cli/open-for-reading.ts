@@ -3,7 +3,7 @@ import type { EventLog } from '../events/log.ts';
 import { openLog } from '../events/open-log.ts';
 import type { ParsedArguments } from './command.ts';
 import { logUrlOf } from './log-url.ts';
-import type { ProgramParts } from './program.ts';
+import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal } from './terminal.ts';
 
 /** The log that the gateway would use, opened beside a running gateway; says why when that cannot be. */

@@ -1,5 +1,4 @@
 /** The command line: which commands there are, and how each is started. A command's code is loaded when it is run. */
-import type { ProviderTypes } from '../config/schema.ts';
 import type { EventLog } from '../events/log.ts';
 import {
   type CommandShape,
@@ -10,17 +9,8 @@ import {
   parseArguments,
   UsageError,
 } from './command.ts';
+import type { ProgramParts } from './program-parts.ts';
 import { type Terminal, withTerminal } from './terminal.ts';
-
-export interface ProgramParts {
-  readonly version: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-  /** Loaded only by the commands that need it. */
-  readonly providerTypes: () => Promise<ProviderTypes>;
-  /** Runs the gateway until it stops; resolves to the exit code. Flags are named as in `ConfigSources.flags`. */
-  readonly serve: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
-}
 
 const whereFlags: Flags = {
   config: { value: 'FILE', about: 'settings file (default chancery.yaml, if there is one)' },

@@ -100,14 +100,18 @@ export interface ServeOptions extends ProcessOptions {
   readonly dataDir: string;
 }
 
+export interface ServedGateway {
+  readonly url: string;
+  readonly process: GatewayProcess;
+}
+
 /** A gateway with the usual master key that keeps its data in `dataDir`; resolves once it listens. */
-export async function serve({ dataDir, env, ...options }: ServeOptions): Promise<GatewayProcess & { url: string }> {
-  const gateway = startProcess({
+export async function serve({ dataDir, env, ...options }: ServeOptions): Promise<ServedGateway> {
+  const process = startProcess({
     ...options,
     env: { DATA_DIR: dataDir, GATEWAY_MASTER_KEY: MASTER_KEY, RETRY_INITIAL_BACKOFF: '10ms', ...env },
   });
-  const url = await gateway.listening;
-  return Object.defineProperty(gateway, 'url', { value: url }) as GatewayProcess & { url: string };
+  return { url: await process.listening, process };
 }
 
 /** A folder for one test file; `remove` it in the end. */

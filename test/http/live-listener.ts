@@ -1,4 +1,5 @@
 /** A client of the live tail, as a browser or a script would be one, for tests. */
+import { get, type IncomingMessage } from 'node:http';
 import { createParser } from 'eventsource-parser';
 import { expect } from 'vitest';
 
@@ -16,7 +17,7 @@ export interface Told {
 }
 
 export interface LiveListener {
-  readonly response: Response;
+  readonly response: IncomingMessage;
   /** Everything so far, control events too. */
   readonly told: Told[];
   readonly comments: string[];
@@ -37,10 +38,9 @@ export async function listen(
   query: Record<string, string> = {},
   headers: Record<string, string> = {},
 ): Promise<LiveListener> {
-  const leaving = new AbortController();
-  const response = await fetch(`${url}/admin/live/logs?${new URLSearchParams(query)}`, {
-    headers,
-    signal: leaving.signal,
+  // Not `fetch`: it opens connections ahead of need, and a server that closes would wait for those.
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    get(`${url}/admin/live/logs?${new URLSearchParams(query)}`, { headers, agent: false }, resolve).on('error', reject);
   });
   const told: Told[] = [];
   const comments: string[] = [];
@@ -51,7 +51,7 @@ export async function listen(
   const read = async () => {
     const decoder = new TextDecoder();
     try {
-      for await (const bytes of response.body ?? []) parser.feed(decoder.decode(bytes, { stream: true }));
+      for await (const bytes of response) parser.feed(decoder.decode(bytes, { stream: true }));
     } catch {
       // A broken connection is an end like another: what counts is what was told until then.
     }
@@ -73,7 +73,7 @@ export async function listen(
       return find() as Told;
     },
     lastId: () => told.findLast(({ id }) => id !== undefined)?.id,
-    leave: () => leaving.abort(),
+    leave: () => response.destroy(),
   };
   return listener;
 }

@@ -1,18 +1,19 @@
 import { connect, type Socket } from 'node:net';
-import Fastify, { type FastifyInstance } from 'fastify';
 import fc from 'fast-check';
+import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
-import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { type LiveLogs, type LiveLogsOptions, registerLiveLogs } from '../../src/http/admin/live-logs.ts';
 import { refusalHeaders } from '../../src/http/errors.ts';
 import { inFlight } from '../../src/projections/in-flight.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
 import { append, appendWhole, exchangeOf } from '../projections/exchange-history.ts';
+import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
 import { type LiveListener, listen, type Told } from './live-listener.ts';
 
+let opened: TestLog;
 let log: EventLog;
 let app: FastifyInstance;
 let live: LiveLogs;
@@ -35,492 +36,550 @@ async function start(options: Partial<LiveLogsOptions> = {}) {
 async function tuneIn(query: Record<string, string> = {}, headers: Record<string, string> = {}) {
   const listener = await listen(url, query, headers);
   listeners.push(listener);
-  expect(listener.response.status).toBe(200);
+  expect(listener.response.statusCode).toBe(200);
   await listener.until('heartbeat');
   return listener;
 }
 
 const names = (told: Told[]) => told.map(({ event }) => event);
 
-beforeEach(() => {
-  log = new MemoryLog();
-  listeners = [];
-});
-afterEach(async () => {
-  for (const listener of listeners) listener.leave();
-  await app.close();
-  await runner.close();
-  await log.close();
-});
-
-describe('a request, as it happens', () => {
-  test('is told from its beginning to what it cost', async () => {
-    await start();
-    const listener = await tuneIn();
-    const exchange = exchangeOf('1');
-    await append(log, exchange.stream, exchange.received);
-    await append(log, exchange.stream, exchange.resolved, exchange.attempt());
-    await append(log, exchange.stream, exchange.words(0, 'Hello'));
-    await append(log, exchange.stream, exchange.words(1, ' world'), exchange.usage, exchange.completed);
-    const told = await listener.atLeast(6);
-    expect(names(told)).toEqual([
-      'audit.started',
-      'audit.updated',
-      'audit.updated',
-      'audit.stream',
-      'usage.completed',
-      'audit.completed',
-    ]);
-    const [started, resolved, attempted, stream, usage, completed] = told.map(({ data }) => data);
-    expect(started).toMatchObject({
-      type: 'audit.started',
-      request_id: 'req-1',
-      data: {
-        id: '1',
-        request_id: 'req-1',
-        requested_model: 'local/tiny',
-        auth_method: 'master_key',
-        client_ip: '127.0.0.1',
-        method: 'POST',
-        path: '/v1/chat/completions',
-        user_path: '/',
-        stream: true,
-        _live_state: 'audit.started',
-        _live_pending: true,
-        data: { user_agent: 'test/1', request_headers: { authorization: '[REDACTED]' } },
-      },
-    });
-    expect(started?.data.data).not.toHaveProperty('request_body');
-    expect(resolved?.data).toMatchObject({
-      resolved_model: 'local/tiny',
-      provider: 'llamacpp',
-      provider_name: 'local',
-      data: { request_body: { model: 'local/tiny' } },
-    });
-    expect(attempted?.data.data.attempts).toMatchObject([{ seq: 1, kind: 'primary', provider_name: 'local' }]);
-    expect(stream?.data.data).toMatchObject({ response_body: 'Hello', response_body_partial: true });
-    expect(usage?.data).toMatchObject({
-      exchange_id: '1',
-      input_tokens: 10,
-      output_tokens: 5,
-      uncached_input_tokens: 6,
-      provider: 'llamacpp',
-      provider_name: 'local',
-    });
-    expect(completed?.data).toMatchObject({
-      status_code: 200,
-      duration_ns: 12_500_000,
-      _live_pending: false,
-      data: { response_body: 'Hello world', attempts: [{ success: true, status_code: 200 }] },
-    });
-    expect(completed?.data.data).not.toHaveProperty('response_body_partial');
+describe.each(engines)('live logs of a log in %s', (engine) => {
+  beforeEach(async () => {
+    opened = await openTestLog(engine);
+    ({ log } = opened);
+    listeners = [];
   });
-
-  test('that is refused, fails or is left ends in audit.failed, which says why', async () => {
-    await start();
-    const listener = await tuneIn({ types: 'audit.failed' });
-    const [refused, failed, left] = [exchangeOf('r'), exchangeOf('f'), exchangeOf('l')];
-    await append(log, refused.stream, refused.received, refused.refused);
-    await append(log, failed.stream, failed.received, failed.resolved, failed.attempt(), failed.attemptFailed(), failed.failed);
-    await append(log, left.stream, left.received, left.resolved, left.attempt(), left.words(0, 'He'), left.left);
-    const told = (await listener.atLeast(3)).map(({ data }) => data.data);
-    expect(told).toMatchObject([
-      { id: 'r', status_code: 404, error_type: 'not_found_error', error_message: 'no such model', data: { error_code: 'model_not_found' } },
-      { id: 'f', status_code: 502, error_type: 'provider_error', data: { attempts: [{ success: false, status_code: 500 }] } },
-      { id: 'l', status_code: 499, error_type: 'client_disconnected', data: { response_body: 'He' } },
-    ]);
-    expect(told.every((one) => one._live_pending === false)).toBe(true);
-  });
-
-  test('tells the rest of what a provider has said so far when it falls silent', async () => {
-    await start();
-    const listener = await tuneIn({ types: 'audit.stream' });
-    const exchange = exchangeOf('1');
-    const words = ['a', 'b', 'c'].map((text, index) => exchange.words(index, text));
-    await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt(), ...words);
-    const [first, second] = await listener.atLeast(2);
-    expect(first?.data.data.data.response_body).toBe('a');
-    expect(second?.data.data.data.response_body).toBe('abc');
-    expect(listener.news()).toHaveLength(2);
-  });
-
-  test('has its bodies left out, and says so, when they are large', async () => {
-    await start();
-    const listener = await tuneIn({ types: 'audit' });
-    const exchange = exchangeOf('1', { body: JSON.stringify({ input: 'x'.repeat(70_000) }), stream: false });
-    const answer = exchange.json({ choices: [{ message: { content: 'y'.repeat(70_000) } }] });
-    await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt(), answer, exchange.completed);
-    const { data } = (await listener.until('audit.completed')).data.data;
-    expect(data).toMatchObject({ request_body_too_big_to_handle: true, response_body_too_big_to_handle: true });
-    expect(data).not.toHaveProperty('request_body');
-    expect(data).not.toHaveProperty('response_body');
-  });
-
-  test('shows a JSON answer as JSON', async () => {
-    await start();
-    const listener = await tuneIn({ types: 'audit' });
-    const exchange = exchangeOf('1', { stream: false });
-    const answer = { object: 'chat.completion', choices: [{ message: { content: 'hi' } }] };
-    await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt());
-    await append(log, exchange.stream, exchange.json(answer), exchange.completed);
-    expect((await listener.until('audit.completed')).data.data.data.response_body).toEqual(answer);
-    expect(names(listener.news())).not.toContain('audit.stream');
-  });
-});
-
-describe('coming in', () => {
-  test('shows what is in flight, then only what is new', async () => {
-    await start();
-    const [old, open, next] = [exchangeOf('old'), exchangeOf('open'), exchangeOf('next')];
-    await appendWhole(log, old, 'x');
-    await append(log, open.stream, open.received, open.resolved, open.attempt());
-    const listener = await tuneIn();
-    await append(log, open.stream, open.words(0, 'hi'));
-    await append(log, next.stream, next.received);
-    const told = await listener.atLeast(3);
-    expect(told.map(({ event, data }) => [event, data.request_id])).toEqual([
-      ['audit.updated', 'req-open'],
-      ['audit.stream', 'req-open'],
-      ['audit.started', 'req-next'],
-    ]);
-    expect(told[0]?.id).toBeUndefined();
-    expect(told[0]?.data.data).toMatchObject({ id: 'open', resolved_model: 'local/tiny', _live_pending: true });
-    expect(told[1]?.data.data).toMatchObject({ requested_model: 'local/tiny', data: { response_body: 'hi' } });
-  });
-
-  test('with cursor=0 tells everything from the beginning, once, and goes on live', async () => {
-    await start();
-    for (let i = 0; i < 50; i++) await appendWhole(log, exchangeOf(`old-${i}`), 'x');
-    const listener = await tuneIn({ cursor: '0', types: 'audit.completed' });
-    for (let i = 0; i < 50; i++) await appendWhole(log, exchangeOf(`new-${i}`), 'x');
-    await listener.until('audit.completed', 'req-new-49');
-    const ids = listener.news().map(({ data }) => data.data.id);
-    expect(ids).toEqual([...Array(50).keys()].map((i) => `old-${i}`).concat([...Array(50).keys()].map((i) => `new-${i}`)));
-  });
-
-  test('again with the last id misses nothing and repeats nothing, by header or by query', async () => {
-    await start();
-    const first = await tuneIn({ types: 'audit.completed' });
-    await appendWhole(log, exchangeOf('1'), 'x');
-    await first.until('audit.completed');
-    const lastId = first.lastId() ?? '';
-    first.leave();
-    await appendWhole(log, exchangeOf('2'), 'x');
-    const byHeader = await tuneIn({ types: 'audit.completed', cursor: '0' }, { 'last-event-id': lastId });
-    const byQuery = await tuneIn({ types: 'audit.completed', cursor: lastId });
-    await appendWhole(log, exchangeOf('3'), 'x');
-    for (const listener of [byHeader, byQuery]) {
-      await listener.until('audit.completed', 'req-3');
-      expect(listener.news().map(({ data }) => data.data.id)).toEqual(['2', '3']);
-    }
-  });
-
-  test('in the middle of a request tells the rest of it whole', async () => {
-    await start();
-    const exchange = exchangeOf('1');
-    const { position } = await append(
-      log,
-      exchange.stream,
-      exchange.received,
-      exchange.resolved,
-      exchange.attempt(),
-      exchange.words(0, 'first '),
-    );
-    await append(log, exchange.stream, exchange.words(1, 'second'), exchange.usage, exchange.completed);
-    const listener = await tuneIn({ cursor: position });
-    expect((await listener.until('audit.completed')).data.data).toMatchObject({
-      requested_model: 'local/tiny',
-      resolved_model: 'local/tiny',
-      data: { response_body: 'first second', request_body: { model: 'local/tiny' } },
-    });
-  });
-
-  test('at a place the log has not reached is told to start over', async () => {
-    await start();
-    const open = exchangeOf('open');
-    await append(log, open.stream, open.received);
-    const listener = await tuneIn({ cursor: '0000000000999999' });
-    await append(log, exchangeOf('next').stream, exchangeOf('next').received);
-    const told = await listener.atLeast(3);
-    expect(told.map(({ event, data }) => [event, data.request_id])).toEqual([
-      ['reset', undefined],
-      ['audit.started', 'req-open'],
-      ['audit.started', 'req-next'],
-    ]);
-    expect(told[0]?.id).toBe(await log.head().then((head) => head.replace(/2$/, '1')));
-  });
-
-  test.each(['abc', '-1', '1.5', '99999999999999999999', '1 2', '%'])('at the cursor "%s" is refused', async (cursor) => {
-    await start();
-    await append(log, exchangeOf('1').stream, exchangeOf('1').received);
-    const { response } = await listen(url, { cursor });
-    expect(response.status).toBe(400);
-    const byHeader = await listen(url, {}, { 'last-event-id': cursor });
-    expect(byHeader.response.status).toBe(400);
-  });
-
-  test('is refused, with the reason, when live logs are switched off or full', async () => {
-    await start({ maxClients: 1 });
-    await tuneIn();
-    const { response } = await listen(url);
-    expect(response.status).toBe(429);
-    expect(await fetch(`${url}/admin/live/logs`, { method: 'HEAD' }).then(({ status }) => status)).toBe(404);
+  afterEach(async () => {
+    for (const listener of listeners) listener.leave();
     await app.close();
     await runner.close();
-
-    await start({ enabled: false });
-    const off = await fetch(`${url}/admin/live/logs`);
-    expect(off.status).toBe(503);
-    expect(off.headers.get('x-should-retry')).toBe('false');
-    expect(await off.json()).toMatchObject({ error: { code: 'feature_unavailable', type: 'invalid_request_error' } });
+    await opened.discard();
   });
 
-  test('is answered with headers that keep proxies from holding it back', async () => {
-    await start();
-    const { response } = await tuneIn();
-    expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/);
-    expect(response.headers.get('cache-control')).toBe('no-cache, no-transform');
-    expect(response.headers.get('x-accel-buffering')).toBe('no');
-  });
-});
-
-describe('a heartbeat', () => {
-  test('tells how far the log has come, so that a filtered client resumes at the right place', async () => {
-    await start({ heartbeatSeconds: 0.02 });
-    const listener = await tuneIn({ types: 'usage' });
-    const exchange = exchangeOf('1');
-    const { position } = await append(log, exchange.stream, exchange.received);
-    await log.append([
-      {
-        stream: streamName('gateway', 'g'),
-        events: [{ type: 'gateway.other', schema: 1, data: {}, context: { actor: 'system' } }],
-        expectedRevision: 'any',
-      },
-    ]);
-    await expect.poll(() => listener.lastId()).toBe(await log.head());
-    expect(await log.head() > position).toBe(true);
-    expect(listener.news()).toHaveLength(0);
-    expect(listener.told.at(-1)?.data).toMatchObject({ type: 'heartbeat', seq: await log.head() });
-  });
-});
-
-describe('filters', () => {
-  const all = async () => {
-    const [chat, responses] = [
-      exchangeOf('c', { userPath: '/team/a/bob' }),
-      exchangeOf('r', { path: '/v1/responses', userPath: '/team/ab', requestId: 'mine' }),
-    ];
-    await appendWhole(log, chat, 'x');
-    await appendWhole(log, responses, 'y');
-    await append(log, exchangeOf('end').stream, exchangeOf('end').received);
-  };
-  const cases: [string, Record<string, string>, string[]][] = [
-    ['types=usage', { types: 'usage' }, ['usage.completed c', 'usage.completed r']],
-    ['types=audit.started,usage', { types: 'audit.started,usage' }, ['audit.started c', 'usage.completed c', 'audit.started r', 'usage.completed r', 'audit.started end']],
-    ['a raw event type', { types: 'request.' }, ['audit.started c', 'audit.started r', 'audit.started end']],
-    ['the request id', { request_id: 'mine', types: 'audit.completed' }, ['audit.completed r']],
-    ['the exchange id', { request: 'c', types: 'audit.completed' }, ['audit.completed c']],
-    ['the path', { path: '/v1/resp', types: 'usage,audit.completed' }, ['usage.completed r', 'audit.completed r']],
-    ['the stream', { stream: 'exchange-c', types: 'usage' }, ['usage.completed c']],
-    ['the user path, as a subtree', { user_path: '/team/a', types: 'usage' }, ['usage.completed c']],
-    ['words nobody knows', { types: 'nonsense' }, []],
-    ['an empty list', { types: '' }, []],
-    ['another stream', { stream: 'provider-x' }, []],
-  ];
-  test.each(cases)('%s: the same catching up and live', async (_name, query, expected) => {
-    await start({ heartbeatSeconds: 0.02 });
-    const fromNow = await tuneIn(query);
-    await all();
-    const fromStart = await tuneIn({ ...query, cursor: '0' });
-    const head = await log.head();
-    for (const listener of [fromNow, fromStart]) {
-      await expect.poll(() => listener.lastId()).toBe(head);
-      expect(listener.news().map(({ event, data }) => `${event} ${data.data.exchange_id ?? data.data.id}`)).toEqual(expected);
-    }
-  });
-
-  test('view=events tells every event as it was recorded, also by path', async () => {
-    await start({ heartbeatSeconds: 0.02 });
-    const raw = await tuneIn({ raw: 'true' });
-    const byPath = await tuneIn({ view: 'events', path: '/v1/responses' });
-    const usage = await tuneIn({ view: 'events', types: 'usage' });
-    await all();
-    const stream = streamName('provider', 'p');
-    await log.append([{ stream, events: [{ type: 'provider.became_available', schema: 1, data: {}, context: { actor: 'system' } }], expectedRevision: 'any' }]);
-    const told = await raw.atLeast(14);
-    expect(names(told).slice(0, 6)).toEqual([
-      'request.received',
-      'model.resolved',
-      'attempt.started',
-      'chunk.received',
-      'usage.recorded',
-      'exchange.completed',
-    ]);
-    expect(told.at(-1)?.data.data).toMatchObject({ type: 'provider.became_available', stream: 'provider-p', revision: '0' });
-    expect(told[0]?.data.data).toMatchObject({ stream: 'exchange-c', body: '{"model":"local/tiny"}', requestId: 'req-c' });
-    expect((await byPath.atLeast(6)).every(({ data }) => data.request_id === 'mine')).toBe(true);
-    expect(names(await usage.atLeast(2))).toEqual(['usage.recorded', 'usage.recorded']);
-  });
-
-  test('view=events finds the path of a request that began before the listener came', async () => {
-    await start();
-    const exchange = exchangeOf('1', { path: '/v1/embeddings' });
-    await append(log, exchange.stream, exchange.received);
-    const listener = await tuneIn({ view: 'events', path: '/v1/emb' });
-    await append(log, exchange.stream, exchange.resolved);
-    expect(names(await listener.atLeast(1))).toEqual(['model.resolved']);
-  });
-
-  test.each([{ view: 'all' }, { raw: 'yes' }, { user_path: '/a/../b' }])('%o is refused', async (query) => {
-    await start();
-    const { response } = await listen(url, query);
-    expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({ error: { param: Object.keys(query)[0] } });
-  });
-});
-
-describe('leaving', () => {
-  test('frees everything: nobody listens, nothing is read', async () => {
-    await start();
-    const listener = await tuneIn();
-    expect(live.clients()).toBe(1);
-    listener.leave();
-    await expect.poll(() => live.clients()).toBe(0);
-    await appendWhole(log, exchangeOf('1'), 'x');
-    const again = await tuneIn({ cursor: '0', types: 'audit.completed' });
-    await again.until('audit.completed');
-  });
-
-  test('is told to all when the gateway stops', async () => {
-    await start();
-    const listener = await tuneIn();
-    await app.close();
-    await listener.ended;
-    expect(listener.comments).toContain('the gateway is stopping');
-  });
-
-  test('is what listeners are made to do when the log closes', async () => {
-    await start();
-    const listener = await tuneIn();
-    await log.close();
-    await listener.ended;
-    expect(listener.comments).toEqual(['the log cannot be read; reconnect to resume']);
-    expect(live.clients()).toBe(0);
-  });
-});
-
-describe('a client that is slow', () => {
-  /** Reads only when told to. */
-  function slowSocket(query: string): { socket: Socket; text: () => string } {
-    const { port } = new URL(url);
-    const socket = connect({ port: Number(port), host: '127.0.0.1' });
-    socket.on('error', () => {});
-    let text = '';
-    socket.setEncoding('utf8');
-    socket.on('data', (data) => {
-      text += data;
+  describe('a request, as it happens', () => {
+    test('is told from its beginning to what it cost', async () => {
+      await start();
+      const listener = await tuneIn();
+      const exchange = exchangeOf('1');
+      await append(log, exchange.stream, exchange.received);
+      await append(log, exchange.stream, exchange.resolved, exchange.attempt());
+      await append(log, exchange.stream, exchange.words(0, 'Hello'));
+      await append(log, exchange.stream, exchange.words(1, ' world'), exchange.usage, exchange.completed);
+      const told = await listener.atLeast(6);
+      expect(names(told)).toEqual([
+        'audit.started',
+        'audit.updated',
+        'audit.updated',
+        'audit.stream',
+        'usage.completed',
+        'audit.completed',
+      ]);
+      const [started, resolved, attempted, stream, usage, completed] = told.map(({ data }) => data);
+      expect(started).toMatchObject({
+        type: 'audit.started',
+        request_id: 'req-1',
+        data: {
+          id: '1',
+          request_id: 'req-1',
+          requested_model: 'local/tiny',
+          auth_method: 'master_key',
+          client_ip: '127.0.0.1',
+          method: 'POST',
+          path: '/v1/chat/completions',
+          user_path: '/',
+          stream: true,
+          _live_state: 'audit.started',
+          _live_pending: true,
+          data: { user_agent: 'test/1', request_headers: { authorization: '[REDACTED]' } },
+        },
+      });
+      expect(started?.data.data).not.toHaveProperty('request_body');
+      expect(resolved?.data).toMatchObject({
+        resolved_model: 'local/tiny',
+        provider: 'llamacpp',
+        provider_name: 'local',
+        data: { request_body: { model: 'local/tiny' } },
+      });
+      expect(attempted?.data.data.attempts).toMatchObject([{ seq: 1, kind: 'primary', provider_name: 'local' }]);
+      expect(stream?.data.data).toMatchObject({ response_body: 'Hello', response_body_partial: true });
+      expect(usage?.data).toMatchObject({
+        exchange_id: '1',
+        input_tokens: 10,
+        output_tokens: 5,
+        uncached_input_tokens: 6,
+        provider: 'llamacpp',
+        provider_name: 'local',
+      });
+      expect(completed?.data).toMatchObject({
+        status_code: 200,
+        duration_ns: 12_500_000,
+        _live_pending: false,
+        data: { response_body: 'Hello world', attempts: [{ success: true, status_code: 200 }] },
+      });
+      expect(completed?.data.data).not.toHaveProperty('response_body_partial');
     });
-    socket.write(`GET /admin/live/logs?${query} HTTP/1.1\r\nhost: x\r\n\r\n`);
-    return { socket, text: () => text };
-  }
 
-  const idsIn = (text: string) => [...text.matchAll(/^id: (\d+)\r?\nevent: chunk\.received$/gm)].map(([, id = '']) => id);
+    test('that is refused, fails or is left ends in audit.failed, which says why', async () => {
+      await start();
+      const listener = await tuneIn({ types: 'audit.failed' });
+      const [refused, failed, left] = [exchangeOf('r'), exchangeOf('f'), exchangeOf('l')];
+      await append(log, refused.stream, refused.received, refused.refused);
+      await append(
+        log,
+        failed.stream,
+        failed.received,
+        failed.resolved,
+        failed.attempt(),
+        failed.attemptFailed(),
+        failed.failed,
+      );
+      await append(log, left.stream, left.received, left.resolved, left.attempt(), left.words(0, 'He'), left.left);
+      const told = (await listener.atLeast(3)).map(({ data }) => data.data);
+      expect(told).toMatchObject([
+        {
+          id: 'r',
+          status_code: 404,
+          error_type: 'not_found_error',
+          error_message: 'no such model',
+          data: { error_code: 'model_not_found' },
+        },
+        {
+          id: 'f',
+          status_code: 502,
+          error_type: 'provider_error',
+          data: { attempts: [{ success: false, status_code: 500 }] },
+        },
+        { id: 'l', status_code: 499, error_type: 'client_disconnected', data: { response_body: 'He' } },
+      ]);
+      expect(told.every((one) => one._live_pending === false)).toBe(true);
+    });
 
-  async function flood(count: number, from = 0): Promise<void> {
-    const exchange = exchangeOf('flood');
-    for (let i = 0; i < count; i += 500) {
-      const words = Array.from({ length: Math.min(500, count - i) }, (_, j) => exchange.words(from + i + j, 'word'.repeat(100)));
-      await append(log, exchange.stream, ...(i === 0 && from === 0 ? [exchange.received] : []), ...words);
-      // Other listeners get their turn, as they would with requests coming in.
-      await new Promise(setImmediate);
-    }
-  }
+    test('tells the rest of what a provider has said so far when it falls silent', async () => {
+      await start();
+      const listener = await tuneIn({ types: 'audit.stream' });
+      const exchange = exchangeOf('1');
+      const words = ['a', 'b', 'c'].map((text, index) => exchange.words(index, text));
+      await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt(), ...words);
+      const [first, second] = await listener.atLeast(2);
+      expect(first?.data.data.data.response_body).toBe('a');
+      expect(second?.data.data.data.response_body).toBe('abc');
+      expect(listener.news()).toHaveLength(2);
+    });
 
-  test('and stalls is closed, and resumes without loss', async () => {
-    await start({ clientByteCap: 64 * 1024, stallSeconds: 0.3 });
-    const slow = slowSocket('raw=true&types=chunk.received');
-    await expect.poll(() => slow.text()).toContain('heartbeat');
-    slow.socket.pause();
-    // Far more than the operating system buffers for it.
-    await flood(20_000);
-    await expect.poll(() => live.clients(), { timeout: 10_000 }).toBe(0);
+    test('has its bodies left out, and says so, when they are large', async () => {
+      await start();
+      const listener = await tuneIn({ types: 'audit' });
+      const exchange = exchangeOf('1', { body: JSON.stringify({ input: 'x'.repeat(70_000) }), stream: false });
+      const answer = exchange.json({ choices: [{ message: { content: 'y'.repeat(70_000) } }] });
+      await append(
+        log,
+        exchange.stream,
+        exchange.received,
+        exchange.resolved,
+        exchange.attempt(),
+        answer,
+        exchange.completed,
+      );
+      const { data } = (await listener.until('audit.completed')).data.data;
+      expect(data).toMatchObject({ request_body_too_big_to_handle: true, response_body_too_big_to_handle: true });
+      expect(data).not.toHaveProperty('request_body');
+      expect(data).not.toHaveProperty('response_body');
+    });
 
-    const before = idsIn(slow.text());
-    slow.socket.resume();
-    await new Promise((resolve) => slow.socket.once('close', resolve));
-    const whole = slow.text().slice(0, slow.text().lastIndexOf('\n\n'));
-    const seen = idsIn(whole);
-    expect(seen.length).toBeGreaterThanOrEqual(before.length);
-    expect(seen.length).toBeLessThan(20_000);
-
-    const rest = await tuneIn({ raw: 'true', types: 'chunk.received', cursor: seen.at(-1) ?? '0' });
-    await rest.atLeast(20_000 - seen.length);
-    const ids = [...seen, ...rest.news().map(({ id }) => id)];
-    expect(ids).toHaveLength(20_000);
-    expect(new Set(ids).size).toBe(20_000);
-  }, 30_000);
-
-  test('and reads on is never closed: it is fed at its pace and told all 50,000 events', async () => {
-    await start({ clientByteCap: 64 * 1024, stallSeconds: 5, heartbeatSeconds: 0.05 });
-    const slow = slowSocket('raw=true&types=chunk.received');
-    await expect.poll(() => slow.text()).toContain('heartbeat');
-    let done = false;
-    const nap = () => {
-      slow.socket.pause();
-      setTimeout(() => {
-        slow.socket.resume();
-        if (!done) setTimeout(nap, 2);
-      }, 4);
-    };
-    nap();
-    await flood(50_000);
-    await expect.poll(() => slow.text().includes('"index":49999'), { timeout: 25_000, interval: 50 }).toBe(true);
-    done = true;
-    const ids = idsIn(slow.text().replaceAll(/\r\n[0-9a-f]+\r\n/g, ''));
-    expect(live.clients()).toBe(1);
-    expect(ids).toHaveLength(50_000);
-    expect(new Set(ids).size).toBe(50_000);
-    slow.socket.destroy();
-  }, 40_000);
-});
-
-test('two hundred listeners are told the same, and the log is read once for all of them', async () => {
-  let subscriptions = 0;
-  const counted: EventLog = new Proxy(log, {
-    get(target, name) {
-      if (name === 'subscribe') subscriptions += 1;
-      const value = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
+    test('shows a JSON answer as JSON', async () => {
+      await start();
+      const listener = await tuneIn({ types: 'audit' });
+      const exchange = exchangeOf('1', { stream: false });
+      const answer = { object: 'chat.completion', choices: [{ message: { content: 'hi' } }] };
+      await append(log, exchange.stream, exchange.received, exchange.resolved, exchange.attempt());
+      await append(log, exchange.stream, exchange.json(answer), exchange.completed);
+      expect((await listener.until('audit.completed')).data.data.data.response_body).toEqual(answer);
+      expect(names(listener.news())).not.toContain('audit.stream');
+    });
   });
-  await start({ log: counted });
-  const all = await Promise.all(Array.from({ length: 200 }, () => tuneIn({ types: 'audit' })));
-  for (let i = 0; i < 20; i++) await appendWhole(log, exchangeOf(String(i)), 'x');
-  await Promise.all(all.map((listener) => listener.until('audit.completed', 'req-19')));
-  const first = JSON.stringify(all[0]?.news());
-  expect(all[0]?.news()).toHaveLength(20 * 5);
-  for (const listener of all) expect(JSON.stringify(listener.news()) === first).toBe(true);
-  expect(subscriptions).toBe(1);
-}, 20_000);
 
-test('whenever a listener comes and wherever it begins, it is told exactly what follows', async () => {
-  await start();
-  const written: string[] = [];
-  await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 0, max: 12 }), fc.nat(100), async (more, where) => {
-      const begin = Math.floor((written.length * where) / 101);
-      const cursor = begin === 0 ? '0' : (written[begin - 1] ?? '0');
-      const coming = tuneIn({ raw: 'true', cursor });
-      for (let i = 0; i < more; i++) {
-        const { stream, received } = exchangeOf(`p-${written.length}`);
-        written.push((await append(log, stream, received)).position);
-        if (i % 3 === 0) await new Promise(setImmediate);
+  describe('coming in', () => {
+    test('shows what is in flight, then only what is new', async () => {
+      await start();
+      const [old, open, next] = [exchangeOf('old'), exchangeOf('open'), exchangeOf('next')];
+      await appendWhole(log, old, 'x');
+      await append(log, open.stream, open.received, open.resolved, open.attempt());
+      const listener = await tuneIn();
+      await append(log, open.stream, open.words(0, 'hi'));
+      await append(log, next.stream, next.received);
+      const told = await listener.atLeast(3);
+      expect(told.map(({ event, data }) => [event, data.request_id])).toEqual([
+        ['audit.updated', 'req-open'],
+        ['audit.stream', 'req-open'],
+        ['audit.started', 'req-next'],
+      ]);
+      expect(told[0]?.id).toBeUndefined();
+      expect(told[0]?.data.data).toMatchObject({ id: 'open', resolved_model: 'local/tiny', _live_pending: true });
+      expect(told[1]?.data.data).toMatchObject({ requested_model: 'local/tiny', data: { response_body: 'hi' } });
+    });
+
+    test('with cursor=0 tells everything from the beginning, once, and goes on live', async () => {
+      await start();
+      for (let i = 0; i < 50; i++) await appendWhole(log, exchangeOf(`old-${i}`), 'x');
+      const listener = await tuneIn({ cursor: '0', types: 'audit.completed' });
+      for (let i = 0; i < 50; i++) await appendWhole(log, exchangeOf(`new-${i}`), 'x');
+      await listener.until('audit.completed', 'req-new-49');
+      const ids = listener.news().map(({ data }) => data.data.id);
+      expect(ids).toEqual(
+        [...Array(50).keys()].map((i) => `old-${i}`).concat([...Array(50).keys()].map((i) => `new-${i}`)),
+      );
+    });
+
+    test('again with the last id misses nothing and repeats nothing, by header or by query', async () => {
+      await start();
+      const first = await tuneIn({ types: 'audit.completed' });
+      await appendWhole(log, exchangeOf('1'), 'x');
+      await first.until('audit.completed');
+      const lastId = first.lastId() ?? '';
+      first.leave();
+      await appendWhole(log, exchangeOf('2'), 'x');
+      const byHeader = await tuneIn({ types: 'audit.completed', cursor: '0' }, { 'last-event-id': lastId });
+      const byQuery = await tuneIn({ types: 'audit.completed', cursor: lastId });
+      await appendWhole(log, exchangeOf('3'), 'x');
+      for (const listener of [byHeader, byQuery]) {
+        await listener.until('audit.completed', 'req-3');
+        expect(listener.news().map(({ data }) => data.data.id)).toEqual(['2', '3']);
       }
-      const listener = await coming;
-      await listener.atLeast(written.length - begin);
-      expect(listener.news().map(({ id }) => id)).toEqual(written.slice(begin));
+    });
+
+    test('in the middle of a request tells the rest of it whole', async () => {
+      await start();
+      const exchange = exchangeOf('1');
+      const { position } = await append(
+        log,
+        exchange.stream,
+        exchange.received,
+        exchange.resolved,
+        exchange.attempt(),
+        exchange.words(0, 'first '),
+      );
+      await append(log, exchange.stream, exchange.words(1, 'second'), exchange.usage, exchange.completed);
+      const listener = await tuneIn({ cursor: position });
+      expect((await listener.until('audit.completed')).data.data).toMatchObject({
+        requested_model: 'local/tiny',
+        resolved_model: 'local/tiny',
+        data: { response_body: 'first second', request_body: { model: 'local/tiny' } },
+      });
+    });
+
+    test('at a place the log has not reached is told to start over', async () => {
+      await start();
+      const open = exchangeOf('open');
+      await append(log, open.stream, open.received);
+      const listener = await tuneIn({ cursor: '0000000000999999' });
+      await append(log, exchangeOf('next').stream, exchangeOf('next').received);
+      const told = await listener.atLeast(3);
+      expect(told.map(({ event, data }) => [event, data.request_id])).toEqual([
+        ['reset', undefined],
+        ['audit.started', 'req-open'],
+        ['audit.started', 'req-next'],
+      ]);
+      expect(told[0]?.id).toBe(await log.head().then((head) => head.replace(/2$/, '1')));
+    });
+
+    test.each(['abc', '-1', '1.5', '99999999999999999999', '1 2', '%'])(
+      'at the cursor "%s" is refused',
+      async (cursor) => {
+        await start();
+        await append(log, exchangeOf('1').stream, exchangeOf('1').received);
+        const { response } = await listen(url, { cursor });
+        expect(response.statusCode).toBe(400);
+        const byHeader = await listen(url, {}, { 'last-event-id': cursor });
+        expect(byHeader.response.statusCode).toBe(400);
+      },
+    );
+
+    test('is refused, with the reason, when live logs are switched off or full', async () => {
+      await start({ maxClients: 1 });
+      await tuneIn();
+      const { response } = await listen(url);
+      expect(response.statusCode).toBe(429);
+      expect(await fetch(`${url}/admin/live/logs`, { method: 'HEAD' }).then(({ status }) => status)).toBe(404);
+      await app.close();
+      await runner.close();
+
+      await start({ enabled: false });
+      const off = await fetch(`${url}/admin/live/logs`, { headers: { connection: 'close' } });
+      expect(off.status).toBe(503);
+      expect(off.headers.get('x-should-retry')).toBe('false');
+      expect(await off.json()).toMatchObject({ error: { code: 'feature_unavailable', type: 'invalid_request_error' } });
+    });
+
+    test('is answered with headers that keep proxies from holding it back', async () => {
+      await start();
+      const { response } = await tuneIn();
+      expect(response.headers['content-type']).toMatch(/^text\/event-stream/);
+      expect(response.headers['cache-control']).toBe('no-cache, no-transform');
+      expect(response.headers['x-accel-buffering']).toBe('no');
+    });
+  });
+
+  describe('a heartbeat', () => {
+    test('tells how far the log has come, so that a filtered client resumes at the right place', async () => {
+      await start({ heartbeatSeconds: 0.02 });
+      const listener = await tuneIn({ types: 'usage' });
+      const exchange = exchangeOf('1');
+      const { position } = await append(log, exchange.stream, exchange.received);
+      await log.append([
+        {
+          stream: streamName('gateway', 'g'),
+          events: [{ type: 'gateway.other', schema: 1, data: {}, context: { actor: 'system' } }],
+          expectedRevision: 'any',
+        },
+      ]);
+      await expect.poll(() => listener.lastId()).toBe(await log.head());
+      expect((await log.head()) > position).toBe(true);
+      expect(listener.news()).toHaveLength(0);
+      expect(listener.told.at(-1)?.data).toMatchObject({ type: 'heartbeat', seq: await log.head() });
+    });
+  });
+
+  describe('filters', () => {
+    const all = async () => {
+      const [chat, responses] = [
+        exchangeOf('c', { userPath: '/team/a/bob' }),
+        exchangeOf('r', { path: '/v1/responses', userPath: '/team/ab', requestId: 'mine' }),
+      ];
+      await appendWhole(log, chat, 'x');
+      await appendWhole(log, responses, 'y');
+      await append(log, exchangeOf('end').stream, exchangeOf('end').received);
+    };
+    const cases: [string, Record<string, string>, string[]][] = [
+      ['types=usage', { types: 'usage' }, ['usage.completed c', 'usage.completed r']],
+      [
+        'types=audit.started,usage',
+        { types: 'audit.started,usage' },
+        ['audit.started c', 'usage.completed c', 'audit.started r', 'usage.completed r', 'audit.started end'],
+      ],
+      ['a raw event type', { types: 'request.' }, ['audit.started c', 'audit.started r', 'audit.started end']],
+      ['the request id', { request_id: 'mine', types: 'audit.completed' }, ['audit.completed r']],
+      ['the exchange id', { request: 'c', types: 'audit.completed' }, ['audit.completed c']],
+      ['the path', { path: '/v1/resp', types: 'usage,audit.completed' }, ['usage.completed r', 'audit.completed r']],
+      ['the stream', { stream: 'exchange-c', types: 'usage' }, ['usage.completed c']],
+      ['the user path, as a subtree', { user_path: '/team/a', types: 'usage' }, ['usage.completed c']],
+      ['words nobody knows', { types: 'nonsense' }, []],
+      ['an empty list', { types: '' }, []],
+      ['another stream', { stream: 'provider-x' }, []],
+    ];
+    test.each(cases)('%s: the same catching up and live', async (_name, query, expected) => {
+      await start({ heartbeatSeconds: 0.02 });
+      const fromNow = await tuneIn(query);
+      await all();
+      const fromStart = await tuneIn({ ...query, cursor: '0' });
+      const head = await log.head();
+      for (const listener of [fromNow, fromStart]) {
+        await expect.poll(() => listener.lastId()).toBe(head);
+        expect(listener.news().map(({ event, data }) => `${event} ${data.data.exchange_id ?? data.data.id}`)).toEqual(
+          expected,
+        );
+      }
+    });
+
+    test('view=events tells every event as it was recorded, also by path', async () => {
+      await start({ heartbeatSeconds: 0.02 });
+      const raw = await tuneIn({ raw: 'true' });
+      const byPath = await tuneIn({ view: 'events', path: '/v1/responses' });
+      const usage = await tuneIn({ view: 'events', types: 'usage' });
+      await all();
+      const stream = streamName('provider', 'p');
+      await log.append([
+        {
+          stream,
+          events: [{ type: 'provider.became_available', schema: 1, data: {}, context: { actor: 'system' } }],
+          expectedRevision: 'any',
+        },
+      ]);
+      const told = await raw.atLeast(14);
+      expect(names(told).slice(0, 6)).toEqual([
+        'request.received',
+        'model.resolved',
+        'attempt.started',
+        'chunk.received',
+        'usage.recorded',
+        'exchange.completed',
+      ]);
+      expect(told.at(-1)?.data.data).toMatchObject({
+        type: 'provider.became_available',
+        stream: 'provider-p',
+        revision: '0',
+      });
+      expect(told[0]?.data.data).toMatchObject({
+        stream: 'exchange-c',
+        body: '{"model":"local/tiny"}',
+        requestId: 'req-c',
+      });
+      expect((await byPath.atLeast(6)).every(({ data }) => data.request_id === 'mine')).toBe(true);
+      expect(names(await usage.atLeast(2))).toEqual(['usage.recorded', 'usage.recorded']);
+    });
+
+    test('view=events finds the path of a request that began before the listener came', async () => {
+      await start();
+      const exchange = exchangeOf('1', { path: '/v1/embeddings' });
+      await append(log, exchange.stream, exchange.received);
+      const listener = await tuneIn({ view: 'events', path: '/v1/emb' });
+      await append(log, exchange.stream, exchange.resolved);
+      expect(names(await listener.atLeast(1))).toEqual(['model.resolved']);
+    });
+
+    test.each([{ view: 'all' }, { raw: 'yes' }, { user_path: '/a/../b' }])('%o is refused', async (query) => {
+      await start();
+      const response = await fetch(`${url}/admin/live/logs?${new URLSearchParams(Object.entries(query))}`);
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({ error: { param: Object.keys(query)[0] } });
+    });
+  });
+
+  describe('leaving', () => {
+    test('frees everything: nobody listens, nothing is read', async () => {
+      await start();
+      const listener = await tuneIn();
+      expect(live.clients()).toBe(1);
       listener.leave();
-    }),
-    { numRuns: 40 },
-  );
+      await expect.poll(() => live.clients()).toBe(0);
+      await appendWhole(log, exchangeOf('1'), 'x');
+      const again = await tuneIn({ cursor: '0', types: 'audit.completed' });
+      await again.until('audit.completed');
+    });
+
+    test('is told to all when the gateway stops', async () => {
+      await start();
+      const listener = await tuneIn();
+      await app.close();
+      await listener.ended;
+      expect(listener.comments).toContain('the gateway is stopping');
+    });
+
+    test('is what listeners are made to do when the log closes', async () => {
+      await start();
+      const listener = await tuneIn();
+      await opened.close();
+      await listener.ended;
+      expect(listener.comments).toEqual(['the log cannot be read; reconnect to resume']);
+      expect(live.clients()).toBe(0);
+    });
+  });
+
+  describe('a client that is slow', () => {
+    /** Reads only when told to. */
+    function slowSocket(query: string): { socket: Socket; text: () => string } {
+      const { port } = new URL(url);
+      const socket = connect({ port: Number(port), host: '127.0.0.1' });
+      socket.on('error', () => {});
+      let text = '';
+      socket.setEncoding('utf8');
+      socket.on('data', (data) => {
+        text += data;
+      });
+      socket.write(`GET /admin/live/logs?${query} HTTP/1.1\r\nhost: x\r\n\r\n`);
+      return { socket, text: () => text };
+    }
+
+    const idsIn = (text: string) =>
+      [...text.matchAll(/^id: (\d+)\r?\nevent: chunk\.received$/gm)].map(([, id = '']) => id);
+
+    async function flood(count: number, from = 0): Promise<void> {
+      const exchange = exchangeOf('flood');
+      for (let i = 0; i < count; i += 500) {
+        const words = Array.from({ length: Math.min(500, count - i) }, (_, j) =>
+          exchange.words(from + i + j, 'word'.repeat(100)),
+        );
+        await append(log, exchange.stream, ...(i === 0 && from === 0 ? [exchange.received] : []), ...words);
+        // Other listeners get their turn, as they would with requests coming in.
+        await new Promise(setImmediate);
+      }
+    }
+
+    test('and stalls is closed, and resumes without loss', async () => {
+      await start({ clientByteCap: 64 * 1024, stallSeconds: 0.3 });
+      const slow = slowSocket('raw=true&types=chunk.received');
+      await expect.poll(() => slow.text()).toContain('heartbeat');
+      slow.socket.pause();
+      // Far more than the operating system buffers for it.
+      await flood(20_000);
+      await expect.poll(() => live.clients(), { timeout: 10_000 }).toBe(0);
+
+      const before = idsIn(slow.text());
+      slow.socket.resume();
+      await new Promise((resolve) => slow.socket.once('close', resolve));
+      const whole = slow.text().slice(0, slow.text().lastIndexOf('\n\n'));
+      const seen = idsIn(whole);
+      expect(seen.length).toBeGreaterThanOrEqual(before.length);
+      expect(seen.length).toBeLessThan(20_000);
+
+      const rest = await tuneIn({ raw: 'true', types: 'chunk.received', cursor: seen.at(-1) ?? '0' });
+      await rest.atLeast(20_000 - seen.length);
+      const ids = [...seen, ...rest.news().map(({ id }) => id)];
+      expect(ids).toHaveLength(20_000);
+      expect(new Set(ids).size).toBe(20_000);
+    }, 30_000);
+
+    test('and reads on is never closed: it is fed at its pace and told all 50,000 events', async () => {
+      await start({ clientByteCap: 64 * 1024, stallSeconds: 5, heartbeatSeconds: 0.05 });
+      const slow = slowSocket('raw=true&types=chunk.received');
+      await expect.poll(() => slow.text()).toContain('heartbeat');
+      let done = false;
+      const nap = () => {
+        slow.socket.pause();
+        setTimeout(() => {
+          slow.socket.resume();
+          if (!done) setTimeout(nap, 2);
+        }, 4);
+      };
+      nap();
+      await flood(50_000);
+      await expect.poll(() => slow.text().includes('"index":49999'), { timeout: 25_000, interval: 50 }).toBe(true);
+      done = true;
+      const ids = idsIn(slow.text().replaceAll(/\r\n[0-9a-f]+\r\n/g, ''));
+      expect(live.clients()).toBe(1);
+      expect(ids).toHaveLength(50_000);
+      expect(new Set(ids).size).toBe(50_000);
+      slow.socket.destroy();
+    }, 40_000);
+  });
+
+  test('two hundred listeners are told the same, and the log is read once for all of them', async () => {
+    let subscriptions = 0;
+    const counted: EventLog = new Proxy(log, {
+      get(target, name) {
+        if (name === 'subscribe') subscriptions += 1;
+        const value = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    await start({ log: counted });
+    const all = await Promise.all(Array.from({ length: 200 }, () => tuneIn({ types: 'audit' })));
+    for (let i = 0; i < 20; i++) await appendWhole(log, exchangeOf(String(i)), 'x');
+    await Promise.all(all.map((listener) => listener.until('audit.completed', 'req-19')));
+    const first = JSON.stringify(all[0]?.news());
+    expect(all[0]?.news()).toHaveLength(20 * 5);
+    for (const listener of all) expect(JSON.stringify(listener.news()) === first).toBe(true);
+    expect(subscriptions).toBe(1);
+  }, 20_000);
+
+  test('whenever a listener comes and wherever it begins, it is told exactly what follows', async () => {
+    await start();
+    const written: string[] = [];
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 0, max: 12 }), fc.nat(100), async (more, where) => {
+        const begin = Math.floor((written.length * where) / 101);
+        const cursor = begin === 0 ? '0' : (written[begin - 1] ?? '0');
+        const coming = tuneIn({ raw: 'true', cursor });
+        for (let i = 0; i < more; i++) {
+          const { stream, received } = exchangeOf(`p-${written.length}`);
+          written.push((await append(log, stream, received)).position);
+          if (i % 3 === 0) await new Promise(setImmediate);
+        }
+        const listener = await coming;
+        await listener.atLeast(written.length - begin);
+        expect(listener.news().map(({ id }) => id)).toEqual(written.slice(begin));
+        listener.leave();
+      }),
+      { numRuns: 40 },
+    );
+  });
 });

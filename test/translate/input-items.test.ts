@@ -122,6 +122,13 @@ describe('a page of input items', () => {
     expect(page({ order: 'asc', after: 'msg_1', limit: '2' }).data.map((item) => item.id)).toEqual(['msg_2', 'msg_3']);
   });
 
+  it('has no more after it when it is the last, also when it is full', () => {
+    expect(page({ order: 'asc', after: 'msg_29', limit: '100' })).toMatchObject({
+      last_id: 'msg_129',
+      has_more: false,
+    });
+  });
+
   it('is empty after an item nobody knows, and at the end', () => {
     const empty = { object: 'list', data: [], first_id: null, last_id: null, has_more: false };
     expect(page({ after: 'msg_x' })).toEqual(empty);

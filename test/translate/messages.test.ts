@@ -167,6 +167,12 @@ describe('tool calls', () => {
     ]);
   });
 
+  it('make the content of an assistant message that said nothing null', () => {
+    expect(messages([{ role: 'assistant', content: [] }, call('1')])).toEqual([
+      { role: 'assistant', content: null, tool_calls: [chatCall('1')] },
+    ]);
+  });
+
   it('keep text that comes between a call and its output in the same message', () => {
     expect(messages([user, call('1'), { role: 'assistant', content: 'One moment.' }, output('1')])).toEqual([
       user,
@@ -279,11 +285,12 @@ describe('reasoning', () => {
     expect(messages([item, { role: 'assistant', content: 'Yes.' }])[0]).toMatchObject({ reasoning_content: 'long' });
   });
 
-  it('is dropped when it is encrypted, when a user speaks next, and when the provider does not take it', () => {
+  it('is dropped when it is encrypted, when a user speaks next, or a tool, and when the provider does not take it', () => {
     const encrypted = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' };
     const said = { role: 'assistant', content: 'Yes.' };
     expect(messages([encrypted, said])).toEqual([said]);
     expect(messages([reasoning('Hm.'), user, said])).toEqual([user, said]);
+    expect(messages([call('1'), reasoning('Hm.'), output('1'), said]).at(-1)).toEqual(said);
     expect(messages([reasoning('Hm.'), said], { ...plainReasoning, replay: 'omit' })).toEqual([said]);
   });
 

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
+import {
+  plainReasoning,
+  type ReasoningStyle,
+} from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
 import { chatRequestFromResponses } from '../../src/providers/translate/responses-to-chat/request.ts';
 
 function translate(body: Record<string, unknown>, reasoningStyle = plainReasoning) {
@@ -149,12 +152,17 @@ describe('reasoning effort', () => {
 
   it.each([
     ['minimal', 'low'],
-    ['none', 'low'],
     ['medium', 'low'],
     ['max', 'high'],
-  ])('%s is asked as %s where only low and high are known: thinking is not switched off', (wanted, sent) => {
-    const style = { ...plainReasoning, levels: ['none', 'low', 'high'].slice(1) as ('low' | 'high')[] };
+    ['none', 'none'],
+  ])('%s is asked as %s where none, low and high are known: thinking is not switched off', (wanted, sent) => {
+    const style: ReasoningStyle = { ...plainReasoning, levels: ['none', 'low', 'high'] };
     expect(members({ reasoning: { effort: wanted } }, style)).toEqual({ reasoning_effort: sent });
+  });
+
+  it('none is asked as the lowest level where thinking cannot be switched off', () => {
+    const style: ReasoningStyle = { ...plainReasoning, levels: ['medium', 'high'] };
+    expect(members({ reasoning: { effort: 'none' } }, style)).toEqual({ reasoning_effort: 'medium' });
   });
 
   it('goes as an object where the provider wants one, without the summary', () => {

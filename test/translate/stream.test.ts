@@ -234,6 +234,23 @@ describe('a chat stream becomes a Responses stream', () => {
     });
   });
 
+  it('with the usage that was told, though later chunks say null', () => {
+    const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+    expect(
+      last(
+        play([
+          { ...text('Hi'), usage },
+          { ...stop, usage: null },
+        ]),
+      ).usage,
+    ).toMatchObject({ input_tokens: 3 });
+  });
+
+  it('of a tool call that never got a name, whose arguments are not lost', () => {
+    const { output } = last(play([callChunk(0, { id: 'a', function: { arguments: '{"x":1}' } }), stop]));
+    expect(output).toMatchObject([{ type: 'function_call', call_id: 'a', name: '', arguments: '{"x":1}' }]);
+  });
+
   it('of the first choice only', () => {
     const other = { choices: [{ index: 1, delta: { content: 'two' }, finish_reason: 'stop' }] };
     expect(last(play([text('one'), other, stop])).output).toMatchObject([{ content: [{ text: 'one' }] }]);
@@ -375,11 +392,12 @@ describe('a snapshot', () => {
   });
 
   it('is not changed by what is said later, nor are events', () => {
+    const citation = { type: 'url_citation', url: 'https://x', title: 'X', start_index: 0, end_index: 2 };
     const translator = createChatStreamTranslator(shellFor());
     const events = translator.push(text('Hel'));
     const snapshot = translator.snapshot();
     const before = JSON.stringify([events, snapshot]);
-    translator.push(text('lo'));
+    translator.push(says({ content: 'lo', annotations: [citation] }));
     translator.finish(end);
     expect(JSON.stringify([events, snapshot])).toBe(before);
   });

@@ -83,6 +83,15 @@ describe('tools in chat form', () => {
     expect(members({ tools, tool_choice: choice })['tool_choice']).toEqual({ type: 'function', function: { name } });
   });
 
+  it('name the one of the chosen namespace, where two have a tool of that name', () => {
+    const others = { ...agents, name: 'others' };
+    const choice = { type: 'function', name: 'spawn', namespace: 'others' };
+    expect(members({ tools: [agents, others], tool_choice: choice })['tool_choice']).toEqual({
+      type: 'function',
+      function: { name: 'others__spawn' },
+    });
+  });
+
   it('are only the allowed ones, when the choice lists them', () => {
     const choice = { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'get_time' }] };
     expect(members({ tools: [weather, time], tool_choice: choice })).toEqual({

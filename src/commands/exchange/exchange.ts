@@ -192,12 +192,12 @@ async function settleAndAnswer(
   const { relay, received } = outcome;
   const responseId = noteResponse(dialect, asked, target, outcome, record);
   const provider = target.provider.name;
-  if (received.chunks > 0) {
+  const noteUsage = () => {
+    if (received.chunks === 0) return;
     const { type } = target.provider;
     const { model } = target;
     settle.noteUsage(record, { provider, providerType: type, model, endpoint: dialect.endpoint, usage: relay.usage() });
-  }
-
+  };
   switch (outcome.kind) {
     case 'whole': {
       const { status } = outcome.reply;
@@ -205,6 +205,7 @@ async function settleAndAnswer(
       const answer = outcome.translated && responseId === undefined ? outcome.bytes : undefined;
       const facts = { status, attempt: outcome.attempt, provider, model: target.model, responseId, answer };
       settle.noteCompleted(record, received, { ...facts, finishReason: relay.finishReason() });
+      noteUsage();
       await record.flush('durable');
       client.answer(status, answerHeaders(record, request, outcome.reply), outcome.bytes);
       return status;
@@ -213,6 +214,7 @@ async function settleAndAnswer(
       const { status } = outcome.reply;
       const facts = { status, attempt: outcome.attempt, provider, model: target.model, responseId };
       settle.noteCompleted(record, received, { ...facts, finishReason: relay.finishReason() });
+      noteUsage();
       await record.flush('durable');
       finishStream(client, status, answerHeaders(record, request, outcome.reply), outcome.rest);
       return status;
@@ -221,6 +223,7 @@ async function settleAndAnswer(
       const { refusal } = outcome;
       const { chunks } = received;
       settle.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
+      noteUsage();
       await record.flush('durable');
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
@@ -231,12 +234,14 @@ async function settleAndAnswer(
         const refusal = gatewayStopping();
         const status = chunks === 0 ? refusal.status : 200;
         settle.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
+        noteUsage();
         await record.flush('durable');
         if (chunks === 0) return tell(record, request, client, refusal);
         finishStream(client, 200, {}, outcome.rest);
         return refusal.status;
       }
       settle.noteDisconnected(record, received, responseId);
+      noteUsage();
       await record.flush('durable');
       return 499;
     }

@@ -243,7 +243,9 @@ class Translator implements ChatStreamTranslator {
     if (this.ended !== undefined) return [];
     this.#start();
     for (const call of this.#calls) {
-      if (call.open === undefined && call.held !== '') call.open = this.#openCall(call, '', undefined);
+      if (call.open !== undefined || call.held === '') continue;
+      call.open = this.#openCall(call, '', undefined);
+      call.open.addArguments(this.#queue, call.held);
     }
     if (this.#items.length === 0 && type === 'response.completed') this.#openMessage().addText(this.#queue, '');
     const last = this.#items.length - 1;

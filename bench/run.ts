@@ -1,0 +1,133 @@
+/** `npm run bench`: everything, side by side, into RESULTS.md. See README.md. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { startLoadProcess } from './load-process.ts';
+import type { LogBench } from './log.ts';
+import { describeMachine } from './machine.ts';
+import { type Cell, measureCell } from './measure.ts';
+import { memoryOf } from './process-stat.ts';
+import { type Run, report } from './report.ts';
+import { type Server, startBarePassthrough, startGateway, startProvider } from './servers.ts';
+import { measureStartUp, type StartUp } from './start-up.ts';
+import { judge } from './targets.ts';
+import { MODELS, type Subject, WORDS, WORKS } from './work.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    /** Short rounds: a look, not a result. */
+    quick: { type: 'boolean', default: false },
+    /** Work names, `log` and `start-up`, separated by commas. */
+    only: { type: 'string' },
+    connections: { type: 'string' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    /** Also writes everything that was measured to this file. */
+    json: { type: 'string' },
+    /** Writes a processor profile of the gateway to .work/profile, which slows it. */
+    profile: { type: 'boolean', default: false },
+  },
+});
+
+const folder = fileURLToPath(new URL('.', import.meta.url));
+const workDir = join(folder, '.work');
+const rounds = Number(options.rounds ?? (options.quick ? 2 : 5));
+const seconds = Number(options.seconds ?? (options.quick ? 0.5 : 1));
+const only = options.only?.split(',');
+const connectionsAsked = options.connections?.split(',').map(Number);
+const wanted = (name: string) => only === undefined || only.includes(name);
+const works = WORKS.filter((work) => wanted(work.name));
+const unknown =
+  only?.filter((name) => name !== 'log' && name !== 'start-up' && !WORKS.some((work) => work.name === name)) ?? [];
+if (unknown.length > 0) {
+  console.error(
+    `unknown: ${unknown.join(', ')}; there are ${[...WORKS.map(({ name }) => name), 'log', 'start-up'].join(', ')}`,
+  );
+  process.exit(2);
+}
+
+const began = performance.now();
+mkdirSync(workDir, { recursive: true });
+const dataDir = join(workDir, `gateway-${process.pid}`);
+const nodeFlags = options.profile ? ['--cpu-prof', `--cpu-prof-dir=${join(workDir, 'profile')}`] : [];
+const running: Server[] = [];
+const started = async (server: Promise<Server>) => {
+  running.push(await server);
+  return server;
+};
+
+async function measureWorks(native: Server): Promise<{ cells: Cell[]; gateway: Run['gateway'] }> {
+  const absent = await started(startProvider({ responses: 'absent', words: WORDS, models: MODELS }));
+  const servers: Record<Subject, Server> = {
+    provider: native,
+    bare: await started(startBarePassthrough(native)),
+    gateway: await started(startGateway({ dataDir, native, translated: absent, nodeFlags })),
+  };
+  const load = startLoadProcess();
+  const cells: Cell[] = [];
+  for (const work of works) {
+    for (const connections of work.connections.filter((each) => connectionsAsked?.includes(each) ?? true)) {
+      const cell = await measureCell(work, connections, servers, load, { rounds, seconds });
+      cells.push(cell);
+      progress(cell);
+    }
+  }
+  load.stop();
+  return { cells, gateway: memoryOf(servers.gateway.pid) };
+}
+
+function progress({ describe, connections, measured, ratio, failures }: Cell): void {
+  const rates = Object.entries(measured).map(
+    ([subject, { perSecond, p50 }]) => `${subject} ${perSecond.toFixed(0)}/s p50 ${p50.toFixed(2)}`,
+  );
+  const failed = Object.keys(failures).length > 0 ? `  FAILURES ${JSON.stringify(failures)}` : '';
+  console.error(`${describe} ×${connections}: ${rates.join(' · ')} · ${ratio.toFixed(2)} of bare${failed}`);
+}
+
+async function measureLog(): Promise<LogBench> {
+  const { benchLog } = await import('./log.ts');
+  return benchLog({ dir: workDir, seconds: options.quick ? 1 : 3 });
+}
+
+async function measure(): Promise<Run> {
+  // The log comes first and alone, while nothing else wants the processor.
+  const log = wanted('log') ? await measureLog() : null;
+  let startUp: StartUp | null = null;
+  let cells: Cell[] = [];
+  let gateway: Run['gateway'] = null;
+  if (works.length > 0 || wanted('start-up')) {
+    const native = await started(startProvider({ responses: 'native', words: WORDS, models: MODELS }));
+    if (wanted('start-up')) startUp = await measureStartUp(workDir, native, options.quick ? 100_000 : 1_000_000);
+    if (works.length > 0) ({ cells, gateway } = await measureWorks(native));
+  }
+  const remarks = [
+    ...(options.quick ? ['a quick run: short rounds, figures to look at rather than to quote.'] : []),
+    ...(options.profile ? ['the gateway was being profiled.'] : []),
+    ...(only === undefined && connectionsAsked === undefined ? [] : ['only a part of the benchmark was run.']),
+  ];
+  return {
+    machine: describeMachine(workDir),
+    minutes: (performance.now() - began) / 60_000,
+    rounds,
+    seconds,
+    remarks,
+    cells,
+    gateway,
+    startUp,
+    log,
+  };
+}
+
+try {
+  const run = await measure();
+  const text = report(run);
+  console.log(text);
+  if (options.json !== undefined) writeFileSync(options.json, JSON.stringify({ ...run, targets: judge(run) }, null, 2));
+  // A part of the benchmark must not stand where the whole is expected.
+  if (run.remarks.length === 0) writeFileSync(join(folder, 'RESULTS.md'), text);
+  else console.error('RESULTS.md is left as it was: it is only written by a full run.');
+} finally {
+  await Promise.all(running.map((server) => server.stop()));
+  rmSync(dataDir, { recursive: true, force: true });
+}

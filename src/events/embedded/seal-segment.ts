@@ -1,0 +1,98 @@
+/** Compresses a closed segment. Whatever is interrupted, the segment stays readable in one form or the other. */
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { zstdCompress } from 'node:zlib';
+import { categoryOf } from '../event.ts';
+import { datasync, type Disk, replaceFile, writeFully } from './disk.ts';
+import type { Manifest } from './manifest.ts';
+import { type Segment, segmentFile } from './segment.ts';
+import { isMissing } from './segment-blocks.ts';
+import type { SegmentStreams } from './segment-streams.ts';
+import { walkSegment } from './walk-segment.ts';
+
+const compress = promisify(zstdCompress);
+
+/**
+ * @param last position of the segment's last event
+ * @param signal stops it between two blocks; it then rejects, and leaves nothing behind that matters
+ * @throws LogCorrupted when the segment is damaged: it is then left as it is
+ */
+export async function sealSegment(
+  log: { readonly disk: Disk; readonly dir: string; readonly mark: number },
+  segment: Segment,
+  last: number,
+  streams: SegmentStreams,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { disk, dir } = log;
+  const target = segmentFile(dir, segment.name, 'zst');
+  const temporary = `${target}.tmp`;
+  removeIfThere(disk, temporary);
+  const fd = disk.open(temporary, 'create');
+  const hash = createHash('sha256');
+  const blocks: Manifest['blocks'] = [];
+  let rawBytes = 0;
+  let compressedBytes = 0;
+  let firstAt = Number.NaN;
+  let lastAt = Number.NaN;
+  try {
+    for await (const run of walkSegment(log, segment, last)) {
+      signal?.throwIfAborted();
+      const raw = run.buffer.subarray(run.start, run.end);
+      hash.update(raw);
+      const compressed = await compress(raw);
+      writeFully(disk, fd, compressed, 0, compressed.length, compressedBytes);
+      blocks.push({ position: run.frames[0]?.first ?? 0, offset: run.offset, at: compressedBytes });
+      if (Number.isNaN(firstAt)) firstAt = run.frames[0]?.at ?? 0;
+      lastAt = run.frames.at(-1)?.at ?? 0;
+      rawBytes += raw.length;
+      compressedBytes += compressed.length;
+    }
+    await datasync(disk, fd);
+  } catch (error) {
+    removeIfThere(disk, temporary);
+    throw error;
+  } finally {
+    disk.close(fd);
+  }
+  const manifest: Manifest = {
+    format: 'chancery-segment',
+    version: 1,
+    first: segment.first,
+    last,
+    firstAt,
+    lastAt,
+    rawBytes,
+    compressedBytes,
+    sha256: hash.digest('hex'),
+    categories: categoriesOf(streams),
+    blocks,
+  };
+  disk.rename(temporary, target);
+  await replaceFile(disk, segmentFile(dir, segment.name, 'json'), Buffer.from(`${JSON.stringify(manifest)}\n`));
+  // both are on disk under their names: only now may the frames themselves go
+  removeIfThere(disk, segmentFile(dir, segment.name, 'seg'));
+}
+
+function categoriesOf(streams: SegmentStreams): Manifest['categories'] {
+  const categories: Record<string, { streams: number; greatest: string }> = {};
+  for (const stream of streams.places.keys()) {
+    const category = categoryOf(stream);
+    const known = categories[category];
+    if (known === undefined) {
+      categories[category] = { streams: 1, greatest: stream };
+    } else {
+      known.streams++;
+      if (stream > known.greatest) known.greatest = stream;
+    }
+  }
+  return categories;
+}
+
+function removeIfThere(disk: Disk, file: string): void {
+  try {
+    disk.remove(file);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+}

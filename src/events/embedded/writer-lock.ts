@@ -1,0 +1,62 @@
+/**
+ * Makes sure that one log object at a time writes a directory. The lock is one that the kernel keeps (SQLite's lock on
+ * a file of its own, through `node:sqlite`), so it goes with the process, however that ends, and is seen from other
+ * containers on the same machine.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { LogLocked } from './log-errors.ts';
+
+const lockFile = 'writer.lock';
+const holderFile = 'writer.json';
+/** Someone who only asks whether there is a writer holds the lock for an instant. */
+const patienceMs = 500;
+
+export interface WriterLock {
+  release(): void;
+}
+
+/** @throws LogLocked */
+export function lockForWriting(dir: string): WriterLock {
+  const database = new DatabaseSync(path.join(dir, lockFile));
+  try {
+    database.exec(`pragma busy_timeout = ${patienceMs}; pragma locking_mode = exclusive; begin exclusive`);
+  } catch (error) {
+    database.close();
+    throw isBusy(error) ? new LogLocked(dir, holder(dir)) : error;
+  }
+  writeFileSync(path.join(dir, holderFile), `${JSON.stringify({ pid: process.pid, since: new Date() })}\n`);
+  return { release: () => database.close() };
+}
+
+/** Whether a writer has the log open now, in this process or another. */
+export function hasWriter(dir: string): boolean {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path.join(dir, lockFile), { readOnly: true });
+    database.prepare('select count(*) from sqlite_schema').get();
+    return false;
+  } catch (error) {
+    return isBusy(error);
+  } finally {
+    database?.close();
+  }
+}
+
+const sqliteBusy = 5;
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === sqliteBusy;
+}
+
+function holder(dir: string): string {
+  try {
+    const { pid, since }: { pid?: unknown; since?: unknown } = JSON.parse(
+      readFileSync(path.join(dir, holderFile), 'utf8'),
+    );
+    return `process ${pid} (since ${since})`;
+  } catch {
+    return 'another process';
+  }
+}

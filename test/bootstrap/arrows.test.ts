@@ -1,0 +1,126 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { houseRuleViolations } from '../../scripts/arrows.ts';
+import { importsOf } from '../../scripts/imports.ts';
+
+const roots: string[] = [];
+afterEach(() => {
+  for (const root of roots.splice(0)) rmSync(root, { recursive: true });
+});
+
+/** What the check says of a project with these files. */
+function violations(files: Record<string, string>): string[] {
+  const root = mkdtempSync(join(tmpdir(), 'chancery-arrows-'));
+  roots.push(root);
+  for (const [path, source] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), source);
+  }
+  return houseRuleViolations(root);
+}
+
+describe('who may import whom', () => {
+  test('this project keeps its own rules', () => {
+    expect(houseRuleViolations(join(import.meta.dirname, '..', '..'))).toEqual([]);
+  });
+
+  test.each([
+    ['src/events/a.ts', '../providers/provider.ts'],
+    ['src/providers/llamacpp/a.ts', '../../events/log.ts'],
+    ['src/providers/a.ts', '../http/errors.ts'],
+    ['src/config/a.ts', '../providers/types.ts'],
+    ['src/commands/a.ts', '../projections/p.ts'],
+    ['src/commands/a.ts', '../http/errors.ts'],
+    ['src/projections/a.ts', '../providers/provider.ts'],
+    ['src/http/v1/a.ts', '../../providers/provider.ts'],
+    ['src/http/a.ts', '../events/embedded/embedded-log.ts'],
+    ['src/http/a.ts', '../events/catalogue/exchange.ts'],
+    ['src/http/a.ts', '../config/config.ts'],
+    ['src/cli/a.ts', '../http/server.ts'],
+    ['src/events/a.ts', '../main.ts'],
+    ['src/events/a.ts', '../../infra/simulated-provider/server.ts'],
+    ['src/events/a.ts', '../../test/support/x.ts'],
+    ['src/main.ts', '../test/support/x.ts'],
+    ['src/elsewhere/a.ts', '../events/log.ts'],
+  ])('%s may not import %s', (from, specifier) => {
+    const [violation, ...more] = violations({ [from]: `import { x } from '${specifier}';\n` });
+    expect(violation).toContain(from);
+    expect(more).toEqual([]);
+  });
+
+  test.each([
+    ['src/events/embedded/a.ts', '../log.ts'],
+    ['src/commands/exchange/a.ts', '../../events/log.ts'],
+    ['src/commands/a.ts', '../providers/provider.ts'],
+    ['src/projections/a.ts', '../events/catalogue/exchange.ts'],
+    ['src/http/v1/a.ts', '../../commands/exchange/exchange.ts'],
+    ['src/http/admin/a.ts', '../../projections/p.ts'],
+    ['src/http/a.ts', '../events/log.ts'],
+    ['src/cli/a.ts', '../config/config.ts'],
+    ['src/cli/a.ts', '../events/log.ts'],
+    ['src/main.ts', './providers/types.ts'],
+    ['src/gateway.ts', '../infra/simulated-provider/server.ts'],
+    ['src/events/a.ts', 'node:fs'],
+    ['src/events/a.ts', 'zod'],
+  ])('%s may import %s', (from, specifier) => {
+    expect(violations({ [from]: `import { x } from '${specifier}';\n` })).toEqual([]);
+  });
+
+  test('types may be imported where values may not', () => {
+    const from = 'src/http/a.ts';
+    const specifier = '../events/catalogue/exchange.ts';
+    expect(violations({ [from]: `import type { X } from '${specifier}';\n` })).toEqual([]);
+    expect(violations({ [from]: `import { type X, type Y } from '${specifier}';\n` })).toEqual([]);
+    expect(violations({ [from]: `import { type X, y } from '${specifier}';\n` })).toHaveLength(1);
+  });
+
+  test('a type is an arrow too where nothing is allowed', () => {
+    expect(violations({ 'src/events/a.ts': "import type { P } from '../providers/provider.ts';\n" })).toHaveLength(1);
+  });
+
+  test('a cycle is named once, as the path around it', () => {
+    const found = violations({
+      'src/events/a.ts': "import { b } from './b.ts';\n",
+      'src/events/b.ts': "import type { C } from './c.ts';\n",
+      'src/events/c.ts': "export { a } from './a.ts';\n",
+      'src/events/d.ts': "import './a.ts';\n",
+    });
+    expect(found).toEqual(['import cycle: src/events/a.ts → src/events/b.ts → src/events/c.ts → src/events/a.ts']);
+  });
+
+  test.each(['src/events/index.ts', 'src/http/utils.ts', 'src/providers/helpers/url.ts'])(
+    '%s has a name that says nothing',
+    (path) => {
+      expect(violations({ [path]: 'export {};\n' })).toEqual([expect.stringContaining('does not say what it holds')]);
+    },
+  );
+});
+
+describe('reading imports', () => {
+  test.each([
+    ["import { a } from './a.ts';", './a.ts', false],
+    ["import a, { b } from './a.ts';", './a.ts', false],
+    ["import * as a from './a.ts';", './a.ts', false],
+    ["import {\n  a,\n  b,\n} from './a.ts';", './a.ts', false],
+    ["import './a.ts';", './a.ts', false],
+    ["import type { A } from './a.ts';", './a.ts', true],
+    ["export { a } from './a.ts';", './a.ts', false],
+    ["export * from './a.ts';", './a.ts', false],
+    ["export type { A } from './a.ts';", './a.ts', true],
+    ["const a = await import('./a.ts');", './a.ts', false],
+    ["type A = typeof import('./a.ts');", './a.ts', true],
+  ])('%s', (source, specifier, typeOnly) => {
+    expect(importsOf(source)).toEqual([{ specifier, typeOnly }]);
+  });
+
+  test.each([
+    "// import { a } from './a.ts';",
+    " * import { a } from './a.ts';",
+    'const text = "import { a } from \'./a.ts\'";',
+    "export function f() {}\nconst from = './a.ts';",
+  ])('%s imports nothing', (source) => {
+    expect(importsOf(source)).toEqual([]);
+  });
+});

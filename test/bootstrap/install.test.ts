@@ -1,0 +1,116 @@
+import { spawnSync } from 'node:child_process';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Project } from './project.ts';
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+  project.write('a.ts', 'console.log("ran");');
+});
+afterEach(() => project.remove());
+
+describe('the first run installs the project', () => {
+  test('with npm ci, in one line, and the next run does not', async () => {
+    project.standInForNpm('console.log("noise"); console.error("more noise"); node();');
+    const first = await project.run(['a.ts']);
+    expect(first).toMatchObject({ code: 0, stdout: 'ran\n' });
+    expect(first.stderr).toMatch(/^chancery: installing dependencies with "npm ci".*\n$/);
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+    expect(project.npmCalls()).toEqual(['ci --include=dev --no-audit --no-fund --loglevel=error']);
+    expect(project.has('.install.lock')).toBe(false);
+  });
+
+  test('with npm install where there is no lockfile', async () => {
+    spawnSync('rm', [`${project.root}/package-lock.json`]);
+    project.standInForNpm('node();');
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
+    expect(project.npmCalls()[0]).toMatch(/^install /);
+  });
+
+  test('and installs again once package-lock.json has changed', async () => {
+    project.standInForNpm('node();');
+    await project.run(['a.ts']);
+    project.write('package-lock.json', '{"packages":{"":{},"node_modules/x":{"version":"1.0.0"}}}');
+    await project.run(['a.ts']);
+    expect(project.npmCalls()).toHaveLength(2);
+  });
+
+  test('but not when somebody has run npm there already', async () => {
+    const packages = { '': {}, 'node_modules/x': { version: '1.0.0', integrity: 'sha512-x' } };
+    const onlyForTests = { 'node_modules/y': { version: '1.0.0', dev: true } };
+    project.write('package-lock.json', JSON.stringify({ packages: { ...packages, ...onlyForTests } }));
+    project.installNode();
+    project.write('node_modules/.package-lock.json', JSON.stringify({ packages }));
+    project.standInForNpm('process.exit(1)');
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+    expect(project.npmCalls()).toEqual([]);
+  });
+
+  test('and does when what is there is not what package-lock.json says', async () => {
+    project.write('package-lock.json', '{"packages":{"":{},"node_modules/x":{"version":"2.0.0"}}}');
+    project.installNode();
+    project.write('node_modules/.package-lock.json', '{"packages":{"node_modules/x":{"version":"1.0.0"}}}');
+    project.standInForNpm('node();');
+    await project.run(['a.ts']);
+    expect(project.npmCalls()).toHaveLength(1);
+  });
+
+  test('and does when a tool is missing that only a full install has', async () => {
+    project.installNode();
+    project.standInForNpm('fs.writeFileSync("node_modules/tool.mjs", "console.log(`tool`)"); node();');
+    await project.run(['a.ts']);
+    expect(project.npmCalls()).toEqual([]);
+    expect(await project.run(['node_modules/tool.mjs'])).toMatchObject({ code: 0, stdout: 'tool\n' });
+    expect(project.npmCalls()).toHaveLength(1);
+  });
+
+  test('when npm fails, its output is shown and nothing counts as installed', async () => {
+    project.standInForNpm('console.error("E404 no such package"); process.exit(1);');
+    const { code, stderr } = await project.run(['a.ts']);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`"npm ci" failed in ${project.root}:\nE404 no such package\n`);
+    project.standInForNpm('node();');
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
+  });
+
+  test('several first runs at once install once', async () => {
+    project.standInForNpm('setTimeout(node, 300);');
+    const runs = await Promise.all([project.run(['a.ts']), project.run(['a.ts']), project.run(['a.ts'])]);
+    expect(runs.map(({ code, stdout }) => [code, stdout])).toEqual(Array(3).fill([0, 'ran\n']));
+    expect(project.npmCalls()).toHaveLength(1);
+  });
+
+  test('the lock of a process that died is taken over', async () => {
+    const { pid } = spawnSync(process.execPath, ['--eval', '0']);
+    project.write(`.install.lock/${pid}`, '');
+    project.standInForNpm('node();');
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
+    expect(project.has('.install.lock')).toBe(false);
+  });
+});
+
+describe('where npm may not run install scripts', () => {
+  const installer = (work: string) =>
+    `fs.writeFileSync("node_modules/node/bin/node", "This file intentionally left blank\\n");
+     fs.writeFileSync("node_modules/node/installArchSpecificPackage.js", ${JSON.stringify(work)});
+     fs.writeFileSync("node_modules/node/package.json", '{"type":"commonjs"}');`;
+
+  test('the Node package’s own installer is run by hand', async () => {
+    const node = `#!/bin/sh\nexec "${process.execPath}" "$@"\n`;
+    project.standInForNpm(
+      installer(`require("node:fs").writeFileSync("bin/node", ${JSON.stringify(node)}, { mode: 0o755 });
+                 require("node:fs").chmodSync("bin/node", 0o755);`),
+    );
+    const { code, stdout, stderr } = await project.run(['a.ts']);
+    expect([code, stdout]).toEqual([0, 'ran\n']);
+    expect(stderr).toContain('npm did not run its install script');
+  });
+
+  test('else the machine’s own Node is used, if it is new enough', async () => {
+    project.standInForNpm(installer('process.exit(1)'));
+    const { code, stdout, stderr } = await project.run(['a.ts']);
+    expect([code, stdout]).toEqual([0, 'ran\n']);
+    expect(stderr).toContain(`using this machine's Node ${process.versions.node}`);
+    expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+  });
+});

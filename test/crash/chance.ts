@@ -1,0 +1,23 @@
+import { randomNumbers } from '../../infra/simulated-provider/words.ts';
+
+/** Choices that the same seed makes again. */
+export interface Chance {
+  /** A whole number from `least` to `most`, both included. */
+  between(least: number, most: number): number;
+  /** True in about `share` (0 to 1) of the cases. */
+  happens(share: number): boolean;
+  oneOf<Choice>(choices: readonly [Choice, ...Choice[]]): Choice;
+  /** A chance of its own, for somebody who takes turns with others. */
+  fork(): Chance;
+}
+
+export function createChance(seed: number): Chance {
+  const next = randomNumbers(seed);
+  const between = (least: number, most: number) => least + (next() % (most - least + 1));
+  return {
+    between,
+    happens: (share) => next() / 2 ** 32 < share,
+    oneOf: (choices) => choices[between(0, choices.length - 1)] ?? choices[0],
+    fork: () => createChance(next()),
+  };
+}

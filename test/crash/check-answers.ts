@@ -1,0 +1,192 @@
+/** What a client received is in the log, byte by byte, and what was sent to it as whole is recorded as whole. */
+import {
+  type Answer,
+  type Asked,
+  type Conversation,
+  dataOf,
+  framesOf,
+  isObject,
+  objectOf,
+  streamedResponse,
+  type Violation,
+} from './evidence.ts';
+import { endsOf } from './check-exchanges.ts';
+import { eventOf, numberIn, piecesOf, type RecordedExchange, type RecordedLog, textIn } from './recorded-log.ts';
+
+const DONE = 'data: [DONE]\n\n';
+/** Frames that the gateway itself adds when a stream ends before its time. */
+const GATEWAY_FRAME = /^(data: \{"error":|event: error\n|event: response\.(incomplete|failed)\n|data: \[DONE\]\n\n$)/;
+
+type Complain = (check: string, what: string) => void;
+
+export function checkAnswers(conversations: readonly Conversation[], log: RecordedLog): Violation[] {
+  const found: Violation[] = [];
+  const claimed = new Map<string, string>();
+  for (const { asked, answer } of conversations) {
+    if (asked.route === 'retrieve' || asked.route === 'delete') continue;
+    const exchangeId = answer.headers['x-exchange-id'];
+    const requestId = asked.requestId ?? answer.headers['x-request-id'];
+    const name = `${asked.method} ${asked.path} (request ${requestId}, exchange ${exchangeId})`;
+    const complain: Complain = (check, what) => found.push({ check, what: `${name}: ${what}` });
+    const recorded = requestId === undefined ? [] : (log.byRequestId.get(requestId) ?? []);
+    if (recorded.length > 1) complain('recorded once', `the log has it ${recorded.length} times`);
+    checkRequestBody(asked, log.exchanges.get(recorded[0] ?? ''), complain);
+    if (answer.status === undefined) continue;
+    if (exchangeId === undefined) {
+      if (!isRefusalWithoutRecord(answer)) complain('answers', `answered ${answer.status} without an x-exchange-id`);
+      continue;
+    }
+    if (claimed.has(exchangeId)) complain('recorded once', `${claimed.get(exchangeId)} was the same exchange`);
+    claimed.set(exchangeId, name);
+    const exchange = log.exchanges.get(exchangeId);
+    if (exchange === undefined) {
+      complain('answers', `answered ${answer.status}, and the log has no such exchange`);
+      continue;
+    }
+    if (recorded[0] !== exchangeId) complain('answers', `the log has the request as exchange ${recorded[0]}`);
+    checkAnswer(asked, answer, exchange, log, complain);
+  }
+  return found;
+}
+
+function checkRequestBody(asked: Asked, exchange: RecordedExchange | undefined, complain: Complain): void {
+  const received = exchange === undefined ? undefined : eventOf(exchange, 'request.received');
+  if (received === undefined || asked.body === undefined) return;
+  if (!asked.body.equals(received.body ?? Buffer.alloc(0))) {
+    complain('requests', 'request.received does not hold the bytes that the client sent');
+  }
+}
+
+/** A gateway that stops, or whose log is down, says no before there is an exchange. */
+function isRefusalWithoutRecord({ status, body }: Answer): boolean {
+  const error = objectOf(body)?.error;
+  return status === 503 && isObject(error) && (error.code === 'stopping' || error.code === 'log_unavailable');
+}
+
+function checkAnswer(
+  asked: Asked,
+  answer: Answer,
+  exchange: RecordedExchange,
+  log: RecordedLog,
+  complain: Complain,
+): void {
+  const { status = 0 } = answer;
+  const [end] = endsOf(exchange);
+  if (status >= 400) {
+    const told = end?.type === 'request.refused' || end?.type === 'exchange.failed';
+    if (!told || numberIn(end, 'status') !== status) {
+      complain('answers', `answered ${status}, and the log says ${end?.type} ${numberIn(end, 'status')}`);
+    }
+    return;
+  }
+  const translated = asked.route === 'responses' && asked.provider === 'llamacpp';
+  if (!asked.stream) {
+    if (answer.end !== 'whole') return;
+    if (end?.type !== 'exchange.completed') complain('completed', `a whole answer arrived, and the log says ${end?.type}`);
+    else if (translated) checkTranslated(asked, answer, exchange, log, complain);
+    else if (!Buffer.concat(piecesOf(exchange)).equals(answer.body)) {
+      complain('bytes', `${answer.body.length} bytes arrived that are not those of the recorded pieces`);
+    }
+    return;
+  }
+  if (translated) checkTranslatedStream(asked, answer, exchange, log, complain);
+  else checkStream(asked, answer, exchange, complain);
+  const complete = answer.end === 'whole' && end?.type === 'exchange.completed';
+  if (answer.end === 'whole' && !complete && end?.type !== 'exchange.failed') {
+    complain('completed', `the stream ended in an orderly way, and the log says ${end?.type}`);
+  }
+}
+
+/** The whole answer is in its own `response` stream, or, when it is not kept, with the end of the exchange. */
+function checkTranslated(
+  asked: Asked,
+  answer: Answer,
+  exchange: RecordedExchange,
+  log: RecordedLog,
+  complain: Complain,
+): void {
+  if (asked.store === false) {
+    const body = Buffer.from(eventOf(exchange, 'exchange.completed')?.body ?? []);
+    if (!body.equals(answer.body)) complain('bytes', 'exchange.completed does not hold the answer that arrived');
+    return;
+  }
+  const id = objectOf(answer.body)?.id;
+  const stored = typeof id === 'string' ? log.responses.get(id)?.events[0] : undefined;
+  const head = Buffer.concat([Buffer.from('{"response":'), answer.body, Buffer.from(',')]);
+  if (!Buffer.from(stored?.body ?? []).subarray(0, head.length).equals(head)) {
+    complain('bytes', `response.stored of ${id} does not hold the answer that arrived`);
+  }
+}
+
+/** Every byte is a recorded one, in order; at the very end the gateway may have added frames of its own. */
+function checkStream(asked: Asked, { body }: Answer, exchange: RecordedExchange, complain: Complain): void {
+  const pieces = piecesOf(exchange);
+  const passedOn =
+    asked.route === 'chat' && asked.wantsUsage !== true ? pieces.filter((piece) => !isUsageOnly(piece)) : pieces;
+  const recorded = Buffer.concat(passedOn);
+  const shared = Math.min(recorded.length, body.length);
+  if (!recorded.subarray(0, shared).equals(body.subarray(0, shared))) {
+    const { frames } = framesOf(body);
+    const at = frames.findIndex((frame, index) => !frame.equals(passedOn[index] ?? Buffer.alloc(0)));
+    complain('bytes', `frame ${at} of the ${frames.length} that arrived is not the recorded one`);
+    return;
+  }
+  checkGatewayFrames(body.subarray(shared), recorded.length === 0, exchange, complain);
+  if (isWholeStream(asked, body)) expectCompleted(exchange, complain);
+}
+
+function checkGatewayFrames(added: Buffer, nothingRecorded: boolean, exchange: RecordedExchange, complain: Complain) {
+  if (added.length === 0) return;
+  const end = endsOf(exchange)[0]?.type;
+  if (nothingRecorded) return complain('bytes', `${added.length} bytes arrived, and no piece is recorded`);
+  if (end === 'exchange.completed' && DONE.startsWith(added.toString())) return;
+  const frames = framesOf(added).frames.map(String);
+  if (end === 'exchange.failed' && frames.every((frame) => GATEWAY_FRAME.test(frame))) return;
+  complain('bytes', `${added.length} bytes arrived beyond what is recorded, and the log says ${end}`);
+}
+
+function isUsageOnly(frame: Buffer): boolean {
+  const data = dataOf(frame);
+  return isObject(data?.usage) && Array.isArray(data.choices) && data.choices.length === 0;
+}
+
+/** The frame came that tells a client its answer is whole. */
+function isWholeStream(asked: Asked, body: Buffer): boolean {
+  if (asked.route === 'responses') return streamedResponse(body).final?.status === 'completed';
+  return body.subarray(-DONE.length).equals(Buffer.from(DONE)) && !body.includes('data: {"error":');
+}
+
+function expectCompleted(exchange: RecordedExchange, complain: Complain): void {
+  const end = endsOf(exchange)[0]?.type;
+  if (end !== 'exchange.completed') complain('completed', `the terminal event arrived, and the log says ${end}`);
+}
+
+function checkTranslatedStream(
+  asked: Asked,
+  { body }: Answer,
+  exchange: RecordedExchange,
+  log: RecordedLog,
+  complain: Complain,
+): void {
+  const { id, text, sequence, final } = streamedResponse(body);
+  const said = piecesOf(exchange).map(deltaText).join('');
+  if (!said.startsWith(text)) complain('bytes', 'the text that arrived is not what the recorded pieces say');
+  if (sequence.some((number, index) => number !== index)) complain('sequence', `the events are numbered ${sequence}`);
+  if (final?.status === 'completed') {
+    expectCompleted(exchange, complain);
+    if (text !== said) complain('bytes', 'the answer was called complete, and its text is not all of what is recorded');
+  }
+  if (final === undefined || asked.store === false) return;
+  const stored = log.responses.get(id ?? '')?.events[0];
+  const response = stored?.body === undefined ? undefined : objectOf(Buffer.from(stored.body))?.response;
+  if (JSON.stringify(response) !== JSON.stringify(final)) {
+    complain('bytes', `response.stored of ${id} (${textIn(stored, 'status')}) is not the response of the terminal event`);
+  }
+}
+
+function deltaText(frame: Buffer): string {
+  const choices = dataOf(frame)?.choices;
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+  const delta = isObject(choice) && isObject(choice.delta) ? choice.delta.content : undefined;
+  return typeof delta === 'string' ? delta : '';
+}

@@ -1,0 +1,107 @@
+/** A response whose id a client knows is still what that client saw, after the restart as before. */
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type Conversation,
+  isObject,
+  objectOf,
+  outputText,
+  type Retrieved,
+  streamedResponse,
+  type Violation,
+} from './evidence.ts';
+import { endsOf } from './check-exchanges.ts';
+import type { RecordedLog } from './recorded-log.ts';
+
+/** What a client may rely on, of a response whose id it has seen. */
+export interface KnownResponse {
+  readonly id: string;
+  /** The response as the client got it; undefined when its stream was cut before the terminal event. */
+  readonly seen: Record<string, unknown> | undefined;
+  /** Of a cut stream: the text that had arrived. */
+  readonly text: string;
+  readonly exchangeId: string | undefined;
+  readonly stored: boolean;
+}
+
+/** The responses that these conversations made known to clients. */
+export function knownResponses(conversations: readonly Conversation[]): KnownResponse[] {
+  const known: KnownResponse[] = [];
+  for (const { asked, answer } of conversations) {
+    if (asked.route !== 'responses' || answer.status !== 200) continue;
+    const exchangeId = answer.headers['x-exchange-id'];
+    const stored = asked.store !== false;
+    if (asked.stream) {
+      const { id, text, final } = streamedResponse(answer.body);
+      if (id !== undefined) known.push({ id, seen: final, text, exchangeId, stored });
+    } else if (answer.end === 'whole') {
+      const seen = objectOf(answer.body);
+      if (typeof seen?.id === 'string') known.push({ id: seen.id, seen, text: '', exchangeId, stored });
+    }
+  }
+  return known;
+}
+
+export type Deletion = 'none' | 'asked' | 'done';
+
+/** How far the deletion of each response came, as its clients know. */
+export function deletions(conversations: readonly Conversation[]): Map<string, Deletion> {
+  const states = new Map<string, Deletion>();
+  for (const { asked, answer } of conversations) {
+    if (asked.route !== 'delete' || asked.responseId === undefined) continue;
+    const done = answer.status === 200 || states.get(asked.responseId) === 'done';
+    states.set(asked.responseId, done ? 'done' : 'asked');
+  }
+  return states;
+}
+
+export async function checkResponses(
+  responses: readonly KnownResponse[],
+  deleted: ReadonlyMap<string, Deletion>,
+  log: RecordedLog,
+  retrieve: (id: string) => Promise<Retrieved>,
+): Promise<Violation[]> {
+  const found: Violation[] = [];
+  for (const response of responses) {
+    const wrong = checkResponse(response, deleted.get(response.id) ?? 'none', log, await retrieve(response.id));
+    if (wrong !== undefined) found.push({ check: 'responses', what: `response ${response.id}: ${wrong}` });
+  }
+  return found;
+}
+
+function checkResponse(
+  { seen, text, exchangeId, stored }: KnownResponse,
+  deletion: Deletion,
+  log: RecordedLog,
+  { status, json }: Retrieved,
+): string | undefined {
+  if (deletion === 'done' || !stored) {
+    return status === 404 ? undefined : `${stored ? 'it was deleted' : 'it was not to be kept'}, and GET says ${status}`;
+  }
+  // Nobody was told whether the deletion happened: both ways are right.
+  if (deletion === 'asked' && status === 404) return undefined;
+  if (status !== 200 || !isObject(json)) return `GET says ${status} after its id had reached the client`;
+  if (seen !== undefined) return isDeepStrictEqual(json, seen) ? undefined : 'GET shows something else than its client saw';
+  if (!outputText(json).startsWith(text)) return 'GET lacks text that had reached the client';
+  // Its end may be on disk without having reached the client; then, and only then, it is complete.
+  const exchange = exchangeId === undefined ? undefined : log.exchanges.get(exchangeId);
+  const completed = exchange !== undefined && endsOf(exchange)[0]?.type === 'exchange.completed';
+  const expected = completed ? 'completed' : 'incomplete';
+  return json.status === expected ? undefined : `its stream was cut, and its status is ${json.status}, not ${expected}`;
+}
+
+/** Wrong answers to questions about earlier turns, and to retrievals and deletions while the gateway ran. */
+export function checkContents(conversations: readonly Conversation[]): Violation[] {
+  const found: Violation[] = [];
+  for (const { asked, answer } of conversations) {
+    const complain = (what: string) => found.push({ check: 'contents', what: `${asked.method} ${asked.path}: ${what}` });
+    if (asked.recalls !== undefined && answer.status === 200) {
+      const final = asked.stream ? streamedResponse(answer.body).final : objectOf(answer.body);
+      const answered = asked.stream ? final?.status === 'completed' : answer.end === 'whole';
+      if (answered && !outputText(final).includes(asked.recalls)) complain(`the answer does not know ${asked.recalls}`);
+    }
+    if (asked.route === 'delete' && answer.end === 'whole' && answer.status === 200) {
+      if (objectOf(answer.body)?.deleted !== true) complain(`it answers ${answer.body}`);
+    }
+  }
+  return found;
+}

@@ -1,0 +1,131 @@
+/** What can be known of the gateway without asking it: what clients sent and got, and what providers saw. */
+
+export type ProviderName = 'llamacpp' | 'openai';
+
+export interface Asked {
+  /** Sent as `X-Request-ID`, never twice; undefined to have the gateway make one up. */
+  readonly requestId: string | undefined;
+  readonly route: 'chat' | 'responses' | 'embeddings' | 'passthrough' | 'retrieve' | 'delete';
+  readonly provider: ProviderName;
+  readonly stream: boolean;
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly path: string;
+  readonly body?: Buffer;
+  /** Responses: whether it is to be kept. */
+  readonly store?: boolean;
+  /** Chat streams: whether the client asked for the usage chunk. */
+  readonly wantsUsage?: boolean;
+  /** The client hangs up once it has this much of the answer's body. */
+  readonly leaveAfterBytes?: number;
+  /** What the answer's text must hold, because an earlier turn said so. */
+  readonly recalls?: string;
+  /** Retrieval and deletion: whose. */
+  readonly responseId?: string;
+}
+
+export interface Answer {
+  /** Undefined when not even a status line came. */
+  readonly status: number | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Every byte of the body that arrived, without the transfer coding. */
+  readonly body: Buffer;
+  /** `left`: the client itself hung up. `cut`: the connection ended before the answer did. */
+  readonly end: 'whole' | 'cut' | 'left';
+  /** On the clock of `performance.now()`. */
+  readonly endedAt: number;
+}
+
+export interface Conversation {
+  readonly asked: Asked;
+  readonly answer: Answer;
+}
+
+/** A request as a provider saw it. */
+export interface ProviderCall {
+  readonly provider: ProviderName;
+  readonly method: string;
+  readonly path: string;
+  readonly requestId: string | undefined;
+}
+
+/** What `GET /v1/responses/{id}` answered after the restart. */
+export interface Retrieved {
+  readonly status: number;
+  readonly json: unknown;
+}
+
+export interface Violation {
+  readonly check: string;
+  readonly what: string;
+}
+
+/** The whole frames of an event stream, each with its blank line, and what follows the last of them. */
+export function framesOf(body: Buffer): { readonly frames: readonly Buffer[]; readonly rest: Buffer } {
+  const frames: Buffer[] = [];
+  let start = 0;
+  for (let end = body.indexOf('\n\n'); end !== -1; end = body.indexOf('\n\n', start)) {
+    frames.push(body.subarray(start, end + 2));
+    start = end + 2;
+  }
+  return { frames, rest: body.subarray(start) };
+}
+
+/** The JSON behind `data:`, or undefined for `[DONE]` and whatever else is no JSON object. */
+export function dataOf(frame: Buffer): Record<string, unknown> | undefined {
+  const line = frame
+    .toString()
+    .split('\n')
+    .find((one) => one.startsWith('data:'));
+  return line === undefined ? undefined : objectOf(line.slice('data:'.length));
+}
+
+export function objectOf(text: string | Buffer): Record<string, unknown> | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text.toString());
+    return isObject(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** All `output_text` of a response object. */
+export function outputText(response: unknown): string {
+  if (!isObject(response) || !Array.isArray(response.output)) return '';
+  const parts: unknown[] = response.output.flatMap((item: unknown) =>
+    isObject(item) && Array.isArray(item.content) ? item.content : [],
+  );
+  return parts.map((part) => (isObject(part) && typeof part.text === 'string' ? part.text : '')).join('');
+}
+
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+/** What a client knows of a response from its event stream. */
+export interface StreamedResponse {
+  readonly id: string | undefined;
+  /** All text deltas. */
+  readonly text: string;
+  readonly sequence: readonly number[];
+  /** The response object of the terminal event. */
+  readonly final: Record<string, unknown> | undefined;
+}
+
+export function streamedResponse(body: Buffer): StreamedResponse {
+  let id: string | undefined;
+  let text = '';
+  let final: Record<string, unknown> | undefined;
+  const sequence: number[] = [];
+  for (const frame of framesOf(body).frames) {
+    const event = dataOf(frame);
+    if (event === undefined) continue;
+    if (typeof event.sequence_number === 'number') sequence.push(event.sequence_number);
+    if (event.type === 'response.output_text.delta' && typeof event.delta === 'string') text += event.delta;
+    if (!isObject(event.response)) continue;
+    if (typeof event.response.id === 'string') id ??= event.response.id;
+    if (typeof event.type === 'string' && TERMINAL.has(event.type)) final = event.response;
+  }
+  return { id, text, sequence, final };
+}

@@ -1,0 +1,35 @@
+/** The engines that need no server, opened for a test and cleared away after it. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { EventLog } from '../../src/events/log.ts';
+import { openLog } from '../../src/events/open-log.ts';
+
+export const engines = ['memory', 'file'] as const;
+export type Engine = (typeof engines)[number];
+
+export interface TestLog {
+  readonly log: EventLog;
+  /** Closes the log, once, however often it is asked. */
+  close(): Promise<void>;
+  /** Closes the log and removes its files. */
+  discard(): Promise<void>;
+}
+
+export async function openTestLog(engine: Engine): Promise<TestLog> {
+  const dir = engine === 'file' ? mkdtempSync(join(tmpdir(), 'log-')) : undefined;
+  const log = await openLog(dir === undefined ? 'memory:' : `file:${dir}`);
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= log.close();
+    return closing;
+  };
+  return {
+    log,
+    close,
+    async discard() {
+      await close();
+      if (dir !== undefined) rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,16 @@
+import type { ProviderConfig } from '../../src/providers/provider-config.ts';
+
+/** A provider's configuration with what a test does not care about filled in. */
+export function configured(type: string, baseUrl: string, more: Partial<ProviderConfig> = {}): ProviderConfig {
+  return {
+    name: type,
+    type,
+    baseUrl,
+    apiKeys: [],
+    models: [],
+    modelsMode: 'fallback',
+    options: {},
+    source: 'environment',
+    ...more,
+  };
+}

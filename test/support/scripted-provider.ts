@@ -1,0 +1,59 @@
+/** A provider that says, byte for byte, what a test tells it to. */
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface ScriptedRequest {
+  readonly method: string;
+  /** Path and query as they came. */
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+export type Script = (request: ScriptedRequest, response: ServerResponse) => void;
+
+export interface ScriptedProvider {
+  /** Ends in `/v1`. */
+  readonly url: string;
+  /** The newest first argument of the script. */
+  last(): ScriptedRequest;
+  /** What is answered from now on. */
+  script(answer: Script): void;
+  close(): Promise<void>;
+}
+
+/** Lists one model, `scripted`. Everything else goes to the script. */
+export async function startScriptedProvider(): Promise<ScriptedProvider> {
+  let script: Script = (_request, response) => response.writeHead(500).end();
+  let last: ScriptedRequest | undefined;
+  const server = createServer(async (request, response) => {
+    const { method = '', url: path = '', headers } = request;
+    if (path === '/v1/models' && method === 'GET' && headers['x-scripted'] === undefined) {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end('{"object":"list","data":[{"id":"scripted","object":"model","created":1,"owned_by":"test"}]}');
+      return;
+    }
+    const pieces: Buffer[] = [];
+    for await (const piece of request) pieces.push(piece);
+    last = { method, path, headers, body: Buffer.concat(pieces) };
+    script(last, response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    last() {
+      if (last === undefined) throw new Error('the provider was not asked anything');
+      return last;
+    },
+    script(answer) {
+      script = answer;
+    },
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,199 @@
+/** A gateway for the length of one test file, and a few words to talk to it. */
+import { type EventSourceMessage, createParser } from 'eventsource-parser';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import type { RecordedRequest } from '../../infra/simulated-provider/server.ts';
+import type { EventJson } from '../../src/events/event-json.ts';
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
+
+export interface StartedGateway extends TestGateway {
+  /** A POST of JSON, or of text as it is. */
+  post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
+  /** The newest request that a provider got, besides the listing of its models. */
+  lastAsked(): RecordedRequest;
+}
+
+/** Starts it before the tests, with its models listed; clears the provider's faults after each. */
+export function withGateway(given: TestGatewayOptions | (() => Promise<TestGatewayOptions>) = {}): StartedGateway {
+  let started: TestGateway | undefined;
+  const it = (): TestGateway => {
+    if (started === undefined) throw new Error('the gateway runs only within tests');
+    return started;
+  };
+  beforeAll(async () => {
+    const options = typeof given === 'function' ? await given() : given;
+    started = await startTestGateway(options);
+    const { simulated, register = (url: string) => ({ LLAMACPP_BASE_URL: url }), env } = options;
+    const variables = { ...(simulated === false ? {} : register('')), ...env };
+    await modelsListed(started, Object.keys(variables).filter((name) => name.endsWith('_BASE_URL')).length);
+  });
+  afterEach(() => started?.simulated.control.clear());
+  afterAll(() => started?.close());
+  return {
+    get url() {
+      return it().url;
+    },
+    get dataDir() {
+      return it().dataDir;
+    },
+    get simulated() {
+      return it().simulated;
+    },
+    get gateway() {
+      return it().gateway;
+    },
+    fetch: (path, init) => it().fetch(path, init),
+    close: () => it().close(),
+    post(path, body, init = {}) {
+      const headers = new Headers(init.headers);
+      if (!headers.has('content-type')) headers.set('content-type', 'application/json');
+      const text = typeof body === 'string' ? body : JSON.stringify(body);
+      return it().fetch(path, { method: 'POST', ...init, headers, body: text });
+    },
+    lastAsked() {
+      const asked = it().simulated.requests.findLast(({ path }) => path !== '/v1/models' && path !== '/props');
+      if (asked === undefined) throw new Error('the provider was not asked anything');
+      return asked;
+    },
+  };
+}
+
+/** Resolves once the gateway has listed the models of so many providers: no listing comes between later requests. */
+export async function modelsListed(gateway: Pick<TestGateway, 'fetch'>, providers = 1): Promise<void> {
+  const listed = new Set<string>();
+  await eventsUntil(gateway, 'types=provider.models_listed', ({ stream }) => listed.add(stream).size === providers);
+}
+
+/** The whole answer, however deep a test looks into it. */
+// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests find out
+export async function json(response: Response): Promise<any> {
+  return JSON.parse(await response.text());
+}
+
+export function eventsOf(text: string): EventSourceMessage[] {
+  const events: EventSourceMessage[] = [];
+  createParser({ onEvent: (event) => events.push(event) }).feed(text);
+  return events;
+}
+
+/** The data of every event but `[DONE]`. */
+// biome-ignore lint/suspicious/noExplicitAny: an event's shape is what the tests find out
+export function dataOf(text: string): any[] {
+  return eventsOf(text)
+    .filter(({ data }) => data !== '[DONE]')
+    .map(({ data }) => JSON.parse(data));
+}
+
+export function user(content: string) {
+  return [{ role: 'user', content }];
+}
+
+export const weather = {
+  name: 'get_weather',
+  description: 'The weather in a city',
+  parameters: {
+    type: 'object',
+    properties: { city: { type: 'string' }, unit: { type: 'string', enum: ['celsius', 'fahrenheit'] } },
+    required: ['city', 'unit'],
+    additionalProperties: false,
+  },
+};
+
+const ERROR_TYPES = [
+  'provider_error',
+  'rate_limit_error',
+  'invalid_request_error',
+  'authentication_error',
+  'not_found_error',
+  'permission_error',
+  'internal_error',
+];
+
+export interface ErrorBody {
+  readonly code: string | null;
+  readonly message: string;
+  readonly param: string | null;
+  readonly type: string;
+  readonly provider?: string;
+}
+
+/** The error of an answer that must be one: its status, and the envelope in exactly its form. */
+export async function errorOf(response: Response, status: number): Promise<ErrorBody> {
+  const text = await response.text();
+  expect({ status: response.status, text }).toMatchObject({ status });
+  expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  const body = JSON.parse(text);
+  expectEnvelope(body);
+  return body.error;
+}
+
+/** Exactly `{error: {code, message, param, type, provider?}}`, with a type of the closed set. */
+export function expectEnvelope(body: unknown): void {
+  expect(Object.keys(Object(body))).toEqual(['error']);
+  const { error } = body as { error: Record<string, unknown> };
+  const { provider, ...members } = error;
+  expect(Object.keys(members).sort()).toEqual(['code', 'message', 'param', 'type']);
+  expect(error['message']).toEqual(expect.any(String));
+  expect(error['message']).not.toBe('');
+  for (const name of ['code', 'param']) expect(error[name] === null || typeof error[name] === 'string').toBe(true);
+  expect(ERROR_TYPES).toContain(error['type']);
+  if ('provider' in error) expect(provider).toEqual(expect.stringMatching(/./));
+}
+
+/** `x-exchange-id` of an answer. */
+export function exchangeOf(response: Response): string {
+  const id = response.headers.get('x-exchange-id');
+  if (id === null) throw new Error('the answer has no x-exchange-id');
+  return id;
+}
+
+/**
+ * The events of an exchange up to the first of the type `until`, as the live tail tells them: waits for what is not
+ * there yet. Without `until` those up to the end of the exchange.
+ */
+export async function eventsOfExchange(
+  gateway: Pick<TestGateway, 'fetch'>,
+  id: string,
+  until = /^(request\.refused|exchange\.(completed|failed)|client\.disconnected)$/,
+): Promise<LoggedEvent[]> {
+  return eventsUntil(gateway, `stream=exchange-${id}`, ({ type }) => until.test(type));
+}
+
+/** An event as JSON, its data open to any look. */
+// biome-ignore lint/suspicious/noExplicitAny: the catalogue says what an event holds; tests look at parts of it
+export type LoggedEvent = EventJson & { readonly data: any };
+
+/** The events from the beginning of the log on that the query asks for, up to the first that `isLast` accepts. */
+export async function eventsUntil(
+  gateway: Pick<TestGateway, 'fetch'>,
+  query: string,
+  isLast: (event: LoggedEvent) => boolean,
+): Promise<LoggedEvent[]> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(5000)]);
+  const response = await gateway.fetch(`/admin/live/logs?view=events&cursor=0&${query}`, { signal });
+  const events: LoggedEvent[] = [];
+  const told: LoggedEvent[] = [];
+  const parser = createParser({
+    onEvent({ event, data }) {
+      if (event === 'heartbeat' || event === 'reset') return;
+      told.push(JSON.parse(data).data);
+    },
+  });
+  try {
+    const decoder = new TextDecoder();
+    for await (const piece of response.body ?? []) {
+      parser.feed(decoder.decode(piece, { stream: true }));
+      for (const event of told.splice(0)) {
+        events.push(event);
+        if (isLast(event)) return events;
+      }
+    }
+  } catch (error) {
+    throw new Error(`it did not come; there were ${events.map(({ type }) => type).join(', ') || 'no events'}`, {
+      cause: error,
+    });
+  } finally {
+    stop.abort();
+  }
+  throw new Error('the live tail ended');
+}
