@@ -3,7 +3,7 @@ import type { LoadResult } from './load.ts';
 import type { LoadProcess } from './load-process.ts';
 import { processorMs } from './process-stat.ts';
 import type { Server } from './servers.ts';
-import { loadFor, SUBJECTS, type Subject, type Work } from './work.ts';
+import { loadFor, PACED, SUBJECTS, type Subject, type Work } from './work.ts';
 
 export interface Measured {
   readonly perSecond: number;
@@ -23,8 +23,11 @@ export interface Cell {
   readonly measured: Readonly<Record<Subject, Measured>>;
   /** Processor time of the server's process and its children per answer, over the whole cell, in milliseconds. */
   readonly processorMs: Readonly<Record<Subject, number>>;
-  /** The gateway against the bare pass-through: the median over rounds of the ratio within a round. */
-  readonly ratio: number;
+  /**
+   * The gateway's rate against the bare pass-through's: the median over rounds of the ratio within a round. Null for
+   * paced streams, whose rate the pace decides.
+   */
+  readonly ratio: number | null;
   /** What the gateway adds to the bare pass-through's median latency; the median over rounds. */
   readonly addedP50: number;
   readonly addedFirstP50: number | null;
@@ -54,6 +57,8 @@ export async function measureCell(
   const before = perSubject((subject) => processorMs(servers[subject].pid));
 
   async function once(subject: Subject, counted: number): Promise<Measured> {
+    const end = servers[subject].end();
+    if (end !== undefined) throw new Error(`the ${subject} server ended in the middle of the benchmark, by ${end}`);
     const ask = loadFor(work, subject, servers[subject]);
     const result = await load.run({ ...ask, connections, seconds: counted, warmUpSeconds: LEAD_IN_SECONDS });
     for (const [what, count] of Object.entries(result.failures)) {
@@ -86,7 +91,7 @@ export async function measureCell(
     processorMs: perSubject(
       (subject) => (processorMs(servers[subject].pid) - before[subject]) / Math.max(1, totals[subject]),
     ),
-    ratio: paired((gateway, bare) => gateway.perSecond / bare.perSecond),
+    ratio: work.model === PACED ? null : paired((gateway, bare) => gateway.perSecond / bare.perSecond),
     addedP50: paired((gateway, bare) => gateway.p50 - bare.p50),
     addedFirstP50: work.stream ? paired((gateway, bare) => (gateway.firstP50 ?? 0) - (bare.firstP50 ?? 0)) : null,
     failures,

@@ -147,7 +147,7 @@ function subjectRows(
     subject === 'provider' ? String(cell.connections) : '',
     subject,
     ...figures(cell, subject),
-    subject === 'gateway' ? cell.ratio.toFixed(2) : '',
+    subject === 'gateway' ? (cell.ratio?.toFixed(2) ?? '') : '',
   ]);
 }
 

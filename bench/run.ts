@@ -82,7 +82,7 @@ function progress({ describe, connections, measured, ratio, failures }: Cell): v
     ([subject, { perSecond, p50 }]) => `${subject} ${perSecond.toFixed(0)}/s p50 ${p50.toFixed(2)}`,
   );
   const failed = Object.keys(failures).length > 0 ? `  FAILURES ${JSON.stringify(failures)}` : '';
-  console.error(`${describe} ×${connections}: ${rates.join(' · ')} · ${ratio.toFixed(2)} of bare${failed}`);
+  console.error(`${describe} ×${connections}: ${rates.join(' · ')} · ${ratio?.toFixed(2) ?? '–'} of bare${failed}`);
 }
 
 async function measureLog(): Promise<LogBench> {

@@ -11,6 +11,8 @@ export interface Server {
   /** Without a path. */
   readonly origin: string;
   readonly pid: number;
+  /** The code or signal by which it has ended; undefined while it runs. */
+  end(): string | undefined;
   /** SIGTERM, and SIGKILL after 20 s. */
   stop(): Promise<void>;
 }
@@ -52,7 +54,7 @@ export async function launchGateway({
   translated,
   env = {},
   nodeFlags = [],
-}: GatewayOptions): Promise<Server & { readonly child: ChildProcess }> {
+}: GatewayOptions): Promise<Server> {
   mkdirSync(dataDir, { recursive: true });
   const port = await freePort();
   const child = launch(fileAt('../src/main.ts'), ['serve'], {
@@ -71,15 +73,15 @@ export async function launchGateway({
       ...env,
     },
   });
-  return { child, ...serverOf(child, `http://127.0.0.1:${port}`) };
+  return serverOf(child, `http://127.0.0.1:${port}`);
 }
 
 export async function startGateway(options: GatewayOptions): Promise<Server> {
   const gateway = await launchGateway(options);
   const deadline = performance.now() + START_TIMEOUT_MS;
   for (;;) {
-    if (gateway.child.exitCode !== null)
-      throw new Error(`the gateway ended with code ${gateway.child.exitCode}: see ${options.dataDir}/gateway.log`);
+    if (gateway.end() !== undefined)
+      throw new Error(`the gateway ended by ${gateway.end()}: see ${options.dataDir}/gateway.log`);
     const ready = await fetch(`${gateway.origin}/health/ready`).then(
       (response) => response.status === 200,
       () => false,
@@ -120,25 +122,30 @@ function launch(
 }
 
 /** Waits for the line in which the server says where it listens. */
-async function announced(child: ChildProcess): Promise<Server> {
-  let said = '';
-  for await (const piece of child.stdout ?? []) {
-    said += String(piece);
-    const origin = /listening on (https?:\/\/[^/\s]+)/.exec(said)?.[1];
-    if (origin !== undefined) {
-      child.stdout?.resume();
-      return serverOf(child, origin);
-    }
-  }
-  throw new Error(`a server ended before it listened: ${said}`);
+function announced(child: ChildProcess): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    child.stdout?.on('data', (piece: Buffer) => {
+      said += String(piece);
+      const origin = /listening on (https?:\/\/[^/\s]+)/.exec(said)?.[1];
+      if (origin !== undefined) resolve(serverOf(child, origin));
+    });
+    child.once('exit', (code, signal) => {
+      reject(
+        new Error(`${child.spawnargs.at(2)} ended by ${signal ?? `exit code ${code}`} before it listened: ${said}`),
+      );
+    });
+  });
 }
 
 function serverOf(child: ChildProcess, origin: string): Server {
+  const end = () => child.signalCode ?? (child.exitCode === null ? undefined : `exit code ${child.exitCode}`);
   return {
     origin,
     pid: child.pid ?? 0,
+    end,
     async stop() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (end() !== undefined) return;
       const ended = once(child, 'exit');
       child.kill('SIGTERM');
       const patience = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);

@@ -48,8 +48,8 @@ async function timeToFirstAnswer(dataDir: string, provider: Server): Promise<num
       await response?.arrayBuffer().catch(() => undefined);
       const took = performance.now() - started;
       if (status === 200) return took;
-      if (gateway.child.exitCode !== null)
-        throw new Error(`the gateway ended with code ${gateway.child.exitCode}: see ${dataDir}/gateway.log`);
+      if (gateway.end() !== undefined)
+        throw new Error(`the gateway ended by ${gateway.end()}: see ${dataDir}/gateway.log`);
       if (took > START_TIMEOUT_MS)
         throw new Error(
           `no answer within ${START_TIMEOUT_MS / 1000} s of the start (last status: ${status ?? 'none'})`,

@@ -31,7 +31,7 @@ export function judge({ cells, gateway, startUp, log }: Results): Verdict[] {
   const throughput = (what: string, work: string, connections: number) =>
     atLeast(
       `${what}, ${connections} connections`,
-      cell(work, connections)?.ratio,
+      cell(work, connections)?.ratio ?? undefined,
       LEAST_RATIO,
       'of bare',
       (ratio) => `${ratio.toFixed(2)} of bare`,

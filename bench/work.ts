@@ -8,7 +8,8 @@ export const SUBJECTS: readonly Subject[] = ['provider', 'bare', 'gateway'];
 /** Tokens of every answer. A chat stream of 30 has 33 events: role, 30 words, finish, usage; and `[DONE]`. */
 export const WORDS = 30;
 export const PACE_MS = 5;
-export const MODELS = ['simulated-small', `simulated-small-pace-${PACE_MS}`, 'simulated-small-burst'] as const;
+export const PACED = `simulated-small-pace-${PACE_MS}`;
+export const MODELS = ['simulated-small', PACED, 'simulated-small-burst'] as const;
 
 export interface Work {
   readonly name: string;
@@ -20,7 +21,7 @@ export interface Work {
 }
 
 const everywhere = [1, 10, 50];
-const [PLAIN, PACED, BURST] = MODELS;
+const [PLAIN, , BURST] = MODELS;
 
 export const WORKS: readonly Work[] = [
   { name: 'chat-json', describe: 'chat, JSON', dialect: 'chat', stream: false, model: PLAIN, connections: everywhere },

@@ -73,7 +73,11 @@ function npmHasInstalled(root) {
 async function installDependencies(root) {
   const verb = existsSync(join(root, 'package-lock.json')) ? 'ci' : 'install';
   say(`installing dependencies with "npm ${verb}" (only needed once; this may take a minute)`);
-  const outcome = await run(...npm([verb, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']), root);
+  let outcome = await npm(root, verb);
+  if (verb === 'ci' && outcome.output.includes('EUSAGE')) {
+    say('package-lock.json does not agree with package.json; installing with "npm install" instead');
+    outcome = await npm(root, 'install', '--no-save');
+  }
   if (outcome.code === 0) return;
   throw new InstallFailed(
     `"npm ${verb}" failed in ${root}:\n${outcome.output.trimEnd()}\nRun "npm ${verb}" there by hand to see it in full.`,
@@ -112,11 +116,12 @@ function majorOf(version) {
   return Number.parseInt(version, 10);
 }
 
-/** The npm that started us, else the one on the PATH. */
-function npm(args) {
+/** Runs the npm that started us, else the one on the PATH. */
+function npm(root, ...words) {
+  const args = [...words, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
   const ours = process.env.npm_execpath;
   const isNpm = ours !== undefined && /^npm(-cli)?\.[cm]?js$/.test(basename(ours)) && existsSync(ours);
-  return isNpm ? [process.execPath, [ours, ...args]] : ['npm', args];
+  return isNpm ? run(process.execPath, [ours, ...args], root) : run('npm', args, root);
 }
 
 /** Runs a command to its end, whatever happens to this process meanwhile, and collects what it prints. */

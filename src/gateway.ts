@@ -68,13 +68,13 @@ export async function startGateway(config: Config, masterKey: string | undefined
 
   // Who answers.
   const demo = config.providers.length === 0 ? createSimulatedProvider({ paceMs: 30 }) : undefined;
-  const configs =
-    demo === undefined
-      ? config.providers
-      : [{ ...demoProvider, baseUrl: await demo.listen() }];
+  const configs = demo === undefined ? config.providers : [{ ...demoProvider, baseUrl: await demo.listen() }];
   const journal = new ProviderJournal(log, onError);
   const known = new Map([...remembered.state].map(([name, { models }]) => [name, models ?? []]));
-  const providers = configs.map((one) => ({ provider: createProvider({ ...one, timeouts: timeouts(config) }), config: one }));
+  const providers = configs.map((one) => ({
+    provider: createProvider({ ...one, timeouts: timeouts(config) }),
+    config: one,
+  }));
   for (const { provider } of providers) {
     const learned = remembered.state.get(provider.name)?.capabilities.responses;
     if (learned !== undefined) provider.learnResponses(learned);
@@ -191,7 +191,12 @@ export async function startGateway(config: Config, masterKey: string | undefined
   await log.append([
     {
       stream: instance,
-      events: [gatewayStarted.create({ version, node: process.version, durability: config.log.durability, pid: process.pid }, context)],
+      events: [
+        gatewayStarted.create(
+          { version, node: process.version, durability: config.log.durability, pid: process.pid },
+          context,
+        ),
+      ],
       expectedRevision: 'noStream',
     },
   ]);
@@ -203,7 +208,11 @@ export async function startGateway(config: Config, masterKey: string | undefined
       hasApiKey: apiKeys.length > 0,
       configuredModels: models.map(({ id }) => id),
     })),
-    new Map([...remembered.state].flatMap(([name, { configuration }]) => (configuration === undefined ? [] : [[name, configuration]]))),
+    new Map(
+      [...remembered.state].flatMap(([name, { configuration }]) =>
+        configuration === undefined ? [] : [[name, configuration]],
+      ),
+    ),
   );
 
   const address = app.server.address();
@@ -223,14 +232,20 @@ export async function startGateway(config: Config, masterKey: string | undefined
       await projections.close();
       views.close();
       await log.append([
-        { stream: instance, events: [gatewayStopped.create({ reason, cutExchanges }, context)], expectedRevision: 'exists' },
+        {
+          stream: instance,
+          events: [gatewayStopped.create({ reason, cutExchanges }, context)],
+          expectedRevision: 'exists',
+        },
       ]);
       await log.close();
     },
   };
 }
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
 
 const demoProvider = {
   name: 'demo',

@@ -2,7 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { runCli } from './cli/program.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
 
 process.exitCode = await runCli(process.argv.slice(2), {
   version,

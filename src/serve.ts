@@ -1,7 +1,7 @@
 /** `chancery serve`: starts the gateway, tells the operator what matters, and stops it in an orderly way. */
 import pino from 'pino';
-import { describeProblem } from './config/problem.ts';
 import { loadConfig } from './config/load-config.ts';
+import { describeProblem } from './config/problem.ts';
 import { startGateway } from './gateway.ts';
 import { loadOrCreateMasterKey } from './master-key.ts';
 import { providerTypes } from './providers/types.ts';
@@ -31,7 +31,9 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   }
   const gateway = await startGateway(config, masterKey, logger);
 
-  console.log(`Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`);
+  console.log(
+    `Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`,
+  );
   if (config.unsafeOpen && config.masterKey === undefined) {
     console.log('UNSAFE: everything is open to everybody, because GATEWAY_UNSAFE_OPEN=true.');
   }
@@ -60,7 +62,9 @@ const durability = {
 function tellFirstStart(url: string, masterKey: string, demo: boolean): void {
   const model = demo ? 'demo/simulated-small' : 'PROVIDER/MODEL';
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] });
-  console.log(`\nThis is the first start. The master key, shown only now and kept in the data folder:\n\n  ${masterKey}\n`);
+  console.log(
+    `\nThis is the first start. The master key, shown only now and kept in the data folder:\n\n  ${masterKey}\n`,
+  );
   console.log(
     `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
       `-H 'Content-Type: application/json' -d '${body}'\n`,

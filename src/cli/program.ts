@@ -10,7 +10,7 @@ import {
   UsageError,
 } from './command.ts';
 import type { ProgramParts } from './program-parts.ts';
-import { type Terminal, withTerminal } from './terminal.ts';
+import { complain, type Terminal, withTerminal } from './terminal.ts';
 
 const whereFlags: Flags = {
   config: { value: 'FILE', about: 'settings file (default chancery.yaml, if there is one)' },
@@ -108,6 +108,11 @@ async function onLog(
     if (log === undefined) return 1;
     try {
       return await run(log, terminal);
+    } catch (error) {
+      // An error with a code was designed: its message says all there is to say.
+      if (!(error instanceof Error && 'code' in error)) throw error;
+      complain(terminal, error.message);
+      return 1;
     } finally {
       await log.close();
     }

@@ -69,7 +69,8 @@ const invalid = (code: string | null, message: string, param: string | null = nu
 
 /** Every refusal the gateway makes on its own account. */
 export const refusals = {
-  malformedJson: (detail: string) => new Refusal(invalid('invalid_json', `The request body is not valid JSON: ${detail}`)),
+  malformedJson: (detail: string) =>
+    new Refusal(invalid('invalid_json', `The request body is not valid JSON: ${detail}`)),
   invalidRequest: (message: string, param: string | null, code: string | null = null) =>
     new Refusal(invalid(code, message, param)),
   invalidUserPath: (header: string, why: string) =>

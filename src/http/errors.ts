@@ -27,7 +27,10 @@ export function toRefusal(error: unknown, bodyLimitBytes: number): Refusal {
   return refusals.internal(error);
 }
 
-export function createErrorHandler(bodyLimitBytes: number, logError: (error: unknown, request: FastifyRequest) => void) {
+export function createErrorHandler(
+  bodyLimitBytes: number,
+  logError: (error: unknown, request: FastifyRequest) => void,
+) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const refusal = toRefusal(error, bodyLimitBytes);
     if (refusal.status >= 500 && refusal.type === 'internal_error') logError(refusal.cause ?? error, request);

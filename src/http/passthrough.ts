@@ -63,10 +63,14 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
       const provider = options.provider(name);
       if (provider === undefined) throw refusals.unknownProvider(name);
       if (!options.isEnabled(provider.type)) {
-        throw refusals.invalidRequest(`Passthrough is not enabled for providers of type '${provider.type}'.`, 'provider');
+        throw refusals.invalidRequest(
+          `Passthrough is not enabled for providers of type '${provider.type}'.`,
+          'provider',
+        );
       }
       const path = pathBelow(request);
-      if (hasDotSegment(path)) throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
+      if (hasDotSegment(path))
+        throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
       if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
         throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
       }

@@ -28,6 +28,9 @@ export interface ServerOptions {
   readonly logError: (error: unknown, context: { method: string; url: string; requestId: string }) => void;
 }
 
+/** Fastify answers 415 to a content type it cannot read, but bodies are bytes here and their name decides nothing. */
+const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(;|$)/;
+
 export function createServer(options: ServerOptions): FastifyInstance {
   const { bodyLimitBytes, authenticator } = options;
   const app = Fastify({
@@ -63,6 +66,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.decorateRequest('caller', undefined);
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
+    const type = request.headers['content-type'];
+    if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';
     if (request.routeOptions.config.open !== true) request.caller = authenticator.authenticate(request.headers);
     done();
   });

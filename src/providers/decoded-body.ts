@@ -58,14 +58,14 @@ async function decodePieces(
     },
   });
   const delivered = pipeline(decoder, consumer);
-  // A decoder that fails never calls back for the piece in hand.
-  const over = delivered.catch(() => body.cancel());
+  // A decoder that fails never asks for more: cancelling ends the wait below.
+  delivered.catch(() => body.cancel());
 
   let received = false;
   try {
     await body.pieces((piece) => {
       received = true;
-      return Promise.race([new Promise<void>((resolve) => decoder.write(piece, () => resolve())), over]);
+      return new Promise((resolve) => decoder.write(piece, () => resolve()));
     });
     if (!received) {
       decoder.destroy();
@@ -80,6 +80,6 @@ async function decodePieces(
   } catch (error) {
     if (thrown !== undefined) throw thrown;
     if (error instanceof ProviderFailure) throw error;
-    throw new ProviderFailure(provider, 'broken', `provider ${provider} sent an answer that cannot be decoded`, error);
+    throw new ProviderFailure(provider, 'broken', 'it sent an answer that cannot be decoded', error);
   }
 }

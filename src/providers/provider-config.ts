@@ -36,5 +36,7 @@ export interface ProviderConfig {
   /** The type's extra settings by option name, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;
   readonly timeouts?: ProviderTimeouts;
+  /** Calls beyond this many at once wait for a free connection. Default 1,024. */
+  readonly connections?: number;
   readonly source: 'environment' | 'file';
 }

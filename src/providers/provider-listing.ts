@@ -3,7 +3,7 @@ import { knownModels, type ModelsConfig } from './configured-models.ts';
 import type { Provider, ProviderModel } from './provider.ts';
 
 export interface ListingOptions {
-  /** The last good list of an earlier run. */
+  /** The last good list of an earlier run; an empty one says nothing. */
   readonly known?: readonly ProviderModel[];
   readonly refreshIntervalMs: number;
   /** Between attempts while the list cannot be read. */
@@ -52,8 +52,8 @@ export class ProviderListing {
     this.provider = provider;
     this.#config = config;
     this.#options = options;
-    this.#listed = options.known;
-    this.#models = knownModels(config, options.known, provider.type);
+    this.#listed = options.known?.length === 0 ? undefined : options.known;
+    this.#models = knownModels(config, this.#listed, provider.type);
   }
 
   /** With what the configuration adds and overrides. */

@@ -109,11 +109,7 @@ export function createFrameSplitter({ maxFrameBytes, provider = '' }: SplitterOp
 }
 
 function tooLong(provider: string, maxBytes: number): ProviderFailure {
-  return new ProviderFailure(
-    provider,
-    'too_large',
-    `provider ${provider} sent a stream event of more than ${maxBytes} bytes`,
-  );
+  return new ProviderFailure(provider, 'too_large', `it sent a stream event of more than ${maxBytes} bytes`);
 }
 
 /** @param lines how many lines it has that are not blank */

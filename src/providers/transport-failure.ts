@@ -1,4 +1,7 @@
-/** What went wrong on the wire, in words that may be shown to a client: no addresses, no credentials. */
+/**
+ * What went wrong on the wire, in words that may be shown to a client: no addresses, no credentials. Whoever shows them
+ * says of which provider they are.
+ */
 import { ProviderFailure } from './provider.ts';
 
 const reasons: Readonly<Record<string, string>> = {
@@ -34,34 +37,29 @@ function reasonOf(error: Error): string {
 
 /** The request never went out. */
 export function unreachable(provider: string, error: Error): ProviderFailure {
-  return new ProviderFailure(
-    provider,
-    'unreachable',
-    `provider ${provider} could not be reached: ${reasonOf(error)}`,
-    error,
-  );
+  return new ProviderFailure(provider, 'unreachable', `it could not be reached (${reasonOf(error)})`, error);
 }
 
 /** The request went out, and the answer did not come whole. */
 export function brokenOff(provider: string, error: Error): ProviderFailure {
   const code = codeOf(error);
   if (code === 'UND_ERR_BODY_TIMEOUT') {
-    return new ProviderFailure(provider, 'idle', `provider ${provider} stopped answering`, error);
+    return new ProviderFailure(provider, 'idle', 'it stopped in the middle of its answer', error);
   }
   if (code === 'UND_ERR_HEADERS_OVERFLOW') {
-    return new ProviderFailure(provider, 'too_large', `provider ${provider} sent too many headers`, error);
+    return new ProviderFailure(provider, 'too_large', 'it sent too many headers', error);
   }
-  return new ProviderFailure(provider, 'broken', `provider ${provider} broke off: ${reasonOf(error)}`, error);
+  return new ProviderFailure(provider, 'broken', `the connection broke off (${reasonOf(error)})`, error);
 }
 
 export function tooLarge(provider: string, maxBytes: number): ProviderFailure {
-  return new ProviderFailure(provider, 'too_large', `provider ${provider} answered with more than ${maxBytes} bytes`);
+  return new ProviderFailure(provider, 'too_large', `it answered with more than ${maxBytes} bytes`);
 }
 
 export function cancelled(provider: string): ProviderFailure {
-  return new ProviderFailure(provider, 'aborted', `the call to provider ${provider} was cancelled`);
+  return new ProviderFailure(provider, 'aborted', 'the call was cancelled');
 }
 
 export function lateAnswer(provider: string): ProviderFailure {
-  return new ProviderFailure(provider, 'timeout', `provider ${provider} did not answer in time`);
+  return new ProviderFailure(provider, 'timeout', 'it did not answer in time');
 }

@@ -239,8 +239,3 @@ export const providerTypes: Readonly<Record<string, RegistrationFacts>> = Object
     },
   ]),
 );
-
-/** How a provider type is told how hard to think; the common way for a type that is not in the table. */
-export function reasoningStyleOf(type: string): ReasoningStyle {
-  return table.get(type)?.reasoning ?? plainReasoning;
-}

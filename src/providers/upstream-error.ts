@@ -1,6 +1,5 @@
 /** Turns whatever a provider says when it fails into the gateway's error. */
 import { STATUS_CODES } from 'node:http';
-import type { ProviderFailure } from './provider.ts';
 
 /** The `type` of an error: a closed set. */
 export type ErrorType =
@@ -62,33 +61,6 @@ export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
     param: said.param === undefined ? null : clean(said.param, MAX_CODE_LENGTH),
     provider: provider.name,
     ...(retryAfter === undefined ? {} : { retryAfter }),
-  };
-}
-
-/** The provider gave no usable HTTP answer. */
-export function mapFailure(failure: ProviderFailure): MappedError {
-  const common = { code: null, message: failure.message, param: null, provider: failure.provider };
-  switch (failure.kind) {
-    case 'timeout':
-    case 'idle':
-      return { status: 504, type: 'provider_error', ...common };
-    case 'aborted':
-      return { status: 408, type: 'invalid_request_error', ...common };
-    default:
-      return { status: 502, type: 'provider_error', ...common };
-  }
-}
-
-/** The circuit breaker holds calls back. */
-export function breakerOpen(provider: string, retryAfterMs: number): MappedError {
-  return {
-    status: 503,
-    type: 'provider_error',
-    code: null,
-    message: `provider ${provider} is temporarily unavailable`,
-    param: null,
-    provider,
-    retryAfter: String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
   };
 }
 

@@ -73,6 +73,16 @@ describe('the first run installs the project', () => {
     expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
   });
 
+  test('a lockfile that npm does not accept does not stand in the way, and is not rewritten', async () => {
+    project.standInForNpm(
+      'if (process.argv[2] === "ci") { console.error("npm error code EUSAGE"); process.exit(1); } node();',
+    );
+    const { code, stdout, stderr } = await project.run(['a.ts']);
+    expect([code, stdout]).toEqual([0, 'ran\n']);
+    expect(stderr).toContain('package-lock.json does not agree with package.json');
+    expect(project.npmCalls()[1]).toMatch(/^install --no-save /);
+  });
+
   test('several first runs at once install once', async () => {
     project.standInForNpm('setTimeout(node, 300);');
     const runs = await Promise.all([project.run(['a.ts']), project.run(['a.ts']), project.run(['a.ts'])]);

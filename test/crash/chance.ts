@@ -6,7 +6,7 @@ export interface Chance {
   between(least: number, most: number): number;
   /** True in about `share` (0 to 1) of the cases. */
   happens(share: number): boolean;
-  oneOf<Choice>(choices: readonly [Choice, ...Choice[]]): Choice;
+  oneOf<const Choice>(choices: readonly [Choice, ...Choice[]]): Choice;
   /** A chance of its own, for somebody who takes turns with others. */
   fork(): Chance;
 }

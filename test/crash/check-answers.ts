@@ -1,4 +1,6 @@
 /** What a client received is in the log, byte by byte, and what was sent to it as whole is recorded as whole. */
+
+import { endsOf } from './check-exchanges.ts';
 import {
   type Answer,
   type Asked,
@@ -10,7 +12,6 @@ import {
   streamedResponse,
   type Violation,
 } from './evidence.ts';
-import { endsOf } from './check-exchanges.ts';
 import { eventOf, numberIn, piecesOf, type RecordedExchange, type RecordedLog, textIn } from './recorded-log.ts';
 
 const DONE = 'data: [DONE]\n\n';
@@ -82,7 +83,8 @@ function checkAnswer(
   const translated = asked.route === 'responses' && asked.provider === 'llamacpp';
   if (!asked.stream) {
     if (answer.end !== 'whole') return;
-    if (end?.type !== 'exchange.completed') complain('completed', `a whole answer arrived, and the log says ${end?.type}`);
+    if (end?.type !== 'exchange.completed')
+      complain('completed', `a whole answer arrived, and the log says ${end?.type}`);
     else if (translated) checkTranslated(asked, answer, exchange, log, complain);
     else if (!Buffer.concat(piecesOf(exchange)).equals(answer.body)) {
       complain('bytes', `${answer.body.length} bytes arrived that are not those of the recorded pieces`);
@@ -113,7 +115,11 @@ function checkTranslated(
   const id = objectOf(answer.body)?.id;
   const stored = typeof id === 'string' ? log.responses.get(id)?.events[0] : undefined;
   const head = Buffer.concat([Buffer.from('{"response":'), answer.body, Buffer.from(',')]);
-  if (!Buffer.from(stored?.body ?? []).subarray(0, head.length).equals(head)) {
+  if (
+    !Buffer.from(stored?.body ?? [])
+      .subarray(0, head.length)
+      .equals(head)
+  ) {
     complain('bytes', `response.stored of ${id} does not hold the answer that arrived`);
   }
 }
@@ -180,7 +186,10 @@ function checkTranslatedStream(
   const stored = log.responses.get(id ?? '')?.events[0];
   const response = stored?.body === undefined ? undefined : objectOf(Buffer.from(stored.body))?.response;
   if (JSON.stringify(response) !== JSON.stringify(final)) {
-    complain('bytes', `response.stored of ${id} (${textIn(stored, 'status')}) is not the response of the terminal event`);
+    complain(
+      'bytes',
+      `response.stored of ${id} (${textIn(stored, 'status')}) is not the response of the terminal event`,
+    );
   }
 }
 

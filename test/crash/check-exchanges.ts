@@ -25,7 +25,9 @@ function checkExchange(exchange: RecordedExchange): Violation[] {
   }
   const ends = endsOf(exchange);
   if (ends.length !== 1) complain('one end', `${ends.length} ends: ${types.join(', ')}`);
-  const afterEnd = types.slice(types.findIndex((type) => ENDS.has(type)) + 1).filter((type) => type !== 'usage.recorded');
+  const afterEnd = types
+    .slice(types.findIndex((type) => ENDS.has(type)) + 1)
+    .filter((type) => type !== 'usage.recorded');
   if (ends.length === 1 && afterEnd.length > 0) complain('one end', `after its end come ${afterEnd.join(', ')}`);
   if (count('usage.recorded') > 1) complain('usage once', `usage is recorded ${count('usage.recorded')} times`);
 
@@ -58,7 +60,8 @@ function checkPieces(
     const attempt = numberIn(piece, 'attempt');
     const expected = next.get(attempt) ?? 0;
     const index = numberIn(piece, 'index');
-    if (!attempts.includes(attempt)) complain('pieces', `piece ${index} belongs to attempt ${attempt}, which never began`);
+    if (!attempts.includes(attempt))
+      complain('pieces', `piece ${index} belongs to attempt ${attempt}, which never began`);
     if (index !== expected) complain('pieces', `piece ${index} comes where ${expected} is due`);
     next.set(attempt, (index ?? expected) + 1);
   }

@@ -2,10 +2,12 @@
 import type { ProviderCall, Violation } from './evidence.ts';
 import type { RecordedLog } from './recorded-log.ts';
 
-/** What the gateway asks on its own account, and what is done with a response after it was made: no exchange. */
+/**
+ * Not what the gateway asks on its own account (models, properties), nor what is done with a response after it was
+ * made: those are no exchanges.
+ */
 export function isModelCall({ method, path }: ProviderCall): boolean {
-  if (method === 'GET') return !path.startsWith('/v1/');
-  return method !== 'DELETE';
+  return method === 'POST' || path === '/health';
 }
 
 export function checkProviderCalls(calls: readonly ProviderCall[], log: RecordedLog): Violation[] {
@@ -19,7 +21,6 @@ export function checkProviderCalls(calls: readonly ProviderCall[], log: Recorded
       continue;
     }
     const exchanges = log.byRequestId.get(call.requestId);
-    // The gateway's own questions for models and properties carry ids that no client ever sent.
     if (exchanges === undefined && !isModelCall(call)) continue;
     if (exchanges === undefined) {
       const what = `${call.provider} saw ${call.method} ${call.path} as ${call.requestId}, and no request.received tells of it`;

@@ -1,5 +1,6 @@
 /** A response whose id a client knows is still what that client saw, after the restart as before. */
 import { isDeepStrictEqual } from 'node:util';
+import { endsOf } from './check-exchanges.ts';
 import {
   type Conversation,
   isObject,
@@ -9,7 +10,6 @@ import {
   streamedResponse,
   type Violation,
 } from './evidence.ts';
-import { endsOf } from './check-exchanges.ts';
 import type { RecordedLog } from './recorded-log.ts';
 
 /** What a client may rely on, of a response whose id it has seen. */
@@ -75,12 +75,15 @@ function checkResponse(
   { status, json }: Retrieved,
 ): string | undefined {
   if (deletion === 'done' || !stored) {
-    return status === 404 ? undefined : `${stored ? 'it was deleted' : 'it was not to be kept'}, and GET says ${status}`;
+    return status === 404
+      ? undefined
+      : `${stored ? 'it was deleted' : 'it was not to be kept'}, and GET says ${status}`;
   }
   // Nobody was told whether the deletion happened: both ways are right.
   if (deletion === 'asked' && status === 404) return undefined;
   if (status !== 200 || !isObject(json)) return `GET says ${status} after its id had reached the client`;
-  if (seen !== undefined) return isDeepStrictEqual(json, seen) ? undefined : 'GET shows something else than its client saw';
+  if (seen !== undefined)
+    return isDeepStrictEqual(json, seen) ? undefined : 'GET shows something else than its client saw';
   if (!outputText(json).startsWith(text)) return 'GET lacks text that had reached the client';
   // Its end may be on disk without having reached the client; then, and only then, it is complete.
   const exchange = exchangeId === undefined ? undefined : log.exchanges.get(exchangeId);
@@ -93,11 +96,19 @@ function checkResponse(
 export function checkContents(conversations: readonly Conversation[]): Violation[] {
   const found: Violation[] = [];
   for (const { asked, answer } of conversations) {
-    const complain = (what: string) => found.push({ check: 'contents', what: `${asked.method} ${asked.path}: ${what}` });
+    const complain = (what: string) =>
+      found.push({ check: 'contents', what: `${asked.method} ${asked.path}: ${what}` });
     if (asked.recalls !== undefined && answer.status === 200) {
       const final = asked.stream ? streamedResponse(answer.body).final : objectOf(answer.body);
       const answered = asked.stream ? final?.status === 'completed' : answer.end === 'whole';
       if (answered && !outputText(final).includes(asked.recalls)) complain(`the answer does not know ${asked.recalls}`);
+    }
+    if (asked.shows === 'gone' && answer.end === 'whole' && answer.status !== 404) {
+      complain(`it was deleted, and the answer is ${answer.status}`);
+    }
+    if (typeof asked.shows === 'object' && answer.end === 'whole') {
+      const same = answer.status === 200 && isDeepStrictEqual(objectOf(answer.body), asked.shows);
+      if (!same) complain(`the answer (${answer.status}) is not what its creator was shown`);
     }
     if (asked.route === 'delete' && answer.end === 'whole' && answer.status === 200) {
       if (objectOf(answer.body)?.deleted !== true) complain(`it answers ${answer.body}`);

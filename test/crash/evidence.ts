@@ -21,6 +21,8 @@ export interface Asked {
   readonly recalls?: string;
   /** Retrieval and deletion: whose. */
   readonly responseId?: string;
+  /** Retrieval: what must be shown; `gone` when it was deleted. */
+  readonly shows?: Readonly<Record<string, unknown>> | 'gone';
 }
 
 export interface Answer {

@@ -1,6 +1,7 @@
 /** What the log says, folded for the checks. Grows round by round: only what is new is read. */
 import { createHash } from 'node:crypto';
-import { categoryOf, idOf, type Position, type RecordedEvent, START } from '../../src/events/event.ts';
+import { categoryOf, idOf, type Position, type RecordedEvent } from '../../src/events/event.ts';
+import { START } from '../../src/events/log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import type { Violation } from './evidence.ts';
 

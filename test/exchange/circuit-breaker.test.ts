@@ -14,7 +14,11 @@ beforeEach(() => {
 function create(enabled: boolean): CircuitBreaker {
   const isFailure = (status: number) => status === 429 || status >= 500;
   const policy = { enabled, failureThreshold: 5, successThreshold: 2, openMs: 30_000, isFailure };
-  return new CircuitBreaker(policy, () => now, (state) => changes.push(state));
+  return new CircuitBreaker(
+    policy,
+    () => now,
+    (state) => changes.push(state),
+  );
 }
 
 function fail(times: number): void {

@@ -26,9 +26,12 @@ describe('a failed attempt', () => {
     expect(retryDelay({ attempt: 1, status }, policy, middle)).toBeUndefined();
   });
 
-  it.each(['unreachable', 'broken'] as const)('that was %s is made again, whatever the list of statuses', (transport) => {
-    expect(retryDelay({ attempt: 1, transport }, { ...policy, onStatuses: [] }, middle)).toBe(1000);
-  });
+  it.each(['unreachable', 'broken'] as const)(
+    'that was %s is made again, whatever the list of statuses',
+    (transport) => {
+      expect(retryDelay({ attempt: 1, transport }, { ...policy, onStatuses: [] }, middle)).toBe(1000);
+    },
+  );
 
   it.each(['timeout', 'idle', 'too_large', 'aborted'] as const)('that ended with %s is not made again', (transport) => {
     expect(retryDelay({ attempt: 1, transport }, policy, middle)).toBeUndefined();
@@ -53,7 +56,11 @@ describe('a failed attempt', () => {
     });
     fc.assert(
       fc.property(any, ({ attempt, maxRetries, jitter, random, retryAfterMs }) => {
-        const wait = retryDelay({ attempt, status: 503, retryAfterMs }, { ...policy, maxRetries, jitter }, () => random);
+        const wait = retryDelay(
+          { attempt, status: 503, retryAfterMs },
+          { ...policy, maxRetries, jitter },
+          () => random,
+        );
         if (attempt > maxRetries) expect(wait).toBeUndefined();
         if (wait !== undefined) {
           expect(wait).toBeGreaterThanOrEqual(0);

@@ -33,9 +33,17 @@ describe('authentication', () => {
     ['a scheme without a token', { authorization: 'Bearer ' }, 'malformed_authorization'],
     ['a wrong token', { authorization: 'Bearer the-master-kez' }, 'invalid_api_key'],
     ['a prefix of the token', { authorization: 'Bearer the-master' }, 'invalid_api_key'],
-    ['a wrong token beside a right x-api-key', { authorization: 'Bearer no', 'x-api-key': 'the-master-key' }, 'invalid_api_key'],
+    [
+      'a wrong token beside a right x-api-key',
+      { authorization: 'Bearer no', 'x-api-key': 'the-master-key' },
+      'invalid_api_key',
+    ],
   ])('refuses %s with 401', (_what, headers, code) => {
-    expect(refusalOf(headers as Record<string, string>)).toMatchObject({ status: 401, type: 'authentication_error', code });
+    expect(refusalOf(headers as Record<string, string>)).toMatchObject({
+      status: 401,
+      type: 'authentication_error',
+      code,
+    });
   });
 
   it('never repeats the token it refused', () => {
@@ -52,8 +60,11 @@ describe('authentication', () => {
     expect(authenticator.authenticate(headers).userPath).toBe(expected);
   });
 
-  it.each(['/a//b', '/a/../b', '/./a', '/a b', '/a\u0007', `/${'x'.repeat(600)}`])('refuses the user path %j with 400', (given) => {
-    const refusal = refusalOf({ authorization: 'Bearer the-master-key', 'x-gateway-user-path': given });
-    expect(refusal).toMatchObject({ status: 400, code: 'invalid_user_path' });
-  });
+  it.each(['/a//b', '/a/../b', '/./a', '/a b', '/a\u0007', `/${'x'.repeat(600)}`])(
+    'refuses the user path %j with 400',
+    (given) => {
+      const refusal = refusalOf({ authorization: 'Bearer the-master-key', 'x-gateway-user-path': given });
+      expect(refusal).toMatchObject({ status: 400, code: 'invalid_user_path' });
+    },
+  );
 });

@@ -380,10 +380,10 @@ describe('a chat completion stream', () => {
       'model.resolved',
       'attempt.started',
       ...Array.from({ length: chunks }, () => 'chunk.received'),
-      'usage.recorded',
       'client.disconnected',
+      'usage.recorded',
     ]);
-    expect(events.at(-1)?.data).toMatchObject({ chunks });
+    expect(events.at(-2)?.data).toMatchObject({ chunks });
   });
 });
 

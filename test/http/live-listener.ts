@@ -17,6 +17,7 @@ export interface Told {
 }
 
 export interface LiveListener {
+  /** Pause it to be a client that does not read. */
   readonly response: IncomingMessage;
   /** Everything so far, control events too. */
   readonly told: Told[];
@@ -48,19 +49,16 @@ export async function listen(
     onEvent: ({ id, event = 'message', data }) => told.push({ id, event, data: JSON.parse(data) }),
     onComment: (comment) => comments.push(comment),
   });
-  const read = async () => {
-    const decoder = new TextDecoder();
-    try {
-      for await (const bytes of response) parser.feed(decoder.decode(bytes, { stream: true }));
-    } catch {
-      // A broken connection is an end like another: what counts is what was told until then.
-    }
-  };
+  response.setEncoding('utf8');
+  response.on('data', (text: string) => parser.feed(text));
+  // A broken connection is an end like another: what counts is what was told until then.
+  response.on('error', () => {});
+  const ended = new Promise<void>((resolve) => response.once('close', resolve));
   const listener: LiveListener = {
     response,
     told,
     comments,
-    ended: read(),
+    ended,
     news: () => told.filter(({ event }) => event !== 'heartbeat'),
     async atLeast(count) {
       await expect.poll(() => listener.news().length, { timeout: 15_000, interval: 5 }).toBeGreaterThanOrEqual(count);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { adjustChatBody } from '../../src/providers/chat-adjustments.ts';
-import { providerType, providerTypes, reasoningStyleOf } from '../../src/providers/types.ts';
+import { providerType, providerTypes } from '../../src/providers/types.ts';
 
 const messages = [{ role: 'user', content: 'hi' }];
 const adjust = (type: string, model: string, body: Record<string, unknown>) =>
@@ -133,9 +133,5 @@ describe('the table of types', () => {
   test('opens passthrough for the types that are open by default', () => {
     const open = Object.keys(providerTypes).filter((type) => providerType(type)?.passthrough === true);
     expect(open.sort()).toEqual(['deepseek', 'llamacpp', 'openai', 'openrouter', 'sglang', 'simulated', 'vllm']);
-  });
-
-  test('has a common reasoning style for a type that is not in it', () => {
-    expect(reasoningStyleOf('other')).toEqual(reasoningStyleOf('llamacpp'));
   });
 });

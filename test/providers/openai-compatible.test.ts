@@ -235,12 +235,12 @@ describe('the model listing', () => {
     [
       'a web page',
       (_request, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html></html>'),
-      'provider openai answered the model listing with something else (text/html)',
+      'it answered the model listing with something else (text/html)',
     ],
     [
       'JSON of another kind',
       lists({ models: 'none' }),
-      'provider openai answered the model listing with something else (JSON of another shape)',
+      'it answered the model listing with something else (JSON of another shape)',
     ],
     ['nothing', (_request, response) => response.end(), 'something else (no content type)'],
     ['a redirect', (_request, response) => response.writeHead(302, { location: '/login' }).end(), 'status 302 (Found)'],

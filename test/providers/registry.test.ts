@@ -158,6 +158,12 @@ describe('a hint', () => {
     expect(registry.resolve('a', 'nobody')).toBeUndefined();
   });
 
+  test('is not served by another provider whose bare id reads the same', async () => {
+    const registry = await listed([new Listed('openai', ['b']), new Listed('router', ['openai/a'])]);
+    expect(registry.resolve('openai/a')).toMatchObject({ provider: { name: 'router' } });
+    expect(registry.resolve('a', 'openai')).toBeUndefined();
+  });
+
   test('may repeat what the selector says', async () => {
     const registry = await listed([new Listed('openai', ['a']), new Listed('vllm-gpu', ['a'])]);
     expect(registry.resolve('vllm-gpu/a', 'vllm')).toMatchObject({ provider: { name: 'vllm-gpu' }, model: 'a' });
@@ -291,6 +297,11 @@ describe('listing over time', () => {
     expect(said).toEqual([['unavailable', 'vllm', 'down']]);
   });
 
+  test('takes an empty list of an earlier run for none', async () => {
+    const registry = await listed([new Listed('vllm', undefined)], { known: new Map([['vllm', []]]) });
+    expect(registry.resolve('vllm/a')).toMatchObject({ model: 'a' });
+  });
+
   test('tells of a list only when it is another one', async () => {
     const { said, ...callbacks } = told();
     const vllm = new Listed('vllm', ['a']);
@@ -367,12 +378,15 @@ describe('listing over time', () => {
       new Promise((resolve) => {
         answer = resolve;
       });
-    const registry = registryOf([vllm], callbacks);
-    registry.close();
-    answer([model('a')]);
-    await registry.ready;
+    for (const end of [(registry: Registry) => registry.close(), () => answer([model('a')])]) {
+      const registry = registryOf([vllm], callbacks);
+      end(registry);
+      answer([model('a')]);
+      registry.close();
+      await registry.ready;
+    }
     await vi.advanceTimersByTimeAsync(7_200_000);
-    expect(vllm.asked).toBe(1);
+    expect(vllm.asked).toBe(2);
     expect(said).toEqual([]);
     expect(vi.getTimerCount()).toBe(0);
   });

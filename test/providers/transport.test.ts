@@ -245,34 +245,40 @@ describe('a compressed answer', () => {
   });
 });
 
+/** A server that writes an answer as fast as it is taken, and knows when it is stuck on a full socket. */
+function flood(total: number) {
+  const piece = Buffer.alloc(64 * 1024, 'x');
+  let sent = 0;
+  let tell = (): void => {};
+  const stuck = new Promise<void>((resolve) => {
+    tell = resolve;
+  });
+  const answer: Answer = (_request, response) => {
+    response.writeHead(200, { 'content-length': total });
+    const more = (): void => {
+      while (sent < total) {
+        sent += piece.length;
+        if (response.write(piece)) continue;
+        // No drain for a while: the reader's pause has come all the way here.
+        const timer = setTimeout(tell, 300);
+        response.once('drain', () => {
+          clearTimeout(timer);
+          more();
+        });
+        return;
+      }
+      response.end();
+    };
+    more();
+  };
+  return { answer, stuck, sent: () => sent };
+}
+
 describe('a slow reader', () => {
   test('slows the provider down: while it is busy, the server cannot get rid of its bytes', async () => {
     const total = 32 * 1024 * 1024;
-    const piece = Buffer.alloc(64 * 1024, 'x');
-    let sent = 0;
-    let stuck = (): void => {};
-    const isStuck = new Promise<void>((resolve) => {
-      stuck = resolve;
-    });
-    const { origin } = await upstream((_request, response) => {
-      response.writeHead(200, { 'content-length': total });
-      const more = (): void => {
-        while (sent < total) {
-          sent += piece.length;
-          if (!response.write(piece)) {
-            // The socket is full. Without a drain for a while, the reader's pause has come all the way.
-            const timer = setTimeout(stuck, 300);
-            response.once('drain', () => {
-              clearTimeout(timer);
-              more();
-            });
-            return;
-          }
-        }
-        response.end();
-      };
-      more();
-    });
+    const { answer, stuck, sent } = flood(total);
+    const { origin } = await upstream(answer);
     const reply = await transportTo(origin).send(get());
     let release = (): void => {};
     const busy = new Promise<void>((resolve) => {
@@ -283,13 +289,23 @@ describe('a slow reader', () => {
       read += bytes.length;
       return read === bytes.length ? busy : undefined;
     });
-    await isStuck;
+    await stuck;
     // What is under way fits into the kernel's buffers; most of the answer has not been written.
-    expect(sent).toBeLessThan(total / 2);
+    expect(sent()).toBeLessThan(total / 2);
     expect(read).toBeLessThanOrEqual(64 * 1024);
     release();
     await reading;
     expect(read).toBe(total);
+  });
+
+  test('that has not begun to read slows the provider down too, and then gets everything', async () => {
+    const total = 32 * 1024 * 1024;
+    const { answer, stuck, sent } = flood(total);
+    const { origin } = await upstream(answer);
+    const reply = await transportTo(origin).send(get());
+    await stuck;
+    expect(sent()).toBeLessThan(total / 2);
+    expect((await reply.body.bytes(total)).length).toBe(total);
   });
 
   test('gets everything although the provider closed in the meantime', async () => {
@@ -315,11 +331,15 @@ describe('a slow reader', () => {
     });
     const reply = await transportTo(origin).send(get());
     const seen: string[] = [];
+    let busy = false;
     const reading = reply.body.pieces(async (piece) => {
+      busy = true;
       seen.push(piece.toString());
-      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      busy = false;
     });
     expect((await failureOf(reading)).kind).toBe('broken');
+    expect(busy).toBe(false);
     expect(seen.join('')).toBe('first;second;');
   });
 
@@ -368,8 +388,10 @@ describe('cancelling', () => {
 
   test('before the call is made makes none', async () => {
     const { origin, connections } = await upstream((_request, response) => response.end());
-    expect((await failureOf(transportTo(origin).send(get('/', AbortSignal.abort())))).kind).toBe('aborted');
-    expect(connections()).toBe(0);
+    const transport = transportTo(origin);
+    expect((await failureOf(transport.send(get('/', AbortSignal.abort())))).kind).toBe('aborted');
+    await (await transport.send(get())).body.bytes(10);
+    expect(connections()).toBe(1);
   });
 
   test('while waiting for a free connection rejects at once', async () => {
@@ -386,7 +408,11 @@ describe('cancelling', () => {
     while (asked.length === 0) await new Promise(setImmediate);
     answer();
     await (await first).body.bytes(10);
-    expect(asked.map(({ path }) => path)).toEqual(['/first']);
+    const third = transport.send(get('/third'));
+    while (asked.length === 1) await new Promise(setImmediate);
+    answer();
+    await (await third).body.bytes(10);
+    expect(asked.map(({ path }) => path)).toEqual(['/first', '/third']);
   });
 
   test('an answer that is over is harmless', async () => {
@@ -430,7 +456,7 @@ describe('a failure', () => {
     const origin = await deadOrigin();
     const failure = await failureOf(transportTo(origin).send(get()));
     expect(failure).toMatchObject({ kind: 'unreachable', provider: 'local' });
-    expect(failure.message).toBe('provider local could not be reached: connection refused');
+    expect(failure.message).toBe('it could not be reached (connection refused)');
   });
 
   test('to find the host is unreachable', async () => {
@@ -504,7 +530,7 @@ describe('a failure', () => {
     const origin = await rawUpstream((socket) => socket.end('SSH-2.0-OpenSSH_9.6\r\n'));
     const failure = await failureOf(transportTo(origin).send(get()));
     expect(failure.kind).toBe('broken');
-    expect(failure.message).toBe('provider local broke off: it did not speak HTTP');
+    expect(failure.message).toBe('the connection broke off (it did not speak HTTP)');
   });
 
   test('to stop sending headers is too large', async () => {

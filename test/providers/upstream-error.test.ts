@@ -1,12 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type FailureKind, ProviderFailure } from '../../src/providers/provider.ts';
-import {
-  breakerOpen,
-  isErrorBody,
-  type MappedError,
-  mapFailure,
-  mapUpstreamError,
-} from '../../src/providers/upstream-error.ts';
+import { isErrorBody, type MappedError, mapUpstreamError } from '../../src/providers/upstream-error.ts';
 import { recorded, recordedBody } from './upstream.ts';
 
 function map(
@@ -211,36 +204,5 @@ describe('an error body', () => {
     [7],
   ])('is not %j', (body) => {
     expect(isErrorBody(body)).toBe(false);
-  });
-});
-
-test.each<[FailureKind, number, string]>([
-  ['unreachable', 502, 'provider_error'],
-  ['broken', 502, 'provider_error'],
-  ['too_large', 502, 'provider_error'],
-  ['timeout', 504, 'provider_error'],
-  ['idle', 504, 'provider_error'],
-  ['aborted', 408, 'invalid_request_error'],
-])('a call that failed as %s is a %i %s', (kind, status, type) => {
-  const failure = new ProviderFailure('local', kind, 'it went wrong');
-  expect(mapFailure(failure)).toEqual({
-    status,
-    type,
-    code: null,
-    message: 'it went wrong',
-    param: null,
-    provider: 'local',
-  });
-});
-
-test('an open breaker names the provider and the time to wait', () => {
-  expect(breakerOpen('local', 1200)).toEqual({
-    status: 503,
-    type: 'provider_error',
-    code: null,
-    message: 'provider local is temporarily unavailable',
-    param: null,
-    provider: 'local',
-    retryAfter: '2',
   });
 });

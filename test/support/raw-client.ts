@@ -111,7 +111,9 @@ function readAnswer(bytes: Buffer, ended: boolean): { answer: RawAnswer; end: nu
   }
   const length = headers['content-length'];
   if (length === undefined && status !== 204 && status !== 304 && status >= 200) {
-    return ended ? { answer: { status, headers, chunks: [], body: bytes.subarray(start) }, end: bytes.length } : undefined;
+    return ended
+      ? { answer: { status, headers, chunks: [], body: bytes.subarray(start) }, end: bytes.length }
+      : undefined;
   }
   const end = start + Number(length ?? 0);
   if (bytes.length < end) return undefined;

@@ -1,5 +1,5 @@
 /** A gateway for the length of one test file, and a few words to talk to it. */
-import { type EventSourceMessage, createParser } from 'eventsource-parser';
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import type { RecordedRequest } from '../../infra/simulated-provider/server.ts';
 import type { EventJson } from '../../src/events/event-json.ts';
@@ -146,17 +146,18 @@ export function exchangeOf(response: Response): string {
   return id;
 }
 
-/**
- * The events of an exchange up to the first of the type `until`, as the live tail tells them: waits for what is not
- * there yet. Without `until` those up to the end of the exchange.
- */
-export async function eventsOfExchange(
-  gateway: Pick<TestGateway, 'fetch'>,
-  id: string,
-  until = /^(request\.refused|exchange\.(completed|failed)|client\.disconnected)$/,
-): Promise<LoggedEvent[]> {
-  return eventsUntil(gateway, `stream=exchange-${id}`, ({ type }) => until.test(type));
+/** Every event of an exchange, as the live tail tells them: waits for what is not there yet. */
+export async function eventsOfExchange(gateway: Pick<TestGateway, 'fetch'>, id: string): Promise<LoggedEvent[]> {
+  let tokensAreCounted = true;
+  return eventsUntil(gateway, `stream=exchange-${id}`, ({ type, data }) => {
+    if (type === 'request.received') tokensAreCounted = data.dialect !== 'passthrough';
+    if (type === 'usage.recorded' || type === 'request.refused') return true;
+    // The usage of what a provider did answer is the last word.
+    return ENDS.has(type) && !(tokensAreCounted && data.chunks > 0);
+  });
 }
+
+const ENDS = new Set(['exchange.completed', 'exchange.failed', 'client.disconnected']);
 
 /** An event as JSON, its data open to any look. */
 // biome-ignore lint/suspicious/noExplicitAny: the catalogue says what an event holds; tests look at parts of it
@@ -195,5 +196,5 @@ export async function eventsUntil(
   } finally {
     stop.abort();
   }
-  throw new Error('the live tail ended');
+  throw new Error(`the live tail ended after ${events.map(({ type }) => type).join(', ') || 'nothing'}`);
 }

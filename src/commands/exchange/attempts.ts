@@ -42,7 +42,12 @@ export interface Answered {
 }
 
 export type Outcome =
-  | (Answered & { readonly kind: 'whole'; readonly reply: ProviderReply; readonly bytes: Buffer; readonly translated: boolean })
+  | (Answered & {
+      readonly kind: 'whole';
+      readonly reply: ProviderReply;
+      readonly bytes: Buffer;
+      readonly translated: boolean;
+    })
   | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
   | (Answered & { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] })
   | (Answered & { readonly kind: 'abandoned'; readonly rest: Buffer[] })
@@ -74,7 +79,14 @@ export async function attempts(options: AttemptsOptions): Promise<Outcome> {
     tries += 1;
     record.note(
       attemptStarted.create(
-        { attempt, kind, provider: provider.name, providerType: provider.type, model: target.model, dialect: plan.dialect },
+        {
+          attempt,
+          kind,
+          provider: provider.name,
+          providerType: provider.type,
+          model: target.model,
+          dialect: plan.dialect,
+        },
         record.context,
       ),
     );
@@ -93,7 +105,11 @@ export async function attempts(options: AttemptsOptions): Promise<Outcome> {
     const retryInMs =
       other !== undefined || stopped
         ? undefined
-        : retryDelay({ attempt: tries, status, transport: failure?.kind, retryAfterMs: outcome.retryAfterMs }, options.retry, options.random);
+        : retryDelay(
+            { attempt: tries, status, transport: failure?.kind, retryAfterMs: outcome.retryAfterMs },
+            options.retry,
+            options.random,
+          );
     record.note(
       attemptFailed.create(
         { attempt, status, code: refusal.code, message: refusal.message, retryInMs, durationMs: record.elapsed() },
@@ -121,7 +137,11 @@ export async function attempts(options: AttemptsOptions): Promise<Outcome> {
   }
 }
 
-async function attemptOnce(options: AttemptsOptions, plan: Plan, attempt: number): Promise<Exclude<Outcome, { kind: 'refused' }> | Failed> {
+async function attemptOnce(
+  options: AttemptsOptions,
+  plan: Plan,
+  attempt: number,
+): Promise<Exclude<Outcome, { kind: 'refused' }> | Failed> {
   const { record, target, client, keepBodies } = options;
   const provider = target.provider.name;
   const relay = plan.relay();
@@ -153,7 +173,10 @@ async function attemptOnce(options: AttemptsOptions, plan: Plan, attempt: number
       const expected = options.stream ? 'an event stream' : 'JSON';
       return {
         kind: 'failed',
-        refusal: refusals.badAnswer(provider, `The provider '${provider}' answered with ${what} where ${expected} was expected.`),
+        refusal: refusals.badAnswer(
+          provider,
+          `The provider '${provider}' answered with ${what} where ${expected} was expected.`,
+        ),
         status: 502,
         body: bytes.subarray(0, MAX_ERROR_BYTES),
       };

@@ -39,7 +39,10 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
 /** What a parser of a request body says. */
 type Parsed =
   | { readonly ok: true; readonly request: Record<string, unknown> & { model: string } }
-  | { readonly ok: false; readonly refusal: { status: number; code: string | null; param: string | null; message: string } };
+  | {
+      readonly ok: false;
+      readonly refusal: { status: number; code: string | null; param: string | null; message: string };
+    };
 
 export function readWith(parsed: Parsed): ReadResult {
   if (!parsed.ok) return { ok: false, refusal: new Refusal({ ...parsed.refusal, type: 'invalid_request_error' }) };

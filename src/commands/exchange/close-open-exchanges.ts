@@ -7,9 +7,9 @@ import { attemptStarted, chunkReceived, exchangeFailed, requestReceived } from '
 import { idOf, type RecordedEvent, type StreamName } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { createFrameSplitter } from '../../providers/sse.ts';
-import { readWith } from './chat-dialect.ts';
 import { parseCreateResponse } from '../responses/create-request.ts';
 import { storedInputItems } from '../responses/input-items.ts';
+import { readWith } from './chat-dialect.ts';
 import type { Asked } from './dialect.ts';
 import type { Relay } from './relay.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';

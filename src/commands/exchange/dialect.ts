@@ -14,7 +14,9 @@ export interface Asked {
   readonly json: Record<string, unknown>;
 }
 
-export type ReadResult = { readonly ok: true; readonly asked: Asked } | { readonly ok: false; readonly refusal: Refusal };
+export type ReadResult =
+  | { readonly ok: true; readonly asked: Asked }
+  | { readonly ok: false; readonly refusal: Refusal };
 
 export interface Target {
   readonly provider: Provider;

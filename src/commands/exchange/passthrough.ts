@@ -8,8 +8,8 @@ import { Refusal, refusals } from '../refusal.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { ExchangeDependencies } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
-import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
 import { RecordedUpload } from './recorded-upload.ts';
+import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
 import { relayBytes } from './relay-bytes.ts';
 import { gatewayStopping } from './relay-chat.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
@@ -208,7 +208,17 @@ async function passOn(
   let rest: readonly Buffer[];
   if (contentType.startsWith('text/event-stream')) {
     const name = provider.name;
-    const end = await relayStream({ reply, relay, record, client, attempt, received, provider: name, keepBodies, headers });
+    const end = await relayStream({
+      reply,
+      relay,
+      record,
+      client,
+      attempt,
+      received,
+      provider: name,
+      keepBodies,
+      headers,
+    });
     if (end.kind === 'failed') throw end.failure ?? end.refusal;
     if (end.kind === 'abandoned') throw new ProviderFailure(name, 'aborted', 'nobody waits for the answer any more');
     rest = end.rest;
@@ -221,7 +231,8 @@ async function passOn(
     }
   } else {
     const held = await relayBytes({ reply, record, client, attempt, received, keepBodies, headers });
-    if (client.ended.aborted) throw new ProviderFailure(provider.name, 'aborted', 'nobody waits for the answer any more');
+    if (client.ended.aborted)
+      throw new ProviderFailure(provider.name, 'aborted', 'nobody waits for the answer any more');
     rest = held === undefined ? [] : [held];
     if (!client.begun && contentType.includes('json') && held !== undefined && held.length <= MAX_WHOLE_BYTES) {
       relay.whole(held, parse(held));
@@ -275,7 +286,12 @@ async function fail(
       refusal = gatewayStopping();
       settle.noteFailed(record, refusal, { status: client.begun ? 200 : 503, reason: 'gateway_stopped', chunks });
     } else if (!record.flushed) settle.noteRefused(record, refusal);
-    else settle.noteFailed(record, refusal, { status: client.begun ? 200 : refusal.status, reason: 'provider_error', chunks });
+    else
+      settle.noteFailed(record, refusal, {
+        status: client.begun ? 200 : refusal.status,
+        reason: 'provider_error',
+        chunks,
+      });
     try {
       await record.flush('durable');
     } catch (lost) {

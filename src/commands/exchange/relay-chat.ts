@@ -38,7 +38,12 @@ export class ChatRelay implements Relay {
     const chunk = parseChunk(frame.data);
     if (chunk === undefined) return { bytes: frame.raw, terminal: this.#done };
     if (isErrorBody(chunk)) {
-      const mapped = mapUpstreamError({ status: 200, headers: {}, body: Buffer.from(frame.data), provider: { name: this.#provider } });
+      const mapped = mapUpstreamError({
+        status: 200,
+        headers: {},
+        body: Buffer.from(frame.data),
+        provider: { name: this.#provider },
+      });
       return { terminal: true, refusal: refusalFromUpstream(mapped) };
     }
     let usageOnly = false;

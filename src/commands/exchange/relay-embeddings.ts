@@ -1,5 +1,5 @@
 /** Embeddings: one JSON answer, the provider's bytes, untouched. */
-import { refusals, type Refusal } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 import type { FrameAnswer, Relay, WholeAnswer } from './relay.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 

@@ -32,7 +32,12 @@ export class NativeResponsesRelay implements Relay {
     const event = parseChunk(frame.data);
     if (event === undefined) return { bytes: frame.raw, terminal: this.#ended };
     if (event.type === undefined && isErrorBody(event)) {
-      const mapped = mapUpstreamError({ status: 200, headers: {}, body: Buffer.from(frame.data), provider: { name: this.#provider } });
+      const mapped = mapUpstreamError({
+        status: 200,
+        headers: {},
+        body: Buffer.from(frame.data),
+        provider: { name: this.#provider },
+      });
       return { terminal: true, refusal: refusalFromUpstream(mapped) };
     }
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;

@@ -11,7 +11,7 @@ import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
 } from '../../providers/translate/responses-to-chat/stream.ts';
-import { Refusal, refusals } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 import type { FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
 import { parseChunk, streamIncomplete } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';

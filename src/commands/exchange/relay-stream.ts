@@ -6,7 +6,7 @@ import { chunkReceived } from '../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../events/log.ts';
 import { ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
-import { Refusal, refusals } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 import type { Client } from './client.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { refusalFromFailure } from './refusal-from-upstream.ts';
@@ -134,7 +134,10 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     return { kind: 'broken', refusal, rest: [...rest, relay.broken(refusal)].filter((b) => b !== undefined) };
   }
   if (received.chunks === 0) {
-    return { kind: 'failed', refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`) };
+    return {
+      kind: 'failed',
+      refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`),
+    };
   }
   const { bytes, cut } = relay.finish();
   if (bytes !== undefined) rest.push(bytes);

@@ -1,6 +1,7 @@
 /** How an answer is brought back from the dialect the provider speaks to the one the client asked in. */
-import type { Frame } from '../../providers/sse.ts';
+
 import type { Dialect } from '../../providers/provider.ts';
+import type { Frame } from '../../providers/sse.ts';
 import type { Refusal } from '../refusal.ts';
 import type { TokenUsage } from './usage.ts';
 

@@ -17,6 +17,7 @@ import type { Asked, ExchangeDialect, PlanInput } from './dialect.ts';
 import type { Plan } from './relay.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';
 import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
+import { isObject } from './usage.ts';
 
 /** What a server without `/v1/responses` answers. */
 const NOT_THERE = new Set([404, 405, 501]);
@@ -89,7 +90,7 @@ function outputOf(response: Readonly<Record<string, unknown>>): Record<string, u
 function native({ asked, body, target }: PlanInput, history: unknown[] | undefined): Plan {
   const changes = memberChanges(asked, target.model);
   if (history !== undefined) {
-    changes.input = JSON.stringify(history);
+    changes.input = JSON.stringify(history.filter(isUnderstoodNatively));
     changes.previous_response_id = undefined;
   }
   const { name } = target.provider;
@@ -100,8 +101,17 @@ function native({ asked, body, target }: PlanInput, history: unknown[] | undefin
   };
 }
 
+/** What a model thought is of use to another provider only in the form that it encrypted itself. */
+function isUnderstoodNatively(item: unknown): boolean {
+  return !isObject(item) || item.type !== 'reasoning' || typeof item.encrypted_content === 'string';
+}
+
 /** @throws Refusal when a chat provider cannot honour the request */
-function translated({ asked, target, record, createdAt }: PlanInput, history: unknown[] | undefined, now: () => number): Plan {
+function translated(
+  { asked, target, record, createdAt }: PlanInput,
+  history: unknown[] | undefined,
+  now: () => number,
+): Plan {
   const { json } = asked;
   if (json.background === true) throw refusals.unsupportedParameter('background', NATIVE_ONLY);
   const { previous_response_id: _replayed, ...request } = json;
@@ -109,7 +119,11 @@ function translated({ asked, target, record, createdAt }: PlanInput, history: un
     model: target.model,
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
   });
-  if (!chat.ok) throw new Refusal({ ...chat.refusal, type: chat.refusal.status === 404 ? 'not_found_error' : 'invalid_request_error' });
+  if (!chat.ok)
+    throw new Refusal({
+      ...chat.refusal,
+      type: chat.refusal.status === 404 ? 'not_found_error' : 'invalid_request_error',
+    });
   const shell = shellOf(asked, { id: responseIdOf(record.id), createdAt, provider: target.provider.name });
   const changes = adjustChatBody(target.provider.type, target.model, chat.body);
   const body = Buffer.from(JSON.stringify(chat.body));

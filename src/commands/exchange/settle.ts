@@ -1,6 +1,5 @@
 /** The end of an exchange, told in events. Every way an exchange can end is a function here. */
-import type { EventContext } from '../../events/event.ts';
-import { streamName } from '../../events/event.ts';
+
 import {
   clientDisconnected,
   exchangeCompleted,
@@ -9,6 +8,8 @@ import {
   usageRecorded,
 } from '../../events/catalogue/exchange.ts';
 import { responseStored } from '../../events/catalogue/response.ts';
+import type { EventContext } from '../../events/event.ts';
+import { streamName } from '../../events/event.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { StorableResponse } from './relay.ts';

@@ -16,20 +16,24 @@ import type {
   StreamWrite,
   SubscribeOptions,
 } from '../log.ts';
-import { StreamNotFound } from '../log.ts';
+import { LogUnavailable, StreamNotFound } from '../log.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { SubscriptionHub } from '../subscription.ts';
+import { AppendQueue } from './append-queue.ts';
+import { Archive } from './archive.ts';
 import { type Disk, nodeDisk, syncDirectory } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
 import { ensureIdentity } from './identity.ts';
+import { IndexIsWrong } from './log-errors.ts';
 import { LogReader, type ReadableLog } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
-import { openSegments, type Recovery } from './recover.ts';
+import { type OpenedSegments, openSegments, type Recovery } from './recover.ts';
 import type { Segment } from './segment.ts';
 import { SegmentWriter } from './segment-writer.ts';
-import { readStreamParts, type StreamPart } from './stream-reader.ts';
+import { readStreamParts, type StreamPart, visiblePart } from './stream-reader.ts';
 import { Watermark } from './watermark.ts';
+import { lockForWriting, type WriterLock } from './writer-lock.ts';
 
 export type Durability = 'standard' | 'strict' | 'relaxed';
 
@@ -37,7 +41,11 @@ export interface EmbeddedLogOptions {
   readonly durability?: Durability;
   /** Size at which a new segment is begun. Default 64 MiB. */
   readonly segmentBytes?: number;
+  /** Whether full segments are compressed. Default true. */
+  readonly seal?: boolean;
   readonly commit?: Partial<GroupCommitOptions>;
+  /** Told of what goes wrong in the background and is tried again. */
+  readonly warn?: (message: string, error: unknown) => void;
   readonly disk?: Disk;
 }
 
@@ -78,19 +86,25 @@ export class EmbeddedLog implements EventLog, ReadableLog {
   readonly #commit: GroupCommit;
   readonly #watermark: Watermark | undefined;
   readonly #hub: SubscriptionHub;
+  readonly #archive: Archive;
+  /** Appends that must wait until the streams of closed segments are known. */
+  readonly #unknown: AppendQueue;
+  readonly #lock: WriterLock;
   readonly #statusListeners = new Set<(status: EmbeddedLogStatus) => void>();
+
+  #closing: Promise<void> | undefined;
 
   private constructor(parts: {
     dir: string;
     disk: Disk;
     mark: number;
     options: EmbeddedLogOptions;
-    segments: Segment[];
-    last: number;
-    recovery: Recovery | undefined;
+    opened: OpenedSegments;
     watermark: Watermark | undefined;
+    lock: WriterLock;
   }) {
-    const { dir, disk, mark, options, segments, last } = parts;
+    const { dir, disk, mark, options } = parts;
+    const { segments, sealed, last, recovery } = parts.opened;
     const relaxed = options.durability === 'relaxed';
     const commitOptions: GroupCommitOptions = {
       ...defaults,
@@ -100,7 +114,8 @@ export class EmbeddedLog implements EventLog, ReadableLog {
     this.dir = dir;
     this.disk = disk;
     this.mark = mark;
-    this.recovery = parts.recovery;
+    this.recovery = recovery;
+    this.#lock = parts.lock;
     this.#watermark = parts.watermark;
     this.capabilities = {
       expectedRevision: 'native',
@@ -113,6 +128,17 @@ export class EmbeddedLog implements EventLog, ReadableLog {
     if (active === undefined) throw new Error('a log has at least one segment');
     this.#segments = new LogSegments(segments);
     this.#writer = new SegmentWriter(disk, dir, mark, options.segmentBytes ?? defaults.segmentBytes, active);
+    this.#unknown = new AppendQueue(commitOptions.maxQueuedBytes, commitOptions.queueTimeoutMs, () => {});
+    this.#archive = new Archive({
+      disk,
+      dir,
+      mark,
+      segments: this.#segments,
+      sealed,
+      seal: options.seal ?? true,
+      complete: () => this.#unknown.drain(() => true),
+      warn: options.warn ?? (() => {}),
+    });
     this.#hub = new SubscriptionHub({
       visible: () => this.visible(),
       reader: (after, filter) => new LogReader(this, after, filter),
@@ -124,9 +150,15 @@ export class EmbeddedLog implements EventLog, ReadableLog {
         records: this.records,
         olderRevision: (stream) => this.#olderRevision(stream),
         publish: (batch) => this.#hub.publish(batch),
-        closed: () => {},
-        segmentAdded: (segment) => this.#segments.add(segment),
-        segmentsReplaced: (segment) => this.#segments.replaceFrom(segment),
+        rotated: (full, fresh) => {
+          this.#segments.add(fresh);
+          this.#archive.rotated(full);
+        },
+        rewritten: (cut, fresh) => {
+          this.#segments.replaceFrom(fresh);
+          this.#archive.rewritten(cut, fresh);
+        },
+        closed: () => this.#archive.start(),
         durableChanged: (position) => this.#watermark?.write(position),
         availabilityChanged: () => this.#tellStatus(),
       },
@@ -141,13 +173,22 @@ export class EmbeddedLog implements EventLog, ReadableLog {
     const disk = options.disk ?? nodeDisk;
     const created = mkdirSync(dir, { recursive: true, mode: 0o700 });
     if (created !== undefined) await syncDirectory(disk, path.dirname(created));
-    const { mark } = await ensureIdentity(disk, dir);
-    const watermark = Watermark.open(disk, dir, mark, 'write');
-    const { segments, last, recovery } = await openSegments(disk, dir, mark, watermark?.read());
-    watermark?.write(last);
-    const log = new EmbeddedLog({ dir, disk, mark, options, segments, last, recovery, watermark });
-    if (recovery !== undefined) await log.#recordRecovery(recovery);
-    return log;
+    const lock = lockForWriting(dir);
+    let watermark: Watermark | undefined;
+    try {
+      const { mark } = await ensureIdentity(disk, dir);
+      watermark = Watermark.open(disk, dir, mark, 'write');
+      const opened = await openSegments(disk, dir, mark, watermark?.read());
+      watermark?.write(opened.last);
+      const log = new EmbeddedLog({ dir, disk, mark, options, opened, watermark, lock });
+      if (opened.recovery !== undefined) await log.#recordRecovery(opened.recovery);
+      log.#archive.start();
+      return log;
+    } catch (error) {
+      watermark?.close();
+      lock.release();
+      throw error;
+    }
   }
 
   async #recordRecovery(recovery: Recovery): Promise<void> {
@@ -156,13 +197,37 @@ export class EmbeddedLog implements EventLog, ReadableLog {
   }
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
+    if (!this.#archive.complete && writes.some(({ stream }) => this.#revisionIsUnknown(stream))) {
+      return this.#unknown.wait(writes, () => this.append(writes, options));
+    }
     return this.#commit.append(writes, options);
   }
 
+  #revisionIsUnknown(stream: StreamName): boolean {
+    const active = this.#writer.active.streams?.lastRevision(stream);
+    return active === undefined && this.#archive.lastRevision(stream) === undefined;
+  }
+
   async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
+    await this.#archive.whenComplete();
+    let read = 0;
+    try {
+      for await (const event of this.#readKnownStream(stream, options)) {
+        read++;
+        yield event;
+      }
+    } catch (error) {
+      if (!(error instanceof IndexIsWrong)) throw error;
+      await this.#archive.repair(error);
+      let skip = read;
+      for await (const event of this.#readKnownStream(stream, options)) if (skip-- <= 0) yield event;
+    }
+  }
+
+  #readKnownStream(stream: StreamName, options: ReadStreamOptions): AsyncIterable<RecordedEvent> {
     const parts = this.#partsOf(stream);
     if (parts.length === 0) throw new StreamNotFound(stream);
-    yield* readStreamParts(this, stream, parts, options);
+    return readStreamParts(this, stream, parts, options);
   }
 
   readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
@@ -204,12 +269,21 @@ export class EmbeddedLog implements EventLog, ReadableLog {
   }
 
   async close(): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing;
+    this.#closing = this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#unknown.refuseAll(new LogUnavailable('it has been closed', 'none'));
     try {
       await this.#commit.close();
     } finally {
       this.#hub.close();
+      await this.#archive.close();
       this.#writer.close();
       this.#watermark?.close();
+      this.#lock.release();
     }
   }
 
@@ -222,41 +296,25 @@ export class EmbeddedLog implements EventLog, ReadableLog {
   }
 
   #olderRevision(stream: StreamName): number {
-    for (const segment of this.#segments.all.slice(0, -1).toReversed()) {
-      const last = segment.streams?.lastRevision(stream);
-      if (last !== undefined) return last;
+    let last: number | undefined;
+    try {
+      last = this.#archive.lastRevision(stream);
+    } catch (error) {
+      this.#archive.rebuild(error);
     }
-    return -1;
+    if (last === undefined) throw new LogUnavailable('the stream index is being made again', 'none');
+    return last;
   }
 
   /** Where the stream's visible events lie. */
   #partsOf(stream: StreamName): StreamPart[] {
-    const parts: StreamPart[] = [];
-    for (const segment of this.#segments.all) {
-      const places = segment.streams?.places.get(stream);
-      if (places !== undefined) {
-        const part = visiblePart(segment, places);
-        if (part !== undefined) parts.push(part);
-      }
-    }
-    return parts;
+    const parts = this.#archive.parts(stream);
+    const part = visiblePart(this.#writer.active, stream);
+    return part === undefined ? parts : [...parts, part];
   }
 
   #tellStatus(): void {
     const status = this.status();
     for (const listener of this.#statusListeners) listener(status);
   }
-}
-
-function visiblePart(
-  segment: Segment,
-  places: { readonly last: number; readonly frames: readonly number[] },
-): StreamPart | undefined {
-  const { frames } = places;
-  let end = frames.length;
-  while (end > 0 && (frames[end - 2] ?? 0) >= segment.visibleBytes) end -= 2;
-  if (end === 0) return undefined;
-  return end === frames.length
-    ? { segment, last: places.last, frames: frames.slice() }
-    : { segment, last: (frames[end + 1] ?? 0) - 1, frames: frames.slice(0, end) };
 }

@@ -41,10 +41,12 @@ export interface GroupCommitParts {
   readonly olderRevision: (stream: StreamName) => number;
   /** Events have become visible. */
   readonly publish: (batch: LiveBatch) => void;
-  /** Segments that have been completed, and are wholly on disk. */
-  readonly closed: (segments: Segment[]) => void;
-  readonly segmentAdded: (segment: Segment) => void;
-  readonly segmentsReplaced: (first: number, fresh: Segment) => void;
+  /** A segment is full, although not all of it need be on disk, and another one has taken its place. */
+  readonly rotated: (full: Segment, fresh: Segment) => void;
+  /** All that was not on disk is now in the fresh segment, and out of `cut` and of any after it. */
+  readonly rewritten: (cut: Segment | undefined, fresh: Segment) => void;
+  /** One or more full segments are now wholly on disk. */
+  readonly closed: () => void;
   readonly durableChanged: (position: number) => void;
   readonly availabilityChanged: () => void;
 }
@@ -233,8 +235,9 @@ export class GroupCommit {
     this.#unsyncedBytes += batch.length;
     if (this.#options.relaxedSyncMs !== undefined) this.#show(batch, batch.segment);
     for (const waiter of batch.waiters) if (!waiter.durable) waiter.resolve(waiter.appended);
-    const added = writer.rotateWhenFull(this.#nextPosition);
-    if (added !== undefined) this.#parts.segmentAdded(added);
+    const full = batch.segment;
+    const fresh = writer.rotateWhenFull(this.#nextPosition);
+    if (fresh !== undefined) this.#parts.rotated(full, fresh);
     this.#syncSoon();
   }
 
@@ -261,7 +264,7 @@ export class GroupCommit {
       this.#syncing = false;
       if (error !== null) return this.#syncFailed(error);
       this.#becameDurable(batches);
-      if (closed.length > 0) this.#parts.closed(closed);
+      if (closed) this.#parts.closed();
       if (this.#options.relaxedSyncMs === undefined || this.#closed) this.#sync();
       else if (this.#unsynced.length > 0) this.#syncSoon();
       this.#queue.drain(() => this.#trouble === undefined && !this.#isFull());
@@ -338,8 +341,7 @@ export class GroupCommit {
 
   async #rewriteUnsynced(): Promise<void> {
     const batches = this.#unsynced;
-    const [oldest] = batches;
-    if (oldest === undefined) return;
+    if (batches.length === 0) return;
     const { writer } = this.#parts;
     const cut = await writer.rewrite(batches);
     if (cut !== undefined) {
@@ -351,9 +353,9 @@ export class GroupCommit {
     }
     const fresh = writer.active;
     fresh.visibleBytes = fresh.bytes;
-    this.#parts.segmentsReplaced(oldest.first, fresh);
+    this.#parts.rewritten(cut, fresh);
     this.#becameDurable(batches.length, fresh);
-    if (cut !== undefined) this.#parts.closed([cut]);
+    this.#parts.closed();
   }
 
   #tellIdle(): void {

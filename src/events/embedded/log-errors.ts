@@ -22,3 +22,13 @@ export class LogLocked extends Error {
     super(`the event log in ${dir} is already open for writing by ${holder}; only one process can write it`);
   }
 }
+
+/** The derived index contradicts the segments. It is then made again; no one outside the engine sees this. */
+export class IndexIsWrong extends Error {
+  /** Position of the first event of the segment in question. */
+  readonly segment: number;
+  constructor(segment: number, what: string) {
+    super(`the stream index is wrong about segment ${segment}: ${what}`);
+    this.segment = segment;
+  }
+}

@@ -86,8 +86,11 @@ export class LogReader implements EventReader {
       this.#frameAt = this.#block?.start ?? 0;
       this.#recordAt = 0;
       this.#frameEnd = 0;
+      const from = this.#offset;
       const defect = this.#block === undefined ? 'the segment ends too early' : this.#enterFrame(this.#block);
       if (defect === undefined) return true;
+      // frames before the wanted one were stepped over, and the block ended: it goes on in the next
+      if (this.#offset > from) continue;
       // the segment may have come to its end, or it was replaced while it was open
       if (++attempts > 2) throw this.#corrupted(defect);
       this.#leaveSegment();

@@ -6,7 +6,6 @@ import { Segment, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
 import { findLaterFrames, scanSegment } from './scan-segment.ts';
 import { readManifest } from './manifest.ts';
-import { isMissing } from './segment-blocks.ts';
 
 export interface Recovery {
   readonly segment: string;
@@ -19,6 +18,8 @@ export interface Recovery {
 export interface OpenedSegments {
   /** In order; the last one is to be written to. */
   readonly segments: Segment[];
+  /** Those of them that are compressed. */
+  readonly sealed: ReadonlySet<Segment>;
   /** Position of the last event. */
   readonly last: number;
   readonly recovery: Recovery | undefined;
@@ -34,29 +35,28 @@ export async function openSegments(
   mark: number,
   durable: number | undefined,
 ): Promise<OpenedSegments> {
-  const found = removeLeftovers(disk, dir);
+  const found = await removeLeftovers(disk, dir);
   const firsts = [...found.keys()];
-  const segments: Segment[] = [];
-  for (const [index, first] of firsts.slice(0, -1).entries()) {
-    segments.push(openClosed(disk, dir, mark, first, firsts[index + 1] ?? 0, found.get(first)));
-  }
+  const segments = firsts.slice(0, -1).map(closedSegment);
+  const sealed = new Set(segments.filter(({ first }) => !found.get(first)?.has('seg')));
   const lastFirst = firsts.at(-1);
   if (lastFirst === undefined) {
     const first = await createSegment(disk, dir, 1);
-    return { segments: [first], last: 0, recovery: lossWithoutDefect(first, 0, durable) };
+    return { segments: [first], sealed, last: 0, recovery: lossWithoutDefect(first, 0, durable) };
   }
   if (!found.get(lastFirst)?.has('seg')) {
     const manifest = await readManifest(dir, segmentName(lastFirst));
-    const sealed = new Segment(lastFirst);
+    const closed = closedSegment(lastFirst);
     const active = await createSegment(disk, dir, manifest.last + 1);
     return {
-      segments: [...segments, sealed, active],
+      segments: [...segments, closed, active],
+      sealed: sealed.add(closed),
       last: manifest.last,
       recovery: lossWithoutDefect(active, manifest.last, durable),
     };
   }
   const active = await openActive(disk, dir, mark, lastFirst, durable);
-  return { ...active, segments: [...segments, ...active.segments] };
+  return { ...active, segments: [...segments, active.segment], sealed };
 }
 
 async function openActive(
@@ -65,10 +65,9 @@ async function openActive(
   mark: number,
   first: number,
   durable: number | undefined,
-): Promise<OpenedSegments> {
+): Promise<{ segment: Segment; last: number; recovery: Recovery | undefined }> {
   const { segment, last, fileBytes, defect } = scanSegment(disk, dir, mark, first);
-  const segments = [segment];
-  if (defect === undefined) return { segments, last, recovery: lossWithoutDefect(segment, last, durable) };
+  if (defect === undefined) return { segment, last, recovery: lossWithoutDefect(segment, last, durable) };
   const later = findLaterFrames(disk, dir, mark, segment.name, segment.bytes, last + 1);
   const acknowledged = Math.max(durable ?? 0, later.durable);
   // Whole frames behind a damaged one are no proof of damage: after a power cut a disk may have kept the later of two
@@ -86,7 +85,7 @@ async function openActive(
     disk.close(fd);
   }
   const cutBytes = fileBytes - segment.bytes;
-  return { segments, last, recovery: { segment: segment.name, keptBytes: segment.bytes, cutBytes, lostEvents } };
+  return { segment, last, recovery: { segment: segment.name, keptBytes: segment.bytes, cutBytes, lostEvents } };
 }
 
 function lossWithoutDefect(segment: Segment, last: number, durable: number | undefined): Recovery | undefined {
@@ -105,21 +104,9 @@ function keepAside(disk: Disk, dir: string, segment: Segment, fileBytes: number)
   disk.close(to);
 }
 
-/** A segment that others follow: sealed, or still to be. */
-function openClosed(
-  disk: Disk,
-  dir: string,
-  mark: number,
-  first: number,
-  next: number,
-  kinds: Set<string> | undefined,
-): Segment {
-  if (!kinds?.has('seg')) return new Segment(first);
-  const { segment, last, defect } = scanSegment(disk, dir, mark, first, next);
-  if (last !== next - 1) {
-    const reason = defect ?? 'the segment ends too early';
-    throw new LogCorrupted(segment.name, segment.bytes, `${reason}, and a later segment follows`);
-  }
+function closedSegment(first: number): Segment {
+  const segment = new Segment(first);
+  segment.visibleBytes = Number.POSITIVE_INFINITY;
   return segment;
 }
 
@@ -132,23 +119,28 @@ async function createSegment(disk: Disk, dir: string, first: number): Promise<Se
 }
 
 /** Removes what an interrupted sealing left: of each segment either the frames stay or the sealed form. */
-function removeLeftovers(disk: Disk, dir: string): Map<number, Set<string>> {
+async function removeLeftovers(disk: Disk, dir: string): Promise<Map<number, Set<string>>> {
   const files = disk.list(dir);
   for (const file of files) if (file.endsWith('.tmp')) disk.remove(path.join(dir, file));
   const found = segmentsIn(files);
   for (const [first, kinds] of found) {
     const name = segmentName(first);
-    const sealed = kinds.has('zst') && kinds.has('json');
-    const surplus = sealed ? (['seg'] as const) : (['json', 'zst'] as const);
-    if (!sealed && !kinds.has('seg')) throw new LogCorrupted(name, 0, 'one of its two files is missing');
-    for (const kind of surplus) {
-      if (!kinds.delete(kind)) continue;
-      try {
-        disk.remove(segmentFile(dir, name, kind));
-      } catch (error) {
-        if (!isMissing(error)) throw error;
-      }
+    if (!kinds.has('seg')) {
+      if (!kinds.has('zst') || !kinds.has('json')) throw new LogCorrupted(name, 0, 'one of its two files is missing');
+      continue;
     }
+    const surplus = (await isSealedWhole(disk, dir, name, kinds)) ? (['seg'] as const) : (['json', 'zst'] as const);
+    for (const kind of surplus) if (kinds.delete(kind)) disk.remove(segmentFile(dir, name, kind));
   }
   return found;
+}
+
+async function isSealedWhole(disk: Disk, dir: string, name: string, kinds: Set<string>): Promise<boolean> {
+  if (!kinds.has('zst') || !kinds.has('json')) return false;
+  const fd = disk.open(segmentFile(dir, name, 'zst'), 'read');
+  try {
+    return disk.size(fd) === (await readManifest(dir, name)).compressedBytes;
+  } finally {
+    disk.close(fd);
+  }
 }

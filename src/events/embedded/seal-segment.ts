@@ -2,12 +2,10 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { zstdCompress } from 'node:zlib';
-import { categoryOf } from '../event.ts';
 import { datasync, type Disk, replaceFile, writeFully } from './disk.ts';
 import type { Manifest } from './manifest.ts';
 import { type Segment, segmentFile } from './segment.ts';
 import { isMissing } from './segment-blocks.ts';
-import type { SegmentStreams } from './segment-streams.ts';
 import { walkSegment } from './walk-segment.ts';
 
 const compress = promisify(zstdCompress);
@@ -21,7 +19,7 @@ export async function sealSegment(
   log: { readonly disk: Disk; readonly dir: string; readonly mark: number },
   segment: Segment,
   last: number,
-  streams: SegmentStreams,
+  categories: Manifest['categories'],
   signal?: AbortSignal,
 ): Promise<void> {
   const { disk, dir } = log;
@@ -65,28 +63,13 @@ export async function sealSegment(
     rawBytes,
     compressedBytes,
     sha256: hash.digest('hex'),
-    categories: categoriesOf(streams),
+    categories,
     blocks,
   };
   disk.rename(temporary, target);
   await replaceFile(disk, segmentFile(dir, segment.name, 'json'), Buffer.from(`${JSON.stringify(manifest)}\n`));
   // both are on disk under their names: only now may the frames themselves go
   removeIfThere(disk, segmentFile(dir, segment.name, 'seg'));
-}
-
-function categoriesOf(streams: SegmentStreams): Manifest['categories'] {
-  const categories: Record<string, { streams: number; greatest: string }> = {};
-  for (const stream of streams.places.keys()) {
-    const category = categoryOf(stream);
-    const known = categories[category];
-    if (known === undefined) {
-      categories[category] = { streams: 1, greatest: stream };
-    } else {
-      known.streams++;
-      if (stream > known.greatest) known.greatest = stream;
-    }
-  }
-  return categories;
 }
 
 function removeIfThere(disk: Disk, file: string): void {

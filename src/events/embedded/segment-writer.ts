@@ -99,27 +99,27 @@ export class SegmentWriter {
     return { segment, fd };
   }
 
-  /** Brings everything written before the call to disk. `closed` gets each segment that is complete with that. */
-  sync(done: (error: Error | null, closed: Segment[]) => void): void {
+  /** Brings everything written before the call to disk. `closed`: with that, full segments are wholly there. */
+  sync(done: (error: Error | null, closed: boolean) => void): void {
     const active = this.#active;
     if (this.#unsynced.length > 0 || this.#directoryChanged) {
       this.#syncAll().then(
         (closed) => done(null, closed),
-        (error: Error) => done(error, []),
+        (error: Error) => done(error, false),
       );
       return;
     }
     const { bytes } = active.segment;
     this.#disk.datasync(active.fd, (error) => {
       if (error === null) active.segment.durableBytes = bytes;
-      done(error, []);
+      done(error, false);
     });
   }
 
-  async #syncAll(): Promise<Segment[]> {
+  async #syncAll(): Promise<boolean> {
     const active = this.#active;
     const { bytes } = active.segment;
-    const closed: Segment[] = [];
+    let closed = false;
     if (this.#directoryChanged) {
       await syncDirectory(this.#disk, this.#dir);
       this.#directoryChanged = false;
@@ -130,7 +130,7 @@ export class SegmentWriter {
       segment.durableBytes = segment.bytes;
       this.#disk.close(fd);
       this.#unsynced.shift();
-      closed.push(segment);
+      closed = true;
     }
     await datasync(this.#disk, active.fd);
     active.segment.durableBytes = bytes;

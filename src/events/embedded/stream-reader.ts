@@ -3,8 +3,9 @@ import type { RecordedEvent, StreamName } from '../event.ts';
 import type { ReadStreamOptions } from '../log.ts';
 import { recordEnd, recordIsOf } from './event-record.ts';
 import { readFrame } from './frame.ts';
-import { LogCorrupted } from './log-errors.ts';
+import { IndexIsWrong, LogCorrupted } from './log-errors.ts';
 import type { ReadableLog, ReadableSegment } from './log-reader.ts';
+import type { Segment } from './segment.ts';
 import { type Block, openBlocks, type SegmentBlocks } from './segment-blocks.ts';
 
 /** The frames of one segment that hold events of the stream. */
@@ -14,6 +15,17 @@ export interface StreamPart {
   readonly last: number;
   /** Pairs of frame offset and first revision in that frame, ascending. */
   readonly frames: readonly number[];
+}
+
+/** The part of the stream in a segment whose streams are in memory, as far as readers may see it. */
+export function visiblePart(segment: Segment, stream: StreamName): StreamPart | undefined {
+  const places = segment.streams?.places.get(stream);
+  if (places === undefined) return undefined;
+  const { frames, last } = places;
+  let end = frames.length;
+  while (end > 0 && (frames[end - 2] ?? 0) >= segment.visibleBytes) end -= 2;
+  if (end === 0) return undefined;
+  return { segment, last: end === frames.length ? last : (frames[end + 1] ?? 0) - 1, frames: frames.slice(0, end) };
 }
 
 /** Most of a stream's frames are small and apart from each other. */
@@ -90,11 +102,12 @@ class FrameAccess {
     this.#name = Buffer.from(stream);
   }
 
-  /** The stream's events in that frame. @throws LogCorrupted also when the frame is not as the index says */
+  /** The stream's events in that frame. @throws LogCorrupted, IndexIsWrong */
   async events(place: FramePlace): Promise<RecordedEvent[]> {
     const { records, mark } = this.#log;
     const { block, at } = await this.#load(place);
     const frame = readFrame(block.buffer, at, block.end, mark);
+    if (frame === 'no frame') throw new IndexIsWrong(place.segment.first, `no frame at ${place.offset}`);
     if (typeof frame === 'string') throw new LogCorrupted(place.segment.name, place.offset, frame);
     const events: RecordedEvent[] = [];
     let position = frame.first;
@@ -110,11 +123,7 @@ class FrameAccess {
     if (Number(events[0]?.revision) !== place.first || Number(events.at(-1)?.revision) !== place.last) {
       const found = `${events.length} events from revision ${events[0]?.revision}`;
       const expected = `revisions ${place.first} to ${place.last}`;
-      throw new LogCorrupted(
-        place.segment.name,
-        place.offset,
-        `the index expects ${expected} of stream ${this.#stream} here, and there are ${found}`,
-      );
+      throw new IndexIsWrong(place.segment.first, `${expected} of ${this.#stream} are not at ${place.offset}: ${found}`);
     }
     return events;
   }

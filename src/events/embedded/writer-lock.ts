@@ -13,6 +13,9 @@ const holderFile = 'writer.json';
 /** Someone who only asks whether there is a writer holds the lock for an instant. */
 const patienceMs = 500;
 
+/** Referred to from here: a connection that is garbage collected lets go of its lock. */
+const held = new Set<DatabaseSync>();
+
 export interface WriterLock {
   release(): void;
 }
@@ -21,13 +24,18 @@ export interface WriterLock {
 export function lockForWriting(dir: string): WriterLock {
   const database = new DatabaseSync(path.join(dir, lockFile));
   try {
-    database.exec(`pragma busy_timeout = ${patienceMs}; pragma locking_mode = exclusive; begin exclusive`);
+    database.exec(`pragma busy_timeout = ${patienceMs}; pragma journal_mode = memory; pragma locking_mode = exclusive; begin exclusive`);
   } catch (error) {
     database.close();
     throw isBusy(error) ? new LogLocked(dir, holder(dir)) : error;
   }
+  held.add(database);
   writeFileSync(path.join(dir, holderFile), `${JSON.stringify({ pid: process.pid, since: new Date() })}\n`);
-  return { release: () => database.close() };
+  return {
+    release: () => {
+      if (held.delete(database)) database.close();
+    },
+  };
 }
 
 /** Whether a writer has the log open now, in this process or another. */

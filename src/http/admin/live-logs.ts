@@ -35,6 +35,8 @@ export interface LiveLogsOptions {
 export interface LiveLogs {
   /** How many are listening now. */
   clients(): number;
+  /** Bytes held for all of them: written, and not yet taken by the operating system. */
+  unsentBytes(): number;
 }
 
 const HEADERS = {
@@ -110,7 +112,10 @@ export function registerLiveLogs(app: FastifyInstance, options: LiveLogsOptions)
     for (const client of [...clients]) client.close('the gateway is stopping');
   });
 
-  return { clients: () => clients.size };
+  return {
+    clients: () => clients.size,
+    unsentBytes: () => [...clients].reduce((sum, client) => sum + client.unsentBytes, 0),
+  };
 }
 
 interface Asked {

@@ -1,5 +1,7 @@
 /** `/v1/responses/{id}` and what is below it. Creation is a model route like the others. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { refusals } from '../../commands/refusal.ts';
+import { pageInputItems } from '../../commands/responses/input-items.ts';
 import {
   deleteResponse,
   inputItemsOf,
@@ -7,8 +9,6 @@ import {
   type LifecycleRequest,
   retrieveResponse,
 } from '../../commands/responses/lifecycle.ts';
-import { pageInputItems } from '../../commands/responses/input-items.ts';
-import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import { callerOf } from '../server.ts';
 

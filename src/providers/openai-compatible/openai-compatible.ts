@@ -49,6 +49,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const transport = createTransport({
     provider: config.name,
     origin: base.origin,
+    connections: config.connections,
     connectTimeoutMs: config.timeouts?.connectMs,
     headersTimeoutMs: config.timeouts?.headersMs,
     idleTimeoutMs: config.timeouts?.idleMs,
@@ -174,7 +175,7 @@ export function notAListing(provider: string, got = 'no content type'): Upstream
     status: 502,
     type: 'provider_error',
     code: null,
-    message: `provider ${provider} answered the model listing with something else (${got})`,
+    message: `it answered the model listing with something else (${got})`,
     param: null,
     provider,
   });

@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+
+const root = dirname(dirname(import.meta.dirname));
+const read = (name: string): unknown => JSON.parse(readFileSync(join(root, name), 'utf8'));
+
+const names = z.record(z.string(), z.string()).default({});
+const lock = z.object({
+  packages: z.record(
+    z.string(),
+    z.object({ version: z.string().optional(), resolved: z.string().optional(), optionalDependencies: names }),
+  ),
+});
+const manifest = z.object({ dependencies: names, devDependencies: names });
+
+describe('package-lock.json', () => {
+  const { packages } = lock.parse(read('package-lock.json'));
+
+  test('has the packages for every platform, so that npm ci works on each', () => {
+    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies }]) =>
+      Object.keys(optionalDependencies).filter(
+        (name) =>
+          packages[`node_modules/${name}`] === undefined && packages[`${path}/node_modules/${name}`] === undefined,
+      ),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test('has the exact versions that package.json names', () => {
+    const { dependencies, devDependencies } = manifest.parse(read('package.json'));
+    for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
+      expect([name, packages[`node_modules/${name}`]?.version]).toEqual([name, version]);
+    }
+  });
+
+  test('leaves it to each machine where packages come from', () => {
+    expect(Object.values(packages).filter(({ resolved }) => resolved !== undefined)).toEqual([]);
+  });
+});

@@ -1,0 +1,550 @@
+/** What every engine of the log promises, as a suite. An engine runs it by handing over how to make an empty log. */
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../src/events/event.ts';
+import { streamName } from '../../src/events/event.ts';
+import { mintEventId } from '../../src/events/event-id.ts';
+import type { CaughtUp, EventLog, ExpectedRevision, StreamWrite } from '../../src/events/log.ts';
+import { EventTooLarge, LogUnavailable, START, StreamNotFound, WrongExpectedRevision } from '../../src/events/log.ts';
+
+export interface LogUnderTest {
+  readonly log: EventLog;
+  /** Closes the log, if it is still open, and removes all traces. */
+  dispose(): Promise<void>;
+}
+
+const context: EventContext = { actor: 'master', userPath: undefined, requestId: 'r-1' };
+
+export function noted(data: object = {}, more: Partial<NewEvent> = {}): NewEvent {
+  return { type: 'thing.noted', schema: 1, data, context, ...more };
+}
+
+export function write(
+  stream: StreamName,
+  expectedRevision: ExpectedRevision,
+  ...events: readonly NewEvent[]
+): StreamWrite {
+  return { stream, expectedRevision, events };
+}
+
+export async function collect<Item>(items: AsyncIterable<Item>, count = Number.POSITIVE_INFINITY): Promise<Item[]> {
+  const collected: Item[] = [];
+  if (count <= 0) return collected;
+  for await (const item of items) {
+    collected.push(item);
+    if (collected.length >= count) break;
+  }
+  return collected;
+}
+
+function isEvent(item: RecordedEvent | CaughtUp): item is RecordedEvent {
+  return item.type !== '$caughtUp';
+}
+
+/** Events up to the first CaughtUp that comes at or after the position. */
+async function eventsUntil(items: AsyncIterable<RecordedEvent | CaughtUp>, position: string): Promise<RecordedEvent[]> {
+  const events: RecordedEvent[] = [];
+  for await (const item of items) {
+    if (isEvent(item)) events.push(item);
+    else if (item.position >= position) break;
+  }
+  return events;
+}
+
+function numbersOf(events: readonly RecordedEvent[]): unknown[] {
+  return events.map((event) => (event.data as { n: number }).n);
+}
+
+export function eventLogContract(name: string, create: () => Promise<LogUnderTest>): void {
+  describe(`the event log contract: ${name}`, () => {
+    let log: EventLog;
+    let dispose: () => Promise<void>;
+    const a = streamName('thing', 'a');
+    const b = streamName('thing', 'b');
+
+    beforeEach(async () => {
+      ({ log, dispose } = await create());
+    });
+    afterEach(() => dispose());
+
+    const appendNumbers = async (stream: StreamName, from: number, count: number): Promise<void> => {
+      for (let n = from; n < from + count; n++) await log.append([write(stream, 'any', noted({ n }))]);
+    };
+
+    describe('append', () => {
+      it('numbers the events of a stream from 0 without gaps, and says where they are', async () => {
+        const first = await log.append([write(a, 'noStream', noted({ n: 0 }), noted({ n: 1 }))]);
+        const second = await log.append([write(a, 1n, noted({ n: 2 }))]);
+        const events = await collect(log.readStream(a));
+        expect(events.map((event) => event.revision)).toEqual([0n, 1n, 2n]);
+        expect(first.revisions).toEqual([1n]);
+        expect(second.revisions).toEqual([2n]);
+        expect(events[1]?.position).toBe(first.position);
+        expect(events[2]?.position).toBe(second.position);
+        expect(await log.head()).toBe(second.position);
+      });
+
+      it('gives back what it was given', async () => {
+        const at = 1_700_000_000_123.25;
+        const id = mintEventId();
+        const full: EventContext = {
+          actor: 'key:k1',
+          userPath: '/acme/research' as EventContext['userPath'],
+          requestId: 'client says ☂',
+          correlationId: 'c',
+          causationId: 'd',
+          traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+        };
+        const data = { text: 'naïve ☂ 𝔘nicode \u0000 "quoted" \\ \ud83d\ude00', list: [1, null, { deep: true }], n: -0.5 };
+        const body = Buffer.from([0, 255, 10, 13]);
+        await log.append([write(a, 'noStream', { type: 'thing.noted', schema: 3, data, context: full, body, id, at })]);
+        const [event] = await collect(log.readAll());
+        expect(event).toMatchObject({ id, at, type: 'thing.noted', schema: 3, stream: a, context: full, data });
+        expect(Buffer.from(event?.body ?? [])).toEqual(body);
+      });
+
+      it('mints a UUIDv7 and takes the time when they are not given', async () => {
+        const before = Date.now();
+        await log.append([write(a, 'any', noted(), noted())]);
+        const [first, second] = await collect(log.readAll());
+        expect(first?.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+        expect(String(second?.id) > String(first?.id)).toBe(true);
+        expect(first?.at).toBeGreaterThanOrEqual(before - 5);
+        expect(first?.at).toBeLessThanOrEqual(Date.now() + 5);
+      });
+
+      it.each([0, 1, 300, 70_000, 5_000_000])('keeps a body of %i bytes as it was', async (size) => {
+        const body = Buffer.alloc(size);
+        for (let index = 0; index < size; index++) body[index] = (index * 131 + (index >> 8)) & 255;
+        if (size > log.capabilities.maxEventBytes) return;
+        await log.append([write(a, 'any', noted({}, { body }))]);
+        const [event] = await collect(log.readStream(a));
+        expect(Buffer.compare(Buffer.from(event?.body ?? 'none'), body)).toBe(0);
+      });
+
+      it('tells an empty body from none', async () => {
+        await log.append([write(a, 'any', noted({}, { body: new Uint8Array(0) }), noted())]);
+        const [empty, none] = await collect(log.readStream(a));
+        expect(empty?.body?.length).toBe(0);
+        expect(none?.body).toBeUndefined();
+      });
+
+      it('keeps all 256 byte values, from a view into a larger buffer', async () => {
+        const bytes = Uint8Array.from({ length: 258 }, (_, index) => (index - 1) & 255);
+        await log.append([write(a, 'any', noted({}, { body: bytes.subarray(1, 257) }))]);
+        const [event] = await collect(log.readAll());
+        expect([...(event?.body ?? [])]).toEqual(Array.from({ length: 256 }, (_, index) => index));
+      });
+
+      it('has the content of the moment of the call, whatever the caller does with it afterwards', async () => {
+        const data = { n: 1 };
+        const body = Buffer.from('before');
+        const appended = log.append([write(a, 'any', noted(data, { body }))]);
+        data.n = 2;
+        body.write('after!');
+        await appended;
+        const [event] = await collect(log.readAll());
+        expect(event?.data).toEqual({ n: 1 });
+        expect(String(event?.body)).toBe('before');
+      });
+
+      it('keeps stream names apart that share a prefix or are not ASCII', async () => {
+        const names = ['thing-a', 'thing-ab', 'thing-ä', 'thing-☂', 'thing-', 'thing'].map((text) => text as StreamName);
+        for (const [n, stream] of names.entries()) await log.append([write(stream, 'noStream', noted({ n }))]);
+        for (const [n, stream] of names.entries()) {
+          const events = await collect(log.readStream(stream));
+          expect(events.map((event) => [event.stream, event.data])).toEqual([[stream, { n }]]);
+        }
+      });
+
+      it('accepts an append that may come back before it is durable', async () => {
+        const { position } = await log.append([write(a, 'any', noted({ n: 1 }))], { until: 'written' });
+        await log.append([write(a, 'any', noted({ n: 2 }))]);
+        const events = await collect(log.readAll());
+        expect(numbersOf(events)).toEqual([1, 2]);
+        expect(events[0]?.position).toBe(position);
+      });
+
+      it('refuses an event that is too large, whole, and goes on', async () => {
+        const { maxEventBytes } = log.capabilities;
+        const body = new Uint8Array(maxEventBytes + 1);
+        const tooLarge = log.append([write(a, 'any', noted({ n: 0 }), noted({ n: 1 }, { body }))]);
+        await expect(tooLarge).rejects.toBeInstanceOf(EventTooLarge);
+        await log.append([write(a, 'noStream', noted({ n: 2 }))]);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([2]);
+      });
+
+      it('refuses data that is not JSON, whole, and goes on', async () => {
+        const circular: { n: number; self?: unknown } = { n: 0 };
+        circular.self = circular;
+        await expect(log.append([write(a, 'any', noted({ n: 1 }), noted(circular))])).rejects.toThrow();
+        await log.append([write(a, 'noStream', noted({ n: 2 }))]);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([2]);
+      });
+
+      it('keeps the order of appends that were not waited for', async () => {
+        const appends = Array.from({ length: 500 }, (_, n) => log.append([write(a, 'any', noted({ n }))]));
+        const positions = (await Promise.all(appends)).map(({ position }) => position);
+        expect(positions).toEqual(positions.toSorted());
+        expect(numbersOf(await collect(log.readStream(a)))).toEqual(appends.map((_, n) => n));
+      });
+    });
+
+    describe('expected revisions', () => {
+      const outcomes: [ExpectedRevision, number, boolean][] = [
+        ['any', 0, true],
+        ['any', 2, true],
+        ['noStream', 0, true],
+        ['noStream', 2, false],
+        ['exists', 0, false],
+        ['exists', 2, true],
+        [0n, 0, false],
+        [0n, 2, false],
+        [1n, 2, true],
+        [2n, 2, false],
+        [-1n, 0, false],
+      ];
+      it.each(outcomes)('%s on a stream of %i events is accepted: %s', async (expected, count, accepted) => {
+        await appendNumbers(a, 0, count);
+        const append = log.append([write(a, expected, noted({ n: count }))]);
+        if (accepted) {
+          expect((await append).revisions).toEqual([BigInt(count)]);
+        } else {
+          const error = await append.catch((reason: unknown) => reason);
+          expect(error).toBeInstanceOf(WrongExpectedRevision);
+          const actual = count === 0 ? undefined : BigInt(count - 1);
+          expect(error).toMatchObject({ code: 'wrong_expected_revision', stream: a, expected, actual });
+        }
+        expect(await collect(log.readAll())).toHaveLength(accepted ? count + 1 : count);
+      });
+
+      it('lets one of many concurrent appends with the same expectation win', async () => {
+        const attempts = Array.from({ length: 20 }, (_, n) => log.append([write(a, 'noStream', noted({ n }))]));
+        const results = await Promise.allSettled(attempts);
+        expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+        expect(await collect(log.readStream(a))).toHaveLength(1);
+      });
+    });
+
+    describe('an append to several streams', () => {
+      it('puts all its events next to each other, in the order given', async () => {
+        const { revisions } = await log.append([
+          write(a, 'noStream', noted({ n: 0 }), noted({ n: 1 })),
+          write(b, 'noStream', noted({ n: 2 })),
+        ]);
+        expect(revisions).toEqual([1n, 0n]);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([0, 1, 2]);
+      });
+
+      it('changes nothing when one of its writes is refused', async () => {
+        if (!log.capabilities.atomicMultiStream) return;
+        await appendNumbers(b, 0, 1);
+        const append = log.append([write(a, 'noStream', noted({ n: 1 })), write(b, 'noStream', noted({ n: 2 }))]);
+        await expect(append).rejects.toBeInstanceOf(WrongExpectedRevision);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([0]);
+        await log.append([write(a, 'noStream', noted({ n: 3 })), write(b, 0n, noted({ n: 4 }))]);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([0, 3, 4]);
+      });
+
+      it('judges a second write to the same stream after the first', async () => {
+        if (!log.capabilities.atomicMultiStream) return;
+        const { revisions } = await log.append([
+          write(a, 'noStream', noted({ n: 0 })),
+          write(b, 'noStream', noted({ n: 1 })),
+          write(a, 0n, noted({ n: 2 })),
+        ]);
+        expect(revisions).toEqual([0n, 0n, 1n]);
+        expect(numbersOf(await collect(log.readStream(a)))).toEqual([0, 2]);
+      });
+    });
+
+    describe('readStream', () => {
+      it('says so when the stream has no events', async () => {
+        await expect(collect(log.readStream(a))).rejects.toBeInstanceOf(StreamNotFound);
+        await appendNumbers(b, 0, 1);
+        await expect(collect(log.readStream(a, { direction: 'backwards' }))).rejects.toBeInstanceOf(StreamNotFound);
+      });
+
+      it.each([
+        [{}, [0, 1, 2, 3, 4]],
+        [{ fromRevision: 3n }, [3, 4]],
+        [{ fromRevision: 5n }, []],
+        [{ maxCount: 2 }, [0, 1]],
+        [{ maxCount: 0 }, []],
+        [{ fromRevision: 1n, maxCount: 2 }, [1, 2]],
+        [{ direction: 'backwards' }, [4, 3, 2, 1, 0]],
+        [{ direction: 'backwards', maxCount: 1 }, [4]],
+        [{ direction: 'backwards', fromRevision: 2n }, [2, 1, 0]],
+        [{ direction: 'backwards', fromRevision: 2n, maxCount: 2 }, [2, 1]],
+        [{ direction: 'backwards', fromRevision: 99n, maxCount: 1 }, [4]],
+      ] as const)('with %o yields %o', async (options, expected) => {
+        for (let n = 0; n < 5; n++) {
+          await log.append([write(a, 'any', noted({ n })), write(b, 'any', noted({ n: 100 + n }))]);
+        }
+        expect(numbersOf(await collect(log.readStream(a, options)))).toEqual(expected);
+      });
+    });
+
+    describe('readAll', () => {
+      it('yields nothing from an empty log', async () => {
+        expect(await collect(log.readAll())).toEqual([]);
+        expect(await log.head()).toBe(START);
+      });
+
+      it('goes on after a position, up to a number of events', async () => {
+        await appendNumbers(a, 0, 6);
+        const all = await collect(log.readAll());
+        const after = all[1]?.position;
+        expect(numbersOf(await collect(log.readAll({ after })))).toEqual([2, 3, 4, 5]);
+        expect(numbersOf(await collect(log.readAll({ after, maxCount: 2 })))).toEqual([2, 3]);
+        expect(numbersOf(await collect(log.readAll({ after: START, maxCount: 1 })))).toEqual([0]);
+        expect(await collect(log.readAll({ after: await log.head() }))).toEqual([]);
+      });
+
+      it('has positions that sort as strings in the order of the log', async () => {
+        await log.append([write(a, 'any', ...Array.from({ length: 120 }, (_, n) => noted({ n })))]);
+        const positions = (await collect(log.readAll())).map(({ position }) => position as string);
+        expect(positions).toEqual(positions.toSorted());
+        expect(new Set([...positions, START]).size).toBe(121);
+        expect(START < String(positions[0])).toBe(true);
+      });
+
+      it.each([
+        [{ types: ['thing.noted'] }, [0, 2]],
+        [{ types: ['thing.'] }, [0, 1, 2]],
+        [{ types: ['thing.', 'other.done'] }, [0, 1, 2, 3]],
+        [{ types: ['thing'] }, []],
+        [{ types: [] }, []],
+        [{ streams: ['thing-a'] }, [0, 3]],
+        [{ streams: ['thing-'] }, [0, 1, 2, 3]],
+        [{ streams: ['other-', 'thing-b'] }, [1, 2]],
+        [{ types: ['thing.noted'], streams: ['thing-a'] }, [0]],
+      ])('filters by %o', async (filter, expected) => {
+        await log.append([
+          write(a, 'any', noted({ n: 0 })),
+          write(b, 'any', noted({ n: 1 }, { type: 'thing.lost' }), noted({ n: 2 })),
+          write(a, 'any', noted({ n: 3 }, { type: 'other.done' })),
+        ]);
+        expect(numbersOf(await collect(log.readAll({ filter })))).toEqual(expected);
+      });
+
+      it('ends when it is aborted', async () => {
+        await appendNumbers(a, 0, 5);
+        const abort = new AbortController();
+        const seen: unknown[] = [];
+        for await (const event of log.readAll({ signal: abort.signal })) {
+          seen.push((event.data as { n: number }).n);
+          if (seen.length === 2) abort.abort();
+        }
+        expect(seen).toEqual([0, 1]);
+      });
+
+      it('refuses a position that is none', async () => {
+        await expect(async () => collect(log.readAll({ after: 'nonsense' as typeof START }))).rejects.toThrow(/nonsense/);
+      });
+    });
+
+    describe('subscribe', () => {
+      it('yields what there is, says that it has caught up, and goes on with what comes', async () => {
+        await appendNumbers(a, 0, 3);
+        const subscription = log.subscribe()[Symbol.asyncIterator]();
+        const next = async () => (await subscription.next()).value;
+        for (let n = 0; n < 3; n++) expect(await next()).toMatchObject({ data: { n } });
+        expect(await next()).toEqual({ type: '$caughtUp', position: await log.head() });
+        const waiting = next();
+        await log.append([write(a, 'any', noted({ n: 3 }))]);
+        expect(await waiting).toMatchObject({ data: { n: 3 } });
+        expect(await next()).toEqual({ type: '$caughtUp', position: await log.head() });
+        await subscription.return?.();
+        expect((await subscription.next()).done).toBe(true);
+      });
+
+      it('says at once that it has caught up with an empty log', async () => {
+        const [first] = await collect(log.subscribe(), 1);
+        expect(first).toEqual({ type: '$caughtUp', position: START });
+      });
+
+      it('begins after a position, and filters while catching up and live', async () => {
+        await appendNumbers(a, 0, 4);
+        const [, second] = await collect(log.readAll());
+        const subscription = log.subscribe({ after: second?.position, filter: { types: ['thing.noted'] } });
+        const seen: unknown[] = [];
+        let live = false;
+        for await (const item of subscription) {
+          if (isEvent(item)) {
+            seen.push((item.data as { n: number }).n);
+            if (seen.includes(5)) break;
+          } else if (!live) {
+            live = true;
+            await log.append([write(a, 'any', noted({ n: 4 }, { type: 'thing.lost' }), noted({ n: 5 }))]);
+          }
+        }
+        expect(seen).toEqual([2, 3, 5]);
+      });
+
+      it('tells how far it is although it wanted none of the events that passed', async () => {
+        const subscription = log.subscribe({ filter: { types: ['never.'] } });
+        const reached = eventsUntil(subscription, '0000000000000003');
+        await appendNumbers(a, 0, 3);
+        const head = await log.head();
+        await expect(eventsUntil(log.subscribe({ filter: { types: ['never.'] } }), head)).resolves.toEqual([]);
+        if (head === '0000000000000003') await expect(reached).resolves.toEqual([]);
+      });
+
+      it('shows every event once and in order to subscribers that join in the middle of many appends', async () => {
+        const total = 3_000;
+        const subscribers: Promise<unknown[]>[] = [];
+        const last = { n: total - 1 };
+        const follow = async () => {
+          const seen: unknown[] = [];
+          for await (const item of log.subscribe()) {
+            if (!isEvent(item)) continue;
+            const { n } = item.data as { n: number };
+            seen.push(n);
+            if (n === last.n) break;
+          }
+          return seen;
+        };
+        const appends: Promise<unknown>[] = [];
+        for (let n = 0; n < total; n++) {
+          appends.push(log.append([write(streamName('thing', String(n % 7)), 'any', noted({ n }))]));
+          if (n % 500 === 250) {
+            subscribers.push(follow());
+            await appends.at(-1);
+          }
+        }
+        await Promise.all(appends);
+        const expected = Array.from({ length: total }, (_, n) => n);
+        for (const seen of await Promise.all(subscribers)) expect(seen).toEqual(expected);
+      });
+
+      it('loses nothing when a subscriber is much slower than the writers', async () => {
+        const total = 4_000;
+        const body = new Uint8Array(2_000);
+        const seen: unknown[] = [];
+        let caughtUp = 0;
+        const appends: Promise<unknown>[] = [];
+        for await (const item of log.subscribe()) {
+          if (!isEvent(item)) {
+            caughtUp++;
+            if (seen.length >= total) break;
+            // it is live now: 8 MB come while it does not look
+            for (let n = appends.length; n < total; n++) {
+              appends.push(log.append([write(a, 'any', noted({ n }, { body }))]));
+              if (n % 100 === 0) await appends.at(-1);
+            }
+            await Promise.all(appends);
+            continue;
+          }
+          seen.push((item.data as { n: number }).n);
+        }
+        expect(caughtUp).toBeGreaterThanOrEqual(2);
+        expect(seen).toEqual(Array.from({ length: total }, (_, n) => n));
+      });
+
+      it('shows live what a later reader of the log sees', async () => {
+        const live: RecordedEvent[] = [];
+        const subscription = log.subscribe();
+        const following = (async () => {
+          for await (const item of subscription) {
+            if (isEvent(item)) live.push(item);
+            if (live.length === 3) break;
+          }
+        })();
+        const data = { n: 1, absent: undefined, text: '☂', when: new Date(0) };
+        await log.append([write(a, 'any', noted(data, { body: Buffer.from('x') }), noted({ n: 2 }))]);
+        await log.append([write(b, 'any', noted({ n: 3 }, { context: { actor: 'key:z' } }))]);
+        await following;
+        expect(live).toStrictEqual(await collect(log.readAll()));
+      });
+
+      it('ends when it is aborted, waiting or not, and when the log is closed', async () => {
+        const abort = new AbortController();
+        const aborted = collect(log.subscribe({ signal: abort.signal }));
+        const closed = collect(log.subscribe());
+        await appendNumbers(a, 0, 2);
+        abort.abort();
+        expect((await aborted).length).toBeLessThanOrEqual(5);
+        expect(await collect(log.subscribe({ signal: abort.signal }))).toEqual([]);
+        await log.close();
+        expect((await closed).filter(isEvent).length).toBeLessThanOrEqual(2);
+      });
+    });
+
+    describe('close', () => {
+      it('keeps what was appended before and refuses what comes after', async () => {
+        const appends = Array.from({ length: 50 }, (_, n) => log.append([write(a, 'any', noted({ n }))]));
+        const closing = log.close();
+        await expect(Promise.all(appends)).resolves.toHaveLength(50);
+        await closing;
+        const error = await log.append([write(a, 'any', noted())]).catch((reason: unknown) => reason);
+        expect(error).toBeInstanceOf(LogUnavailable);
+        expect(error).toMatchObject({ outcome: 'none' });
+        await log.close();
+      });
+    });
+
+    it('does what a simple model does, whatever is appended in whatever order', async () => {
+      const expectation = fc.oneof(
+        fc.constantFrom<ExpectedRevision>('any', 'noStream', 'exists'),
+        fc.bigInt({ min: 0n, max: 4n }),
+      );
+      const oneWrite = fc.record({
+        stream: fc.constantFrom('s-1', 's-2', 's-3', 't-1').map((text) => text as StreamName),
+        expectedRevision: expectation,
+        count: fc.integer({ min: 1, max: 3 }),
+      });
+      const maxWrites = log.capabilities.atomicMultiStream ? 3 : 1;
+      const program = fc.array(
+        fc.record({ writes: fc.array(oneWrite, { minLength: 1, maxLength: maxWrites }), wait: fc.boolean() }),
+        { maxLength: 40 },
+      );
+      await fc.assert(
+        fc.asyncProperty(program, async (steps) => {
+          const subject = await create();
+          try {
+            const model: { stream: StreamName; n: number }[] = [];
+            const outcomes: Promise<unknown>[] = [];
+            let n = 0;
+            for (const step of steps) {
+              const writes: StreamWrite[] = [];
+              const planned: typeof model = [];
+              let accepted = true;
+              for (const { stream, expectedRevision, count } of step.writes) {
+                const last = [...model, ...planned].filter((event) => event.stream === stream).length - 1;
+                accepted &&=
+                  expectedRevision === 'any' ||
+                  (expectedRevision === 'noStream' && last === -1) ||
+                  (expectedRevision === 'exists' && last >= 0) ||
+                  expectedRevision === BigInt(last);
+                const events = Array.from({ length: count }, () => noted({ n: n++ }));
+                for (const event of events) planned.push({ stream, n: (event.data as { n: number }).n });
+                writes.push({ stream, expectedRevision, events });
+              }
+              if (accepted) model.push(...planned);
+              const outcome = subject.log.append(writes).then(
+                () => expect(accepted).toBe(true),
+                (error: unknown) => expect([accepted, error]).toEqual([false, expect.any(WrongExpectedRevision)]),
+              );
+              outcomes.push(outcome);
+              if (step.wait) await outcome;
+            }
+            await Promise.all(outcomes);
+            const all = await collect(subject.log.readAll());
+            expect(all.map(({ stream, data }) => ({ stream, ...(data as { n: number }) }))).toEqual(model);
+            for (const stream of new Set(model.map((event) => event.stream))) {
+              const events = await collect(subject.log.readStream(stream));
+              expect(events).toEqual(all.filter((event) => event.stream === stream));
+              expect(events.map(({ revision }) => revision)).toEqual(events.map((_, index) => BigInt(index)));
+              const backwards = await collect(subject.log.readStream(stream, { direction: 'backwards' }));
+              expect(backwards).toEqual(events.toReversed());
+            }
+          } finally {
+            await subject.dispose();
+          }
+        }),
+        { numRuns: 25 },
+      );
+    });
+  });
+}

@@ -1,0 +1,45 @@
+/** Every check on what happened since the log was last looked at. */
+import { checkAnswers } from './check-answers.ts';
+import { checkExchanges } from './check-exchanges.ts';
+import { checkProviderCalls } from './check-provider-calls.ts';
+import { checkContents, checkResponses, type Deletion, type KnownResponse } from './check-responses.ts';
+import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
+import type { RecordedLog } from './recorded-log.ts';
+
+export interface Evidence {
+  readonly conversations: readonly Conversation[];
+  readonly calls: readonly ProviderCall[];
+  /** Responses whose id a client has seen, and those of earlier rounds that are looked at once more. */
+  readonly responses: readonly KnownResponse[];
+  readonly deleted: ReadonlyMap<string, Deletion>;
+  /** When the gateway was killed, on the clock of `performance.now()`: until then no answer may break off. */
+  readonly killedAt: number;
+}
+
+/** @param retrieve asks the gateway that was started again for a response */
+export async function checkRound(
+  evidence: Evidence,
+  log: RecordedLog,
+  retrieve: (id: string) => Promise<Retrieved>,
+): Promise<Violation[]> {
+  const { conversations, calls, responses, deleted, killedAt } = evidence;
+  return [
+    ...log.violations,
+    ...checkExchanges(log),
+    ...checkProviderCalls(calls, log),
+    ...checkConnections(conversations, killedAt),
+    ...checkAnswers(conversations, log),
+    ...checkContents(conversations),
+    ...(await checkResponses(responses, deleted, log, retrieve)),
+  ];
+}
+
+/** While the gateway lives, every request gets an answer, and every answer its end. */
+function checkConnections(conversations: readonly Conversation[], killedAt: number): Violation[] {
+  return conversations
+    .filter(({ answer }) => answer.end === 'cut' && answer.endedAt < killedAt)
+    .map(({ asked, answer }) => ({
+      check: 'connections',
+      what: `${asked.method} ${asked.path} (${asked.requestId}): the connection broke after ${answer.body.length} bytes, before the gateway was killed`,
+    }));
+}

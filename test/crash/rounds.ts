@@ -1,0 +1,283 @@
+/**
+ * The crash loop: load against a gateway in a process of its own, SIGKILL at a random moment, the same folder again,
+ * and every check after every restart. The providers live in this process, so that they survive and can testify.
+ */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { ask, type ServedGateway, serve, startProcess } from '../e2e/gateway-process.ts';
+import { type Chance, createChance } from './chance.ts';
+import { endsOf } from './check-exchanges.ts';
+import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
+import { checkRound } from './check-round.ts';
+import type { Conversation, ProviderCall, ProviderName, Retrieved, Violation } from './evidence.ts';
+import { LoadClient, MODELS } from './load.ts';
+import { readAgain, readOn } from './read-log.ts';
+import { RecordedLog } from './recorded-log.ts';
+import { WireClient } from './wire-client.ts';
+
+export interface CrashOptions {
+  readonly dataDir: string;
+  readonly rounds: number;
+  readonly seed: number;
+  /** The longest time under load; each round takes a random part of it. */
+  readonly secondsPerRound: number;
+  readonly clients: number;
+  /** Called after every round. */
+  readonly onRound?: (round: number, sum: CrashSum) => void;
+}
+
+export interface CrashSum {
+  rounds: number;
+  kills: number;
+  /** Kills before the gateway had come up again. */
+  killsAtStart: number;
+  gracefulStops: number;
+  requests: number;
+  wholeAnswers: number;
+  cutAnswers: number;
+  bytes: number;
+  providerCalls: number;
+  events: number;
+  /** Exchanges that were open when the gateway was killed. */
+  openAtKill: number;
+  violations: Violation[];
+}
+
+/** How one round goes: drawn from the seed. */
+interface RoundPlan {
+  readonly loadMs: number;
+  readonly end: 'SIGKILL' | 'SIGTERM';
+  readonly drain: '0ms' | '300ms' | '5s';
+  readonly durability: 'standard' | 'strict' | 'relaxed';
+  /** Milliseconds after which a start is killed; one entry per such start. */
+  readonly killedStarts: readonly number[];
+  /** Read models are derived from the log: sometimes they are lost. */
+  readonly losesViews: boolean;
+}
+
+function planOf(chance: Chance, secondsPerRound: number): RoundPlan {
+  const longest = Math.round(secondsPerRound * 1000);
+  return {
+    loadMs: chance.between(Math.round(longest / 10), longest),
+    end: chance.happens(0.85) ? 'SIGKILL' : 'SIGTERM',
+    drain: chance.oneOf(['0ms', '300ms', '5s']),
+    durability: chance.oneOf(['standard', 'standard', 'strict', 'relaxed']),
+    killedStarts: chance.happens(0.25)
+      ? Array.from({ length: chance.between(1, 3) }, () => chance.between(60, 900))
+      : [],
+    losesViews: chance.happens(0.1),
+  };
+}
+
+export async function runCrashRounds(options: CrashOptions): Promise<CrashSum> {
+  const run = new CrashRun(options);
+  try {
+    return await run.all();
+  } finally {
+    await run.close();
+  }
+}
+
+/** How many known responses of earlier rounds are looked at again after each restart. */
+const LOOKED_AT_AGAIN = 15;
+
+class CrashRun {
+  readonly #options: CrashOptions;
+  readonly #chance: Chance;
+  readonly #providers: Readonly<Record<ProviderName, SimulatedProvider>>;
+  readonly #clients: readonly LoadClient[];
+  readonly #log = new RecordedLog();
+  readonly #known: KnownResponse[] = [];
+  readonly #deleted = new Map<string, Deletion>();
+  #seenCalls: Record<ProviderName, number> = { llamacpp: 0, openai: 0 };
+  #env: Record<string, string> = {};
+  #gateway: ServedGateway | undefined;
+  readonly #sum: CrashSum = {
+    rounds: 0,
+    kills: 0,
+    killsAtStart: 0,
+    gracefulStops: 0,
+    requests: 0,
+    wholeAnswers: 0,
+    cutAnswers: 0,
+    bytes: 0,
+    providerCalls: 0,
+    events: 0,
+    openAtKill: 0,
+    violations: [],
+  };
+
+  constructor(options: CrashOptions) {
+    const { seed, clients } = options;
+    this.#options = options;
+    this.#chance = createChance(seed);
+    const shape = { models: MODELS, words: 24, remember: 1_000_000 };
+    this.#providers = {
+      llamacpp: createSimulatedProvider({ ...shape, responses: 'absent' }),
+      openai: createSimulatedProvider({ ...shape, responses: 'native' }),
+    };
+    this.#clients = Array.from({ length: clients }, (_, index) => new LoadClient(`c${index}`, this.#chance.fork()));
+  }
+
+  async all(): Promise<CrashSum> {
+    const { rounds, secondsPerRound, onRound } = this.#options;
+    this.#env = {
+      LLAMACPP_BASE_URL: await this.#providers.llamacpp.listen(),
+      OPENAI_BASE_URL: await this.#providers.openai.listen(),
+      OPENAI_API_KEY: 'sk-simulated',
+      LOG_LEVEL: 'warn',
+    };
+    let plan = planOf(this.#chance, secondsPerRound);
+    let gateway = await this.#start({ ...plan, killedStarts: [] });
+    for (let round = 1; round <= rounds; round++) {
+      const { conversations, killedAt } = await this.#underLoad(gateway, plan);
+      if (plan.end === 'SIGTERM') await this.#checkOrderlyStop();
+      plan = planOf(this.#chance, secondsPerRound);
+      gateway = await this.#start(plan);
+      await this.#check(gateway, conversations, killedAt);
+      this.#sum.rounds = round;
+      onRound?.(round, this.#sum);
+    }
+    gateway.process.kill('SIGTERM');
+    await gateway.process.exited;
+    await this.#checkWholeLog();
+    return this.#sum;
+  }
+
+  async close(): Promise<void> {
+    this.#gateway?.process.kill('SIGKILL');
+    await Promise.all(Object.values(this.#providers).map((provider) => provider.close()));
+  }
+
+  async #start({ killedStarts, drain, durability, losesViews }: RoundPlan): Promise<ServedGateway> {
+    const { dataDir } = this.#options;
+    const env = { ...this.#env, DRAIN_TIMEOUT: drain, LOG_DURABILITY: durability };
+    if (losesViews) {
+      for (const name of ['views.db', 'views.db-wal', 'views.db-shm']) rmSync(join(dataDir, name), { force: true });
+    }
+    for (const afterMs of killedStarts) {
+      const start = startProcess({ env: { ...env, DATA_DIR: dataDir } });
+      await Promise.race([sleep(afterMs), start.exited]);
+      start.kill('SIGKILL');
+      const { code } = await start.exited;
+      if (code !== null) this.#complain('starts', `the gateway gave up with ${code}:\n${start.stdout}${start.stderr}`);
+      this.#sum.killsAtStart += 1;
+    }
+    this.#gateway = await serve({ dataDir, env });
+    return this.#gateway;
+  }
+
+  async #underLoad({ url, process }: ServedGateway, plan: RoundPlan) {
+    const conversations: Conversation[] = [];
+    const ends = { stopped: false, exited: false };
+    const wires = this.#clients.map(() => new WireClient(url));
+    const clients = this.#clients.map((client, index) => {
+      return client.run(wires[index] ?? new WireClient(url), conversations, () => ends.stopped);
+    });
+    const gone = process.exited.then((exit) => {
+      ends.exited = true;
+      return exit;
+    });
+    await Promise.race([sleep(plan.loadMs), gone]);
+    if (ends.exited) {
+      const { code, signal } = await gone;
+      this.#complain('lives', `the gateway ended by itself (${code ?? signal}):\n${process.stdout}${process.stderr}`);
+    }
+    ends.stopped = true;
+    const killedAt = performance.now();
+    process.kill(plan.end);
+    const { code, signal } = await gone;
+    if (plan.end === 'SIGKILL') this.#sum.kills += 1;
+    else {
+      this.#sum.gracefulStops += 1;
+      if (code !== 0)
+        this.#complain('orderly stop', `it exited with ${code ?? signal}:\n${process.stdout}${process.stderr}`);
+    }
+    await Promise.all(clients);
+    for (const wire of wires) wire.close();
+    return { conversations, killedAt };
+  }
+
+  /** After SIGTERM everything is closed before anybody has to clean up. */
+  async #checkOrderlyStop(): Promise<void> {
+    await readOn(this.#log, this.#options.dataDir);
+    const open = [...this.#log.exchanges.values()].filter((exchange) => endsOf(exchange).length === 0);
+    for (const { id } of open) this.#complain('orderly stop', `exchange ${id} was left open`);
+    if (this.#log.lastOfGateway !== 'gateway.stopped')
+      this.#complain('orderly stop', 'gateway.stopped is not recorded');
+  }
+
+  async #check({ url }: ServedGateway, conversations: readonly Conversation[], killedAt: number): Promise<void> {
+    await readOn(this.#log, this.#options.dataDir);
+    const calls = this.#newCalls();
+    const known = knownResponses(conversations);
+    for (const [id, state] of deletions(conversations)) this.#deleted.set(id, state);
+    const again = Array.from({ length: Math.min(LOOKED_AT_AGAIN, this.#known.length) }, () =>
+      this.#known.at(this.#chance.between(0, this.#known.length - 1)),
+    ).filter((one) => one !== undefined);
+    const evidence = {
+      conversations,
+      calls,
+      responses: [...known, ...again],
+      deleted: this.#deleted,
+      killedAt,
+    };
+    const violations = await checkRound(evidence, this.#log, (id) => retrieve(url, id));
+    this.#sum.violations.push(...violations);
+    this.#count(conversations, calls);
+    // A cut stream is judged by its exchange, which is about to be forgotten; a whole response by itself.
+    this.#known.push(...known.filter(({ seen }) => seen !== undefined));
+    this.#log.forget();
+  }
+
+  #newCalls(): ProviderCall[] {
+    const names: readonly ProviderName[] = ['llamacpp', 'openai'];
+    return names.flatMap((provider) => {
+      const { requests } = this.#providers[provider];
+      const fresh = requests.slice(this.#seenCalls[provider]);
+      this.#seenCalls = { ...this.#seenCalls, [provider]: requests.length };
+      return fresh.map(({ method, path, headers }) => {
+        const id = headers['x-request-id'];
+        return { provider, method, path, requestId: typeof id === 'string' ? id : undefined };
+      });
+    });
+  }
+
+  #count(conversations: readonly Conversation[], calls: readonly ProviderCall[]): void {
+    const sum = this.#sum;
+    sum.requests += conversations.length;
+    sum.providerCalls += calls.length;
+    sum.events = this.#log.events;
+    for (const { answer } of conversations) {
+      if (answer.end === 'whole') sum.wholeAnswers += 1;
+      else sum.cutAnswers += 1;
+      sum.bytes += answer.body.length;
+    }
+    for (const { events } of this.#log.exchanges.values()) {
+      const closedLater = events.some(({ type, context }) => type === 'exchange.failed' && context.actor === 'system');
+      if (closedLater) sum.openAtKill += 1;
+    }
+  }
+
+  /** What was read round by round is still what is there. */
+  async #checkWholeLog(): Promise<void> {
+    await readOn(this.#log, this.#options.dataDir);
+    const again = await readAgain(this.#options.dataDir);
+    this.#sum.violations.push(...again.violations);
+    if (again.digest() !== this.#log.digest()) {
+      this.#complain('history', `the log reads differently now: ${again.events} events, once ${this.#log.events}`);
+    }
+    this.#sum.events = again.events;
+  }
+
+  #complain(check: string, what: string): void {
+    this.#sum.violations.push({ check, what });
+  }
+}
+
+async function retrieve(url: string, id: string): Promise<Retrieved> {
+  const response = await ask(url, `/v1/responses/${id}`);
+  return { status: response.status, json: await response.json() };
+}

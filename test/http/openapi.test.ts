@@ -1,0 +1,148 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { FastifyInstance } from 'fastify';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { missingFromOpenApi, openApiDocument, type RegisteredRoute } from '../../src/http/openapi.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: the document is looked into from all sides
+const document: any = openApiDocument();
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
+
+// biome-ignore lint/suspicious/noExplicitAny: see above
+function operations(): { path: string; method: string; operation: any }[] {
+  return Object.entries<Record<string, unknown>>(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
+  );
+}
+
+describe('the description of the API', () => {
+  test('is a structurally valid OpenAPI 3.1 document', () => {
+    expect(document.openapi).toMatch(/^3\.1\.\d+$/);
+    expect(document.info).toMatchObject({
+      title: expect.any(String),
+      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+    });
+    expect(JSON.parse(JSON.stringify(document))).toEqual(document);
+    const ids = operations().map(({ operation }) => operation.operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    const tags = document.tags.map(({ name }: { name: string }) => name);
+    for (const { path, method, operation } of operations()) {
+      const place = `${method} ${path}`;
+      expect(path, place).toMatch(/^\//);
+      expect(METHODS, place).toContain(method);
+      expect(operation.summary, place).toEqual(expect.any(String));
+      expect(tags, place).toEqual(expect.arrayContaining(operation.tags));
+      const parameters: { name: string; in: string; required?: boolean; schema: object }[] = operation.parameters ?? [];
+      const inPath = parameters.filter((parameter) => parameter.in === 'path');
+      expect(inPath.map(({ name }) => `{${name}}`).sort(), place).toEqual((path.match(/\{\w+\}/g) ?? []).sort());
+      expect(
+        inPath.every(({ required }) => required === true),
+        place,
+      ).toBe(true);
+      const names = parameters.map((parameter) => `${parameter.in} ${parameter.name}`);
+      expect(new Set(names).size, place).toBe(names.length);
+      for (const parameter of parameters) {
+        expect(['path', 'query', 'header'], place).toContain(parameter.in);
+        expect(parameter.schema, place).toEqual(expect.any(Object));
+      }
+      const statuses = Object.keys(operation.responses);
+      expect(statuses, place).toContain('200');
+      for (const status of statuses) {
+        expect(status, place).toMatch(/^[1-5]\d\d$/);
+        expect(operation.responses[status].description, `${place} ${status}`).toMatch(/./);
+      }
+      if (operation.requestBody !== undefined) {
+        expect(Object.keys(operation.requestBody.content), place).not.toHaveLength(0);
+      }
+    }
+  });
+
+  test('has no reference that leads nowhere', () => {
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(
+      ([, reference = '']) => reference,
+    );
+    expect(references.length).toBeGreaterThan(0);
+    for (const reference of references) {
+      const steps = reference.replace(/^#\//, '').split('/');
+      expect(reference).toMatch(/^#\//);
+      expect(
+        steps.reduce((at, step) => at?.[step], document),
+        reference,
+      ).toBeDefined();
+    }
+  });
+
+  test('asks for a key everywhere but where none is needed', () => {
+    const open = operations().filter(({ operation }) => operation.security?.length === 0);
+    expect(open.map(({ path }) => path)).toEqual(['/health', '/health/ready', '/metrics', '/openapi.json']);
+    expect(document.security).toEqual([{ bearer: [] }]);
+    expect(document.components.securitySchemes.bearer).toMatchObject({ type: 'http', scheme: 'bearer' });
+    for (const { path, operation } of operations()) {
+      const asksForKey = operation.security === undefined;
+      expect('401' in operation.responses, path).toBe(asksForKey);
+    }
+  });
+
+  test('describes requests by the schemas they are checked with, and errors by one envelope', () => {
+    const body = (path: string) => document.paths[path].post.requestBody.content['application/json'].schema;
+    expect(body('/v1/chat/completions').required).toContain('messages');
+    expect(body('/v1/responses').properties).toHaveProperty('previous_response_id');
+    expect(body('/v1/embeddings').required).toEqual(['model', 'input']);
+    expect(document.components.schemas.Error.properties.error.required).toEqual(['code', 'message', 'param', 'type']);
+    for (const { operation } of operations()) {
+      for (const [status, answer] of Object.entries<Record<string, unknown>>(operation.responses)) {
+        if (Number(status) < 400 || operation.operationId === 'ready') continue;
+        expect(answer['content']).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } });
+      }
+    }
+  });
+});
+
+describe('what is missing from it', () => {
+  test('is found on either side, whatever parameters are called', () => {
+    const small = { paths: { '/a/{id}': { get: {} }, '/gone': { post: {} }, '/any/{rest}': { get: {}, head: {} } } };
+    const routes: RegisteredRoute[] = [
+      { method: 'GET', url: '/a/:name' },
+      { method: 'HEAD', url: '/a/:name' },
+      { method: ['GET', 'HEAD'], url: '/any/*' },
+      { method: 'DELETE', url: '/a/:name' },
+      { method: 'HEAD', url: '/only-head' },
+    ];
+    expect(missingFromOpenApi(routes, small)).toEqual({
+      undocumented: ['DELETE /a/{}', 'HEAD /only-head'],
+      unregistered: ['POST /gone'],
+    });
+  });
+});
+
+describe('a running gateway', () => {
+  const servers: RegisteredRoute[][] = [];
+  let gateway: TestGateway;
+
+  const watch = (message: unknown) => {
+    const routes: RegisteredRoute[] = [];
+    servers.push(routes);
+    (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', ({ method, url }) => {
+      routes.push({ method, url });
+    });
+  };
+  beforeAll(async () => {
+    subscribe('fastify.initialization', watch);
+    gateway = await startTestGateway({ env: { METRICS_ENABLED: 'true' } });
+    unsubscribe('fastify.initialization', watch);
+  });
+  afterAll(() => gateway.close());
+
+  test('has exactly the routes that are described', () => {
+    const routes = servers.find((one) => one.some(({ url }) => url === '/openapi.json')) ?? [];
+    expect(routes.length).toBeGreaterThan(10);
+    expect(missingFromOpenApi(routes)).toEqual({ undocumented: [], unregistered: [] });
+  });
+
+  test('serves the description to anybody', async () => {
+    const answer = await fetch(`${gateway.url}/openapi.json`);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(await answer.json()).toEqual(document);
+  });
+});

@@ -1,0 +1,60 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { AnswerText } from '../../src/projections/answer-text.ts';
+import { chatChunk } from './exchange-history.ts';
+
+const limit = 1000;
+
+function answerOf(...chunks: string[]) {
+  const answer = new AnswerText(limit);
+  for (const chunk of chunks) answer.add(Buffer.from(chunk));
+  return answer.soFar();
+}
+
+const event = (data: object) => `event: ${'x'}\ndata: ${JSON.stringify(data)}\n\n`;
+
+test('the words of a chat stream are put together, whatever else comes with them', () => {
+  const role = event({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant' } }] });
+  const usage = event({ object: 'chat.completion.chunk', choices: [], usage: { total_tokens: 3 } });
+  const soFar = answerOf(role, chatChunk('Hel'), ': comment\n\n', chatChunk('lo'), usage, 'data: [DONE]\n\n');
+  expect(soFar).toEqual({ value: 'Hello', tooBig: false });
+});
+
+test('a Responses stream is its words until its terminal event brings the whole object', () => {
+  const delta = event({ type: 'response.output_text.delta', delta: 'Hi' });
+  const created = event({ type: 'response.created', response: { id: 'r', status: 'in_progress' } });
+  expect(answerOf(created, delta)).toEqual({ value: 'Hi', tooBig: false });
+  const completed = event({ type: 'response.completed', response: { id: 'r', status: 'completed' } });
+  expect(answerOf(created, delta, completed)).toEqual({ value: { id: 'r', status: 'completed' }, tooBig: false });
+});
+
+test('a JSON answer is shown as it is', () => {
+  const answer = { object: 'chat.completion', choices: [{ message: { content: 'hi' } }], type: 'anything' };
+  expect(answerOf(JSON.stringify(answer, null, 2))).toEqual({ value: answer, tooBig: false });
+  expect(answerOf('[[0.1, 0.2]]')).toEqual({ value: [[0.1, 0.2]], tooBig: false });
+});
+
+test('what cannot be read says nothing', () => {
+  expect(answerOf('data: {broken\n\n', 'data: 7\n\n', '\u0000\u0001', '')).toBeUndefined();
+});
+
+test('a long answer is cut between characters and says so', () => {
+  const soFar = answerOf(...Array.from({ length: 400 }, () => chatChunk('äöü')));
+  expect(soFar?.tooBig).toBe(true);
+  expect(Buffer.byteLength(String(soFar?.value))).toBeLessThanOrEqual(limit);
+  expect('äöü'.repeat(400).startsWith(String(soFar?.value))).toBe(true);
+  expect(answerOf(JSON.stringify({ text: 'x'.repeat(limit) }))).toEqual({ value: undefined, tooBig: true });
+});
+
+test('it makes no difference when, and how often, somebody looks', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 60 })), fc.array(fc.boolean()), (words, looks) => {
+      const answer = new AnswerText(limit);
+      for (const [index, word] of words.entries()) {
+        answer.add(Buffer.from(chatChunk(word)));
+        if (looks[index]) answer.soFar();
+      }
+      expect(answer.soFar()).toEqual(answerOf(...words.map(chatChunk)));
+    }),
+  );
+});

@@ -1,0 +1,119 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { NewEvent, RecordedEvent } from '../../src/events/event.ts';
+import { inFlight, openExchanges } from '../../src/projections/in-flight.ts';
+import { fold } from '../../src/projections/projection.ts';
+import { createProjectionRunner } from '../../src/projections/runner.ts';
+import { openViewStore } from '../../src/projections/view-store.ts';
+import { append, type ExchangeHistory, exchangeOf } from './exchange-history.ts';
+import { engines, openTestLog, type TestLog } from './log-engines.ts';
+
+let opened: TestLog;
+afterEach(() => opened.discard());
+
+/** What the projection is given, read back from the log. */
+async function history(): Promise<RecordedEvent[]> {
+  const events: RecordedEvent[] = [];
+  for await (const event of opened.log.readAll({ filter: inFlight.filter })) events.push(event);
+  return events;
+}
+
+describe.each(engines)('requests in flight, from a log in %s', (engine) => {
+  beforeEach(async () => {
+    opened = await openTestLog(engine);
+  });
+
+  test('are those that began and did not end, as far as they have come', async () => {
+    const [a, b, c] = [exchangeOf('a'), exchangeOf('b', { userPath: '/team', stream: false }), exchangeOf('c')];
+    await append(opened.log, a.stream, a.received, a.resolved, a.attempt(1), a.attemptFailed(1), a.attempt(2));
+    await append(opened.log, b.stream, b.received);
+    await append(opened.log, c.stream, c.received, c.resolved, c.attempt(), c.words(0, 'x'), c.usage, c.completed);
+    await append(opened.log, a.stream, a.words(0, 'x'));
+    const open = openExchanges(fold(inFlight, await history()));
+    expect(open.map(({ stream }) => stream)).toEqual(['exchange-a', 'exchange-b']);
+    expect(open[0]?.exchange).toMatchObject({
+      requestId: 'req-a',
+      method: 'POST',
+      path: '/v1/chat/completions',
+      dialect: 'chat',
+      requestedModel: 'local/tiny',
+      provider: 'local',
+      model: 'tiny',
+      streaming: true,
+      attempts: 2,
+      attempt: { seq: 2, kind: 'retry' },
+      lastEvent: 'attempt.started',
+      userAgent: 'test/1',
+    });
+    expect(open[1]?.exchange).toMatchObject({ userPath: '/team', streaming: false, lastEvent: 'request.received' });
+    expect(open[1]?.exchange.provider).toBeUndefined();
+  });
+
+  test.each(['refused', 'failed', 'completed', 'left'] as const)('are no more once they are %s', async (end) => {
+    const exchange = exchangeOf('a');
+    await append(opened.log, exchange.stream, exchange.received, exchange[end]);
+    expect(fold(inFlight, await history()).size).toBe(0);
+  });
+});
+
+describe('requests in flight', () => {
+  /** Any interleaving of a few exchanges, each as far as it likes. */
+  const anyHistory = fc.array(fc.tuple(fc.nat(5), fc.nat(6)), { maxLength: 40 }).map((steps) => {
+    const exchanges = new Map<number, { exchange: ExchangeHistory; left: NewEvent[] }>();
+    const writes: [ExchangeHistory, NewEvent][] = [];
+    for (const [which, howEnds] of steps) {
+      let entry = exchanges.get(which);
+      if (entry === undefined) {
+        const exchange = exchangeOf(String(which));
+        const end = [exchange.completed, exchange.failed, exchange.left, exchange.refused][howEnds % 4];
+        const left = [exchange.received, exchange.resolved, exchange.attempt(), exchange.words(0, 'x'), exchange.usage];
+        entry = { exchange, left: end === undefined ? left : [...left, end] };
+        exchanges.set(which, entry);
+      }
+      const next = entry.left.shift();
+      if (next !== undefined) writes.push([entry.exchange, next]);
+    }
+    return writes;
+  });
+
+  test('are the same from the beginning and from a snapshot anywhere with the rest', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, fc.nat(40), async (writes, at) => {
+        opened = await openTestLog('memory');
+        for (const [exchange, event] of writes) await append(opened.log, exchange.stream, event);
+        const events = await history();
+        const whole = fold(inFlight, events);
+        const early = fold(inFlight, events.slice(0, at));
+        const saved: unknown = JSON.parse(JSON.stringify(inFlight.save?.(early)));
+        const resumed = inFlight.load?.(saved);
+        expect(fold(inFlight, events.slice(at), resumed)).toEqual(withoutUndefined(whole));
+        await opened.discard();
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('are known after a crash from the snapshot and the tail', async () => {
+    opened = await openTestLog('file');
+    const [done, cut] = [exchangeOf('done'), exchangeOf('cut')];
+    const views = openViewStore(':memory:');
+    await append(opened.log, done.stream, done.received);
+    const first = createProjectionRunner(opened.log, views);
+    await first.run(inFlight).caughtUp;
+    await first.close();
+
+    await append(opened.log, done.stream, done.completed);
+    await append(opened.log, cut.stream, cut.received);
+    const second = createProjectionRunner(opened.log, views);
+    const running = second.run(inFlight);
+    await running.caughtUp;
+    expect(running.status().startedFrom).toMatch(/^the snapshot/);
+    expect(openExchanges(running.state).map(({ id }) => id)).toEqual(['cut']);
+    await second.close();
+    views.close();
+  });
+});
+
+function withoutUndefined<T extends Map<string, object>>(state: T): unknown {
+  return new Map(JSON.parse(JSON.stringify([...state])));
+}
