@@ -1,8 +1,9 @@
 /** How long the gateway takes from being started to its first answer, with a log of a million events. */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as exchange from '../src/events/catalogue/exchange.ts';
 import { responseStored } from '../src/events/catalogue/response.ts';
 import { type EventContext, type NewEvent, streamName } from '../src/events/event.ts';
@@ -22,7 +23,11 @@ const STARTS = 3;
 const START_TIMEOUT_MS = 120_000;
 
 export async function measureStartUp(workDir: string, provider: Server, events: number): Promise<StartUp> {
-  const dataDir = join(workDir, `log-of-${events}`);
+  const name = `log-of-${events}-${fingerprint()}`;
+  for (const old of readdirSync(workDir)) {
+    if (old.startsWith(`log-of-${events}-`) && old !== name) rmSync(join(workDir, old), { recursive: true });
+  }
+  const dataDir = join(workDir, name);
   await fillLog(dataDir, events);
   for (const name of readdirSync(dataDir)) if (name !== 'log') rmSync(join(dataDir, name), { recursive: true });
   const firstMs = await timeToFirstAnswer(dataDir, provider);
@@ -59,6 +64,16 @@ async function timeToFirstAnswer(dataDir: string, provider: Server): Promise<num
   } finally {
     await gateway.stop();
   }
+}
+
+/** Of all that decides what the log looks like, so that a kept log never is one of an older format. */
+function fingerprint(): string {
+  const hash = createHash('sha256').update(readFileSync(new URL(import.meta.url)));
+  const sources = fileURLToPath(new URL('../src/events/', import.meta.url));
+  for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' }).sort()) {
+    if (name.endsWith('.ts')) hash.update(readFileSync(join(sources, name)));
+  }
+  return hash.digest('hex').slice(0, 8);
 }
 
 /** Writes the log once; later runs find it there. */

@@ -1,23 +1,29 @@
 /** Opens the log that a URL names. */
 import { fileURLToPath } from 'node:url';
 import { EmbeddedLog, type EmbeddedLogOptions } from './embedded/embedded-log.ts';
-import type { EventLog } from './log.ts';
+import { ReadOnlyLog } from './embedded/read-only-log.ts';
+import type { WatchableLog } from './log-status.ts';
 import { MemoryLog } from './memory/memory-log.ts';
 
-export type OpenLogOptions = EmbeddedLogOptions;
+export interface OpenLogOptions extends EmbeddedLogOptions {
+  /** Opens the log beside its writer, or without one; appends are then refused. Not for `memory:`. */
+  readonly readOnly?: boolean;
+}
 
 /**
  * `memory:` for tests, `file:<directory>` (relative, or absolute as in `file:///var/lib/chancery/log`) for the
  * embedded engine.
  * @throws LogCorrupted, LogLocked, and what the file system throws
  */
-export async function openLog(url: string, options: OpenLogOptions = {}): Promise<EventLog> {
+export async function openLog(url: string, options: OpenLogOptions = {}): Promise<WatchableLog> {
   const engine = url.slice(0, url.indexOf(':') + 1);
   switch (engine) {
     case 'memory:':
       return new MemoryLog();
     case 'file:':
-      return EmbeddedLog.open(directoryOf(url), options);
+      return options.readOnly
+        ? ReadOnlyLog.open(directoryOf(url), options)
+        : EmbeddedLog.open(directoryOf(url), options);
     case 'esdb:':
     case 'kafka:':
       throw new Error(`LOG_URL ${url}: the ${engine.slice(0, -1)} engine is not built in yet; use file:<directory>`);

@@ -95,7 +95,11 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
           causationId: 'd',
           traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
         };
-        const data = { text: 'naïve ☂ 𝔘nicode \u0000 "quoted" \\ \ud83d\ude00', list: [1, null, { deep: true }], n: -0.5 };
+        const data = {
+          text: 'naïve ☂ 𝔘nicode \u0000 "quoted" \\ \ud83d\ude00',
+          list: [1, null, { deep: true }],
+          n: -0.5,
+        };
         const body = Buffer.from([0, 255, 10, 13]);
         await log.append([write(a, 'noStream', { type: 'thing.noted', schema: 3, data, context: full, body, id, at })]);
         const [event] = await collect(log.readAll());
@@ -149,7 +153,9 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
       });
 
       it('keeps stream names apart that share a prefix or are not ASCII', async () => {
-        const names = ['thing-a', 'thing-ab', 'thing-ä', 'thing-☂', 'thing-', 'thing'].map((text) => text as StreamName);
+        const names = ['thing-a', 'thing-ab', 'thing-ä', 'thing-☂', 'thing-', 'thing'].map(
+          (text) => text as StreamName,
+        );
         for (const [n, stream] of names.entries()) await log.append([write(stream, 'noStream', noted({ n }))]);
         for (const [n, stream] of names.entries()) {
           const events = await collect(log.readStream(stream));
@@ -340,7 +346,9 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
       });
 
       it('refuses a position that is none', async () => {
-        await expect(async () => collect(log.readAll({ after: 'nonsense' as typeof START }))).rejects.toThrow(/nonsense/);
+        await expect(async () => collect(log.readAll({ after: 'nonsense' as typeof START }))).rejects.toThrow(
+          /nonsense/,
+        );
       });
     });
 

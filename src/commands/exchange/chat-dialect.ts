@@ -26,11 +26,10 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         changes.stream_options = JSON.stringify({ ...options, include_usage: true });
       }
       Object.assign(changes, adjustChatBody(target.provider.type, target.model, asked.json));
-      const { name } = target.provider;
       return {
         dialect: 'chat',
         body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-        relay: () => new ChatRelay(name, clientWantsUsage || !enforceUsage),
+        relay: () => new ChatRelay(target.provider, clientWantsUsage || !enforceUsage),
       };
     },
   };

@@ -86,8 +86,9 @@ function responseSoFar(
   const native = attempt.dialect === 'responses';
   const createdAt = Math.floor(received.at / 1000);
   const relay: Relay = native
-    ? new NativeResponsesRelay(provider)
+    ? new NativeResponsesRelay({ name: provider })
     : new TranslatedResponsesRelay(
+        { name: provider },
         shellOf(asked, { id: responseIdOf(exchangeId), createdAt, provider }),
         () => createdAt,
       );

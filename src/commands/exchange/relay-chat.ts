@@ -3,20 +3,20 @@ import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import type { FrameAnswer, Relay, WholeAnswer } from './relay.ts';
+import type { Answering, FrameAnswer, Relay, WholeAnswer } from './relay.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
 
 export class ChatRelay implements Relay {
-  readonly #provider: string;
+  readonly #provider: Answering;
   /** Whether the client asked for the usage chunk; when the gateway did, it is recorded and not passed on. */
   readonly #clientWantsUsage: boolean;
   #usage: TokenUsage = unknownUsage;
   #finishReason: string | null = null;
   #done = false;
 
-  constructor(provider: string, clientWantsUsage: boolean) {
+  constructor(provider: Answering, clientWantsUsage: boolean) {
     this.#provider = provider;
     this.#clientWantsUsage = clientWantsUsage;
   }
@@ -42,7 +42,7 @@ export class ChatRelay implements Relay {
         status: 200,
         headers: {},
         body: Buffer.from(frame.data),
-        provider: { name: this.#provider },
+        provider: this.#provider,
       });
       return { terminal: true, refusal: refusalFromUpstream(mapped) };
     }
@@ -59,7 +59,7 @@ export class ChatRelay implements Relay {
   finish(): { bytes?: Buffer; cut: boolean } {
     if (this.#done) return { cut: false };
     if (this.#finishReason !== null) return { bytes: DONE, cut: false };
-    const refusal = streamIncomplete(this.#provider);
+    const refusal = streamIncomplete(this.#provider.name);
     return { bytes: this.broken(refusal), cut: true };
   }
 

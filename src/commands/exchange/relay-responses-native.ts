@@ -3,7 +3,7 @@ import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import type { FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
+import type { Answering, FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
 import { parseChunk } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
@@ -11,14 +11,14 @@ const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response
 const STATUSES = ['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled'] as const;
 
 export class NativeResponsesRelay implements Relay {
-  readonly #provider: string;
+  readonly #provider: Answering;
   /** The newest response object seen, brought up to date from the events after it. */
   #response: Record<string, unknown> | undefined;
   #output: Record<string, unknown>[] = [];
   #sequence = -1;
   #ended = false;
 
-  constructor(provider: string) {
+  constructor(provider: Answering) {
     this.#provider = provider;
   }
 
@@ -36,7 +36,7 @@ export class NativeResponsesRelay implements Relay {
         status: 200,
         headers: {},
         body: Buffer.from(frame.data),
-        provider: { name: this.#provider },
+        provider: this.#provider,
       });
       return { terminal: true, refusal: refusalFromUpstream(mapped) };
     }
@@ -110,7 +110,7 @@ export class NativeResponsesRelay implements Relay {
       code,
       message,
       param,
-      error: { type, code, message, param, provider: this.#provider },
+      error: { type, code, message, param, provider: this.#provider.name },
     };
     const failed = this.#end('response.failed', {
       status: 'failed',

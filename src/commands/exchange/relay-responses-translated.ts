@@ -11,12 +11,15 @@ import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
 } from '../../providers/translate/responses-to-chat/stream.ts';
+import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import type { FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
+import { refusalFromUpstream } from './refusal-from-upstream.ts';
+import type { Answering, FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
 import { parseChunk, streamIncomplete } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 export class TranslatedResponsesRelay implements Relay {
+  readonly #provider: Answering;
   readonly #shell: ResponseShell;
   /** Unix seconds. */
   readonly #now: () => number;
@@ -25,7 +28,8 @@ export class TranslatedResponsesRelay implements Relay {
   #usage: TokenUsage = unknownUsage;
   #endMarker = false;
 
-  constructor(shell: ResponseShell, now: () => number) {
+  constructor(provider: Answering, shell: ResponseShell, now: () => number) {
+    this.#provider = provider;
     this.#shell = shell;
     this.#now = now;
     this.#translator = createChatStreamTranslator(shell);
@@ -47,14 +51,12 @@ export class TranslatedResponsesRelay implements Relay {
     }
     const chunk = parseChunk(frame.data);
     if (chunk === undefined) return { terminal: this.#hasEnded };
+    if (isErrorBody(chunk)) {
+      const said = { status: 200, headers: {}, body: Buffer.from(frame.data), provider: this.#provider };
+      return { terminal: true, refusal: refusalFromUpstream(mapUpstreamError(said)) };
+    }
     if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
     const events = this.#translator.push(chunk);
-    if (this.#translator.ended === 'response.failed') {
-      const { error } = this.#translator.snapshot();
-      const { provider } = this.#shell;
-      const refusal = refusals.badAnswer(provider, error?.message ?? `'${provider}' reported an error.`, error?.code);
-      return { bytes: encode(events), terminal: true, refusal };
-    }
     return { bytes: encode(events), terminal: this.#hasEnded };
   }
 

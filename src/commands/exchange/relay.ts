@@ -42,6 +42,12 @@ export interface StorableResponse {
   readonly json: string;
 }
 
+/** Who answers, and how its credentials are taken out of what it says. */
+export interface Answering {
+  readonly name: string;
+  redact?(text: string): string;
+}
+
 export interface Relay {
   /** @throws Refusal when the answer makes no sense */
   whole(bytes: Buffer, parsed: unknown): WholeAnswer;

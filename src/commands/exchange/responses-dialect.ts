@@ -93,11 +93,10 @@ function native({ asked, body, target }: PlanInput, history: unknown[] | undefin
     changes.input = JSON.stringify(history.filter(isUnderstoodNatively));
     changes.previous_response_id = undefined;
   }
-  const { name } = target.provider;
   return {
     dialect: 'responses',
     body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-    relay: () => new NativeResponsesRelay(name),
+    relay: () => new NativeResponsesRelay(target.provider),
   };
 }
 
@@ -130,7 +129,7 @@ function translated(
   return {
     dialect: 'chat',
     body: changes === undefined ? body : rewriteMembers(body, changes),
-    relay: () => new TranslatedResponsesRelay(shell, now),
+    relay: () => new TranslatedResponsesRelay(target.provider, shell, now),
   };
 }
 

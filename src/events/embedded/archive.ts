@@ -5,9 +5,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { categoryOf, type StreamName } from '../event.ts';
 import type { Disk } from './disk.ts';
+import { IndexIsWrong } from './log-errors.ts';
 import type { LogSegments } from './log-segments.ts';
 import { categoriesOf, readManifest } from './manifest.ts';
-import { IndexIsWrong } from './log-errors.ts';
 import { sealSegment } from './seal-segment.ts';
 import type { Segment } from './segment.ts';
 import { StreamIndex } from './stream-index.ts';

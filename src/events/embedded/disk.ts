@@ -103,9 +103,7 @@ export function writeFully(
 
 /** The port's own promise, with a promise. */
 export function datasync(disk: Disk, fd: number): Promise<void> {
-  return new Promise((resolve, reject) =>
-    disk.datasync(fd, (error) => (error === null ? resolve() : reject(error))),
-  );
+  return new Promise((resolve, reject) => disk.datasync(fd, (error) => (error === null ? resolve() : reject(error))));
 }
 
 export function syncDirectory(disk: Disk, dir: string): Promise<void> {

@@ -9,7 +9,6 @@ import type {
   Appended,
   AppendOptions,
   CaughtUp,
-  EventLog,
   LogCapabilities,
   ReadAllOptions,
   ReadStreamOptions,
@@ -17,6 +16,7 @@ import type {
   SubscribeOptions,
 } from '../log.ts';
 import { LogUnavailable, StreamNotFound } from '../log.ts';
+import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { SubscriptionHub } from '../subscription.ts';
 import { AppendQueue } from './append-queue.ts';
@@ -49,20 +49,6 @@ export interface EmbeddedLogOptions {
   readonly disk?: Disk;
 }
 
-export interface EmbeddedLogStatus {
-  readonly state: 'ok' | 'unavailable';
-  /** Why appends are refused. */
-  readonly reason?: string;
-  /** Position of the last event handed to the operating system. */
-  readonly head: Position;
-  /** Position of the last event on disk. */
-  readonly durableHead: Position;
-  readonly unsyncedBytes: number;
-  readonly queuedBytes: number;
-  readonly segments: number;
-  readonly subscriptions: number;
-}
-
 const defaults = {
   segmentBytes: 64 * 1024 * 1024,
   maxEventBytes: 64 * 1024 * 1024,
@@ -73,7 +59,7 @@ const defaults = {
   relaxedSyncMs: 100,
 };
 
-export class EmbeddedLog implements EventLog, ReadableLog {
+export class EmbeddedLog implements WatchableLog, ReadableLog {
   readonly capabilities: LogCapabilities;
   readonly dir: string;
   readonly disk: Disk;
@@ -90,7 +76,7 @@ export class EmbeddedLog implements EventLog, ReadableLog {
   /** Appends that must wait until the streams of closed segments are known. */
   readonly #unknown: AppendQueue;
   readonly #lock: WriterLock;
-  readonly #statusListeners = new Set<(status: EmbeddedLogStatus) => void>();
+  readonly #statusListeners = new Set<(status: LogStatus) => void>();
 
   #closing: Promise<void> | undefined;
 
@@ -248,7 +234,7 @@ export class EmbeddedLog implements EventLog, ReadableLog {
     return formatPosition(this.visible());
   }
 
-  status(): EmbeddedLogStatus {
+  status(): LogStatus {
     const reason = this.#commit.trouble;
     return {
       state: reason === undefined ? 'ok' : 'unavailable',
@@ -262,8 +248,7 @@ export class EmbeddedLog implements EventLog, ReadableLog {
     };
   }
 
-  /** Calls the listener whenever the log becomes unavailable or available again. Returns how to stop that. */
-  onStatusChange(listener: (status: EmbeddedLogStatus) => void): () => void {
+  onStatusChange(listener: (status: LogStatus) => void): () => void {
     this.#statusListeners.add(listener);
     return () => this.#statusListeners.delete(listener);
   }

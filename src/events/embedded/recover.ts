@@ -1,11 +1,11 @@
 /** Finds out, when a log is opened for writing, where it ends, and cuts off what a crash left behind that. */
 import path from 'node:path';
-import { datasync, type Disk, syncDirectory } from './disk.ts';
+import { type Disk, datasync, syncDirectory } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';
+import { readManifest } from './manifest.ts';
+import { findLaterFrames, scanSegment } from './scan-segment.ts';
 import { Segment, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
-import { findLaterFrames, scanSegment } from './scan-segment.ts';
-import { readManifest } from './manifest.ts';
 
 export interface Recovery {
   readonly segment: string;

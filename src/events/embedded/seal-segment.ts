@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { zstdCompress } from 'node:zlib';
-import { datasync, type Disk, replaceFile, writeFully } from './disk.ts';
+import { type Disk, datasync, replaceFile, writeFully } from './disk.ts';
 import type { Manifest } from './manifest.ts';
 import { type Segment, segmentFile } from './segment.ts';
 import { isMissing } from './segment-blocks.ts';

@@ -84,9 +84,7 @@ export class StreamIndex {
   }
 
   #prepareLastRevision(): StatementSync {
-    return this.#database.prepare(
-      'select last_revision from places where stream = ? order by segment desc limit 1',
-    );
+    return this.#database.prepare('select last_revision from places where stream = ? order by segment desc limit 1');
   }
 
   #prepareParts(): StatementSync {

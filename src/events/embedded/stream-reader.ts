@@ -1,12 +1,13 @@
 /** Reads one stream through the places of its frames. */
 import type { RecordedEvent, StreamName } from '../event.ts';
 import type { ReadStreamOptions } from '../log.ts';
-import { recordEnd, recordIsOf } from './event-record.ts';
+import { recordEnd, recordIsOf, recordRevision } from './event-record.ts';
 import { readFrame } from './frame.ts';
 import { IndexIsWrong, LogCorrupted } from './log-errors.ts';
 import type { ReadableLog, ReadableSegment } from './log-reader.ts';
 import type { Segment } from './segment.ts';
 import { type Block, openBlocks, type SegmentBlocks } from './segment-blocks.ts';
+import { walkSegment } from './walk-segment.ts';
 
 /** The frames of one segment that hold events of the stream. */
 export interface StreamPart {
@@ -26,6 +27,32 @@ export function visiblePart(segment: Segment, stream: StreamName): StreamPart | 
   while (end > 0 && (frames[end - 2] ?? 0) >= segment.visibleBytes) end -= 2;
   if (end === 0) return undefined;
   return { segment, last: end === frames.length ? last : (frames[end + 1] ?? 0) - 1, frames: frames.slice(0, end) };
+}
+
+/** The part of the stream in a segment of which nothing is known: found by walking it up to the position `last`. */
+export async function findStreamPart(
+  log: ReadableLog,
+  segment: ReadableSegment,
+  last: number,
+  stream: StreamName,
+): Promise<StreamPart | undefined> {
+  const name = Buffer.from(stream);
+  const frames: number[] = [];
+  let lastRevision = -1;
+  for await (const run of walkSegment(log, segment, last)) {
+    let frameStart = run.start;
+    for (const frame of run.frames) {
+      let firstRevision = -1;
+      for (let at = frame.start; at < frame.end; at = recordEnd(run.buffer, at)) {
+        if (!recordIsOf(run.buffer, at, name)) continue;
+        lastRevision = recordRevision(run.buffer, at);
+        if (firstRevision === -1) firstRevision = lastRevision;
+      }
+      if (firstRevision !== -1) frames.push(run.offset + frameStart - run.start, firstRevision);
+      frameStart = frame.end;
+    }
+  }
+  return frames.length === 0 ? undefined : { segment, last: lastRevision, frames };
 }
 
 /** Most of a stream's frames are small and apart from each other. */
@@ -123,7 +150,10 @@ class FrameAccess {
     if (Number(events[0]?.revision) !== place.first || Number(events.at(-1)?.revision) !== place.last) {
       const found = `${events.length} events from revision ${events[0]?.revision}`;
       const expected = `revisions ${place.first} to ${place.last}`;
-      throw new IndexIsWrong(place.segment.first, `${expected} of ${this.#stream} are not at ${place.offset}: ${found}`);
+      throw new IndexIsWrong(
+        place.segment.first,
+        `${expected} of ${this.#stream} are not at ${place.offset}: ${found}`,
+      );
     }
     return events;
   }

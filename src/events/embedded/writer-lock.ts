@@ -24,7 +24,9 @@ export interface WriterLock {
 export function lockForWriting(dir: string): WriterLock {
   const database = new DatabaseSync(path.join(dir, lockFile));
   try {
-    database.exec(`pragma busy_timeout = ${patienceMs}; pragma journal_mode = memory; pragma locking_mode = exclusive; begin exclusive`);
+    database.exec(
+      `pragma busy_timeout = ${patienceMs}; pragma journal_mode = memory; pragma locking_mode = exclusive; begin exclusive`,
+    );
   } catch (error) {
     database.close();
     throw isBusy(error) ? new LogLocked(dir, holder(dir)) : error;

@@ -7,7 +7,6 @@ import { CompiledFilter } from '../filter.ts';
 import type {
   Appended,
   CaughtUp,
-  EventLog,
   LogCapabilities,
   ReadAllOptions,
   ReadStreamOptions,
@@ -15,6 +14,7 @@ import type {
   SubscribeOptions,
 } from '../log.ts';
 import { EventTooLarge, LogUnavailable, StreamNotFound } from '../log.ts';
+import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { checkExpectedRevision, revisionRange } from '../revisions.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
@@ -22,7 +22,7 @@ import { wallClock } from '../wall-clock.ts';
 
 const maxEventBytes = 64 * 1024 * 1024;
 
-export class MemoryLog implements EventLog {
+export class MemoryLog implements WatchableLog {
   readonly capabilities: LogCapabilities = {
     expectedRevision: 'native',
     globalOrder: 'total',
@@ -83,11 +83,7 @@ export class MemoryLog implements EventLog {
   readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
     const after = options.after === undefined ? 0 : parsePosition(options.after);
     const filter = new CompiledFilter(options.filter);
-    return new ReaderIteration(
-      () => this.#reader(after, filter, this.#all.length),
-      options.maxCount,
-      options.signal,
-    );
+    return new ReaderIteration(() => this.#reader(after, filter, this.#all.length), options.maxCount, options.signal);
   }
 
   subscribe(options: SubscribeOptions = {}): AsyncIterable<RecordedEvent | CaughtUp> {
@@ -96,6 +92,17 @@ export class MemoryLog implements EventLog {
 
   async head(): Promise<Position> {
     return formatPosition(this.#all.length);
+  }
+
+  status(): LogStatus {
+    const head = formatPosition(this.#all.length);
+    const { open: subscriptions } = this.#hub.counts;
+    return { state: 'ok', head, durableHead: head, unsyncedBytes: 0, queuedBytes: 0, segments: 0, subscriptions };
+  }
+
+  /** Never calls the listener: memory does not become unavailable. */
+  onStatusChange(): () => void {
+    return () => {};
   }
 
   async close(): Promise<void> {

@@ -122,6 +122,10 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));
       const target = withQuery(passthroughPath(path, base, row.servedFromBase), base.query);
       const all = [...passed.flat(), ...any, 'x-request-id', requestId];
+      // A body that comes in pieces keeps the length it was announced with: not every server takes one of unknown length.
+      const length = headers['content-length'];
+      if (body !== undefined && !(body instanceof Uint8Array) && length !== undefined)
+        all.push('content-length', length);
       return transport.send({ method, path: target, headers: all, body, signal });
     },
     close: () => transport.close(),

@@ -1,0 +1,220 @@
+/**
+ * A log read by a process that is not its writer, while that writes or when nobody does. Takes no lock and changes no
+ * file. Beside a writer it shows what is on disk, as the writer notes it after each sync (with relaxed durability that
+ * is up to 100 ms behind what the writer itself shows); without one, every whole batch there is.
+ */
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Position, RecordedEvent, StreamName } from '../event.ts';
+import { ReaderIteration } from '../event-reader.ts';
+import { CompiledFilter } from '../filter.ts';
+import type {
+  Appended,
+  CaughtUp,
+  LogCapabilities,
+  ReadAllOptions,
+  ReadStreamOptions,
+  SubscribeOptions,
+} from '../log.ts';
+import { LogUnavailable, StreamNotFound } from '../log.ts';
+import type { LogStatus, WatchableLog } from '../log-status.ts';
+import { formatPosition, parsePosition } from '../sequence-position.ts';
+import { type Disk, nodeDisk } from './disk.ts';
+import { RecordReader } from './event-record.ts';
+import { readIdentity } from './identity.ts';
+import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
+import { LogSegments } from './log-segments.ts';
+import { readManifest } from './manifest.ts';
+import { scanSegment } from './scan-segment.ts';
+import { Segment, segmentsIn } from './segment.ts';
+import { isMissing } from './segment-blocks.ts';
+import { findStreamPart, readStreamParts, type StreamPart } from './stream-reader.ts';
+import { Watermark } from './watermark.ts';
+import { hasWriter } from './writer-lock.ts';
+
+export interface ReadOnlyLogOptions {
+  readonly disk?: Disk;
+  /** How often a subscription that has caught up looks for more. Default 50 ms. */
+  readonly pollMs?: number;
+}
+
+/** After so long without news it is asked whether there is a writer at all. */
+const quietMs = 1_000;
+
+export class ReadOnlyLog implements WatchableLog, ReadableLog {
+  readonly capabilities: LogCapabilities = {
+    expectedRevision: 'native',
+    globalOrder: 'total',
+    durability: 'disk',
+    maxEventBytes: 0,
+    atomicMultiStream: true,
+  };
+  readonly dir: string;
+  readonly disk: Disk;
+  readonly mark: number;
+  readonly records = new RecordReader();
+  readonly #pollMs: number;
+  readonly #watermark: Watermark | undefined;
+  readonly #closed = new AbortController();
+  #segments = new LogSegments([]);
+  #visible = 0;
+  #newsAt = 0;
+  /** The end of the log as it was last found without a writer's help. */
+  #tail: { readonly fileBytes: number; readonly segment: number } | undefined;
+  #subscriptions = 0;
+
+  private constructor(dir: string, disk: Disk, mark: number, pollMs: number) {
+    this.dir = dir;
+    this.disk = disk;
+    this.mark = mark;
+    this.#pollMs = pollMs;
+    this.#watermark = Watermark.open(disk, dir, mark, 'read');
+  }
+
+  /** @throws Error when there is no log in that directory, LogCorrupted */
+  static async open(directory: string, options: ReadOnlyLogOptions = {}): Promise<ReadOnlyLog> {
+    const dir = path.resolve(directory);
+    const disk = options.disk ?? nodeDisk;
+    const identity = await readIdentity(disk, dir).catch((error: unknown) => {
+      throw isMissing(error) ? noLog(dir, error) : error;
+    });
+    if (identity === undefined) throw noLog(dir);
+    const log = new ReadOnlyLog(dir, disk, identity.mark, options.pollMs ?? 50);
+    await log.#look(true);
+    return log;
+  }
+
+  visible(): number {
+    return this.#visible;
+  }
+
+  /** Lists the directory anew: segments come, and old ones are cut off and replaced after a failed sync. */
+  segmentOf(position: number): ReadableSegment | undefined {
+    this.#list();
+    return this.#segments.holding(position);
+  }
+
+  #list(): void {
+    this.#segments = new LogSegments(
+      [...segmentsIn(this.disk.list(this.dir)).keys()].map((first) => new Segment(first)),
+    );
+  }
+
+  /** Finds out how far the log may be read by now. */
+  async #look(thoroughly = false): Promise<void> {
+    const noted = this.#watermark?.read() ?? 0;
+    if (noted > this.#visible) this.#advance(noted);
+    const quiet = performance.now() - this.#newsAt > quietMs;
+    if (!thoroughly && !quiet && this.#watermark !== undefined) return;
+    this.#newsAt = performance.now();
+    if (noted > 0 && hasWriter(this.dir)) return;
+    await this.#findEnd();
+  }
+
+  #advance(position: number): void {
+    if (position <= this.#visible) return;
+    this.#visible = position;
+    this.#newsAt = performance.now();
+  }
+
+  /** Without a writer every whole batch counts, like it would for the next writer. */
+  async #findEnd(): Promise<void> {
+    this.#list();
+    const last = this.#segments.all.at(-1);
+    if (last === undefined) return;
+    try {
+      const fd = this.disk.open(path.join(this.dir, `${last.name}.seg`), 'read');
+      const fileBytes = this.disk.size(fd);
+      this.disk.close(fd);
+      if (this.#tail?.segment === last.first && this.#tail.fileBytes === fileBytes) return;
+      this.#tail = { segment: last.first, fileBytes };
+      this.#advance(scanSegment(this.disk, this.dir, this.mark, last.first).last);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      this.#advance((await readManifest(this.dir, last.name)).last);
+    }
+  }
+
+  append(): Promise<Appended> {
+    return Promise.reject(new LogUnavailable('it was opened for reading only', 'none'));
+  }
+
+  async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
+    await this.#look(true);
+    this.#list();
+    const parts: StreamPart[] = [];
+    for (const [at, segment] of this.#segments.all.entries()) {
+      const last = Math.min(this.#visible, (this.#segments.all[at + 1]?.first ?? Number.POSITIVE_INFINITY) - 1);
+      if (last < segment.first) continue;
+      const part = await findStreamPart(this, segment, last, stream);
+      if (part !== undefined) parts.push(part);
+    }
+    if (parts.length === 0) throw new StreamNotFound(stream);
+    yield* readStreamParts(this, stream, parts, options);
+  }
+
+  async *readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
+    const after = options.after === undefined ? 0 : parsePosition(options.after);
+    const filter = new CompiledFilter(options.filter);
+    await this.#look(true);
+    const until = this.#visible;
+    yield* new ReaderIteration(() => new LogReader(this, after, filter, until), options.maxCount, options.signal);
+  }
+
+  async *subscribe(options: SubscribeOptions = {}): AsyncIterable<RecordedEvent | CaughtUp> {
+    const after = options.after === undefined ? 0 : parsePosition(options.after);
+    const reader = new LogReader(this, after, new CompiledFilter(options.filter));
+    const signal = AbortSignal.any([this.#closed.signal, ...(options.signal === undefined ? [] : [options.signal])]);
+    let announced = -1;
+    this.#subscriptions++;
+    try {
+      while (!signal.aborted) {
+        for (let event = reader.take(); event !== undefined && !signal.aborted; event = reader.take()) yield event;
+        await this.#look();
+        if (signal.aborted || (await reader.load())) continue;
+        if (reader.position > announced) {
+          announced = reader.position;
+          yield { type: '$caughtUp', position: formatPosition(announced) };
+        } else {
+          await delay(this.#pollMs, undefined, { signal }).catch(() => {});
+        }
+      }
+    } finally {
+      this.#subscriptions--;
+      reader.close();
+    }
+  }
+
+  async head(): Promise<Position> {
+    await this.#look(true);
+    return formatPosition(this.#visible);
+  }
+
+  status(): LogStatus {
+    const head = formatPosition(this.#visible);
+    return {
+      state: 'ok',
+      head,
+      durableHead: head,
+      unsyncedBytes: 0,
+      queuedBytes: 0,
+      segments: this.#segments.all.length,
+      subscriptions: this.#subscriptions,
+    };
+  }
+
+  /** Never calls the listener: what is only read does not become unavailable. */
+  onStatusChange(): () => void {
+    return () => {};
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed.signal.aborted) return;
+    this.#closed.abort();
+    this.#watermark?.close();
+  }
+}
+
+function noLog(dir: string, cause?: unknown): Error {
+  return new Error(`there is no event log in ${dir}`, { cause });
+}

@@ -1,0 +1,26 @@
+/** How a log is doing, for health checks and metrics. */
+import type { Position } from './event.ts';
+import type { EventLog } from './log.ts';
+
+export interface LogStatus {
+  /** `unavailable`: appends are refused. It goes away by itself when the cause does. */
+  readonly state: 'ok' | 'unavailable';
+  /** Why appends are refused. */
+  readonly reason?: string;
+  /** Position of the last event handed to the operating system. */
+  readonly head: Position;
+  /** Position of the last event as durable as the engine makes it. */
+  readonly durableHead: Position;
+  /** Bytes written and not yet known to be on disk. */
+  readonly unsyncedBytes: number;
+  /** Bytes of appends that wait for the disk to keep up. */
+  readonly queuedBytes: number;
+  readonly segments: number;
+  readonly subscriptions: number;
+}
+
+export interface WatchableLog extends EventLog {
+  status(): LogStatus;
+  /** Calls the listener whenever the log becomes unavailable or available again. Returns how to stop that. */
+  onStatusChange(listener: (status: LogStatus) => void): () => void;
+}

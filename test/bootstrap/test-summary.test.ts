@@ -1,0 +1,56 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const script = join(import.meta.dirname, '..', '..', 'scripts', 'test-summary.ts');
+
+interface FileResult {
+  readonly name: string;
+  readonly status: 'passed' | 'failed';
+  readonly assertionResults: readonly { readonly status: string }[];
+}
+
+function summary(passed: number, failed: number, testResults: readonly FileResult[] = [], success = failed === 0) {
+  const folder = mkdtempSync(join(tmpdir(), 'chancery-summary-'));
+  const report = {
+    numPassedTests: passed,
+    numFailedTests: failed,
+    numPendingTests: 2,
+    numTodoTests: 1,
+    success,
+    testResults,
+  };
+  writeFileSync(join(folder, 'vitest.json'), JSON.stringify(report));
+  const { status, stdout } = spawnSync(process.execPath, [script, join(folder, 'vitest.json')], { encoding: 'utf8' });
+  rmSync(folder, { recursive: true });
+  return { status, lines: stdout.trim().split('\n') };
+}
+
+describe('the last line of .ci/run', () => {
+  test('says how many tests passed, failed and were skipped', () => {
+    expect(summary(5, 0)).toEqual({ status: 0, lines: ['5 passed, 0 failed, 3 skipped'] });
+  });
+
+  test('a failed test fails the run', () => {
+    const file: FileResult = { name: 'a.test.ts', status: 'failed', assertionResults: [{ status: 'failed' }] };
+    expect(summary(4, 1, [file])).toEqual({ status: 1, lines: ['4 passed, 1 failed, 3 skipped'] });
+  });
+
+  test('a file that could not be loaded counts as failed and is named', () => {
+    const file: FileResult = { name: 'a.test.ts', status: 'failed', assertionResults: [] };
+    expect(summary(5, 0, [file], false)).toEqual({
+      status: 1,
+      lines: ['failed as a whole: a.test.ts', '5 passed, 1 failed, 3 skipped'],
+    });
+  });
+
+  test('an error outside of any test fails the run', () => {
+    expect(summary(5, 0, [], false).status).toBe(1);
+  });
+
+  test('no test at all is no success', () => {
+    expect(summary(0, 0).status).toBe(1);
+  });
+});
