@@ -9,6 +9,7 @@
  * - The wrapper outlives the child and ends as it ended: with its exit code or its signal.
  * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: should the wrapper be killed outright, the
  *   channel's `disconnect` tells the gateway to stop.
+ * Under `npm run` the file is stopped when npm's shell is gone (see stop-with-parent.mjs).
  */
 import { spawn } from 'node:child_process';
 import { realpathSync } from 'node:fs';
@@ -28,16 +29,18 @@ async function main(target, args) {
   }
   const file = resolve(root, target);
   const node = installedNode(root, file) ?? (await install(root, file));
-  const command = [...nodeFlags, file, ...args];
+  const startedByNpm = process.env.npm_lifecycle_event !== undefined;
   const env = { ...process.env, NODE_COMPILE_CACHE: compileCache() };
   delete env.CHANCERY_SUPERVISED;
 
   if (isRunning(node) && process.execve !== undefined && process.platform !== 'win32') {
-    process.execve(node, [node, ...command], env);
+    const watch = startedByNpm ? [`--import=${new URL('stop-with-parent.mjs', import.meta.url)}`] : [];
+    process.execve(node, [node, ...nodeFlags, ...watch, file, ...args], env);
   }
+  if (startedByNpm) await import('./stop-with-parent.mjs');
   const supervised = file === join(root, 'src', 'main.ts') && args[0] === 'serve';
   if (supervised) env.CHANCERY_SUPERVISED = '1';
-  runAsChild(node, command, env, supervised);
+  runAsChild(node, [...nodeFlags, file, ...args], env, supervised);
 }
 
 function compileCache() {

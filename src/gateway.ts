@@ -35,7 +35,7 @@ import { createResponseArchive } from './projections/responses.ts';
 import { createProjectionRunner } from './projections/runner.ts';
 import { openViewStore } from './projections/view-store.ts';
 import { createProvider } from './providers/create-provider.ts';
-import { createRegistry } from './providers/registry.ts';
+import { createRegistry, type Registry } from './providers/registry.ts';
 import { providerType } from './providers/types.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
@@ -175,13 +175,24 @@ export async function startGateway(config: Config, masterKey: string | undefined
     });
   }
   if (config.admin.endpointsEnabled) {
-    registerLiveLogs(app, {
+    const live = registerLiveLogs(app, {
       log,
       inFlight: flying,
       enabled: config.liveLogs.enabled,
       heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     });
+    metrics.watch({ liveClients: () => live.clients() });
   }
+  metrics.watch({
+    inFlight: () => exchanges.count,
+    log: async () => ({
+      available: log.status().state === 'ok',
+      head: await log.head(),
+      unsyncedBytes: log.status().unsyncedBytes,
+    }),
+    providers: () => providersSeen(registry, resilience),
+    projections: () => projections.status(),
+  });
   if (config.metrics.enabled) registerMetrics(app, metrics, config.metrics.endpoint);
   registerOpenApi(app);
   await app.listen({ host: config.server.host, port: config.server.port });
@@ -224,6 +235,8 @@ export async function startGateway(config: Config, masterKey: string | undefined
       stopping = true;
       const closed = app.close();
       const cutExchanges = await exchanges.stop(config.server.drainSeconds * 1000);
+      // What is still connected waits for nothing: listeners of the live tail, kept-alive and unused connections.
+      app.server.closeAllConnections();
       await closed;
       registry.close();
       await Promise.all(providers.map(({ provider }) => provider.close()));
@@ -256,6 +269,12 @@ const demoProvider = {
   options: {},
   source: 'environment' as const,
 };
+
+function* providersSeen(registry: Registry, resilience: ReadonlyMap<string, Resilience>) {
+  for (const { name, state } of registry.status()) {
+    yield { name, up: state === 'available', circuit: resilience.get(name)?.breaker.state };
+  }
+}
 
 function timeouts({ http }: Config) {
   return { headersMs: http.headersTimeoutMs, idleMs: http.streamIdleTimeoutMs };

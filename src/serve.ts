@@ -29,7 +29,13 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   if (masterKey === undefined && !config.unsafeOpen) {
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
-  const gateway = await startGateway(config, masterKey, logger);
+  const gateway = await startGateway(config, masterKey, logger).catch((error: unknown) => {
+    console.error(`The gateway could not start: ${whyNot(error, config.server)}`);
+    logger.debug(error);
+    return undefined;
+  });
+  // Whatever did start must not keep the process alive.
+  if (gateway === undefined) process.exit(1);
 
   console.log(
     `Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`,
@@ -69,6 +75,13 @@ function tellFirstStart(url: string, masterKey: string, demo: boolean): void {
     `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
       `-H 'Content-Type: application/json' -d '${body}'\n`,
   );
+}
+
+function whyNot(error: unknown, { host, port }: { host: string; port: number }): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') return `${host}:${port} is in use. Choose another port with --port or PORT.`;
+  if (code === 'EACCES' && message.includes('listen')) return `it may not listen on ${host}:${port}.`;
+  return message ?? String(error);
 }
 
 interface StopRequests {

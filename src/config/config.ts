@@ -77,7 +77,7 @@ export function configOf(
     masterKey: server.master_key,
     unsafeOpen: server.unsafe_open,
     userPathHeader: server.user_path_header,
-    log: { url: settings.log.url ?? `file:${encodeURI(join(dataDir, 'log'))}`, durability: settings.log.durability },
+    log: { url: settings.log.url ?? `file:${join(dataDir, 'log')}`, durability: settings.log.durability },
     http: {
       timeoutMs: http.timeout,
       headersTimeoutMs: http.response_header_timeout,

@@ -32,7 +32,7 @@ export async function openLog(url: string, options: OpenLogOptions = {}): Promis
   }
 }
 
-function directoryOf(url: string): string {
+export function directoryOf(url: string): string {
   const directory = url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length);
   if (directory === '') throw new Error(`LOG_URL ${url}: a directory is missing, as in file:./data/log`);
   return directory;

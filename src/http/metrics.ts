@@ -62,12 +62,15 @@ const FIRST_BYTE_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 
 const NONE = 'none';
 const OTHER = 'other';
 
-interface Children {
+/** What is recorded for one kind of exchange. Counts are plain numbers until a scrape asks for them. */
+interface Tally {
   readonly duration: Histogram.Internal<string>;
   readonly firstByte: Histogram.Internal<string>;
-  readonly inputTokens: Counter.Internal;
-  readonly outputTokens: Counter.Internal;
-  readonly byStatus: Map<number, Counter.Internal>;
+  readonly place: { readonly provider: string; readonly model: string };
+  readonly labels: { readonly endpoint: string; readonly stream: string };
+  readonly byStatus: Map<number, number>;
+  inputTokens: number;
+  outputTokens: number;
 }
 
 export function createMetrics(options: MetricsOptions = {}): Metrics {
@@ -76,11 +79,18 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   const registers = [registry];
   if (processMetrics) collectDefaultMetrics({ register: registry });
 
-  const requests = new Counter({
+  const tallies = new Map<string, Tally>();
+  new Counter({
     name: 'gateway_requests_total',
     help: 'Model requests, by how they ended',
     labelNames: ['provider', 'model', 'endpoint', 'status_code', 'status_type', 'stream'],
     registers,
+    collect() {
+      this.reset();
+      for (const { place, labels, byStatus } of tallies.values()) {
+        for (const [status, count] of byStatus) this.inc({ ...place, ...labels, ...statusLabels(status) }, count);
+      }
+    },
   });
   const duration = new Histogram({
     name: 'gateway_request_duration_seconds',
@@ -96,11 +106,18 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     buckets: FIRST_BYTE_SECONDS,
     registers,
   });
-  const tokens = new Counter({
+  new Counter({
     name: 'gateway_tokens_total',
     help: 'Tokens as the providers reported them',
     labelNames: ['provider', 'model', 'direction'],
     registers,
+    collect() {
+      this.reset();
+      for (const { place, inputTokens, outputTokens } of tallies.values()) {
+        if (inputTokens > 0) this.inc({ ...place, direction: 'input' }, inputTokens);
+        if (outputTokens > 0) this.inc({ ...place, direction: 'output' }, outputTokens);
+      }
+    },
   });
   const snapshotFailures = new Counter({
     name: 'gateway_response_snapshot_store_failures_total',
@@ -110,7 +127,6 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   });
 
   const models = new Set<string>();
-  const children = new Map<string, Children>();
   const sources: MetricSources = {};
   declareGauges(registry, sources);
 
@@ -122,49 +138,35 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     return model;
   }
 
-  function childrenOf(facts: ExchangeFacts): Children {
+  function tallyOf(facts: ExchangeFacts): Tally {
     const model = modelLabel(facts.model);
     const key = `${facts.endpoint}\n${facts.provider}\n${model}\n${facts.stream}`;
-    let found = children.get(key);
-    if (found === undefined) {
+    let tally = tallies.get(key);
+    if (tally === undefined) {
       const place = { provider: facts.provider ?? NONE, model };
-      const labels = { ...place, endpoint: facts.endpoint, stream: String(facts.stream) };
-      found = {
-        duration: duration.labels(labels),
-        firstByte: firstByte.labels(labels),
-        inputTokens: tokens.labels({ ...place, direction: 'input' }),
-        outputTokens: tokens.labels({ ...place, direction: 'output' }),
+      const labels = { endpoint: facts.endpoint, stream: String(facts.stream) };
+      tally = {
+        duration: duration.labels({ ...place, ...labels }),
+        firstByte: firstByte.labels({ ...place, ...labels }),
+        place,
+        labels,
         byStatus: new Map(),
+        inputTokens: 0,
+        outputTokens: 0,
       };
-      children.set(key, found);
+      tallies.set(key, tally);
     }
-    return found;
-  }
-
-  function requestsOf(facts: ExchangeFacts, found: Children): Counter.Internal {
-    let counter = found.byStatus.get(facts.status);
-    if (counter === undefined) {
-      counter = requests.labels({
-        provider: facts.provider ?? NONE,
-        model: modelLabel(facts.model),
-        endpoint: facts.endpoint,
-        status_code: statusLabel(facts.status),
-        status_type: facts.status >= 200 && facts.status < 400 ? 'success' : 'error',
-        stream: String(facts.stream),
-      });
-      found.byStatus.set(facts.status, counter);
-    }
-    return counter;
+    return tally;
   }
 
   return {
     observeExchange(facts) {
-      const found = childrenOf(facts);
-      requestsOf(facts, found).inc();
-      found.duration.observe(facts.durationMs / 1000);
-      if (facts.firstByteMs !== undefined) found.firstByte.observe(facts.firstByteMs / 1000);
-      if (facts.usage?.inputTokens) found.inputTokens.inc(facts.usage.inputTokens);
-      if (facts.usage?.outputTokens) found.outputTokens.inc(facts.usage.outputTokens);
+      const tally = tallyOf(facts);
+      tally.byStatus.set(facts.status, (tally.byStatus.get(facts.status) ?? 0) + 1);
+      tally.duration.observe(facts.durationMs / 1000);
+      if (facts.firstByteMs !== undefined) tally.firstByte.observe(facts.firstByteMs / 1000);
+      tally.inputTokens += facts.usage?.inputTokens ?? 0;
+      tally.outputTokens += facts.usage?.outputTokens ?? 0;
     },
     snapshotStoreFailed({ providerType, provider, operation }) {
       snapshotFailures.inc({ provider: providerType, provider_name: provider, operation });
@@ -177,9 +179,12 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   };
 }
 
-function statusLabel(status: number): string {
-  if (status === 0) return 'network_error';
-  return Number.isInteger(status) && status >= 100 && status <= 599 ? String(status) : OTHER;
+function statusLabels(status: number): { status_code: string; status_type: string } {
+  const known = Number.isInteger(status) && status >= 100 && status <= 599;
+  return {
+    status_code: status === 0 ? 'network_error' : known ? String(status) : OTHER,
+    status_type: status >= 200 && status < 400 ? 'success' : 'error',
+  };
 }
 
 const CIRCUIT: Record<CircuitState, number> = { closed: 0, half_open: 1, open: 2 };

@@ -8,6 +8,9 @@ import { bodyOf, callerOf } from './server.ts';
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
+/** How long a client that was cut may take to read that it was. */
+const AFTER_CUT_MS = 2_000;
+
 export class OpenExchanges {
   readonly #clients = new Set<ReplyClient>();
   readonly #stallTimeoutMs: number;
@@ -39,29 +42,35 @@ export class OpenExchanges {
     try {
       await exchange(modelRequest, client);
     } finally {
-      this.#clients.delete(client);
-      if (this.#clients.size === 0) this.#idle?.();
+      client.whenSent(() => {
+        this.#clients.delete(client);
+        if (this.#clients.size === 0) this.#idle?.();
+      });
     }
   }
 
   /**
-   * Takes no new exchange, waits for the open ones, and after `graceMs` ends them early.
+   * Takes no new exchange, waits until the open ones have ended and their answers are sent, and after `graceMs` ends
+   * them early.
    * @returns how many had to be cut
    */
   async stop(graceMs: number): Promise<number> {
     this.#stopping = true;
-    if (this.#clients.size === 0) return 0;
-    const idle = new Promise<void>((resolve) => {
-      this.#idle = resolve;
-    });
-    let cut = 0;
-    const grace = setTimeout(() => {
-      cut = this.#clients.size;
-      this.endAll('gateway_stopping');
-    }, graceMs);
-    await idle;
-    clearTimeout(grace);
+    if (await this.#idleWithin(graceMs)) return 0;
+    const cut = this.#clients.size;
+    this.endAll('gateway_stopping');
+    await this.#idleWithin(AFTER_CUT_MS);
     return cut;
+  }
+
+  async #idleWithin(ms: number): Promise<boolean> {
+    if (this.#clients.size === 0) return true;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#idle = () => resolve(true);
+    const timer = setTimeout(() => resolve(false), ms);
+    const idle = await promise;
+    clearTimeout(timer);
+    return idle;
   }
 
   endAll(reason: EndReason): void {

@@ -31,6 +31,13 @@ export class ReplyClient implements Client {
     return this.#begun;
   }
 
+  /** Calls back, once, when everything written is with the operating system, or the connection is gone. */
+  whenSent(sent: () => void): void {
+    const response = this.#response;
+    if (response.writableFinished || response.destroyed) sent();
+    else response.once('close', sent);
+  }
+
   endEarly(reason: EndReason): void {
     if (!this.#controller.signal.aborted) this.#controller.abort(reason);
   }

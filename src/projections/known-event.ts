@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { EventDefinition } from '../events/catalogue/define.ts';
 import type { RecordedEvent } from '../events/event.ts';
+import type { CaughtUp } from '../events/log.ts';
 
 /** Whether the event is of this definition. Its `data` is trusted from here on: the log's reader has upcast it. */
 export function isA<Type extends string, Schema extends z.ZodObject>(
@@ -8,4 +9,9 @@ export function isA<Type extends string, Schema extends z.ZodObject>(
   definition: EventDefinition<Type, Schema>,
 ): event is RecordedEvent<Type, z.infer<Schema>> {
   return event.type === definition.type;
+}
+
+/** Tells a subscription's word that it has caught up from an event. */
+export function isCaughtUp(said: RecordedEvent | CaughtUp): said is CaughtUp {
+  return said.type === '$caughtUp';
 }

@@ -8,8 +8,9 @@
  */
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { auditTime, buffer, connect, filter, interval, Observable, share, tap } from 'rxjs';
-import type { Position, RecordedEvent } from '../events/event.ts';
+import type { Position } from '../events/event.ts';
 import { type EventFilter, type EventLog, START } from '../events/log.ts';
+import { isCaughtUp } from './known-event.ts';
 import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
 
@@ -116,6 +117,8 @@ export class LiveTail {
       seated = false;
       this.#listeners -= 1;
       subscription.unsubscribe();
+      // What was kept for others to join is of no use when there are none.
+      if (this.#listeners === 0) this.#restart(this.#position);
     };
     const missed = this.#kept.filter(({ frame }) => frame.position > position).map(({ frame }) => frame);
     const from = this.#lastNumber;
@@ -171,11 +174,11 @@ export class LiveTail {
   async #follow(fold: LiveFold, tell: (frame: LiveFrame) => void, signal: AbortSignal): Promise<void> {
     for await (const event of this.#log.subscribe({ after: this.#position, filter: this.view.filter, signal })) {
       if (signal.aborted) return;
-      if (event.type === '$caughtUp') {
+      if (isCaughtUp(event)) {
         if (event.position > this.#position) this.#position = event.position;
         continue;
       }
-      const made = fold.apply(event as RecordedEvent);
+      const made = fold.apply(event);
       const frame = made instanceof Promise ? await made : made;
       if (signal.aborted) return;
       this.#position = event.position;

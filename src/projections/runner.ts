@@ -5,8 +5,9 @@
  * checkpoint are saved together; a snapshot that cannot be trusted costs time, never truth. A projection that throws
  * stops where it is and says so: nothing is skipped.
  */
-import type { Position, RecordedEvent } from '../events/event.ts';
+import type { Position } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
+import { isCaughtUp } from './known-event.ts';
 import type { Projection } from './projection.ts';
 import type { Snapshot, ViewStore } from './view-store.ts';
 
@@ -175,7 +176,7 @@ function start<State>(
     await load();
     for await (const event of log.subscribe({ after: position, filter, signal })) {
       logId ??= await idOf(log);
-      if (event.type === '$caughtUp') {
+      if (isCaughtUp(event)) {
         if (event.position > position) position = event.position;
         phase = 'live';
         behind = false;
@@ -183,7 +184,7 @@ function start<State>(
         first.resolve();
       } else {
         behind = true;
-        state = projection.apply(state, event as RecordedEvent);
+        state = projection.apply(state, event);
         position = event.position;
       }
       reached();

@@ -38,7 +38,7 @@ async function decodePieces(
   body: ReplyBody,
   decoder: Transform,
   provider: string,
-  onPiece: (piece: Buffer) => void | Promise<void>,
+  onPiece: (piece: Buffer) => void | Promise<unknown>,
 ): Promise<void> {
   let thrown: unknown;
   const consumer = new Writable({
@@ -65,7 +65,7 @@ async function decodePieces(
   try {
     await body.pieces((piece) => {
       received = true;
-      return new Promise((resolve) => decoder.write(piece, () => resolve()));
+      return new Promise<void>((resolve) => decoder.write(piece, () => resolve()));
     });
     if (!received) {
       decoder.destroy();

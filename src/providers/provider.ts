@@ -41,7 +41,7 @@ export interface ReplyBody {
    * more piece is read, so a slow consumer slows the provider. Resolves when the answer has ended in an orderly way.
    * @throws ProviderFailure (`broken`, `idle`), or what `onPiece` throws, after cancelling the call
    */
-  pieces(onPiece: (piece: Buffer) => void | Promise<void>): Promise<void>;
+  pieces(onPiece: (piece: Buffer) => void | Promise<unknown>): Promise<void>;
   /** Ends the call now. Harmless when it is over. */
   cancel(): void;
 }

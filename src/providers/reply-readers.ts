@@ -48,7 +48,7 @@ export function wholeReader(
  */
 export function pieceReader(
   call: SteeredCall,
-  onPiece: (piece: Buffer) => void | Promise<void>,
+  onPiece: (piece: Buffer) => void | Promise<unknown>,
   resolve: () => void,
   reject: (error: unknown) => void,
 ): Reader {
@@ -65,7 +65,7 @@ export function pieceReader(
     call.cancel();
   };
   const deliver = (piece: Buffer): void => {
-    let pending: void | Promise<void>;
+    let pending: void | Promise<unknown>;
     try {
       pending = onPiece(piece);
     } catch (error) {

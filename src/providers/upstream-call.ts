@@ -114,7 +114,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     });
   }
 
-  pieces(onPiece: (piece: Buffer) => void | Promise<void>): Promise<void> {
+  pieces(onPiece: (piece: Buffer) => void | Promise<unknown>): Promise<void> {
     return new Promise((resolve, reject) => this.#attach(pieceReader(this, onPiece, resolve, reject)));
   }
 

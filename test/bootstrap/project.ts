@@ -29,7 +29,7 @@ export class Project {
   constructor() {
     this.root = mkdtempSync(join(tmpdir(), 'chancery-bootstrap-'));
     mkdirSync(join(this.root, 'scripts'));
-    for (const name of ['run.mjs', 'install.mjs', 'install-lock.mjs', 'chancery.mjs']) {
+    for (const name of ['run.mjs', 'install.mjs', 'install-lock.mjs', 'stop-with-parent.mjs', 'chancery.mjs']) {
       copyFileSync(join(scripts, name), join(this.root, 'scripts', name));
     }
     this.write('package.json', '{"type":"module"}');

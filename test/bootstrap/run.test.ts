@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ended, Project, printed } from './project.ts';
@@ -68,14 +69,49 @@ describe('scripts/run.mjs runs a file with the project’s Node', () => {
   });
 
   test('when it already runs on that Node it becomes the file, and no wrapper is left', async () => {
-    project.write('a.ts', '');
-    await project.run(['a.ts']);
-    const marker = JSON.parse(project.read('node_modules/.chancery-installed'));
-    project.write('node_modules/.chancery-installed', JSON.stringify({ ...marker, node: process.execPath }));
+    await useThisNode();
     project.write('a.ts', 'console.log(process.pid, process.ppid, process.argv[2]);');
     const child = project.start(['a.ts', 'x']);
     const { code, stdout } = await ended(child);
     expect([code, stdout.trim()]).toEqual([0, `${child.pid} ${process.pid} x`]);
+  });
+});
+
+/** Makes the Node of this test run the project's own. */
+async function useThisNode(): Promise<void> {
+  project.write('a.ts', '');
+  await project.run(['a.ts']);
+  const marker = JSON.parse(project.read('node_modules/.chancery-installed'));
+  project.write('node_modules/.chancery-installed', JSON.stringify({ ...marker, node: process.execPath }));
+}
+
+describe('under npm run', () => {
+  /** As npm does it: in a shell that stays, and that tells nobody when it is stopped. */
+  async function stoppedShell(env: Record<string, string>): Promise<string> {
+    project.write(
+      'a.ts',
+      `process.on('SIGTERM', () => { console.log('asked to stop'); process.exit(); });
+       setTimeout(() => { console.log('left running'); process.exit(); }, 1000);
+       console.log('ready');`,
+    );
+    const shell = spawn('sh', ['-c', `"${process.execPath}" scripts/run.mjs a.ts; exit 9`], { cwd: project.root, env });
+    const end = ended(shell);
+    await printed(shell, 'ready');
+    shell.kill('SIGTERM');
+    return (await end).stdout;
+  }
+
+  test('the file is asked to stop when the shell around it is gone', async () => {
+    expect(await stoppedShell({ npm_lifecycle_event: 'start' })).toBe('ready\nasked to stop\n');
+  });
+
+  test('also when it has become the file itself', async () => {
+    await useThisNode();
+    expect(await stoppedShell({ npm_lifecycle_event: 'start' })).toBe('ready\nasked to stop\n');
+  });
+
+  test('elsewhere a file may outlive its shell', async () => {
+    expect(await stoppedShell({})).toBe('ready\nleft running\n');
   });
 });
 
@@ -104,7 +140,6 @@ describe('the gateway under the wrapper', () => {
 
   test('the chancery command runs src/main.ts wherever it is called', async () => {
     project.write('src/main.ts', 'console.log(process.argv.slice(2).join());');
-    const { spawn } = await import('node:child_process');
     const child = spawn(process.execPath, [`${project.root}/scripts/chancery.mjs`, 'config', 'print'], { cwd: '/' });
     expect(await ended(child)).toMatchObject({ code: 0, stdout: 'config,print\n' });
   });

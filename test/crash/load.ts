@@ -36,6 +36,8 @@ export class LoadClient {
       const asked = this.#next();
       const answer = await wire.ask(asked);
       evidence.push({ asked, answer });
+      // Nobody is there any more.
+      if (answer.status === undefined) return;
       const made = this.#remember({ asked, answer });
       if (made === undefined || stopped() || !this.#chance.happens(0.4)) continue;
       const retrieval = this.#retrieve(made);

@@ -127,7 +127,7 @@ class CrashRun {
       LLAMACPP_BASE_URL: await this.#providers.llamacpp.listen(),
       OPENAI_BASE_URL: await this.#providers.openai.listen(),
       OPENAI_API_KEY: 'sk-simulated',
-      LOG_LEVEL: 'warn',
+      LOG_LEVEL: 'info',
     };
     let plan = planOf(this.#chance, secondsPerRound);
     let gateway = await this.#start({ ...plan, killedStarts: [] });

@@ -31,9 +31,10 @@ describe('an exchange', () => {
     const place = 'provider="local",model="tiny"';
     const where = `${place},endpoint="/v1/chat/completions"`;
     expect(await lines(metrics, 'gateway_requests_total')).toEqual([
-      `gateway_requests_total{${where},status_code="200",status_type="success",stream="true"} 2`,
-      `gateway_requests_total{${where},status_code="502",status_type="error",stream="true"} 1`,
+      `gateway_requests_total{${where},stream="true",status_code="200",status_type="success"} 2`,
+      `gateway_requests_total{${where},stream="true",status_code="502",status_type="error"} 1`,
     ]);
+    expect(await metrics.text()).toBe(await metrics.text());
     const duration = await lines(metrics, 'gateway_request_duration_seconds');
     expect(duration).toContain(`gateway_request_duration_seconds_bucket{le="0.25",${where},stream="true"} 0`);
     expect(duration).toContain(`gateway_request_duration_seconds_bucket{le="0.5",${where},stream="true"} 3`);

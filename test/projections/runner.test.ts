@@ -128,8 +128,8 @@ describe('a projection', () => {
     const runner = createProjectionRunner(log, views, { onError: (error) => failures.push(error) });
     const { projection } = seen({
       apply(state, one) {
-        if (state.positions.length === 2) throw new Error('cannot read this');
         state.positions.push(one.position);
+        if (state.positions.length === 3) throw new Error('cannot read this');
         return state;
       },
     });

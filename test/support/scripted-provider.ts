@@ -35,7 +35,12 @@ export async function startScriptedProvider(): Promise<ScriptedProvider> {
       return;
     }
     const pieces: Buffer[] = [];
-    for await (const piece of request) pieces.push(piece);
+    try {
+      for await (const piece of request) pieces.push(piece);
+    } catch {
+      // The request broke off: there is nobody to answer.
+      return;
+    }
     last = { method, path, headers, body: Buffer.concat(pieces) };
     script(last, response);
   });
@@ -51,9 +56,10 @@ export async function startScriptedProvider(): Promise<ScriptedProvider> {
       script = answer;
     },
     async close() {
+      const closed = once(server, 'close');
       server.close();
       server.closeAllConnections();
-      await once(server, 'close');
+      await closed;
     },
   };
 }

@@ -12,8 +12,14 @@ export interface StartedGateway extends TestGateway {
   lastAsked(): RecordedRequest;
 }
 
-/** Starts it before the tests, with its models listed; clears the provider's faults after each. */
-export function withGateway(given: TestGatewayOptions | (() => Promise<TestGatewayOptions>) = {}): StartedGateway {
+/**
+ * Starts it before the tests, with the models of its providers listed; clears the provider's faults after each.
+ * @param providers how many can be listed; all of them when not given
+ */
+export function withGateway(
+  given: TestGatewayOptions | (() => Promise<TestGatewayOptions>) = {},
+  providers?: number,
+): StartedGateway {
   let started: TestGateway | undefined;
   const it = (): TestGateway => {
     if (started === undefined) throw new Error('the gateway runs only within tests');
@@ -24,7 +30,7 @@ export function withGateway(given: TestGatewayOptions | (() => Promise<TestGatew
     started = await startTestGateway(options);
     const { simulated, register = (url: string) => ({ LLAMACPP_BASE_URL: url }), env } = options;
     const variables = { ...(simulated === false ? {} : register('')), ...env };
-    await modelsListed(started, Object.keys(variables).filter((name) => name.endsWith('_BASE_URL')).length);
+    await modelsListed(started, providers ?? Object.keys(variables).filter((name) => name.endsWith('_BASE_URL')).length);
   });
   afterEach(() => started?.simulated.control.clear());
   afterAll(() => started?.close());

@@ -8,7 +8,11 @@ import { EmbeddingsRelay } from './relay-embeddings.ts';
 export const embeddingsDialect: ExchangeDialect = {
   name: 'embeddings',
   endpoint: '/v1/embeddings',
-  read: (json) => readWith(parseEmbeddingsRequest(json)),
+  read(json) {
+    const read = readWith(parseEmbeddingsRequest(json));
+    // There is no such thing as streamed embeddings, and a member that asks for it changes nothing.
+    return read.ok ? { ok: true, asked: { ...read.asked, stream: false } } : read;
+  },
   plan({ asked, body, target }) {
     const changes = memberChanges(asked, target.model);
     const { name } = target.provider;

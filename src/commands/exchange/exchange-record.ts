@@ -6,6 +6,9 @@ import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { AppendStage, EventLog, StreamWrite } from '../../events/log.ts';
 
+const NOTHING = Promise.resolve();
+const STAGES = { written: { until: 'written' }, durable: { until: 'durable' } } as const;
+
 export class ExchangeRecord {
   readonly id: string;
   readonly stream: StreamName;
@@ -45,8 +48,8 @@ export class ExchangeRecord {
   }
 
   /** @throws LogUnavailable */
-  async flush(until: AppendStage): Promise<void> {
-    if (this.#noted.length === 0 && this.#elsewhere.length === 0) return;
+  flush(until: AppendStage): Promise<unknown> {
+    if (this.#noted.length === 0 && this.#elsewhere.length === 0) return NOTHING;
     const own: StreamWrite = {
       stream: this.stream,
       events: this.#noted,
@@ -56,6 +59,6 @@ export class ExchangeRecord {
     this.#revision += this.#noted.length;
     this.#noted = [];
     this.#elsewhere = [];
-    await this.#log.append(writes, { until });
+    return this.#log.append(writes, STAGES[until]);
   }
 }

@@ -238,13 +238,13 @@ async function passOn(
       relay.whole(held, parse(held));
     }
   }
+  const { status } = reply;
+  settle.noteCompleted(record, received, { status, attempt, provider: provider.name, finishReason: null });
   const usage = relay.usage();
   if (usage.source === 'provider') {
     const { name, type } = provider;
     settle.noteUsage(record, { provider: name, providerType: type, model: '', endpoint: '/p', usage });
   }
-  const { status } = reply;
-  settle.noteCompleted(record, received, { status, attempt, provider: provider.name, finishReason: null });
   await record.flush('durable');
   finish(client, status, headers, rest);
   return status;
@@ -253,7 +253,8 @@ async function passOn(
 function finish(client: Client, status: number, headers: Record<string, string>, rest: readonly Buffer[]): void {
   const [only] = rest;
   const isStream = headers['content-type']?.startsWith('text/event-stream') === true;
-  if (!client.begun && !isStream && rest.length <= 1 && status !== 204 && status !== 304) {
+  const isHead = headers['content-length'] !== undefined;
+  if (!client.begun && !isStream && !isHead && rest.length <= 1 && status !== 204 && status !== 304) {
     client.answer(status, headers, only ?? Buffer.alloc(0));
     return;
   }
@@ -305,6 +306,9 @@ async function fail(
 function returnedHeaders(reply: ProviderReply, record: ExchangeRecord, request: ModelRequest): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(reply.headers)) if (!NOT_RETURNED.has(name)) headers[name] = value;
+  // The answer to HEAD tells the length of a body that does not follow.
+  const length = reply.headers['content-length'];
+  if (request.method === 'HEAD' && length !== undefined) headers['content-length'] = length;
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
   return headers;

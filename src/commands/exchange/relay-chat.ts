@@ -8,6 +8,9 @@ import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
 
+/** In JSON text this matches members only: inside a string the quotes would be escaped. */
+const SAYS_MORE = /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"/;
+
 export class ChatRelay implements Relay {
   readonly #provider: Answering;
   /** Whether the client asked for the usage chunk; when the gateway did, it is recorded and not passed on. */
@@ -35,7 +38,8 @@ export class ChatRelay implements Relay {
       this.#done = true;
       return { bytes: frame.raw, terminal: true };
     }
-    const chunk = parseChunk(frame.data);
+    // Most chunks say nothing that has to be known: a few words more, and nothing else.
+    const chunk = SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (chunk === undefined) return { bytes: frame.raw, terminal: this.#done };
     if (isErrorBody(chunk)) {
       const mapped = mapUpstreamError({

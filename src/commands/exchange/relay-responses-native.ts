@@ -3,12 +3,18 @@ import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import type { Answering, FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
+import {
+  type Answering,
+  type FrameAnswer,
+  type Relay,
+  type StorableResponse,
+  statusOf,
+  type WholeAnswer,
+} from './relay.ts';
 import { parseChunk } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
-const STATUSES = ['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled'] as const;
 
 export class NativeResponsesRelay implements Relay {
   readonly #provider: Answering;
@@ -17,6 +23,8 @@ export class NativeResponsesRelay implements Relay {
   #output: Record<string, unknown>[] = [];
   #sequence = -1;
   #ended = false;
+  /** What the provider's own `error` event said: `response.failed` has to follow it. */
+  #reported: { readonly code: string; readonly message: string } | undefined;
 
   constructor(provider: Answering) {
     this.#provider = provider;
@@ -47,11 +55,13 @@ export class NativeResponsesRelay implements Relay {
 
   finish(): { bytes?: Buffer; cut: boolean } {
     if (this.#ended) return { cut: false };
+    if (this.#reported !== undefined) return { bytes: this.#endAsFailed(this.#reported), cut: true };
     return { bytes: this.#interrupt(), cut: true };
   }
 
   broken(refusal: Refusal): Buffer | undefined {
     if (this.#ended) return undefined;
+    if (this.#reported !== undefined) return this.#endAsFailed(this.#reported);
     // A provider that reports a failure fails the response; one that just goes away leaves it incomplete.
     return refusal.code === 'stream_incomplete' ? this.#interrupt() : this.#fail(refusal);
   }
@@ -72,12 +82,20 @@ export class NativeResponsesRelay implements Relay {
   response(): StorableResponse | undefined {
     const response = this.#response;
     if (response === undefined || typeof response.id !== 'string') return undefined;
-    const status = STATUSES.find((known) => known === response.status) ?? 'completed';
-    return { id: response.id, status, json: JSON.stringify(response) };
+    return { id: response.id, status: statusOf(response) ?? 'completed', json: JSON.stringify(response) };
   }
 
   #observe(event: Record<string, unknown>): void {
     const { type } = event;
+    if (type === 'error') {
+      const said = isObject(event.error) ? event.error : event;
+      const { code, message } = said;
+      this.#reported = {
+        code: typeof code === 'string' ? code : 'provider_error',
+        message: typeof message === 'string' ? message : `The provider '${this.#provider.name}' reported an error.`,
+      };
+      return;
+    }
     if (isObject(event.response)) {
       this.#response = event.response;
       if (typeof type === 'string' && TERMINAL.has(type)) this.#ended = true;
@@ -112,11 +130,12 @@ export class NativeResponsesRelay implements Relay {
       param,
       error: { type, code, message, param, provider: this.#provider.name },
     };
-    const failed = this.#end('response.failed', {
-      status: 'failed',
-      error: { code: code ?? 'provider_error', message, type },
-    });
+    const failed = this.#endAsFailed({ code: code ?? 'provider_error', message, type });
     return Buffer.concat([sse('error', error), failed ?? Buffer.alloc(0)]);
+  }
+
+  #endAsFailed(error: { code: string; message: string; type?: string }): Buffer | undefined {
+    return this.#end('response.failed', { status: 'failed', error: { type: 'provider_error', ...error } });
   }
 
   #end(type: string, changes: Record<string, unknown>): Buffer | undefined {

@@ -52,7 +52,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let terminal = false;
   let begun = false;
   let waiting = 0;
-  let passedOn: Promise<void> = Promise.resolve();
+  let passedOn: Promise<unknown> = Promise.resolve();
   let behind: Promise<void> | undefined;
   let lost: unknown;
   let quiet = true;
@@ -76,11 +76,13 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     return forClient.length === 1 ? forClient[0] : Buffer.concat(forClient);
   };
 
-  const passOn = async (bytes: Buffer | undefined): Promise<void> => {
-    await record.flush('written');
-    if (bytes === undefined || client.ended.aborted) return;
-    waiting -= bytes.length;
-    pass(bytes);
+  const passOn = (bytes: Buffer | undefined): Promise<unknown> => {
+    const written = record.flush('written');
+    if (bytes === undefined) return written;
+    return written.then(() => {
+      waiting -= bytes.length;
+      if (!client.ended.aborted) pass(bytes);
+    });
   };
 
   const pass = (bytes: Buffer): void => {
@@ -97,16 +99,18 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     quiet = true;
   }, HEARTBEAT_MS);
 
-  const onPiece = (piece: Buffer): Promise<void> | undefined => {
+  const lose = (error: unknown): void => {
+    lost = error;
+    reply.body.cancel();
+  };
+
+  const onPiece = (piece: Buffer): Promise<unknown> | undefined => {
     if (lost !== undefined) throw lost;
     received.firstByteMs ??= record.elapsed();
     const bytes = observe(splitter.push(piece));
     waiting += bytes?.length ?? 0;
     passedOn = passOn(bytes);
-    passedOn.catch((error: unknown) => {
-      lost = error;
-      reply.body.cancel();
-    });
+    passedOn.catch(lose);
     if (waiting > HIGH_WATER_BYTES) return passedOn;
     return behind;
   };

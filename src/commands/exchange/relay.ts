@@ -34,10 +34,18 @@ export interface FrameAnswer {
   readonly refusal?: Refusal;
 }
 
+export const responseStatuses = ['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled'] as const;
+export type ResponseStatus = (typeof responseStatuses)[number];
+
+/** The status of a response object, when it is one of those there are. */
+export function statusOf(response: Readonly<Record<string, unknown>>): ResponseStatus | undefined {
+  return responseStatuses.find((status) => status === response.status);
+}
+
 /** An answer worth keeping: goes to `response-<id>`. */
 export interface StorableResponse {
   readonly id: string;
-  readonly status: 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
+  readonly status: ResponseStatus;
   /** The response object as JSON text. */
   readonly json: string;
 }

@@ -7,7 +7,7 @@ import { chatRequestFromResponses } from '../../providers/translate/responses-to
 import { providerType } from '../../providers/types.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
-import { loadChain } from '../responses/chain.ts';
+import { loadChain, withReferencedItems } from '../responses/chain.ts';
 import { type CreateResponseRequest, parseCreateResponse } from '../responses/create-request.ts';
 import { mergeHistory } from '../responses/history.ts';
 import { storedInputItems } from '../responses/input-items.ts';
@@ -38,7 +38,7 @@ export function createResponsesDialect({ archive, now, learned }: ResponsesDiale
     async plan(input: PlanInput): Promise<Plan> {
       const { capabilities } = input.target.provider;
       const history = await replayedInput(input, archive);
-      if (capabilities.responses === 'no') return translated(input, history, now);
+      if (capabilities.responses === 'no') return translated(input, history, archive, now);
       const plan = native(input, history);
       if (capabilities.responses === 'yes') return plan;
       return {
@@ -47,7 +47,7 @@ export function createResponsesDialect({ archive, now, learned }: ResponsesDiale
           if (!NOT_THERE.has(status) || code === 'model_not_found') return undefined;
           input.target.provider.learnResponses(false);
           learned(input.target.provider.name, false);
-          return Promise.resolve(translated(input, history, now));
+          return translated(input, history, archive, now);
         },
       };
     },
@@ -106,15 +106,17 @@ function isUnderstoodNatively(item: unknown): boolean {
 }
 
 /** @throws Refusal when a chat provider cannot honour the request */
-function translated(
+async function translated(
   { asked, target, record, createdAt }: PlanInput,
   history: unknown[] | undefined,
+  archive: ResponseArchive,
   now: () => number,
-): Plan {
+): Promise<Plan> {
   const { json } = asked;
   if (json.background === true) throw refusals.unsupportedParameter('background', NATIVE_ONLY);
   const { previous_response_id: _replayed, ...request } = json;
-  const chat = chatRequestFromResponses(history === undefined ? request : { ...request, input: history }, {
+  const input = await withReferencedItems(history ?? request.input, archive);
+  const chat = chatRequestFromResponses(input === request.input ? request : { ...request, input }, {
     model: target.model,
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
   });

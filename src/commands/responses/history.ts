@@ -19,6 +19,8 @@ export function mergeHistory(chain: readonly Turn[], input: unknown): JsonObject
 }
 
 function replayed(item: JsonObject): JsonObject {
+  // Its id is all that a reference says.
+  if (item['type'] === 'item_reference') return item;
   const { id: _id, status: _status, ...said } = item;
   if (!Array.isArray(said['content'])) return said;
   return { ...said, content: said['content'].filter((part) => !isEmptyText(part)).map(replayedPart) };

@@ -5,11 +5,16 @@ import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
 import { type Provider, ProviderFailure } from '../../providers/provider.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
 import { refusalFromFailure, refusalFromUpstream } from '../exchange/refusal-from-upstream.ts';
+import { statusOf } from '../exchange/relay.ts';
+import { storedResponseWrite } from '../exchange/settle.ts';
 import { isObject } from '../exchange/usage.ts';
-import { refusals } from '../refusal.ts';
+import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from './archive.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/** States that only the provider can tell the end of. */
+const PENDING: ReadonlySet<string> = new Set(['queued', 'in_progress']);
 
 export interface LifecycleDependencies {
   readonly log: EventLog;
@@ -33,10 +38,54 @@ export interface LifecycleRequest {
 /** @throws Refusal */
 export async function retrieveResponse(request: LifecycleRequest, deps: LifecycleDependencies): Promise<object> {
   const stored = await deps.archive.load(request.id);
-  return (
-    stored?.response ??
-    askNatively('GET', '', request, deps, 'Native retrieval of responses is not available for this provider.')
+  if (stored !== undefined) return PENDING.has(stored.status) ? refreshed(stored, request, deps) : stored.response;
+  return askNatively('GET', '', request, deps, 'Native retrieval of responses is not available for this provider.');
+}
+
+/**
+ * What the provider says of a response that had not ended; once it has, that is kept. A provider that cannot say
+ * leaves the stored snapshot as it is.
+ */
+async function refreshed(
+  stored: StoredResponse,
+  request: LifecycleRequest,
+  deps: LifecycleDependencies,
+): Promise<object> {
+  const provider = stored.native ? deps.provider(stored.provider) : undefined;
+  if (provider === undefined) return stored.response;
+  let found: Record<string, unknown> | undefined;
+  try {
+    found = await callProvider(provider, 'GET', '', request);
+  } catch (error) {
+    if (error instanceof Refusal) return stored.response;
+    throw error;
+  }
+  if (found === undefined) return stored.response;
+  const { previousResponseId, exchangeId, model, providerType, native } = stored;
+  const response = {
+    ...found,
+    id: stored.id,
+    object: 'response',
+    previous_response_id: found.previous_response_id ?? previousResponseId,
+  };
+  const status = statusOf(found);
+  if (status === undefined || PENDING.has(status)) return response;
+  const write = storedResponseWrite(
+    exchangeId,
+    // It still belongs to whoever made it, whoever it is that asks.
+    { ...request.context, userPath: stored.userPath },
+    { id: stored.id, status, json: JSON.stringify(response) },
+    { provider: stored.provider, providerType, model, native, previousResponseId },
+    JSON.stringify(stored.inputItems),
   );
+  try {
+    await deps.log.append([{ ...write, expectedRevision: stored.revision }]);
+  } catch (error) {
+    // Somebody else was told of its end first: their word stands.
+    if (!(error instanceof WrongExpectedRevision)) throw error;
+    return (await deps.archive.load(stored.id))?.response ?? response;
+  }
+  return response;
 }
 
 /** The stored items, or the provider's own list when the response is not stored here. @throws Refusal */
@@ -101,7 +150,7 @@ async function callProvider(
   method: 'GET' | 'DELETE',
   path: string,
   request: LifecycleRequest,
-): Promise<object | undefined> {
+): Promise<Record<string, unknown> | undefined> {
   const { id, query, requestId, signal } = request;
   try {
     const reply = await provider.forward({

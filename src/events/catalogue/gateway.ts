@@ -20,6 +20,11 @@ export const logRecovered = defineEvent({
   data: z.object({
     segment: z.string(),
     keptBytes: z.number().int(),
-    cutBytes: z.number().int().describe('bytes after the last whole batch: never acknowledged to anyone'),
+    cutBytes: z.number().int().describe('bytes after the last whole batch'),
+    lostEvents: z
+      .number()
+      .int()
+      .optional()
+      .describe('events that had been acknowledged as being on disk and are gone; more than 0 when the disk lied'),
   }),
 });

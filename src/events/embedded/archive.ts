@@ -46,7 +46,7 @@ export class Archive {
   constructor(parts: ArchiveParts) {
     this.#parts = parts;
     this.#sealed = new Set(parts.sealed);
-    this.#index = StreamIndex.open(parts.dir, parts.mark);
+    this.#index = new StreamIndex(parts.dir, parts.mark);
     this.#unindexed = this.#missingFromIndex();
     this.#complete = this.#allKnown();
   }
@@ -104,7 +104,7 @@ export class Archive {
     for (const { segment: first, last, frames } of this.#index.parts(stream)) {
       const segment = this.#parts.segments.holding(first);
       if (segment === undefined || segment.first !== first) throw new IndexIsWrong(first, 'there is no such segment');
-      parts.push({ segment, last, frames });
+      parts.push({ segment, last, frames, indexed: true });
     }
     const indexed = new Set(parts.map(({ segment }) => segment.first));
     for (const segment of this.#unindexed) {

@@ -214,7 +214,10 @@ export class GroupCommit {
     const batch = this.#batch;
     if (batch === undefined) return;
     this.#batch = undefined;
-    if (batch.count === 0) return this.#buffers.give(batch.buffer);
+    if (batch.count === 0) {
+      this.#buffers.give(batch.buffer);
+      return;
+    }
     const { mark, writer } = this.#parts;
     sealFrame(batch.buffer, batch.length, {
       mark,
@@ -249,7 +252,10 @@ export class GroupCommit {
 
   #syncSoon(): void {
     const { relaxedSyncMs } = this.#options;
-    if (relaxedSyncMs === undefined || this.#closed) return this.#sync();
+    if (relaxedSyncMs === undefined || this.#closed) {
+      this.#sync();
+      return;
+    }
     this.#syncTimer ??= setTimeout(() => {
       this.#syncTimer = undefined;
       this.#sync();
@@ -262,7 +268,10 @@ export class GroupCommit {
     const batches = this.#unsynced.length;
     this.#parts.writer.sync((error, closed) => {
       this.#syncing = false;
-      if (error !== null) return this.#syncFailed(error);
+      if (error !== null) {
+        this.#syncFailed(error);
+        return;
+      }
       this.#becameDurable(batches);
       if (closed) this.#parts.closed();
       if (this.#options.relaxedSyncMs === undefined || this.#closed) this.#sync();

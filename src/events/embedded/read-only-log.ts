@@ -102,12 +102,12 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
 
   /** Finds out how far the log may be read by now. */
   async #look(thoroughly = false): Promise<void> {
-    const noted = this.#watermark?.read() ?? 0;
-    if (noted > this.#visible) this.#advance(noted);
+    const noted = this.#watermark?.read();
+    if (noted !== undefined) this.#advance(noted);
     const quiet = performance.now() - this.#newsAt > quietMs;
     if (!thoroughly && !quiet && this.#watermark !== undefined) return;
     this.#newsAt = performance.now();
-    if (noted > 0 && hasWriter(this.dir)) return;
+    if (noted !== undefined && hasWriter(this.dir)) return;
     await this.#findEnd();
   }
 

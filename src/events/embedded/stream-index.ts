@@ -2,7 +2,7 @@
  * Which streams have events in which closed segments, and where: a SQLite file beside the segments, derived from them.
  * It may be deleted at any time the log is closed, and comes back.
  */
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -30,38 +30,33 @@ export interface IndexedPart {
   readonly frames: readonly number[];
 }
 
+interface OpenIndex {
+  readonly database: DatabaseSync;
+  readonly lastRevision: StatementSync;
+  readonly parts: StatementSync;
+}
+
 export class StreamIndex {
   readonly #file: string;
   readonly #mark: number;
-  #database: DatabaseSync;
-  #lastRevision: StatementSync;
-  #parts: StatementSync;
+  /** Undefined until there is something to index: most small logs never close a segment. */
+  #open: OpenIndex | undefined;
   /** The greatest stream name of each category: most new streams are named after the time, and so are greater. */
   readonly #greatest = new Map<string, string>();
 
-  private constructor(file: string, mark: number) {
-    this.#file = file;
+  /** Opens the index if there is one; a file that cannot be read is removed. */
+  constructor(dir: string, mark: number) {
+    this.#file = path.join(dir, 'index.db');
     this.#mark = mark;
-    this.#database = this.#openOrRecreate();
-    this.#lastRevision = this.#prepareLastRevision();
-    this.#parts = this.#prepareParts();
-  }
-
-  /** Opens the index, or begins an empty one when there is none, or none that can be read. */
-  static open(dir: string, mark: number): StreamIndex {
-    return new StreamIndex(path.join(dir, 'index.db'), mark);
-  }
-
-  #openOrRecreate(): DatabaseSync {
+    if (!existsSync(this.#file)) return;
     try {
-      return this.#openExisting();
+      this.#open = this.#openFile();
     } catch {
       this.#removeFiles();
-      return this.#openExisting();
     }
   }
 
-  #openExisting(): DatabaseSync {
+  #openFile(): OpenIndex {
     const database = new DatabaseSync(this.#file);
     try {
       database.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma cache_size = -4096');
@@ -76,26 +71,22 @@ export class StreamIndex {
       for (const row of database.prepare('select category, greatest from categories').all()) {
         this.#greatest.set(String(row['category']), String(row['greatest']));
       }
-      return database;
+      return {
+        database,
+        lastRevision: database.prepare(
+          'select last_revision from places where stream = ? order by segment desc limit 1',
+        ),
+        parts: database.prepare('select segment, last_revision, frames from places where stream = ? order by segment'),
+      };
     } catch (error) {
       database.close();
       throw error;
     }
   }
 
-  #prepareLastRevision(): StatementSync {
-    return this.#database.prepare('select last_revision from places where stream = ? order by segment desc limit 1');
-  }
-
-  #prepareParts(): StatementSync {
-    return this.#database.prepare(
-      'select segment, last_revision, frames from places where stream = ? order by segment',
-    );
-  }
-
   /** First and last position of each segment that is in the index. */
   segments(): Map<number, number> {
-    const rows = this.#database.prepare('select first, last from segments').all();
+    const rows = this.#open?.database.prepare('select first, last from segments').all() ?? [];
     return new Map(rows.map((row) => [Number(row['first']), Number(row['last'])]));
   }
 
@@ -108,13 +99,14 @@ export class StreamIndex {
   /** Revision of the stream's last event in the indexed segments, -1 when it has none there. */
   lastRevision(stream: StreamName): number {
     if (this.certainlyLacks(stream)) return -1;
-    return Number(this.#lastRevision.get(stream)?.['last_revision'] ?? -1);
+    return Number(this.#open?.lastRevision.get(stream)?.['last_revision'] ?? -1);
   }
 
   /** Where the stream's events lie, ascending. */
   parts(stream: StreamName): IndexedPart[] {
     if (this.certainlyLacks(stream)) return [];
-    return this.#parts.all(stream).map((row) => ({
+    const rows = this.#open?.parts.all(stream) ?? [];
+    return rows.map((row) => ({
       segment: Number(row['segment']),
       last: Number(row['last_revision']),
       frames: decodeFramePlaces(bytesOf(row['frames'])),
@@ -123,7 +115,8 @@ export class StreamIndex {
 
   /** Adds a closed segment, some streams at a time. Adding it again, after a crash in the middle, does no harm. */
   async add(first: number, last: number, streams: SegmentStreams): Promise<void> {
-    const database = this.#database;
+    this.#open ??= this.#openFile();
+    const { database } = this.#open;
     const insert = database.prepare(
       'insert or replace into places (stream, segment, last_revision, frames) values (?, ?, ?, ?)',
     );
@@ -155,15 +148,9 @@ export class StreamIndex {
 
   /** Begins again with an empty index. */
   reset(): void {
-    try {
-      this.#database.close();
-    } catch {
-      // it goes either way
-    }
+    this.close();
+    this.#greatest.clear();
     this.#removeFiles();
-    this.#database = this.#openExisting();
-    this.#lastRevision = this.#prepareLastRevision();
-    this.#parts = this.#prepareParts();
   }
 
   #removeFiles(): void {
@@ -171,7 +158,8 @@ export class StreamIndex {
   }
 
   close(): void {
-    this.#database.close();
+    this.#open?.database.close();
+    this.#open = undefined;
   }
 }
 

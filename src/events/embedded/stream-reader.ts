@@ -16,6 +16,8 @@ export interface StreamPart {
   readonly last: number;
   /** Pairs of frame offset and first revision in that frame, ascending. */
   readonly frames: readonly number[];
+  /** Told by the index, which may be wrong, and not by the frames themselves. */
+  readonly indexed?: boolean;
 }
 
 /** The part of the stream in a segment whose streams are in memory, as far as readers may see it. */
@@ -63,10 +65,11 @@ interface FramePlace {
   readonly offset: number;
   readonly first: number;
   readonly last: number;
+  readonly indexed: boolean;
 }
 
 function* framePlaces(parts: readonly StreamPart[]): Generator<FramePlace> {
-  for (const { segment, frames, last } of parts) {
+  for (const { segment, frames, last, indexed = false } of parts) {
     for (let index = 0; index < frames.length; index += 2) {
       const next = frames[index + 3];
       yield {
@@ -74,6 +77,7 @@ function* framePlaces(parts: readonly StreamPart[]): Generator<FramePlace> {
         offset: frames[index] ?? 0,
         first: frames[index + 1] ?? 0,
         last: next === undefined ? last : next - 1,
+        indexed,
       };
     }
   }
@@ -134,8 +138,10 @@ class FrameAccess {
     const { records, mark } = this.#log;
     const { block, at } = await this.#load(place);
     const frame = readFrame(block.buffer, at, block.end, mark);
-    if (frame === 'no frame') throw new IndexIsWrong(place.segment.first, `no frame at ${place.offset}`);
-    if (typeof frame === 'string') throw new LogCorrupted(place.segment.name, place.offset, frame);
+    if (typeof frame === 'string') {
+      if (frame === 'no frame') throw wrongPlace(place, frame);
+      throw new LogCorrupted(place.segment.name, place.offset, frame);
+    }
     const events: RecordedEvent[] = [];
     let position = frame.first;
     for (let record = frame.start; record < frame.end; position++) {
@@ -149,10 +155,9 @@ class FrameAccess {
     }
     if (Number(events[0]?.revision) !== place.first || Number(events.at(-1)?.revision) !== place.last) {
       const found = `${events.length} events from revision ${events[0]?.revision}`;
-      const expected = `revisions ${place.first} to ${place.last}`;
-      throw new IndexIsWrong(
-        place.segment.first,
-        `${expected} of ${this.#stream} are not at ${place.offset}: ${found}`,
+      throw wrongPlace(
+        place,
+        `revisions ${place.first} to ${place.last} of ${this.#stream} are not there, but ${found}`,
       );
     }
     return events;
@@ -192,4 +197,11 @@ class FrameAccess {
     this.#block = undefined;
     this.#segment = undefined;
   }
+}
+
+/** What is told by the frames themselves and contradicts them was changed since. */
+function wrongPlace({ segment, offset, indexed }: FramePlace, reason: string): Error {
+  return indexed
+    ? new IndexIsWrong(segment.first, `at ${offset}: ${reason}`)
+    : new LogCorrupted(segment.name, offset, reason);
 }

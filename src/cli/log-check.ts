@@ -1,0 +1,69 @@
+/** `chancery log check`: exits with 0 when the log is whole, 1 when it is damaged, 2 when that cannot be told. */
+import { type CheckLogOptions, checkLog, type LogCheck } from '../events/embedded/check-log.ts';
+import { formatPosition } from '../events/sequence-position.ts';
+import type { ParsedArguments } from './command.ts';
+import { logDirectoryOf } from './log-directory.ts';
+import type { ProgramParts } from './program-parts.ts';
+import { bytes, count } from './quantity.ts';
+import { complain, type Terminal, writeLine } from './terminal.ts';
+
+export async function logCheck(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
+  const directory = await logDirectoryOf(args, parts, terminal);
+  if (directory === undefined) return 2;
+  const progress = progressOn(terminal);
+  try {
+    const check = await checkLog(directory, { signal: terminal.signal, onProgress: progress?.show });
+    progress?.clear();
+    if (args.switches.has('json')) await writeLine(terminal, JSON.stringify(checkJson(directory, check)));
+    else await tell(directory, check, terminal);
+    return check.problem === undefined ? 0 : 1;
+  } catch (error) {
+    progress?.clear();
+    if (!(error instanceof Error)) throw error;
+    complain(
+      terminal,
+      terminal.signal.aborted ? 'stopped before the end: nothing can be said about the log' : error.message,
+    );
+    return 2;
+  }
+}
+
+function checkJson(directory: string, { problem, ...check }: LogCheck): object {
+  const position = problem?.position === undefined ? undefined : formatPosition(problem.position);
+  return { directory, whole: problem === undefined, ...check, problem: problem && { ...problem, position } };
+}
+
+async function tell(directory: string, check: LogCheck, terminal: Terminal): Promise<void> {
+  const { events, streams, segments, problem } = check;
+  const read = `${count(events, 'event')} in ${count(streams, 'stream')}, ${bytes(check.bytes)} in ${count(segments, 'segment')}`;
+  if (problem !== undefined) {
+    const place = problem.position === undefined ? '' : `, position ${formatPosition(problem.position)}`;
+    complain(
+      terminal,
+      `the log ${directory} is damaged: ${problem.segment} at byte ${problem.offset}${place}: ${problem.reason}`,
+    );
+    complain(terminal, `whole until there: ${read}`);
+    return;
+  }
+  await writeLine(terminal, `the log ${directory} is whole: ${read}`);
+  if (check.unfinishedBytes === 0) return;
+  const unfinished = `${bytes(check.unfinishedBytes)} behind the last whole batch`;
+  await writeLine(terminal, `${unfinished}: a write that is going on, or that was cut off and never acknowledged`);
+}
+
+const redrawMs = 100;
+
+/** One line that is drawn again and again; only where somebody looks at it. */
+function progressOn({ stderr }: Terminal): { show: CheckLogOptions['onProgress']; clear(): void } | undefined {
+  if (!('isTTY' in stderr) || stderr.isTTY !== true) return undefined;
+  let drawnAt = 0;
+  return {
+    show: (progress) => {
+      const now = Date.now();
+      if (now - drawnAt < redrawMs) return;
+      drawnAt = now;
+      stderr.write(`\r\u001b[K${progress.segment}: ${count(progress.events, 'event')}, ${bytes(progress.bytes)}`);
+    },
+    clear: () => stderr.write('\r\u001b[K'),
+  };
+}

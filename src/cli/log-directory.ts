@@ -1,0 +1,24 @@
+import { existsSync } from 'node:fs';
+import { directoryOf } from '../events/open-log.ts';
+import type { ParsedArguments } from './command.ts';
+import { logUrlOf } from './log-url.ts';
+import type { ProgramParts } from './program-parts.ts';
+import { complain, type Terminal } from './terminal.ts';
+
+/** The folder of the log that the gateway would use; says why when there is none, or when the log is not in files. */
+export async function logDirectoryOf(
+  args: ParsedArguments,
+  parts: ProgramParts,
+  terminal: Terminal,
+): Promise<string | undefined> {
+  const url = await logUrlOf(args, parts, terminal);
+  if (url === undefined) return undefined;
+  if (!url.startsWith('file:')) {
+    complain(terminal, 'this works on a log in files (file:…); another engine has tools of its own');
+    return undefined;
+  }
+  const directory = directoryOf(url);
+  if (existsSync(directory)) return directory;
+  complain(terminal, `there is no event log in ${directory}`);
+  return undefined;
+}

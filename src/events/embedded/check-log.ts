@@ -1,0 +1,271 @@
+/** Reads a whole log, beside its writer or without one, and makes sure that it is what was written. */
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { catalogue } from '../catalogue/catalogue.ts';
+import type { RecordedEvent, StreamName } from '../event.ts';
+import { type Disk, nodeDisk } from './disk.ts';
+import { RecordReader, recordEnd, recordIsSound } from './event-record.ts';
+import { readIdentity } from './identity.ts';
+import { LogCorrupted } from './log-errors.ts';
+import { readManifest } from './manifest.ts';
+import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
+import { Segment, segmentsIn } from './segment.ts';
+import { isMissing } from './segment-blocks.ts';
+import { type FrameRun, walkSegment } from './walk-segment.ts';
+import { Watermark } from './watermark.ts';
+
+export interface LogProblem {
+  readonly segment: string;
+  /** Byte in the segment, uncompressed. */
+  readonly offset: number;
+  readonly position?: number;
+  readonly reason: string;
+}
+
+export interface LogCheck {
+  readonly segments: number;
+  readonly batches: number;
+  readonly events: number;
+  readonly streams: number;
+  /** Uncompressed bytes of the batches that were read. */
+  readonly bytes: number;
+  /** Bytes behind the last whole batch: a write that a crash interrupted, or one that is going on. */
+  readonly unfinishedBytes: number;
+  /** The first thing that is wrong; what comes after it has not been looked at. */
+  readonly problem?: LogProblem;
+}
+
+export interface CheckLogOptions {
+  readonly disk?: Disk;
+  /** Called a few times per megabyte. */
+  readonly onProgress?: (progress: { events: number; bytes: number; segment: string }) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** @throws Error when there is no log in that directory, or when aborted */
+export async function checkLog(directory: string, options: CheckLogOptions = {}): Promise<LogCheck> {
+  const dir = path.resolve(directory);
+  const disk = options.disk ?? nodeDisk;
+  const found = await readIdentity(disk, dir).catch(problemOf);
+  if (found === undefined) throw new Error(`there is no event log in ${dir}`);
+  if ('reason' in found) {
+    return { segments: 0, batches: 0, events: 0, streams: 0, bytes: 0, unfinishedBytes: 0, problem: found };
+  }
+  const check = new Check(disk, dir, found.mark, options);
+  try {
+    const problem = await check.run().then(() => undefined, problemOf);
+    return { ...check.counts(), problem };
+  } finally {
+    check.close();
+  }
+}
+
+function problemOf(error: unknown): LogProblem {
+  if (error instanceof BadEvent) return error.problem;
+  if (error instanceof LogCorrupted) return { segment: error.segment, offset: error.offset, reason: error.reason };
+  throw error;
+}
+
+class BadEvent extends Error {
+  readonly problem: LogProblem;
+  constructor(problem: LogProblem) {
+    super(problem.reason);
+    this.problem = problem;
+  }
+}
+
+class Check {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly mark: number;
+  readonly #options: CheckLogOptions;
+  readonly #records = new RecordReader();
+  readonly #revisions = new StreamRevisions();
+  #segments = 0;
+  #batches = 0;
+  #events = 0;
+  #bytes = 0;
+  #unfinishedBytes = 0;
+
+  constructor(disk: Disk, dir: string, mark: number, options: CheckLogOptions) {
+    this.disk = disk;
+    this.dir = dir;
+    this.mark = mark;
+    this.#options = options;
+  }
+
+  counts(): Omit<LogCheck, 'problem'> {
+    return {
+      segments: this.#segments,
+      batches: this.#batches,
+      events: this.#events,
+      streams: this.#revisions.streams,
+      bytes: this.#bytes,
+      unfinishedBytes: this.#unfinishedBytes,
+    };
+  }
+
+  async run(): Promise<void> {
+    const firsts = [...segmentsIn(this.disk.list(this.dir)).keys()];
+    let next = firsts[0] ?? 1;
+    if (next !== 1) throw new LogCorrupted(new Segment(next).name, 0, `positions 1 to ${next - 1} are missing`);
+    for (const [at, first] of firsts.entries()) {
+      const segment = new Segment(first);
+      if (first !== next) throw new LogCorrupted(segment.name, 0, `positions ${next} to ${first - 1} are missing`);
+      const following = firsts[at + 1];
+      next =
+        (following === undefined ? await this.#checkLast(segment) : await this.#checkClosed(segment, following)) + 1;
+    }
+  }
+
+  async #checkClosed(segment: Segment, following: number): Promise<number> {
+    const last = following - 1;
+    const manifest = await readManifest(this.dir, segment.name).catch((error: unknown) => {
+      // not compressed yet
+      if (isMissing(error)) return undefined;
+      throw error;
+    });
+    const hash = manifest === undefined ? undefined : createHash('sha256');
+    await this.#checkFrames(segment, last, (run) => hash?.update(run.buffer.subarray(run.start, run.end)));
+    if (manifest !== undefined && hash?.digest('hex') !== manifest.sha256) {
+      throw new LogCorrupted(segment.name, 0, 'its content does not have the hash that its manifest says');
+    }
+    if (manifest !== undefined && (manifest.first !== segment.first || manifest.last !== last)) {
+      throw new LogCorrupted(segment.name, 0, `its manifest says positions ${manifest.first} to ${manifest.last}`);
+    }
+    return last;
+  }
+
+  async #checkLast(segment: Segment): Promise<number> {
+    let scanned: ScannedSegment;
+    try {
+      scanned = this.#scanUntilSure(segment);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      const { last } = await readManifest(this.dir, segment.name);
+      return this.#checkClosed(segment, last + 1);
+    }
+    const { last, fileBytes, defect } = scanned;
+    await this.#checkFrames(segment, last);
+    const end = scanned.segment.bytes;
+    const watermark = Watermark.open(this.disk, this.dir, this.mark, 'read');
+    const durable = watermark?.read() ?? 0;
+    watermark?.close();
+    const later = findLaterFrames(this.disk, this.dir, this.mark, segment.name, end, last + 1);
+    if (Math.max(durable, later.durable) > last) {
+      const lost = `events up to position ${Math.max(durable, later.durable)} had been on disk`;
+      throw new LogCorrupted(segment.name, end, `${defect ?? 'the segment ends too early'}, although ${lost}`);
+    }
+    this.#unfinishedBytes = fileBytes - end;
+    return last;
+  }
+
+  /** What looks unfinished may have been finished while it was read. */
+  #scanUntilSure(segment: Segment): ScannedSegment {
+    let scanned = scanSegment(this.disk, this.dir, this.mark, segment.first);
+    while (scanned.defect !== undefined) {
+      const again = scanSegment(this.disk, this.dir, this.mark, segment.first);
+      if (again.segment.bytes === scanned.segment.bytes) break;
+      scanned = again;
+    }
+    return scanned;
+  }
+
+  async #checkFrames(segment: Segment, last: number, onRun?: (run: FrameRun) => void): Promise<void> {
+    this.#segments++;
+    for await (const run of walkSegment(this, segment, last)) {
+      this.#options.signal?.throwIfAborted();
+      onRun?.(run);
+      let frameStart = run.start;
+      for (const frame of run.frames) {
+        const offset = run.offset + frameStart - run.start;
+        let at = frame.start;
+        for (let position = frame.first; position <= frame.last; position++) {
+          if (!recordIsSound(run.buffer, at, frame.end)) {
+            throw new BadEvent({
+              segment: segment.name,
+              offset,
+              position,
+              reason: 'a record has an impossible length',
+            });
+          }
+          this.#checkEvent(run.buffer, at, { segment: segment.name, offset, position });
+          at = recordEnd(run.buffer, at);
+        }
+        if (at !== frame.end) throw new LogCorrupted(segment.name, offset, 'a batch has more events than it says');
+        frameStart = frame.end;
+        this.#batches++;
+      }
+      this.#bytes += run.end - run.start;
+      this.#options.onProgress?.({ events: this.#events, bytes: this.#bytes, segment: segment.name });
+      await nextTurn();
+    }
+    this.#revisions.endSegment();
+  }
+
+  #checkEvent(buffer: Buffer, at: number, place: { segment: string; offset: number; position: number }): void {
+    const bad = (reason: string) => new BadEvent({ ...place, reason });
+    let event: RecordedEvent | undefined;
+    try {
+      event = this.#records.read(buffer, at, place.position);
+    } catch (error) {
+      throw bad(`the event cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    if (event === undefined) throw bad('the event cannot be read');
+    const expected = this.#revisions.next(event.stream);
+    const revision = Number(event.revision);
+    if (revision !== expected) throw bad(`revision ${revision} of ${event.stream} stands where ${expected} should`);
+    this.#revisions.saw(event.stream, revision);
+    const definition = catalogue.get(event.type);
+    if (definition !== undefined && event.schema <= definition.version) {
+      const parsed = definition.data.safeParse(event.data);
+      if (!parsed.success) {
+        const [issue] = parsed.error.issues;
+        throw bad(`${event.type} of ${event.stream}: data.${issue?.path.join('.')}: ${issue?.message}`);
+      }
+    }
+    this.#events++;
+  }
+
+  close(): void {
+    this.#revisions.close();
+  }
+}
+
+/** The last revision of every stream, of which there may be more than fit in memory. */
+class StreamRevisions {
+  readonly #database = new DatabaseSync('');
+  readonly #known;
+  readonly #keep;
+  #segment = new Map<StreamName, number>();
+  streams = 0;
+
+  constructor() {
+    this.#database.exec('create table revisions (stream text primary key, last integer not null) without rowid; begin');
+    this.#known = this.#database.prepare('select last from revisions where stream = ?');
+    this.#keep = this.#database.prepare('insert or replace into revisions (stream, last) values (?, ?)');
+  }
+
+  next(stream: StreamName): number {
+    const inSegment = this.#segment.get(stream);
+    if (inSegment !== undefined) return inSegment + 1;
+    const known = this.#known.get(stream)?.['last'];
+    if (known === undefined) this.streams++;
+    return known === undefined ? 0 : Number(known) + 1;
+  }
+
+  saw(stream: StreamName, revision: number): void {
+    this.#segment.set(stream, revision);
+  }
+
+  endSegment(): void {
+    for (const [stream, last] of this.#segment) this.#keep.run(stream, last);
+    this.#segment = new Map();
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}

@@ -1,0 +1,116 @@
+/** How large a log is and what is in it, told mostly from manifests and file sizes. */
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type Disk, nodeDisk } from './disk.ts';
+import { readIdentity } from './identity.ts';
+import { categoriesOf, readManifest } from './manifest.ts';
+import { scanSegment } from './scan-segment.ts';
+import { Segment, segmentFile, segmentsIn } from './segment.ts';
+import { isMissing } from './segment-blocks.ts';
+import { SegmentStreams } from './segment-streams.ts';
+import { walkSegment } from './walk-segment.ts';
+
+export interface SegmentStat {
+  readonly name: string;
+  readonly sealed: boolean;
+  /** Positions of its first and last event; `last` is `first - 1` when there is none yet. */
+  readonly first: number;
+  readonly last: number;
+  readonly rawBytes: number;
+  readonly storedBytes: number;
+  /** When its first and last batch were written, milliseconds since the epoch. */
+  readonly firstAt?: number;
+  readonly lastAt?: number;
+}
+
+export interface LogStat {
+  readonly id: string;
+  readonly segments: readonly SegmentStat[];
+  readonly events: number;
+  readonly rawBytes: number;
+  readonly storedBytes: number;
+  /** How many streams there are of each category. A stream counts once for each segment that has events of it. */
+  readonly streams: Readonly<Record<string, number>>;
+  readonly firstAt?: number;
+  readonly lastAt?: number;
+}
+
+/** @throws Error when there is no log in that directory, LogCorrupted */
+export async function statLog(directory: string, options: { readonly disk?: Disk } = {}): Promise<LogStat> {
+  const dir = path.resolve(directory);
+  const disk = options.disk ?? nodeDisk;
+  const identity = await readIdentity(disk, dir);
+  if (identity === undefined) throw new Error(`there is no event log in ${dir}`);
+  const log = { disk, dir, mark: identity.mark };
+  const segments: SegmentStat[] = [];
+  const streams: Record<string, number> = {};
+  const found = [...segmentsIn(disk.list(dir))];
+  for (const [at, [first, kinds]] of found.entries()) {
+    const following = found[at + 1]?.[0];
+    const { segment, counts } = kinds.has('seg') ? await statRaw(log, first, following) : await statSealed(log, first);
+    segments.push(segment);
+    for (const [category, count] of Object.entries(counts)) streams[category] = (streams[category] ?? 0) + count;
+  }
+  return {
+    id: identity.id,
+    segments,
+    events: (segments.at(-1)?.last ?? 0) - (segments[0]?.first ?? 1) + 1,
+    rawBytes: segments.reduce((sum, { rawBytes }) => sum + rawBytes, 0),
+    storedBytes: segments.reduce((sum, { storedBytes }) => sum + storedBytes, 0),
+    streams,
+    firstAt: segments.find(({ firstAt }) => firstAt !== undefined)?.firstAt,
+    lastAt: segments.findLast(({ lastAt }) => lastAt !== undefined)?.lastAt,
+  };
+}
+
+interface Described {
+  readonly segment: SegmentStat;
+  readonly counts: Record<string, number>;
+}
+
+interface LogFiles {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly mark: number;
+}
+
+async function statSealed(log: LogFiles, first: number): Promise<Described> {
+  const { name } = new Segment(first);
+  const { last, firstAt, lastAt, rawBytes, compressedBytes, categories } = await readManifest(log.dir, name);
+  const counts = Object.fromEntries(Object.entries(categories).map(([category, { streams }]) => [category, streams]));
+  return {
+    segment: { name, sealed: true, first, last, rawBytes, storedBytes: compressedBytes, firstAt, lastAt },
+    counts,
+  };
+}
+
+async function statRaw(log: LogFiles, first: number, following: number | undefined): Promise<Described> {
+  try {
+    const { segment, last } = scanSegment(log.disk, log.dir, log.mark, first, following);
+    const storedBytes = (await stat(segmentFile(log.dir, segment.name, 'seg'))).size;
+    let firstAt: number | undefined;
+    let lastAt: number | undefined;
+    for await (const run of walkSegment(log, segment, last)) {
+      firstAt ??= run.frames[0]?.at;
+      lastAt = run.frames.at(-1)?.at;
+    }
+    const categories = Object.entries(categoriesOf(segment.streams ?? new SegmentStreams()));
+    return {
+      segment: {
+        name: segment.name,
+        sealed: false,
+        first,
+        last,
+        rawBytes: segment.bytes,
+        storedBytes,
+        firstAt,
+        lastAt,
+      },
+      counts: Object.fromEntries(categories.map(([category, { streams }]) => [category, streams])),
+    };
+  } catch (error) {
+    // it has been compressed in the meantime
+    if (isMissing(error)) return statSealed(log, first);
+    throw error;
+  }
+}

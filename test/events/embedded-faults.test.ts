@@ -1,0 +1,368 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
+import { streamName } from '../../src/events/event.ts';
+import { LogUnavailable } from '../../src/events/log.ts';
+import { faultyDisk } from './faulty-disk.ts';
+import {
+  appendThing,
+  appendThings,
+  fileOf,
+  filesOf,
+  openTestLog,
+  readAll,
+  readThings,
+  temporaryDirectory,
+  thing,
+  until,
+  upTo,
+} from './log-files.ts';
+
+const soon: EmbeddedLogOptions = { commit: { probeMs: 5 } };
+
+async function faultyLog(options: EmbeddedLogOptions = soon) {
+  const dir = temporaryDirectory();
+  const disk = faultyDisk();
+  const log = await openTestLog(dir, { ...options, disk });
+  return { dir, disk, log };
+}
+
+async function becomesOk(log: EmbeddedLog): Promise<void> {
+  if (log.status().state === 'ok') return;
+  await new Promise<void>((resolve) => {
+    const stop = log.onStatusChange(({ state }) => {
+      if (state !== 'ok') return;
+      stop();
+      resolve();
+    });
+  });
+}
+
+async function failureOf(append: Promise<unknown>): Promise<LogUnavailable> {
+  const error = await append.catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(LogUnavailable);
+  return error as LogUnavailable;
+}
+
+describe('when the disk refuses to be written', () => {
+  it.each(['ENOSPC', 'EIO', 'EROFS', 'EDQUOT', 'EFBIG', 'EACCES'])(
+    '%s: refuses the append, keeps what there was, and goes on by itself when the disk does',
+    async (code) => {
+      const { dir, disk, log } = await faultyLog();
+      await appendThings(log, 0, 3);
+      const size = statSync(fileOf(dir, '.seg')).size;
+      disk.failWrites(code);
+      const error = await failureOf(appendThing(log, 99));
+      expect(error.outcome).toBe('none');
+      expect(error.message).toContain(code);
+      expect(log.status()).toMatchObject({ state: 'unavailable', reason: expect.stringContaining(code) });
+      expect(statSync(fileOf(dir, '.seg')).size).toBe(size);
+      disk.failWrites(undefined);
+      await becomesOk(log);
+      await appendThings(log, 3, 2);
+      expect(await readThings(log)).toEqual(upTo(5));
+      await log.close();
+      const reopened = await openTestLog(dir);
+      expect(reopened.recovery).toBeUndefined();
+      expect(await readThings(reopened)).toEqual(upTo(5));
+    },
+  );
+
+  it('leaves nothing of a batch that was written in part', async () => {
+    const { dir, disk, log } = await faultyLog();
+    await appendThings(log, 0, 2);
+    const before = readFileSync(fileOf(dir, '.seg'));
+    disk.failWrites('ENOSPC', 70);
+    await failureOf(appendThing(log, 99));
+    expect(readFileSync(fileOf(dir, '.seg'))).toEqual(before);
+  });
+
+  it('is not confused by what it could not cut off again', async () => {
+    const { disk, log, dir } = await faultyLog();
+    await appendThings(log, 0, 2);
+    disk.failWrites('ENOSPC', 70);
+    disk.failTruncates('EIO');
+    await failureOf(appendThing(log, 99));
+    expect(await readThings(log)).toEqual([0, 1]);
+    disk.failWrites(undefined);
+    disk.failTruncates(undefined);
+    await becomesOk(log);
+    await appendThings(log, 2, 2);
+    expect(await readThings(log)).toEqual(upTo(4));
+    await log.close();
+    expect(await readThings(await openTestLog(dir))).toEqual(upTo(4));
+  });
+
+  it('gives back the revisions and positions that the refused appends had been given', async () => {
+    const { disk, log } = await faultyLog();
+    const old = streamName('thing', 'old');
+    const fresh = streamName('thing', 'fresh');
+    const { position } = await log.append([{ stream: old, events: [thing(0)], expectedRevision: 'noStream' }]);
+    disk.failWrites('ENOSPC');
+    const refused = await Promise.allSettled([
+      log.append([{ stream: old, events: [thing(1), thing(2)], expectedRevision: 0n }]),
+      log.append([{ stream: old, events: [thing(3)], expectedRevision: 2n }]),
+      log.append([{ stream: fresh, events: [thing(4)], expectedRevision: 'noStream' }], { until: 'written' }),
+    ]);
+    for (const { status } of refused) expect(status).toBe('rejected');
+    disk.failWrites(undefined);
+    await becomesOk(log);
+    const appended = await log.append([
+      { stream: old, events: [thing(5)], expectedRevision: 0n },
+      { stream: fresh, events: [thing(6)], expectedRevision: 'noStream' },
+    ]);
+    expect(appended.revisions).toEqual([1n, 0n]);
+    expect(Number(appended.position)).toBe(Number(position) + 2);
+  });
+
+  it('refuses further appends at once, without touching the disk', async () => {
+    const { disk, log } = await faultyLog({ commit: { probeMs: 60_000 } });
+    disk.failWrites('ENOSPC');
+    await failureOf(appendThing(log, 0));
+    let touched = 0;
+    disk.beforeChange = () => {
+      touched++;
+    };
+    for (let n = 0; n < 10; n++) expect((await failureOf(appendThing(log, n))).outcome).toBe('none');
+    expect(touched).toBe(0);
+  });
+
+  it('tells its listeners once that it went and once that it came back', async () => {
+    const { disk, log } = await faultyLog();
+    const states: string[] = [];
+    log.onStatusChange(({ state }) => states.push(state));
+    disk.failWrites('ENOSPC');
+    await failureOf(appendThing(log, 0));
+    await failureOf(appendThing(log, 1));
+    disk.failWrites(undefined);
+    await becomesOk(log);
+    await appendThing(log, 0);
+    expect(states).toEqual(['unavailable', 'ok']);
+  });
+
+  it('goes on in the old segment when a new one cannot be created', async () => {
+    const { dir, disk, log } = await faultyLog({ ...soon, segmentBytes: 500, seal: false });
+    disk.failCreations('EMFILE');
+    await appendThings(log, 0, 10);
+    expect(filesOf(dir, '.seg')).toHaveLength(1);
+    disk.failCreations(undefined);
+    await appendThings(log, 10, 2);
+    expect(filesOf(dir, '.seg').length).toBeGreaterThan(1);
+    expect(await readThings(log)).toEqual(upTo(12));
+  });
+});
+
+describe('when a sync fails', () => {
+  it('says that the outcome is unknown, writes everything again elsewhere, and goes on', async () => {
+    const { dir, disk, log } = await faultyLog();
+    await appendThings(log, 0, 3);
+    disk.failSyncs('EIO');
+    const written = log.append(
+      [{ stream: streamName('thing', 'w'), events: [thing(3)], expectedRevision: 'noStream' }],
+      {
+        until: 'written',
+      },
+    );
+    const durable = appendThing(log, 4);
+    await expect(written).resolves.toMatchObject({ revisions: [0n] });
+    expect((await failureOf(durable)).outcome).toBe('unknown');
+    expect(log.status()).toMatchObject({ state: 'unavailable', reason: expect.stringContaining('EIO') });
+    expect((await failureOf(appendThing(log, 99))).outcome).toBe('none');
+    expect(await readThings(log)).toEqual([0, 1, 2]);
+    disk.failSyncs(undefined);
+    await becomesOk(log);
+    expect(await readThings(log)).toEqual([0, 1, 2, 3, 4]);
+    await appendThings(log, 5, 3);
+    expect(await readThings(log)).toEqual(upTo(8));
+    expect(log.status().segments).toBe(2);
+    await log.close();
+    const reopened = await openTestLog(dir);
+    expect(await readThings(reopened)).toEqual(upTo(8));
+    expect((await readAll(reopened)).map(({ position }) => Number(position))).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  });
+
+  it('shows the events to subscribers once, when they are safe', async () => {
+    const { disk, log } = await faultyLog();
+    const seen: unknown[] = [];
+    const following = (async () => {
+      for await (const item of log.subscribe({ filter: { types: ['thing.noted'] } })) {
+        if ('data' in item) seen.push(item.data);
+        if (seen.length === 4) return;
+      }
+    })();
+    await appendThings(log, 0, 2);
+    disk.failSyncs('EIO');
+    await failureOf(appendThing(log, 2));
+    disk.failSyncs(undefined);
+    await becomesOk(log);
+    await appendThing(log, 3);
+    await following;
+    expect(seen).toEqual(upTo(4).map((n) => ({ n })));
+  });
+
+  it('survives failing again while it repairs, at any of its steps', async () => {
+    let steps = 0;
+    for (let failing = 0; failing <= steps; failing++) {
+      const { dir, disk, log } = await faultyLog();
+      await appendThings(log, 0, 2);
+      disk.failSyncs('EIO');
+      await failureOf(appendThing(log, 2));
+      let step = 0;
+      disk.beforeChange = () => {
+        if (step++ === failing) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' });
+      };
+      disk.failSyncs(undefined);
+      await becomesOk(log);
+      disk.beforeChange = () => {};
+      if (failing === 0) steps = step;
+      await appendThings(log, 3, 2);
+      expect(await readThings(log)).toEqual(upTo(5));
+      await log.close();
+      expect(await readThings(await openTestLog(dir))).toEqual(upTo(5));
+    }
+    expect(steps).toBeGreaterThan(3);
+  });
+
+  it('repairs across segments that were begun in the meantime', async () => {
+    const { dir, disk, log } = await faultyLog({ ...soon, segmentBytes: 400, seal: false });
+    await appendThings(log, 0, 3);
+    disk.holdSyncs();
+    const appends = [];
+    for (let n = 3; n < 12; n++) {
+      appends.push(failureOf(appendThing(log, n)));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await until(() => disk.heldSyncs > 0);
+    expect(filesOf(dir, '.seg').length).toBeGreaterThan(3);
+    disk.failSyncs('EIO');
+    disk.releaseSyncs();
+    for (const { outcome } of await Promise.all(appends)) expect(outcome).toBe('unknown');
+    disk.failSyncs(undefined);
+    await becomesOk(log);
+    await appendThings(log, 12, 2);
+    expect(await readThings(log)).toEqual(upTo(14));
+    for (const id of ['0', '1', '2']) {
+      const events = await Array.fromAsync(log.readStream(streamName('thing', id)));
+      expect(events.map(({ data }) => (data as { n: number }).n)).toEqual(upTo(14).filter((n) => n % 3 === Number(id)));
+    }
+    await log.close();
+    expect(await readThings(await openTestLog(dir))).toEqual(upTo(14));
+  });
+
+  it('does the same with relaxed durability', async () => {
+    const { disk, log } = await faultyLog({ durability: 'relaxed', commit: { probeMs: 5, relaxedSyncMs: 1 } });
+    disk.failSyncs('EIO');
+    await appendThing(log, 0);
+    await until(() => log.status().state === 'unavailable');
+    disk.failSyncs(undefined);
+    await becomesOk(log);
+    await appendThing(log, 1);
+    expect(await readThings(log)).toEqual([0, 1]);
+  });
+});
+
+describe('when the disk does not keep up', () => {
+  const small = { maxUnsyncedBytes: 1_000, maxQueuedBytes: 5_000, queueTimeoutMs: 50, probeMs: 5 };
+
+  it('lets appends wait, in order, and none is lost when the disk comes round', async () => {
+    const { disk, log } = await faultyLog({ commit: { ...small, queueTimeoutMs: 10_000 } });
+    disk.holdSyncs();
+    const appends = upTo(12).map((n) => appendThing(log, n, Buffer.alloc(100)));
+    expect(log.status().queuedBytes).toBeGreaterThan(0);
+    await until(() => disk.heldSyncs > 0);
+    disk.releaseSyncs();
+    await Promise.all(appends);
+    expect(await readThings(log)).toEqual(upTo(12));
+    expect(log.status()).toMatchObject({ state: 'ok', queuedBytes: 0, unsyncedBytes: 0 });
+  });
+
+  it('refuses what does not fit in the queue, and what has waited too long', async () => {
+    const { disk, log } = await faultyLog({ commit: small });
+    disk.holdSyncs();
+    const appends = upTo(40).map((n) => appendThing(log, n, Buffer.alloc(100)));
+    const outcomes = Promise.allSettled(appends);
+    const full = await failureOf(appends[39] ?? Promise.resolve());
+    expect(full).toMatchObject({ outcome: 'none', message: expect.stringContaining('full') });
+    await until(() => log.status().state === 'unavailable');
+    disk.releaseSyncs();
+    const settled = await outcomes;
+    const accepted = upTo(40).filter((n) => settled[n]?.status === 'fulfilled');
+    expect(accepted.length).toBeGreaterThan(2);
+    expect(accepted.length).toBeLessThan(20);
+    expect(await readThings(log)).toEqual(accepted);
+    expect(log.status().state).toBe('ok');
+  });
+
+  it('keeps no more unsynced bytes than allowed, however many writers there are', async () => {
+    const { log } = await faultyLog({ commit: { ...small, maxQueuedBytes: 1e9, queueTimeoutMs: 60_000 } });
+    let most = 0;
+    await Promise.all(
+      upTo(300).map(async (n) => {
+        await appendThing(log, n, Buffer.alloc(100));
+        most = Math.max(most, log.status().unsyncedBytes);
+      }),
+    );
+    expect(most).toBeLessThan(2_000);
+    expect(await readThings(log)).toEqual(upTo(300));
+  });
+});
+
+function mountSmallDisk(dir: string): boolean {
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=512k', 'tmpfs', dir]).status === 0;
+  if (mounted) onTestFinished(() => void spawnSync('umount', ['-l', dir]));
+  return mounted;
+}
+
+describe('when the disk is really full', () => {
+  it('refuses until there is room again, and then goes on without a restart', async ({ skip }) => {
+    const dir = temporaryDirectory();
+    if (!mountSmallDisk(dir)) skip('a small disk can only be mounted by root');
+    const log = await openTestLog(path.join(dir, 'log'), soon);
+    const filler = path.join(dir, 'filler');
+    writeFileSync(filler, Buffer.alloc(400_000));
+    const accepted: number[] = [];
+    let refused = 0;
+    for (let n = 0; n < 100; n++) {
+      const append = appendThing(log, n, Buffer.alloc(5_000));
+      await append.then(
+        () => accepted.push(n),
+        ({ outcome }) => {
+          expect(outcome).toBe('none');
+          refused++;
+        },
+      );
+      if (refused === 5) {
+        rmSync(filler);
+        await becomesOk(log);
+        refused++;
+      }
+      if (accepted.length >= 35) break;
+    }
+    expect(refused).toBe(6);
+    expect(await readThings(log)).toEqual(accepted);
+    await log.close();
+    expect(await readThings(await openTestLog(path.join(dir, 'log')))).toEqual(accepted);
+  });
+
+  it('goes through it with a file size limit set by the operating system', async () => {
+    const dir = temporaryDirectory();
+    const script = path.join(import.meta.dirname, 'fill-the-disk.ts');
+    // SIGXFSZ is ignored by Node, so the write fails with EFBIG like on a full disk
+    const child = spawn('bash', ['-c', `ulimit -f 64 && exec "${process.execPath}" "${script}" "${dir}"`], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let output = '';
+    child.stdout.on('data', (text) => {
+      output += text;
+    });
+    const code = await new Promise((resolve) => child.once('exit', resolve));
+    expect(code).toBe(0);
+    const { acknowledged, refused } = JSON.parse(output) as { acknowledged: number[]; refused: string[] };
+    expect(acknowledged.length).toBeGreaterThan(10);
+    expect(new Set(refused)).toEqual(new Set(['none']));
+    const log = await openTestLog(dir);
+    expect(await readThings(log)).toEqual(acknowledged);
+  });
+});

@@ -1,0 +1,277 @@
+import { copyFileSync, cpSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
+import { LogCorrupted } from '../../src/events/embedded/log-errors.ts';
+import { streamName } from '../../src/events/event.ts';
+import {
+  appendThing,
+  appendThings,
+  fileOf,
+  filesOf,
+  openTestLog,
+  readAll,
+  readThings,
+  temporaryDirectory,
+  upTo,
+} from './log-files.ts';
+
+/** Overwrites the note of what is on disk by nothing, as if the machine had never got around to writing it. */
+function forgetWatermark(dir: string): void {
+  writeFileSync(path.join(dir, 'durable'), '');
+}
+
+/** Makes the note say what it said when the log was as `earlier` holds it. */
+function takeWatermarkBack(dir: string, earlier: string): void {
+  copyFileSync(path.join(earlier, 'durable'), path.join(dir, 'durable'));
+}
+
+/** Where each frame of the log's only segment begins, and where the last one ends. */
+async function frameBoundaries(dir: string, count: number): Promise<number[]> {
+  const log = await openTestLog(dir);
+  const boundaries = [0];
+  for (let n = 0; n < count; n++) {
+    await appendThings(log, n, 1, 10);
+    boundaries.push(statSync(fileOf(dir, '.seg')).size);
+  }
+  await log.close();
+  return boundaries;
+}
+
+describe('a log whose last write was torn', () => {
+  const count = 4;
+
+  it('keeps every whole batch, cuts the rest and records that, at every length of the file', async () => {
+    const whole = temporaryDirectory('memory');
+    const boundaries = await frameBoundaries(whole, count);
+    const size = boundaries.at(-1) ?? 0;
+    for (let length = 0; length < size; length++) {
+      const dir = temporaryDirectory('memory');
+      cpSync(whole, dir, { recursive: true });
+      const segment = fileOf(dir, '.seg');
+      truncateSync(segment, length);
+      // as after a crash: the cut batch had not been acknowledged
+      const kept = boundaries.findLastIndex((boundary) => boundary <= length);
+      forgetWatermark(dir);
+      const log = await openTestLog(dir);
+      const events = await readAll(log);
+      expect(await readThings(log)).toEqual(upTo(kept));
+      const cutBytes = length - (boundaries[kept] ?? 0);
+      if (cutBytes === 0) {
+        expect(log.recovery).toBeUndefined();
+        expect(events).toHaveLength(kept);
+      } else {
+        const recovered = { segment: path.basename(segment, '.seg'), keptBytes: boundaries[kept], cutBytes };
+        expect(events.at(-1)).toMatchObject({
+          type: 'log.recovered',
+          stream: 'log-embedded',
+          context: { actor: 'system' },
+          data: { ...recovered, lostEvents: 0 },
+        });
+      }
+      // what is appended next follows without a gap
+      await appendThing(log, kept);
+      expect(await readThings(log)).toEqual(upTo(kept + 1));
+      await log.close();
+      rmSync(dir, { recursive: true });
+    }
+  });
+
+  it('opens a second time as if nothing had happened', async () => {
+    const dir = temporaryDirectory();
+    const [, , end = 0] = await frameBoundaries(dir, 2);
+    truncateSync(fileOf(dir, '.seg'), end - 5);
+    forgetWatermark(dir);
+    const first = await openTestLog(dir);
+    await first.close();
+    const second = await openTestLog(dir);
+    expect(second.recovery).toBeUndefined();
+    expect((await readAll(second)).map(({ type }) => type)).toEqual(['thing.noted', 'log.recovered']);
+  });
+
+  it('cuts off later batches too when none of them, nor the torn one, had been acknowledged', async () => {
+    // a power cut may keep the later of two unfinished writes and not the earlier
+    const dir = temporaryDirectory();
+    const earlier = temporaryDirectory();
+    const log = await openTestLog(dir);
+    await appendThings(log, 0, 2);
+    cpSync(path.join(dir, 'durable'), path.join(earlier, 'durable'));
+    const boundary = statSync(fileOf(dir, '.seg')).size;
+    await Promise.all([2, 3].map((n) => appendThing(log, n, Buffer.alloc(70_000, n))));
+    await log.close();
+    takeWatermarkBack(dir, earlier);
+    flip(fileOf(dir, '.seg'), boundary + 100, 0xff);
+    const reopened = await openTestLog(dir);
+    expect(await readThings(reopened)).toEqual([0, 1]);
+    expect(reopened.recovery).toMatchObject({ keptBytes: boundary, lostEvents: 0 });
+  });
+
+  it('says how many acknowledged events are gone when the disk lost what it had promised to keep', async () => {
+    const dir = temporaryDirectory();
+    const boundaries = await frameBoundaries(dir, 5);
+    truncateSync(fileOf(dir, '.seg'), (boundaries[3] ?? 0) + 7);
+    const log = await openTestLog(dir);
+    expect(await readThings(log)).toEqual([0, 1, 2]);
+    expect(log.recovery).toMatchObject({ keptBytes: boundaries[3], cutBytes: 7, lostEvents: 2 });
+    const aside = fileOf(dir, '.damaged');
+    expect(statSync(aside).size).toBe(7);
+  });
+
+  it('says so too when the file ends between two batches', async () => {
+    const dir = temporaryDirectory();
+    const boundaries = await frameBoundaries(dir, 5);
+    truncateSync(fileOf(dir, '.seg'), boundaries[4]);
+    const log = await openTestLog(dir);
+    expect(log.recovery).toMatchObject({ cutBytes: 0, lostEvents: 1 });
+  });
+});
+
+function flip(file: string, offset: number, mask: number): void {
+  const bytes = readFileSync(file);
+  bytes[offset] = (bytes[offset] ?? 0) ^ mask;
+  writeFileSync(file, bytes);
+}
+
+describe('a log of which a byte has changed', () => {
+  const masks = [0x01, 0x80, 0xff, 0x20];
+
+  interface Pristine {
+    readonly dir: string;
+    readonly boundaries: number[];
+    readonly bytes: Buffer;
+  }
+
+  async function pristineLog(): Promise<Pristine> {
+    const dir = temporaryDirectory('memory');
+    const boundaries = await frameBoundaries(dir, 3);
+    return { dir, boundaries, bytes: readFileSync(fileOf(dir, '.seg')) };
+  }
+
+  function copyOf({ dir }: Pristine): string {
+    const copy = temporaryDirectory('memory');
+    cpSync(dir, copy, { recursive: true });
+    return copy;
+  }
+
+  it('in a batch that others follow, is not opened, wherever the byte is', async () => {
+    const pristine = await pristineLog();
+    const { boundaries, bytes } = pristine;
+    const dir = copyOf(pristine);
+    const segment = fileOf(dir, '.seg');
+    const lastBatch = boundaries[2] ?? 0;
+    for (let offset = 0; offset < lastBatch; offset++) {
+      const changed = Buffer.from(bytes);
+      changed[offset] = (changed[offset] ?? 0) ^ (masks[offset % masks.length] ?? 0);
+      writeFileSync(segment, changed);
+      const damagedBatch = boundaries.findLast((boundary) => boundary <= offset);
+      const error = await EmbeddedLog.open(dir).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(LogCorrupted);
+      expect(error).toMatchObject({ code: 'log_corrupted', offset: damagedBatch, segment: '0000000000000001' });
+      expect(readFileSync(segment)).toEqual(changed);
+    }
+  });
+
+  it('in the last batch, loses that batch alone, and says that it was an acknowledged one', async () => {
+    const pristine = await pristineLog();
+    const { boundaries, bytes } = pristine;
+    const lastBatch = boundaries[2] ?? 0;
+    for (let offset = lastBatch; offset < bytes.length; offset++) {
+      const dir = copyOf(pristine);
+      flip(fileOf(dir, '.seg'), offset, masks[offset % masks.length] ?? 0);
+      const log = await EmbeddedLog.open(dir);
+      expect(await readThings(log)).toEqual([0, 1]);
+      expect(log.recovery).toMatchObject({ keptBytes: lastBatch, lostEvents: 1 });
+      expect(readFileSync(fileOf(dir, '.damaged'))).toHaveLength(bytes.length - lastBatch);
+      await log.close();
+      rmSync(dir, { recursive: true });
+    }
+  });
+
+  it('is not opened either when the note of what is on disk is lost', async () => {
+    const { dir } = await pristineLog();
+    forgetWatermark(dir);
+    flip(fileOf(dir, '.seg'), 60, 0x10);
+    await expect(EmbeddedLog.open(dir)).rejects.toBeInstanceOf(LogCorrupted);
+  });
+
+  it('while it is open, stops reading there, with every event before it and none after', async () => {
+    const { dir, boundaries, bytes } = await pristineLog();
+    const log = await openTestLog(dir);
+    const size = boundaries[2] ?? 0;
+    for (let offset = boundaries[1] ?? 0; offset < size; offset += 3) {
+      writeFileSync(fileOf(dir, '.seg'), bytes);
+      flip(fileOf(dir, '.seg'), offset, 0xff);
+      const seen: unknown[] = [];
+      const reading = (async () => {
+        for await (const event of log.readAll()) seen.push(event.data);
+      })();
+      await expect(reading).rejects.toBeInstanceOf(LogCorrupted);
+      expect(seen).toEqual([{ n: 0 }]);
+      await expect(Array.fromAsync(log.readStream(streamName('thing', '1')))).rejects.toBeInstanceOf(LogCorrupted);
+    }
+  });
+});
+
+describe('what belongs to a log', () => {
+  it('is created for its owner alone', async () => {
+    const dir = path.join(temporaryDirectory(), 'a', 'b');
+    await openTestLog(dir);
+    expect(statSync(dir).mode & 0o777).toBe(0o700);
+    expect(statSync(fileOf(dir, '.seg')).mode & 0o777).toBe(0o600);
+  });
+
+  it('is read although the file with its identity is lost or damaged', async () => {
+    const dir = temporaryDirectory();
+    await frameBoundaries(dir, 2);
+    for (const damage of [
+      () => rmSync(path.join(dir, 'log.json')),
+      () => writeFileSync(path.join(dir, 'log.json'), '{'),
+    ]) {
+      damage();
+      const log = await openTestLog(dir);
+      expect(await readThings(log)).toEqual([0, 1]);
+      await log.close();
+    }
+  });
+
+  it('does not take a batch of another log for one of its own', async () => {
+    const dir = temporaryDirectory();
+    const other = temporaryDirectory();
+    await frameBoundaries(dir, 1);
+    await frameBoundaries(other, 2);
+    const size = statSync(fileOf(dir, '.seg')).size;
+    const foreign = readFileSync(fileOf(other, '.seg')).subarray(size);
+    writeFileSync(fileOf(dir, '.seg'), foreign, { flag: 'a' });
+    const log = await openTestLog(dir);
+    expect(await readThings(log)).toEqual([0]);
+    expect(log.recovery).toMatchObject({ keptBytes: size, cutBytes: foreign.length, lostEvents: 0 });
+  });
+
+  it("does not take a client's bytes for a batch, even if they are one", async () => {
+    const dir = temporaryDirectory();
+    const log = await openTestLog(dir);
+    await appendThings(log, 0, 2);
+    const earlier = temporaryDirectory();
+    cpSync(path.join(dir, 'durable'), path.join(earlier, 'durable'));
+    const boundary = statSync(fileOf(dir, '.seg')).size;
+    const frames = readFileSync(fileOf(dir, '.seg'));
+    await appendThing(log, 2, Buffer.concat([frames, frames]));
+    await log.close();
+    takeWatermarkBack(dir, earlier);
+    truncateSync(fileOf(dir, '.seg'), statSync(fileOf(dir, '.seg')).size - 1);
+    const reopened = await openTestLog(dir);
+    expect(await readThings(reopened)).toEqual([0, 1]);
+    expect(reopened.recovery?.keptBytes).toBe(boundary);
+  });
+
+  it('is refused when a segment is missing in the middle', async () => {
+    const dir = temporaryDirectory();
+    const log = await openTestLog(dir, { segmentBytes: 1_000, seal: false });
+    await appendThings(log, 0, 30);
+    await log.close();
+    const [, second = ''] = filesOf(dir, '.seg');
+    rmSync(second);
+    const reopened = await openTestLog(dir, { seal: false });
+    await expect(readThings(reopened)).rejects.toBeInstanceOf(LogCorrupted);
+  });
+});

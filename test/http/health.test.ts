@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { startTestGateway } from '../support/gateway.ts';
+import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
+
+const gateway = withGateway();
+const open = (path: string, init?: RequestInit) => fetch(`${gateway.url}${path}`, init);
+
+describe('what is open to everybody', () => {
+  it('is whether the gateway lives, and whether it can work', async () => {
+    const health = await open('/health');
+    expect(health.status).toBe(200);
+    expect(await json(health)).toEqual({ status: 'ok' });
+    const ready = await open('/health/ready');
+    expect(ready.status).toBe(200);
+    expect(await json(ready)).toEqual({ status: 'ready', components: { storage: 'ok' } });
+  });
+
+  it('is told to HEAD too, and to those who bring a wrong key', async () => {
+    expect((await open('/health', { method: 'HEAD' })).status).toBe(200);
+    expect((await open('/health', { headers: { authorization: 'Bearer wrong' } })).status).toBe(200);
+    expect((await open('/metrics', { headers: { authorization: 'nonsense' } })).status).toBe(200);
+  });
+
+  it('is how many requests there were, by provider, model, endpoint and status', async () => {
+    await gateway.post('/v1/chat/completions', { model: 'llamacpp/simulated-small', messages: user('hi') });
+    const answer = await open('/metrics');
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toMatch(/^text\/plain/);
+    const text = await answer.text();
+    const counted = text.split('\n').find((line) => line.startsWith('gateway_requests_total{'));
+    for (const label of ['provider="llamacpp"', 'endpoint="/v1/chat/completions"', 'status_code="200"', 'stream="false"']) {
+      expect(counted).toContain(label);
+    }
+    expect(counted).toMatch(/ 1$/);
+    expect(text).toMatch(/^gateway_request_duration_seconds_bucket\{/m);
+    expect(text).toMatch(/^# TYPE gateway_response_snapshot_store_failures_total counter$/m);
+  });
+
+  it("is the API's description", async () => {
+    const document = await json(await open('/openapi.json'));
+    expect(document.openapi).toMatch(/^3\.1/);
+    expect(Object.keys(document.paths)).toEqual(
+      expect.arrayContaining(['/v1/chat/completions', '/v1/responses', '/v1/responses/{id}', '/v1/embeddings', '/v1/models']),
+    );
+  });
+});
+
+describe('what needs a key', () => {
+  it.each([
+    ['GET', '/v1/models'],
+    ['GET', '/v1/models/x'],
+    ['POST', '/v1/chat/completions'],
+    ['POST', '/v1/responses'],
+    ['GET', '/v1/responses/resp_1'],
+    ['GET', '/v1/responses/resp_1/input_items'],
+    ['DELETE', '/v1/responses/resp_1'],
+    ['POST', '/v1/embeddings'],
+    ['GET', '/p/llamacpp/props'],
+    ['POST', '/p/llamacpp/chat/completions'],
+    ['GET', '/admin/live/logs'],
+    ['GET', '/v1/no-such-route'],
+    ['GET', '/admin/no-such-route'],
+  ])('%s %s is refused without one, with a wrong one and with a malformed one', async (method, path) => {
+    const before = gateway.simulated.requests.length;
+    for (const [headers, code] of [
+      [{}, 'missing_credentials'],
+      [{ authorization: 'Bearer wrong' }, 'invalid_api_key'],
+      [{ 'x-api-key': 'wrong' }, 'invalid_api_key'],
+      [{ authorization: 'Basic dGVzdA==' }, 'malformed_authorization'],
+      [{ authorization: 'Bearer' }, 'malformed_authorization'],
+    ] as [Record<string, string>, string][]) {
+      const answer = await open(path, { method, headers });
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+      expect(answer.headers.get('x-request-id')).toMatch(/./);
+      expect(await errorOf(answer, 401)).toMatchObject({ type: 'authentication_error', code });
+    }
+    expect(gateway.simulated.requests).toHaveLength(before);
+  });
+
+  it('is served to x-api-key too', async () => {
+    expect((await open('/v1/models', { headers: { 'x-api-key': 'test-master-key' } })).status).toBe(200);
+  });
+});
+
+describe('an open gateway', () => {
+  it('serves everybody, when that was asked for by name', async () => {
+    const unsafe = await startTestGateway({ env: { GATEWAY_UNSAFE_OPEN: 'true', GATEWAY_MASTER_KEY: '' } });
+    try {
+      expect((await fetch(`${unsafe.url}/v1/models`)).status).toBe(200);
+      expect((await fetch(`${unsafe.url}/v1/models`, { headers: { authorization: 'anything' } })).status).toBe(200);
+    } finally {
+      await unsafe.close();
+    }
+  });
+});
