@@ -1,4 +1,5 @@
 /** Errors on the wire: one envelope for everything that goes wrong, whoever noticed it. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal, refusals } from '../commands/refusal.ts';
 
@@ -34,8 +35,19 @@ export function createErrorHandler(
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const refusal = toRefusal(error, bodyLimitBytes);
     if (refusal.status >= 500 && refusal.type === 'internal_error') logError(refusal.cause ?? error, request);
+    if (isStillSending(request.raw)) reply.header('connection', 'close');
     reply.code(refusal.status).headers(refusalHeaders(refusal)).send(refusal.envelope());
   };
+}
+
+/** A body up to here is read to its end, so that the connection can be used again. */
+const DRAINED_BYTES = 64 * 1024;
+
+/** Whether the client goes on with a body, too long to wait for, that nobody will read. */
+export function isStillSending(request: IncomingMessage): boolean {
+  if (request.complete) return false;
+  const length = request.headers['content-length'];
+  return length === undefined ? request.headers['transfer-encoding'] !== undefined : Number(length) > DRAINED_BYTES;
 }
 
 /** The raw answer to bytes that never became a request: a broken request line, too many headers, too slow. */

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Client, EndReason } from '../commands/exchange/client.ts';
 import type { Refusal } from '../commands/refusal.ts';
-import { refusalHeaders } from './errors.ts';
+import { isStillSending, refusalHeaders } from './errors.ts';
 
 const EVENT_STREAM_HEADERS = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
@@ -55,7 +55,8 @@ export class ReplyClient implements Client {
     }
     const body = Buffer.from(JSON.stringify(refusal.envelope()));
     const contentType = { 'content-type': 'application/json; charset=utf-8' };
-    this.answer(refusal.status, { ...headers, ...refusalHeaders(refusal), ...contentType }, body);
+    const close: Record<string, string> = isStillSending(this.#response.req) ? { connection: 'close' } : {};
+    this.answer(refusal.status, { ...headers, ...refusalHeaders(refusal), ...contentType, ...close }, body);
   }
 
   begin(status: number, headers: Record<string, string>): void {

@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { streamName } from '../../src/events/event.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
+import { collect } from '../contract/event-log.ts';
 import { faultyDisk } from './faulty-disk.ts';
 import {
   appendThing,
@@ -244,7 +245,7 @@ describe('when a sync fails', () => {
     await appendThings(log, 12, 2);
     expect(await readThings(log)).toEqual(upTo(14));
     for (const id of ['0', '1', '2']) {
-      const events = await Array.fromAsync(log.readStream(streamName('thing', id)));
+      const events = await collect(log.readStream(streamName('thing', id)));
       expect(events.map(({ data }) => (data as { n: number }).n)).toEqual(upTo(14).filter((n) => n % 3 === Number(id)));
     }
     await log.close();

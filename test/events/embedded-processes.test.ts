@@ -8,6 +8,7 @@ import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { streamName } from '../../src/events/event.ts';
 import { LogUnavailable, StreamNotFound } from '../../src/events/log.ts';
+import { collect } from '../contract/event-log.ts';
 import { appendThings, filesOf, openTestLog, readThings, temporaryDirectory, until, upTo } from './log-files.ts';
 
 /** Runs log-process.ts; `lines` are what it prints. */
@@ -88,15 +89,15 @@ describe('a log that is opened for reading only', () => {
     await until(() => filesOf(dir, '.seg').length === 1);
     const reader = await openReader(dir);
     expect(await reader.head()).toBe(await log.head());
-    expect(await Array.fromAsync(reader.readAll())).toEqual(await Array.fromAsync(log.readAll()));
+    expect(await collect(reader.readAll())).toEqual(await collect(log.readAll()));
     const stream = streamName('thing', '2');
     for (const options of [{}, { direction: 'backwards' as const, maxCount: 3 }, { fromRevision: 7n, maxCount: 2 }]) {
-      const expected = await Array.fromAsync(log.readStream(stream, options));
-      expect(await Array.fromAsync(reader.readStream(stream, options))).toEqual(expected);
+      const expected = await collect(log.readStream(stream, options));
+      expect(await collect(reader.readStream(stream, options))).toEqual(expected);
     }
-    const after = (await Array.fromAsync(reader.readAll()))[30]?.position;
-    expect((await Array.fromAsync(reader.readAll({ after, maxCount: 2 }))).map(numberOf)).toEqual([31, 32]);
-    await expect(Array.fromAsync(reader.readStream(streamName('no', 'one')))).rejects.toBeInstanceOf(StreamNotFound);
+    const after = (await collect(reader.readAll()))[30]?.position;
+    expect((await collect(reader.readAll({ after, maxCount: 2 }))).map(numberOf)).toEqual([31, 32]);
+    await expect(collect(reader.readStream(streamName('no', 'one')))).rejects.toBeInstanceOf(StreamNotFound);
   });
 
   it('refuses appends, and changes no file', async () => {

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { LogCorrupted } from '../../src/events/embedded/log-errors.ts';
 import { streamName } from '../../src/events/event.ts';
+import { collect } from '../contract/event-log.ts';
 import {
   appendThing,
   appendThings,
@@ -207,7 +208,7 @@ describe('a log of which a byte has changed', () => {
       })();
       await expect(reading).rejects.toBeInstanceOf(LogCorrupted);
       expect(seen).toEqual([{ n: 0 }]);
-      await expect(Array.fromAsync(log.readStream(streamName('thing', '1')))).rejects.toBeInstanceOf(LogCorrupted);
+      await expect(collect(log.readStream(streamName('thing', '1')))).rejects.toBeInstanceOf(LogCorrupted);
     }
   });
 });

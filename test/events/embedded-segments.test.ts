@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { LogCorrupted } from '../../src/events/embedded/log-errors.ts';
 import { streamName } from '../../src/events/event.ts';
+import { collect } from '../contract/event-log.ts';
 import { faultyDisk } from './faulty-disk.ts';
 import {
   appendThing,
@@ -37,10 +38,10 @@ async function expectStreams(log: EmbeddedLog, count: number): Promise<void> {
     const stream = streamName('thing', String(id));
     const numbers = upTo(count).filter((n) => n % 3 === id);
     if (numbers.length === 0) continue;
-    const events = await Array.fromAsync(log.readStream(stream));
+    const events = await collect(log.readStream(stream));
     expect(events.map(({ data }) => (data as { n: number }).n)).toEqual(numbers);
     expect(events.map(({ revision }) => Number(revision))).toEqual(upTo(numbers.length));
-    const [last] = await Array.fromAsync(log.readStream(stream, { direction: 'backwards', maxCount: 1 }));
+    const [last] = await collect(log.readStream(stream, { direction: 'backwards', maxCount: 1 }));
     expect(last?.data).toEqual({ n: numbers.at(-1) });
   }
 }
@@ -54,8 +55,8 @@ describe('full segments', () => {
     );
     expect(await readThings(log)).toEqual(upTo(40));
     await expectStreams(log, 40);
-    const [, , third] = await Array.fromAsync(log.readAll());
-    const rest = await Array.fromAsync(log.readAll({ after: third?.position }));
+    const [, , third] = await collect(log.readAll());
+    const rest = await collect(log.readAll({ after: third?.position }));
     expect(rest.map(({ data }) => (data as { n: number }).n)).toEqual(upTo(40).slice(3));
   });
 
@@ -258,6 +259,6 @@ describe('the stream index', () => {
     await until(() => isSettled(dir));
     const again = log.append([{ stream, events: [thing(-1)], expectedRevision: 'noStream' }]);
     await expect(again).rejects.toMatchObject({ actual: 0n });
-    expect(await Array.fromAsync(log.readStream(stream))).toHaveLength(1);
+    expect(await collect(log.readStream(stream))).toHaveLength(1);
   });
 });

@@ -6,6 +6,7 @@ import { onTestFinished } from 'vitest';
 import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { type EventContext, type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import type { Appended, EventLog } from '../../src/events/log.ts';
+import { collect } from '../contract/event-log.ts';
 
 /** Where a sync costs nothing, for tests that open a log a thousand times. */
 const memoryDisk = '/dev/shm';
@@ -43,12 +44,12 @@ export function appendThing(log: EventLog, n: number, body?: Uint8Array): Promis
 }
 
 export async function readAll(log: EventLog): Promise<RecordedEvent[]> {
-  return Array.fromAsync(log.readAll());
+  return collect(log.readAll());
 }
 
 /** The numbers of `thing.noted` events. */
 export async function readThings(log: EventLog): Promise<number[]> {
-  const events = await Array.fromAsync(log.readAll({ filter: { types: ['thing.noted'] } }));
+  const events = await collect(log.readAll({ filter: { types: ['thing.noted'] } }));
   return events.map(({ data }) => (data as { n: number }).n);
 }
 

@@ -134,12 +134,12 @@ async function ask(
       attemptFailed.create(
         { attempt, status, code, message, retryInMs, durationMs: record.elapsed() },
         record.context,
-        body,
+        deps.capture === 'full' ? body : undefined,
       ),
     );
-    if (client.ended.aborted) breaker.abandoned();
     if (retryInMs === undefined) {
-      breaker.ended(status);
+      if (client.ended.aborted) breaker.abandoned();
+      else breaker.ended(status);
       throw error;
     }
     await deps.wait(retryInMs, client.ended);
