@@ -29,6 +29,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   if (masterKey === undefined && !config.unsafeOpen) {
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
+  const { first, second } = stopRequests();
   const gateway = await startGateway(config, masterKey, logger).catch((error: unknown) => {
     console.error(`The gateway could not start: ${whyNot(error, config.server)}`);
     logger.debug(error);
@@ -51,7 +52,6 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   }
   if (created && masterKey !== undefined) tellFirstStart(gateway.url, masterKey, gateway.demo);
 
-  const { first, second } = stopRequests();
   const reason = await first;
   logger.info(`stopping: ${reason}`);
   void second.then(() => process.exit(1));

@@ -71,6 +71,8 @@ const invalid = (code: string | null, message: string, param: string | null = nu
 export const refusals = {
   malformedJson: (detail: string) =>
     new Refusal(invalid('invalid_json', `The request body is not valid JSON: ${detail}`)),
+  nestedTooDeeply: () =>
+    new Refusal(invalid('nested_too_deeply', 'The request body is nested too deeply to be worked with.')),
   invalidRequest: (message: string, param: string | null, code: string | null = null) =>
     new Refusal(invalid(code, message, param)),
   invalidUserPath: (header: string, why: string) =>
@@ -98,6 +100,7 @@ export const refusals = {
       code: 'invalid_api_key',
       message: 'The API key is not valid.',
     }),
+  noHost: () => new Refusal(invalid('missing_host', 'An HTTP/1.1 request must have a Host header.')),
   unknownRoute: (method: string, path: string) =>
     new Refusal({
       status: 404,

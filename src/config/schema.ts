@@ -40,7 +40,7 @@ const modelsMode = () => choice('fallback', 'allowlist', 'merge');
 
 const server = section({
   host: setting(text('a host name or address'), '127.0.0.1', {
-    env: 'GATEWAY_HOST',
+    env: 'HOST',
     flag: 'host',
     describe: 'address to listen on; 0.0.0.0 for every interface',
   }),

@@ -34,7 +34,7 @@ export function createErrorHandler(
 ) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const refusal = toRefusal(error, bodyLimitBytes);
-    if (refusal.status >= 500 && refusal.type === 'internal_error') logError(refusal.cause ?? error, request);
+    if (refusal.code === 'internal_error') logError(refusal.cause ?? error, request);
     if (isStillSending(request.raw)) reply.header('connection', 'close');
     reply.code(refusal.status).headers(refusalHeaders(refusal)).send(refusal.envelope());
   };
@@ -57,7 +57,9 @@ export function rawErrorAnswer(code: string | undefined): string {
       ? [431, 'Request Header Fields Too Large', 'The request headers are larger than the limit.']
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? [408, 'Request Timeout', 'The request did not arrive in time.']
-        : [400, 'Bad Request', 'The request is not valid HTTP.'];
+        : code === 'CONNECT'
+          ? [405, 'Method Not Allowed', 'Tunnels are not offered here.']
+          : [400, 'Bad Request', 'The request is not valid HTTP.'];
   const refusal = new Refusal({ status, type: 'invalid_request_error', code: 'bad_request', message });
   const body = JSON.stringify(refusal.envelope());
   return [

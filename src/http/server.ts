@@ -38,7 +38,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
     bodyLimit: bodyLimitBytes,
     requestTimeout: options.requestTimeoutMs,
     keepAliveTimeout: 75_000,
-    http: { maxHeaderSize: options.maxHeaderBytes, headersTimeout: options.headersTimeoutMs },
+    http: {
+      maxHeaderSize: options.maxHeaderBytes,
+      headersTimeout: options.headersTimeoutMs,
+      connectionsCheckingInterval: Math.min(1000, options.headersTimeoutMs),
+      // A request without a host is refused below, in the envelope.
+      requireHostHeader: false,
+    },
     genReqId: requestIdOf,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 1024 },
@@ -63,9 +69,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
 
+  app.server.on('connect', (_request, socket) => socket.end(rawErrorAnswer('CONNECT')));
   app.decorateRequest('caller', undefined);
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
+    if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') throw refusals.noHost();
     const type = request.headers['content-type'];
     if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';
     if (request.routeOptions.config.open !== true) request.caller = authenticator.authenticate(request.headers);

@@ -124,7 +124,7 @@ describe('where settings come from', () => {
 
 describe('every setting has its variable', () => {
   test.each([
-    ['GATEWAY_HOST', '0.0.0.0', 'server.host', '0.0.0.0'],
+    ['HOST', '0.0.0.0', 'server.host', '0.0.0.0'],
     ['PORT', '9000', 'server.port', 9000],
     ['BODY_SIZE_LIMIT', '1K', 'server.bodyLimitBytes', 1024],
     ['BODY_SIZE_LIMIT', '100MB', 'server.bodyLimitBytes', 100 * 1024 * 1024],

@@ -1,5 +1,6 @@
 /** What a client received is in the log, byte by byte, and what was sent to it as whole is recorded as whole. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { endsOf } from './check-exchanges.ts';
 import {
   type Answer,
@@ -92,11 +93,12 @@ function checkAnswer(
     else if (translated) checkTranslated(asked, answer, exchange, log, complain);
     else if (!Buffer.concat(piecesOf(exchange)).equals(answer.body)) {
       complain('bytes', `${answer.body.length} bytes arrived that are not those of the recorded pieces`);
-    }
+    } else if (asked.route === 'responses') checkStored(asked, objectOf(answer.body), log, complain);
     return;
   }
-  if (translated) checkTranslatedStream(asked, answer, exchange, log, complain);
+  if (translated) checkTranslatedStream(answer, exchange, complain);
   else checkStream(asked, answer, exchange, complain);
+  if (asked.route === 'responses') checkStored(asked, streamedResponse(answer.body).final, log, complain);
   const complete = answer.end === 'whole' && end?.type === 'exchange.completed';
   if (answer.end === 'whole' && !complete && end?.type !== 'exchange.failed') {
     complain('completed', `the stream ended in an orderly way, and the log says ${end?.type}`);
@@ -171,29 +173,23 @@ function expectCompleted(exchange: RecordedExchange, complain: Complain): void {
   if (end !== 'exchange.completed') complain('completed', `the terminal event arrived, and the log says ${end}`);
 }
 
-function checkTranslatedStream(
-  asked: Asked,
-  { body }: Answer,
-  exchange: RecordedExchange,
-  log: RecordedLog,
-  complain: Complain,
-): void {
-  const { id, text, sequence, final } = streamedResponse(body);
+function checkTranslatedStream({ body }: Answer, exchange: RecordedExchange, complain: Complain): void {
+  const { text, sequence, final } = streamedResponse(body);
   const said = piecesOf(exchange).map(deltaText).join('');
   if (!said.startsWith(text)) complain('bytes', 'the text that arrived is not what the recorded pieces say');
   if (sequence.some((number, index) => number !== index)) complain('sequence', `the events are numbered ${sequence}`);
-  if (final?.status === 'completed') {
-    expectCompleted(exchange, complain);
-    if (text !== said) complain('bytes', 'the answer was called complete, and its text is not all of what is recorded');
-  }
-  if (final === undefined || asked.store === false) return;
-  const stored = log.responses.get(id ?? '')?.events[0];
+  if (final?.status !== 'completed') return;
+  expectCompleted(exchange, complain);
+  if (text !== said) complain('bytes', 'the answer was called complete, and its text is not all of what is recorded');
+}
+
+/** A response that its client got whole was stored as such, before anything was done with it. */
+function checkStored(asked: Asked, seen: Record<string, unknown> | undefined, log: RecordedLog, complain: Complain) {
+  if (seen === undefined || asked.store === false) return;
+  const stored = typeof seen.id === 'string' ? log.responses.get(seen.id)?.events[0] : undefined;
   const response = stored?.body === undefined ? undefined : objectOf(Buffer.from(stored.body))?.response;
-  if (JSON.stringify(response) !== JSON.stringify(final)) {
-    complain(
-      'bytes',
-      `response.stored of ${id} (${textIn(stored, 'status')}) is not the response of the terminal event`,
-    );
+  if (!isDeepStrictEqual(response, seen)) {
+    complain('bytes', `response.stored of ${seen.id} (${textIn(stored, 'status')}) is not what its client got`);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Every exchange begins, goes on and ends as it must: nothing stays open, nothing is told twice. */
 import type { RecordedEvent } from '../../src/events/event.ts';
 import type { Violation } from './evidence.ts';
-import { eventOf, numberIn, type RecordedExchange, type RecordedLog } from './recorded-log.ts';
+import { eventOf, numberIn, type RecordedExchange, type RecordedLog, textIn } from './recorded-log.ts';
 
 const ENDS = new Set(['request.refused', 'exchange.completed', 'exchange.failed', 'client.disconnected']);
 
@@ -29,7 +29,10 @@ function checkExchange(exchange: RecordedExchange): Violation[] {
     .slice(types.findIndex((type) => ENDS.has(type)) + 1)
     .filter((type) => type !== 'usage.recorded');
   if (ends.length === 1 && afterEnd.length > 0) complain('one end', `after its end come ${afterEnd.join(', ')}`);
-  if (count('usage.recorded') > 1) complain('usage once', `usage is recorded ${count('usage.recorded')} times`);
+  const usages = count('usage.recorded');
+  // A passthrough answer need not report any.
+  const spends = types.includes('chunk.received') && textIn(events[0], 'dialect') !== 'passthrough';
+  if (usages > 1 || (spends && usages === 0)) complain('usage once', `usage is recorded ${usages} times`);
 
   const attempts = events.filter(({ type }) => type === 'attempt.started').map((event) => numberIn(event, 'attempt'));
   if (attempts.some((attempt, index) => attempt !== index + 1)) complain('attempts', `numbered ${attempts.join(', ')}`);

@@ -7,9 +7,32 @@ import { RecordedLog } from './recorded-log.ts';
  * @throws when anything in them is damaged
  */
 export async function readOn(log: RecordedLog, dataDir: string): Promise<void> {
-  const reader = await openLog(`file:${join(dataDir, 'log')}`, { readOnly: true });
+  const reader = await openLog(logUrl(dataDir), { readOnly: true });
   try {
     for await (const event of reader.readAll({ after: log.position })) log.add(event);
+  } finally {
+    await reader.close();
+  }
+}
+
+/**
+ * As `readOn`, but waits until the gateway with this process id has said that it started: all that it did to put the
+ * log in order comes before that. What a gateway has just written, another process may see a little later.
+ */
+export async function readUntilStarted(
+  log: RecordedLog,
+  dataDir: string,
+  pid: number,
+  timeoutMs: number,
+): Promise<void> {
+  const reader = await openLog(logUrl(dataDir), { readOnly: true });
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    for await (const event of reader.subscribe({ after: log.position, signal })) {
+      if ('revision' in event) log.add(event);
+      else if (log.startedPids.has(pid)) return;
+    }
+    throw new Error(`gateway.started of process ${pid} did not appear in the log within ${timeoutMs} ms`);
   } finally {
     await reader.close();
   }
@@ -20,4 +43,8 @@ export async function readAgain(dataDir: string): Promise<RecordedLog> {
   const log = new RecordedLog();
   await readOn(log, dataDir);
   return log;
+}
+
+function logUrl(dataDir: string): string {
+  return `file:${join(dataDir, 'log')}`;
 }

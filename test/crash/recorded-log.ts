@@ -24,6 +24,8 @@ export class RecordedLog {
   readonly violations: Violation[] = [];
   /** The gateway's own last word: `gateway.started` while it runs or was killed. */
   lastOfGateway: string | undefined;
+  /** Process ids of the gateways that said they started. */
+  readonly startedPids = new Set<number>();
   events = 0;
   #position: Position = START;
   #sequence = 0;
@@ -46,6 +48,7 @@ export class RecordedLog {
     this.#checkPlace(event);
     this.#addToDigest(event);
     if (event.type.startsWith('gateway.')) this.lastOfGateway = event.type;
+    if (event.type === 'gateway.started') this.startedPids.add(numberIn(event, 'pid') ?? 0);
     const category = categoryOf(event.stream);
     const id = idOf(event.stream);
     if (category === 'exchange') this.#addToExchange(id, event);

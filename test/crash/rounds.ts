@@ -5,16 +5,23 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
-import { ask, type ServedGateway, serve, startProcess } from '../e2e/gateway-process.ts';
+import {
+  ask,
+  type Exit,
+  type GatewayProcess,
+  type ServedGateway,
+  serve,
+  startProcess,
+} from '../e2e/gateway-process.ts';
 import { type Chance, createChance } from './chance.ts';
 import { endsOf } from './check-exchanges.ts';
 import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
 import { checkRound } from './check-round.ts';
-import type { Conversation, ProviderCall, ProviderName, Retrieved, Violation } from './evidence.ts';
-import { LoadClient, MODELS } from './load.ts';
-import { readAgain, readOn } from './read-log.ts';
+import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
+import { LoadClient } from './load.ts';
+import { readAgain, readOn, readUntilStarted } from './read-log.ts';
 import { RecordedLog } from './recorded-log.ts';
+import { Upstreams } from './upstreams.ts';
 import { WireClient } from './wire-client.ts';
 
 export interface CrashOptions {
@@ -80,18 +87,20 @@ export async function runCrashRounds(options: CrashOptions): Promise<CrashSum> {
   }
 }
 
+const VISIBLE_WITHIN_MS = 5_000;
+/** More than the longest grace period. */
+const STOPS_WITHIN_MS = 15_000;
 /** How many known responses of earlier rounds are looked at again after each restart. */
 const LOOKED_AT_AGAIN = 15;
 
 class CrashRun {
   readonly #options: CrashOptions;
   readonly #chance: Chance;
-  readonly #providers: Readonly<Record<ProviderName, SimulatedProvider>>;
+  readonly #upstreams = new Upstreams();
   readonly #clients: readonly LoadClient[];
   readonly #log = new RecordedLog();
   readonly #known: KnownResponse[] = [];
   readonly #deleted = new Map<string, Deletion>();
-  #seenCalls: Record<ProviderName, number> = { llamacpp: 0, openai: 0 };
   #env: Record<string, string> = {};
   #gateway: ServedGateway | undefined;
   readonly #sum: CrashSum = {
@@ -113,22 +122,12 @@ class CrashRun {
     const { seed, clients } = options;
     this.#options = options;
     this.#chance = createChance(seed);
-    const shape = { models: MODELS, words: 24, remember: 1_000_000 };
-    this.#providers = {
-      llamacpp: createSimulatedProvider({ ...shape, responses: 'absent' }),
-      openai: createSimulatedProvider({ ...shape, responses: 'native' }),
-    };
     this.#clients = Array.from({ length: clients }, (_, index) => new LoadClient(`c${index}`, this.#chance.fork()));
   }
 
   async all(): Promise<CrashSum> {
     const { rounds, secondsPerRound, onRound } = this.#options;
-    this.#env = {
-      LLAMACPP_BASE_URL: await this.#providers.llamacpp.listen(),
-      OPENAI_BASE_URL: await this.#providers.openai.listen(),
-      OPENAI_API_KEY: 'sk-simulated',
-      LOG_LEVEL: 'info',
-    };
+    this.#env = { ...(await this.#upstreams.listen()), LOG_LEVEL: 'info' };
     let plan = planOf(this.#chance, secondsPerRound);
     let gateway = await this.#start({ ...plan, killedStarts: [] });
     for (let round = 1; round <= rounds; round++) {
@@ -141,14 +140,14 @@ class CrashRun {
       onRound?.(round, this.#sum);
     }
     gateway.process.kill('SIGTERM');
-    await gateway.process.exited;
+    await this.#exitOf(gateway.process);
     await this.#checkWholeLog();
     return this.#sum;
   }
 
   async close(): Promise<void> {
     this.#gateway?.process.kill('SIGKILL');
-    await Promise.all(Object.values(this.#providers).map((provider) => provider.close()));
+    await this.#upstreams.close();
   }
 
   async #start({ killedStarts, drain, durability, losesViews }: RoundPlan): Promise<ServedGateway> {
@@ -188,7 +187,7 @@ class CrashRun {
     ends.stopped = true;
     const killedAt = performance.now();
     process.kill(plan.end);
-    const { code, signal } = await gone;
+    const { code, signal } = await this.#exitOf(process);
     if (plan.end === 'SIGKILL') this.#sum.kills += 1;
     else {
       this.#sum.gracefulStops += 1;
@@ -200,6 +199,17 @@ class CrashRun {
     return { conversations, killedAt };
   }
 
+  /** A gateway that does not stop in time is a violation, and is killed. */
+  async #exitOf({ exited, kill, stdout }: GatewayProcess): Promise<Exit> {
+    const impatience = setTimeout(() => {
+      this.#complain('orderly stop', `it was still there ${STOPS_WITHIN_MS} ms after it was told to stop:\n${stdout}`);
+      kill('SIGKILL');
+    }, STOPS_WITHIN_MS);
+    const exit = await exited;
+    clearTimeout(impatience);
+    return exit;
+  }
+
   /** After SIGTERM everything is closed before anybody has to clean up. */
   async #checkOrderlyStop(): Promise<void> {
     await readOn(this.#log, this.#options.dataDir);
@@ -209,9 +219,10 @@ class CrashRun {
       this.#complain('orderly stop', 'gateway.stopped is not recorded');
   }
 
-  async #check({ url }: ServedGateway, conversations: readonly Conversation[], killedAt: number): Promise<void> {
-    await readOn(this.#log, this.#options.dataDir);
-    const calls = this.#newCalls();
+  async #check(gateway: ServedGateway, conversations: readonly Conversation[], killedAt: number): Promise<void> {
+    const { url, process } = gateway;
+    await readUntilStarted(this.#log, this.#options.dataDir, process.pid, VISIBLE_WITHIN_MS);
+    const calls = this.#upstreams.newCalls();
     const known = knownResponses(conversations);
     for (const [id, state] of deletions(conversations)) this.#deleted.set(id, state);
     const again = Array.from({ length: Math.min(LOOKED_AT_AGAIN, this.#known.length) }, () =>
@@ -230,19 +241,6 @@ class CrashRun {
     // A cut stream is judged by its exchange, which is about to be forgotten; a whole response by itself.
     this.#known.push(...known.filter(({ seen }) => seen !== undefined));
     this.#log.forget();
-  }
-
-  #newCalls(): ProviderCall[] {
-    const names: readonly ProviderName[] = ['llamacpp', 'openai'];
-    return names.flatMap((provider) => {
-      const { requests } = this.#providers[provider];
-      const fresh = requests.slice(this.#seenCalls[provider]);
-      this.#seenCalls = { ...this.#seenCalls, [provider]: requests.length };
-      return fresh.map(({ method, path, headers }) => {
-        const id = headers['x-request-id'];
-        return { provider, method, path, requestId: typeof id === 'string' ? id : undefined };
-      });
-    });
   }
 
   #count(conversations: readonly Conversation[], calls: readonly ProviderCall[]): void {

@@ -14,6 +14,8 @@ export interface ProcessOptions {
   readonly args?: readonly string[];
   /** What is run, and with which arguments before `args`; default: `src/main.ts serve` with this Node. */
   readonly command?: readonly [string, ...string[]];
+  /** Started as a process group of its own, all of which is ended in the end: for commands that start others. */
+  readonly group?: boolean;
   /** Where no configuration file lies about; default: the system's folder for temporary files. */
   readonly cwd?: string;
 }
@@ -34,24 +36,36 @@ export interface GatewayProcess {
   kill(signal: NodeJS.Signals): void;
 }
 
-const running = new Set<ChildProcess>();
+const running = new Map<ChildProcess, { readonly group: boolean }>();
 process.once('exit', killAll);
 
-/** Ends every gateway that still runs, whatever became of its test. */
+/** Ends everything started here that still runs, whatever became of its test. */
 export function killAll(): void {
-  for (const child of running) child.kill('SIGKILL');
+  for (const [child, { group }] of running) {
+    if (group && child.pid !== undefined) endGroup(child.pid);
+    else child.kill('SIGKILL');
+  }
+}
+
+function endGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // all of it has ended already
+  }
 }
 
 /** Starts the command line; see `ProcessOptions` for what it does not inherit. */
 export function startProcess(options: ProcessOptions = {}): GatewayProcess {
-  const { args = [], env = {}, cwd = tmpdir() } = options;
+  const { args = [], env = {}, cwd = tmpdir(), group = false } = options;
   const [file, ...before] = options.command ?? [process.execPath, join(root, 'src/main.ts'), 'serve'];
   const child = spawn(file, [...before, ...args], {
     cwd,
     env: { ...inherited(), PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    detached: group,
   });
-  running.add(child);
+  running.set(child, { group });
   let stdout = '';
   let stderr = '';
   const listening = Promise.withResolvers<string>();

@@ -5,6 +5,7 @@ import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
 import { LogCorrupted } from '../../src/events/embedded/log-errors.ts';
 import { streamName } from '../../src/events/event.ts';
 import { collect } from '../contract/event-log.ts';
+import { faultyDisk } from './faulty-disk.ts';
 import {
   appendThing,
   appendThings,
@@ -116,6 +117,20 @@ describe('a log whose last write was torn', () => {
     expect(log.recovery).toMatchObject({ keptBytes: boundaries[3], cutBytes: 7, lostEvents: 2 });
     const aside = fileOf(dir, '.damaged');
     expect(statSync(aside).size).toBe(7);
+  });
+
+  it('opens although the disk is full, and records the recovery when it is not any more', async () => {
+    const dir = temporaryDirectory();
+    const [, end = 0] = await frameBoundaries(dir, 1);
+    truncateSync(fileOf(dir, '.seg'), end - 1);
+    forgetWatermark(dir);
+    const disk = faultyDisk();
+    disk.failWrites('ENOSPC');
+    const log = await openTestLog(dir, { disk, commit: { probeMs: 5 } });
+    expect(log.status().state).toBe('unavailable');
+    disk.failWrites(undefined);
+    for await (const item of log.subscribe({ filter: { types: ['log.recovered'] } })) if ('data' in item) break;
+    expect(await readAll(log)).toHaveLength(1);
   });
 
   it('says so too when the file ends between two batches', async () => {

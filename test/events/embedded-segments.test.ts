@@ -9,6 +9,7 @@ import { faultyDisk } from './faulty-disk.ts';
 import {
   appendThing,
   appendThings,
+  fileOf,
   filesOf,
   openTestLog,
   readThings,
@@ -249,6 +250,17 @@ describe('the stream index', () => {
         .then(({ revisions }) => order.push(`fresh ${revisions}`)),
     ]);
     expect(order.toSorted()).toEqual(['fresh 0', 'old 67']);
+  });
+
+  it('is made again also when the log ended in a torn write', async () => {
+    const { dir, log } = await sealedLog();
+    await log.close();
+    rmSync(index(dir));
+    writeFileSync(fileOf(dir, '.seg'), 'torn', { flag: 'a' });
+    const reopened = await openTestLog(dir, small);
+    expect(reopened.recovery).toMatchObject({ cutBytes: 4 });
+    await expectStreams(reopened, 40);
+    expect(await collect(reopened.readStream(streamName('log', 'embedded')))).toHaveLength(1);
   });
 
   it('does not hide a stream whose name sorts before others of its category', async () => {

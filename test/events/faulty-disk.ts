@@ -90,5 +90,9 @@ export function faultyDisk(): FaultyDisk {
       nodeDisk.remove(file);
     },
   };
+  disk.removeLater = (file) => {
+    disk.beforeChange('remove');
+    return nodeDisk.removeLater(file);
+  };
   return disk;
 }

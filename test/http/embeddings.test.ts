@@ -16,7 +16,9 @@ describe('embeddings', () => {
   ])('are made of %s', async (_form, input, count) => {
     const { object, data, usage } = await embed({ input });
     expect(object).toBe('list');
-    expect(data.map(({ index }: { index: number }) => index)).toEqual(Array.from({ length: count }, (_, index) => index));
+    expect(data.map(({ index }: { index: number }) => index)).toEqual(
+      Array.from({ length: count }, (_, index) => index),
+    );
     for (const { embedding } of data) expect(embedding).toHaveLength(64);
     expect(usage).toMatchObject({ prompt_tokens: expect.any(Number), total_tokens: usage.prompt_tokens });
     expect(JSON.parse(gateway.lastAsked().body)).toEqual({ model: 'simulated-embed', input });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import type { Fault } from '../../infra/simulated-provider/fault.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
@@ -7,17 +7,15 @@ import {
   errorOf,
   eventsOf,
   eventsOfExchange,
-  eventsUntil,
   exchangeOf,
   expectEnvelope,
   json,
-  type LoggedEvent,
-  modelsListed,
   user,
   withGateway,
 } from '../support/with-gateway.ts';
 
-const API_KEY = 'sk-upstream-0123456789abcdef';
+// Of a form that no pattern would take for a key.
+const API_KEY = 'correct.horse.battery';
 const gateway = withGateway(
   {
     simulated: { responses: 'absent', apiKey: API_KEY },
@@ -95,11 +93,14 @@ describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => 
     ['a page of HTML', { status: 502, body: 'html' }, 502, /^[^<>]+$/],
     ['plain text', { status: 503, body: 'text', message: 'try later' }, 503, /try later/],
     ['nothing at all', { status: 500, body: 'empty' }, 500, /llamacpp.*500/],
-  ] as [string, Fault, number, RegExp][])('in the form of %s is told in words', async (_form, fault, status, message) => {
-    always(fault);
-    const error = await errorOf(await gateway.post(path, body), status);
-    expect(error).toMatchObject({ code: null, provider: 'llamacpp', message: expect.stringMatching(message) });
-  });
+  ] as [string, Fault, number, RegExp][])(
+    'in the form of %s is told in words',
+    async (_form, fault, status, message) => {
+      always(fault);
+      const error = await errorOf(await gateway.post(path, body), status);
+      expect(error).toMatchObject({ code: null, provider: 'llamacpp', message: expect.stringMatching(message) });
+    },
+  );
 
   it("does not give the provider's API key away", async () => {
     always({ status: 401, message: `Incorrect API key provided: ${API_KEY}.` });
@@ -150,14 +151,17 @@ describe('a provider that gives no usable answer', () => {
     ['an end before the first event', { cutAfterChunks: 0 }, 502],
     ['no headers in time', { headerDelayMs: 3000 }, 504],
     ['no first event in time', { firstByteDelayMs: 3000 }, 504],
-  ] as [string, Fault, number][])('but %s, to one who asked for a stream, is an HTTP error', async (_what, fault, status) => {
-    always(fault);
-    for (const [, path, body] of surfaces.filter(([name]) => name.includes('stream'))) {
-      const error = await errorOf(await gateway.post(path, body), status);
-      expect(error).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });
-      if (fault.message !== undefined) expect(error.message).toBe(fault.message);
-    }
-  });
+  ] as [string, Fault, number][])(
+    'but %s, to one who asked for a stream, is an HTTP error',
+    async (_what, fault, status) => {
+      always(fault);
+      for (const [, path, body] of surfaces.filter(([name]) => name.includes('stream'))) {
+        const error = await errorOf(await gateway.post(path, body), status);
+        expect(error).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });
+        if (fault.message !== undefined) expect(error.message).toBe(fault.message);
+      }
+    },
+  );
 
   it('since it cannot be reached, is a 502', async () => {
     const answer = await ask({ ...chat, model: 'llamacpp-dead/some-model' });
@@ -182,25 +186,39 @@ describe('a stream that has begun', () => {
     ['ends before its finish reason', { endWithoutFinish: true, endWithoutDone: true }, 'stream_incomplete'],
     ['falls silent', { holdAfterChunks: 4 }, 'provider_timeout'],
     ['reports an error', { errorInStream: 4, message: 'out of memory', code: 'oom' }, 'oom'],
-  ] as [string, Fault, string][])('and %s, ends with an error in the envelope, and is not tried again', async (_what, fault, code) => {
-    gateway.simulated.control.always(fault);
-    const { answer, calls } = await counted({ ...chat, stream: true });
-    expect(answer.status).toBe(200);
-    const text = await answer.text();
-    const chunks = dataOf(text);
-    expect(chunks.length).toBeGreaterThan(3);
-    expectEnvelope(chunks.at(-1));
-    expect(chunks.at(-1).error).toMatchObject({ type: 'provider_error', code, provider: 'llamacpp' });
-    expect(eventsOf(text).map(({ data }) => data)).not.toContain('[DONE]');
-    expect(calls()).toBe(1);
-    const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(events.find(({ type }) => type === 'exchange.failed')?.data).toMatchObject({
-      status: 200,
-      code,
-      reason: 'stream_broken',
-      chunks: events.filter(({ type }) => type === 'chunk.received').length,
-    });
-  });
+  ] as [string, Fault, string][])(
+    'and %s, ends with an error in the envelope, and is not tried again',
+    async (_what, fault, code) => {
+      gateway.simulated.control.always(fault);
+      const { answer, calls } = await counted({ ...chat, stream: true });
+      expect(answer.status).toBe(200);
+      const text = await answer.text();
+      const chunks = dataOf(text);
+      expect(chunks.length).toBeGreaterThan(3);
+      expectEnvelope(chunks.at(-1));
+      expect(chunks.at(-1).error).toMatchObject({ type: 'provider_error', code, provider: 'llamacpp' });
+      expect(eventsOf(text).map(({ data }) => data)).not.toContain('[DONE]');
+      expect(calls()).toBe(1);
+      const events = await eventsOfExchange(gateway, exchangeOf(answer));
+      expect(events.find(({ type }) => type === 'exchange.failed')?.data).toMatchObject({
+        status: 200,
+        code,
+        reason: 'stream_broken',
+        chunks: events.filter(({ type }) => type === 'chunk.received').length,
+      });
+    },
+  );
+
+  it.each(surfaces.filter(([name]) => name.includes('stream')))(
+    'and reports an error with the API key in it, does not give the key away: %s',
+    async (_surface, path, body) => {
+      always({ errorInStream: 3, message: `Incorrect API key provided: ${API_KEY}.` });
+      const answer = await gateway.post(path, body);
+      const text = await answer.text();
+      expect(text).toContain('Incorrect API key');
+      expect(text).not.toContain(API_KEY);
+    },
+  );
 
   it('and only lacks its end marker, gets one', async () => {
     gateway.simulated.control.next({ endWithoutDone: true });
@@ -213,105 +231,6 @@ describe('a stream that has begun', () => {
     const text = await (await ask({ ...chat, stream: true })).text();
     expect(text).toContain('data: not json at all\n\n');
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
-  });
-});
-
-describe('another attempt', () => {
-  const told = (events: readonly LoggedEvent[]) =>
-    events
-      .filter(({ type }) => type.startsWith('attempt.'))
-      .map(({ type, data }) => [type, data.attempt, data.kind ?? data.status]);
-
-  it.each([
-    [429, {}],
-    [502, {}],
-    [503, { stream: true }],
-    [504, { stream: true }],
-    [522, {}],
-  ])('is made after a %i, and each is told', async (status, more) => {
-    gateway.simulated.control.always({ failTimes: 2, status, key: `flaky-${status}` });
-    const { answer, calls } = await counted({ ...chat, ...more });
-    expect(answer.status).toBe(200);
-    await answer.text();
-    expect(calls()).toBe(3);
-    const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(told(events)).toEqual([
-      ['attempt.started', 1, 'primary'],
-      ['attempt.failed', 1, status],
-      ['attempt.started', 2, 'retry'],
-      ['attempt.failed', 2, status],
-      ['attempt.started', 3, 'retry'],
-    ]);
-    const waits = events.filter(({ type }) => type === 'attempt.failed').map(({ data }) => data.retryInMs);
-    expect(waits[0]).toBeGreaterThanOrEqual(1.8);
-    expect(waits[1]).toBeGreaterThanOrEqual(3.6);
-    expect(events.find(({ type }) => type === 'exchange.completed')?.data.attempt).toBe(3);
-  });
-
-  it('is made when the connection broke before anything was said', async () => {
-    for (const fault of [{ cutAfterChunks: 0 }, { cutAfterChunks: 1 }]) {
-      gateway.simulated.control.next(fault);
-      const { answer, calls } = await counted({ ...chat, stream: 'cutAfterChunks' in fault && fault.cutAfterChunks === 0 });
-      expect(answer.status).toBe(200);
-      await answer.text();
-      expect(calls()).toBe(2);
-    }
-  });
-
-  it('waits as long as the provider asks', async () => {
-    gateway.simulated.control.next({ status: 429, retryAfter: 1 });
-    const before = performance.now();
-    const answer = await ask();
-    expect(answer.status).toBe(200);
-    expect(performance.now() - before).toBeGreaterThanOrEqual(990);
-    const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(events.find(({ type }) => type === 'attempt.failed')?.data.retryInMs).toBe(1000);
-  });
-
-  it.each([400, 401, 403, 404, 409, 422, 500, 501])('is not made after a %i', async (status) => {
-    gateway.simulated.control.always({ status });
-    const { answer, calls } = await counted();
-    expect(answer.status).toBe(status);
-    expect(calls()).toBe(1);
-    const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(events.map(({ type }) => type)).toEqual([
-      'request.received',
-      'model.resolved',
-      'attempt.started',
-      'attempt.failed',
-      'exchange.failed',
-    ]);
-    expect(events[3]?.data.retryInMs).toBeUndefined();
-    expect(events[3]?.body).toContain(`simulated error ${status}`);
-  });
-
-  it('is not made after one that took too long, nor more often than allowed', async () => {
-    gateway.simulated.control.next({ hang: true });
-    const late = await counted();
-    expect(late.answer.status).toBe(504);
-    expect(late.calls()).toBe(1);
-    gateway.simulated.control.always({ status: 503 });
-    const down = await counted();
-    expect(down.answer.status).toBe(503);
-    expect(down.calls()).toBe(3);
-  });
-
-  it('is not waited for by a client that has left', async () => {
-    gateway.simulated.control.always({ status: 429, retryAfter: 20 });
-    const client = new AbortController();
-    const asked = gateway.simulated.nextRequest();
-    const headers = { 'x-request-id': 'left-while-waiting' };
-    const answer = gateway.post('/v1/chat/completions', chat, { signal: client.signal, headers });
-    await (await asked).ended;
-    await eventsUntil(gateway, 'request_id=left-while-waiting', ({ type }) => type === 'attempt.started');
-    client.abort();
-    await expect(answer).rejects.toThrow();
-    const events = await eventsUntil(
-      gateway,
-      'request_id=left-while-waiting',
-      ({ type }) => type === 'client.disconnected',
-    );
-    expect(events.filter(({ type }) => type === 'attempt.failed').length).toBeGreaterThan(0);
   });
 });
 
@@ -350,81 +269,12 @@ describe("the gateway's own refusals", () => {
     const answer = await ask({ ...chat, model: 'nobody/x' });
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.map(({ type }) => type)).toEqual(['request.received', 'request.refused']);
-    expect(events[1]?.data).toMatchObject({ status: 404, type: 'not_found_error', code: 'model_not_found', param: 'model' });
-  });
-});
-
-describe('a provider that fails again and again', () => {
-  const running: { close(): Promise<void> }[] = [];
-  afterEach(async () => {
-    for (const one of running.splice(0)) await one.close();
-  });
-  const start = async (env: Record<string, string>) => {
-    const own = await startTestGateway({ env: { RETRY_MAX_RETRIES: '1', RETRY_INITIAL_BACKOFF: '1ms', ...env } });
-    running.push(own);
-    await modelsListed(own);
-    const calls = () => own.simulated.requests.filter(({ method }) => method === 'POST').length;
-    return { own, calls, ask: () => own.fetch('/v1/chat/completions', { json: chat }) };
-  };
-  const changes = async (own: { fetch: typeof gateway.fetch }, last: string) =>
-    (await eventsUntil(own, 'types=provider.circuit_changed', ({ data }) => data.state === last)).map(({ data }) => data.state);
-
-  it('is left alone for a while, and used again when it has recovered', async () => {
-    const { own, calls, ask } = await start({ CIRCUIT_BREAKER_TIMEOUT: '300ms' });
-    own.simulated.control.always({ status: 503 });
-    for (let exchange = 0; exchange < 5; exchange++) expect((await ask()).status).toBe(503);
-    expect(calls()).toBe(10);
-    const refused = await ask();
-    expect(refused.headers.get('retry-after')).toBe('1');
-    expect(await errorOf(refused, 503)).toMatchObject({ type: 'provider_error', message: expect.stringContaining('llamacpp') });
-    const events = await eventsOfExchange(own, exchangeOf(refused));
-    expect(events.map(({ type }) => type)).toEqual(['request.received', 'model.resolved', 'request.refused']);
-    expect(await errorOf(await own.fetch('/p/llamacpp/props'), 503)).toMatchObject({ type: 'provider_error' });
-    expect(calls()).toBe(10);
-
-    own.simulated.control.clear();
-    await expect.poll(async () => (await ask()).status, { interval: 20, timeout: 3000 }).toBe(200);
-    expect((await ask()).status).toBe(200);
-    expect(await changes(own, 'closed')).toEqual(['open', 'half_open', 'closed']);
-  });
-
-  it('is left alone again when its first probe fails', async () => {
-    const { own, calls, ask } = await start({ CIRCUIT_BREAKER_TIMEOUT: '200ms', CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2' });
-    own.simulated.control.always({ status: 500 });
-    for (let exchange = 0; exchange < 2; exchange++) expect((await ask()).status).toBe(500);
-    await expect.poll(async () => (await ask()).status, { interval: 20, timeout: 3000 }).toBe(500);
-    expect(calls()).toBe(3);
-    expect((await ask()).status).toBe(503);
-    expect(calls()).toBe(3);
-  });
-
-  it('is not given up for refusals that are the fault of the client, or for clients that leave', async () => {
-    const { own, ask } = await start({ CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2' });
-    own.simulated.control.always({ status: 400 });
-    for (let exchange = 0; exchange < 4; exchange++) expect((await ask()).status).toBe(400);
-    own.simulated.control.clear();
-    own.simulated.control.always({ hang: true });
-    for (let exchange = 0; exchange < 4; exchange++) {
-      const client = new AbortController();
-      const asked = own.simulated.nextRequest();
-      const answer = own.fetch('/v1/chat/completions', { json: chat, signal: client.signal });
-      const request = await asked;
-      client.abort();
-      await expect(answer).rejects.toThrow();
-      await request.ended;
-    }
-    own.simulated.control.clear();
-    expect((await ask()).status).toBe(200);
-  });
-
-  it('is not given up for an answer that a client could not read in the form it asked for', async () => {
-    const { own, calls } = await start({ CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2' });
-    for (let exchange = 0; exchange < 3; exchange++) {
-      await own.fetch('/v1/embeddings', { json: { model, input: 'hi', stream: true } });
-    }
-    const before = calls();
-    expect((await own.fetch('/v1/embeddings', { json: { model, input: 'hi' } })).status).toBe(200);
-    expect(calls()).toBe(before + 1);
+    expect(events[1]?.data).toMatchObject({
+      status: 404,
+      type: 'not_found_error',
+      code: 'model_not_found',
+      param: 'model',
+    });
   });
 });
 
@@ -437,7 +287,10 @@ describe('a provider that cannot be listed', () => {
   it('is asked all the same when it is named, and its error is told', async () => {
     const scripted = await startScriptedProvider();
     scripted.script((_request, response) => response.writeHead(403).end());
-    const own = await startTestGateway({ simulated: false, env: { LLAMACPP_BASE_URL: 'http://127.0.0.1:1/v1', RETRY_MAX_RETRIES: '0' } });
+    const own = await startTestGateway({
+      simulated: false,
+      env: { LLAMACPP_BASE_URL: 'http://127.0.0.1:1/v1', RETRY_MAX_RETRIES: '0' },
+    });
     running.push(own, scripted);
     const answer = await own.fetch('/v1/chat/completions', { json: chat });
     expect(await errorOf(answer, 502)).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });

@@ -28,7 +28,12 @@ describe('what is open to everybody', () => {
     expect(answer.headers.get('content-type')).toMatch(/^text\/plain/);
     const text = await answer.text();
     const counted = text.split('\n').find((line) => line.startsWith('gateway_requests_total{'));
-    for (const label of ['provider="llamacpp"', 'endpoint="/v1/chat/completions"', 'status_code="200"', 'stream="false"']) {
+    for (const label of [
+      'provider="llamacpp"',
+      'endpoint="/v1/chat/completions"',
+      'status_code="200"',
+      'stream="false"',
+    ]) {
       expect(counted).toContain(label);
     }
     expect(counted).toMatch(/ 1$/);
@@ -40,7 +45,13 @@ describe('what is open to everybody', () => {
     const document = await json(await open('/openapi.json'));
     expect(document.openapi).toMatch(/^3\.1/);
     expect(Object.keys(document.paths)).toEqual(
-      expect.arrayContaining(['/v1/chat/completions', '/v1/responses', '/v1/responses/{id}', '/v1/embeddings', '/v1/models']),
+      expect.arrayContaining([
+        '/v1/chat/completions',
+        '/v1/responses',
+        '/v1/responses/{id}',
+        '/v1/embeddings',
+        '/v1/models',
+      ]),
     );
   });
 });

@@ -43,7 +43,9 @@ describe('GET /v1/models', () => {
 
   it('tells the context window a model runs with, and what it can see', async () => {
     const { data } = await list();
-    const metadata = Object.fromEntries(data.map(({ id, metadata }: { id: string; metadata: object }) => [id, metadata]));
+    const metadata = Object.fromEntries(
+      data.map(({ id, metadata }: { id: string; metadata: object }) => [id, metadata]),
+    );
     expect(metadata['llamacpp/router-a']).toMatchObject({ context_window: 2048 });
     expect(metadata['llamacpp/router-b']).toMatchObject({ context_window: 4096 });
     expect(metadata[`llamacpp-gpu/${FILE}`]).toEqual({ context_window: 8192, capabilities: { vision: true } });
@@ -73,16 +75,21 @@ describe('GET /v1/models/{selector}', () => {
     expect(await json(answer)).toEqual(listed);
   });
 
-  it.each(['nobody/router-a', 'llamacpp/no-such', 'no-such', '%00', '..%2f..%2fetc%2fpasswd', 'x'.repeat(3000), '%F0%9F%98%80'])(
-    'says that there is no model %s',
-    async (path) => {
-      expect(await errorOf(await gateway.fetch(`/v1/models/${path}`), 404)).toMatchObject({
-        type: 'not_found_error',
-        code: 'model_not_found',
-        param: 'model',
-      });
-    },
-  );
+  it.each([
+    'nobody/router-a',
+    'llamacpp/no-such',
+    'no-such',
+    '%00',
+    '..%2f..%2fetc%2fpasswd',
+    'x'.repeat(3000),
+    '%F0%9F%98%80',
+  ])('says that there is no model %s', async (path) => {
+    expect(await errorOf(await gateway.fetch(`/v1/models/${path}`), 404)).toMatchObject({
+      type: 'not_found_error',
+      code: 'model_not_found',
+      param: 'model',
+    });
+  });
 
   it('answers HEAD as it answers GET, without a body', async () => {
     for (const [path, status] of [

@@ -41,14 +41,17 @@ function says(body: string | Buffer, contentType = 'text/plain'): void {
 }
 
 describe('a passthrough', () => {
-  it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('takes %s, with its path and query byte for byte', async (method) => {
-    says('fine');
-    const query = '?a=b%2Fc&d=%20+&e=é&&f'.replace('é', '%C3%A9');
-    const answer = await gateway.fetch(`${ODD}/some%2Fpath/ü;x=1${query}`, { method });
-    expect(answer.status).toBe(200);
-    expect(await answer.text()).toBe('fine');
-    expect(scripted.last()).toMatchObject({ method, path: `/some%2Fpath/%C3%BC;x=1${query}` });
-  });
+  it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
+    'takes %s, with its path and query byte for byte',
+    async (method) => {
+      says('fine');
+      const query = '?a=b%2Fc&d=%20+&e=é&&f'.replace('é', '%C3%A9');
+      const answer = await gateway.fetch(`${ODD}/some%2Fpath/ü;x=1${query}`, { method });
+      expect(answer.status).toBe(200);
+      expect(await answer.text()).toBe('fine');
+      expect(scripted.last()).toMatchObject({ method, path: `/some%2Fpath/%C3%BC;x=1${query}` });
+    },
+  );
 
   it('takes HEAD, and tells the length the body would have', async () => {
     scripted.script((_request, response) => {
@@ -87,7 +90,9 @@ describe('a passthrough', () => {
     expect((await json(await gateway.fetch('/p/llamacpp/v1/models'))).object).toBe('list');
     const tokens = await json(await gateway.post('/p/llamacpp/tokenize', { content: 'hello world' }));
     expect(tokens.tokens.length).toBeGreaterThan(0);
-    const ranked = await json(await gateway.post('/p/llamacpp/rerank', { query: 'sea', documents: ['the sea', 'a car'] }));
+    const ranked = await json(
+      await gateway.post('/p/llamacpp/rerank', { query: 'sea', documents: ['the sea', 'a car'] }),
+    );
     expect(ranked.results[0].index).toBe(0);
   });
 
@@ -132,7 +137,15 @@ describe('a passthrough', () => {
       'content-length': '5',
     });
     expect(body.toString()).toBe('hello');
-    for (const name of ['x-api-key', 'cookie', 'x-forwarded-for', 'x-forwarded-proto', 'forwarded', 'x-gateway-user-path', 'proxy-authorization']) {
+    for (const name of [
+      'x-api-key',
+      'cookie',
+      'x-forwarded-for',
+      'x-forwarded-proto',
+      'forwarded',
+      'x-gateway-user-path',
+      'proxy-authorization',
+    ]) {
       expect(headers[name]).toBeUndefined();
     }
     expect(headers['accept-encoding'] ?? 'identity').toBe('identity');
@@ -148,7 +161,9 @@ describe('a passthrough', () => {
   });
 
   it('carries every byte there is, in both directions', async () => {
-    scripted.script(({ body }, response) => response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(body));
+    scripted.script(({ body }, response) =>
+      response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(body),
+    );
     const answer = await gateway.fetch(`${ODD}/echo`, { method: 'POST', body: allBytes });
     expect(Buffer.from(await answer.arrayBuffer())).toEqual(allBytes);
   });
@@ -198,7 +213,9 @@ describe('a passthrough', () => {
 
   it('follows no redirect, but passes it on', async () => {
     for (const status of [301, 302, 307, 308]) {
-      scripted.script((_request, response) => response.writeHead(status, { location: 'http://127.0.0.1:1/elsewhere' }).end('moved'));
+      scripted.script((_request, response) =>
+        response.writeHead(status, { location: 'http://127.0.0.1:1/elsewhere' }).end('moved'),
+      );
       const answer = await gateway.fetch(`${ODD}/x`, { redirect: 'manual' });
       expect(answer.status).toBe(status);
       expect(answer.headers.get('location')).toBe('http://127.0.0.1:1/elsewhere');
@@ -207,7 +224,12 @@ describe('a passthrough', () => {
 
   it('streams events as they come', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 2 });
-    const body = { model: 'simulated-small', messages: user('hi'), stream: true, stream_options: { include_usage: true } };
+    const body = {
+      model: 'simulated-small',
+      messages: user('hi'),
+      stream: true,
+      stream_options: { include_usage: true },
+    };
     const answer = await gateway.post('/p/llamacpp/chat/completions', body);
     expect(answer.headers.get('content-type')).toBe('text/event-stream');
     const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
@@ -215,11 +237,17 @@ describe('a passthrough', () => {
     while (eventsOf(text).length < 2) text += Buffer.from((await reader.read()).value ?? []).toString();
     expect(gateway.lastAsked().outcome).toBe('open');
     gateway.simulated.control.release();
-    for (let more = await reader.read(); !more.done; more = await reader.read()) text += Buffer.from(more.value).toString();
+    for (let more = await reader.read(); !more.done; more = await reader.read())
+      text += Buffer.from(more.value).toString();
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
     expect(dataOf(text).filter(({ choices }) => choices.length === 0)).toHaveLength(1);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
-    expect(events.filter(({ type }) => type === 'chunk.received').map((event) => event.body).join('')).toBe(text);
+    expect(
+      events
+        .filter(({ type }) => type === 'chunk.received')
+        .map((event) => event.body)
+        .join(''),
+    ).toBe(text);
   });
 
   it('streams other long answers as they come', async () => {
@@ -235,7 +263,8 @@ describe('a passthrough', () => {
     expect(Buffer.from((await reader.read()).value ?? []).toString()).toContain('{"n":1}');
     goOn();
     let rest = '';
-    for (let more = await reader.read(); !more.done; more = await reader.read()) rest += Buffer.from(more.value).toString();
+    for (let more = await reader.read(); !more.done; more = await reader.read())
+      rest += Buffer.from(more.value).toString();
     expect(rest).toMatch(/\{"n":3\}\n$/);
   });
 
@@ -293,22 +322,35 @@ describe('a passthrough', () => {
     expect(await again('POST', { 'idempotency-key': 'k' })).toEqual({ status: 200, calls: 3 });
   });
 
-  it.each(['../secret', 'a/../../secret', '..%2fsecret', 'a/%2e%2e/secret', 'a/.%2E/x', '..\\secret', 'a/..%5c..%5cx', './x', '..'])(
-    'refuses the path %s',
-    async (path) => {
-      says('fine');
-      const answer = await rawAnswer(
-        gateway.url,
-        `GET ${ODD}/${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\n\r\n`,
-      );
-      expect(answer?.status).toBe(400);
-      expect(JSON.parse(answer?.body.toString() ?? '').error.type).toBe('invalid_request_error');
-    },
-  );
+  it.each([
+    '../secret',
+    'a/../../secret',
+    '..%2fsecret',
+    'a/%2e%2e/secret',
+    'a/.%2E/x',
+    '..\\secret',
+    'a/..%5c..%5cx',
+    './x',
+    '..',
+  ])('refuses the path %s', async (path) => {
+    says('fine');
+    const answer = await rawAnswer(
+      gateway.url,
+      `GET ${ODD}/${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\n\r\n`,
+    );
+    expect(answer?.status).toBe(400);
+    expect(JSON.parse(answer?.body.toString() ?? '').error.type).toBe('invalid_request_error');
+  });
 
   it('goes nowhere but to the provider, whatever the path looks like', async () => {
     says('fine');
-    for (const path of ['//evil.example/x', '/http://evil.example/x', '/@evil.example', '/%0d%0ax-evil:%201', '/a%00b']) {
+    for (const path of [
+      '//evil.example/x',
+      '/http://evil.example/x',
+      '/@evil.example',
+      '/%0d%0ax-evil:%201',
+      '/a%00b',
+    ]) {
       const answer = await rawAnswer(
         gateway.url,
         `GET ${ODD}${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\n\r\n`,

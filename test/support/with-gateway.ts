@@ -30,7 +30,10 @@ export function withGateway(
     started = await startTestGateway(options);
     const { simulated, register = (url: string) => ({ LLAMACPP_BASE_URL: url }), env } = options;
     const variables = { ...(simulated === false ? {} : register('')), ...env };
-    await modelsListed(started, providers ?? Object.keys(variables).filter((name) => name.endsWith('_BASE_URL')).length);
+    await modelsListed(
+      started,
+      providers ?? Object.keys(variables).filter((name) => name.endsWith('_BASE_URL')).length,
+    );
   });
   afterEach(() => started?.simulated.control.clear());
   afterAll(() => started?.close());

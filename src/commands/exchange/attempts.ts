@@ -6,12 +6,12 @@ import { Refusal, refusals } from '../refusal.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { Client } from './client.ts';
 import type { Target } from './dialect.ts';
+import type { Received } from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
-import type { Plan, Relay } from './relay.ts';
+import { type Plan, type Relay, redacted } from './relay.ts';
 import { relayStream } from './relay-stream.ts';
 import { type RetryPolicy, retryDelay } from './retry-policy.ts';
-import type { Received } from './settle.ts';
 
 const MAX_ERROR_BYTES = 64 * 1024;
 
@@ -197,7 +197,7 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider): Failed
   const refusal = refusalFromUpstream(mapped);
   const { retryAfterSeconds } = refusal;
   const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
-  return { kind: 'failed', refusal, status: mapped.status, body, retryAfterMs };
+  return { kind: 'failed', refusal, status: mapped.status, body: redacted(body, provider), retryAfterMs };
 }
 
 function parseAnswer(bytes: Buffer): unknown {

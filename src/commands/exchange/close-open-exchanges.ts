@@ -1,23 +1,38 @@
 /**
- * After a crash: exchanges that began and never ended are ended now, so that nothing in the log stays open for ever,
- * and a response that was being streamed is kept as `incomplete`, as far as it had come.
+ * After a crash: exchanges that began and never ended are ended now, so that nothing in the log stays open for ever.
+ * What the provider said is in the log, so it is put through the same relay once more. If it had said its last word,
+ * the exchange is complete; if not, it failed, and a response is kept as `incomplete`, as far as it had come.
  */
 import type { z } from 'zod';
-import { attemptStarted, chunkReceived, exchangeFailed, requestReceived } from '../../events/catalogue/exchange.ts';
+import { attemptStarted, chunkReceived, requestReceived } from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../events/event.ts';
-import type { EventLog, StreamWrite } from '../../events/log.ts';
+import type { EventLog } from '../../events/log.ts';
 import { createFrameSplitter } from '../../providers/sse.ts';
+import { parseChatRequest } from '../chat/chat-request.ts';
+import { parseEmbeddingsRequest } from '../embeddings/embeddings-request.ts';
+import { Refusal } from '../refusal.ts';
 import { parseCreateResponse } from '../responses/create-request.ts';
 import { storedInputItems } from '../responses/input-items.ts';
 import { readWith } from './chat-dialect.ts';
 import type { Asked } from './dialect.ts';
+import * as events from './end-events.ts';
+import { ExchangeRecord } from './exchange-record.ts';
 import type { Relay } from './relay.ts';
+import { ChatRelay, parseChunk } from './relay-chat.ts';
+import { EmbeddingsRelay } from './relay-embeddings.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';
 import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
 import { responseIdOf, shellOf } from './responses-dialect.ts';
-import { storedResponseWrite } from './settle.ts';
+import { previousResponseOf } from './settle.ts';
 
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+
+const ENDPOINTS = {
+  chat: '/v1/chat/completions',
+  responses: '/v1/responses',
+  embeddings: '/v1/embeddings',
+  passthrough: '/p',
+} as const;
 
 /** @returns how many were closed */
 export async function closeOpenExchanges(streams: readonly StreamName[], log: EventLog): Promise<number> {
@@ -25,98 +40,160 @@ export async function closeOpenExchanges(streams: readonly StreamName[], log: Ev
   return streams.length;
 }
 
-type Attempt = z.infer<typeof attemptStarted.data>;
+interface Begun {
+  readonly id: string;
+  readonly received: RecordedEvent;
+  readonly request: z.infer<typeof requestReceived.data>;
+  readonly attempt: z.infer<typeof attemptStarted.data> | undefined;
+  /** Of the last attempt. */
+  readonly chunks: readonly RecordedEvent[];
+  readonly last: RecordedEvent;
+}
 
 async function closeExchange(stream: StreamName, log: EventLog): Promise<void> {
+  const begun = await readBegun(stream, log);
+  if (begun === undefined) return;
+  const { id, received, request, attempt, chunks, last } = begun;
+  const context = { ...received.context, actor: 'system' as const };
+  const elapsedMs = Math.max(0, last.at - received.at);
+  const record = new ExchangeRecord(log, id, context, { lastRevision: last.revision, elapsedMs });
+  const asked = received.body === undefined ? undefined : readAsked(request.dialect, received.body);
+  const relay = attempt === undefined || asked === undefined ? undefined : relayOf(begun, attempt, asked);
+  const replayed = relay === undefined ? { ended: false } : replay(relay, chunks, asked?.stream === true);
+  const responseId = relay === undefined || asked === undefined ? undefined : noteResponse(begun, relay, asked, record);
+
+  const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
+  if (replayed.ended && attempt !== undefined && relay !== undefined) {
+    const translated = attempt.dialect !== request.dialect && responseId === undefined;
+    const json = translated ? relay.response()?.json : undefined;
+    events.noteCompleted(record, counted, {
+      status: 200,
+      attempt: attempt.attempt,
+      provider: attempt.provider,
+      model: attempt.model,
+      finishReason: relay.finishReason(),
+      responseId,
+      answer: json === undefined ? undefined : Buffer.from(json),
+    });
+  } else {
+    const status = chunks.length > 0 ? 200 : 0;
+    events.noteFailed(record, stoppedWithoutWarning(), {
+      status,
+      reason: 'gateway_stopped',
+      chunks: chunks.length,
+      responseId,
+    });
+  }
+  if (attempt !== undefined && relay !== undefined && chunks.length > 0) {
+    const { provider, providerType, model = '' } = attempt;
+    const endpoint = ENDPOINTS[request.dialect];
+    events.noteUsage(record, { provider, providerType, model, endpoint, usage: relay.usage() });
+  }
+  await record.flush('durable');
+}
+
+async function readBegun(stream: StreamName, log: EventLog): Promise<Begun | undefined> {
   let received: RecordedEvent | undefined;
-  let attempt: Attempt | undefined;
+  let attempt: Begun['attempt'];
   let last: RecordedEvent | undefined;
   let chunks: RecordedEvent[] = [];
-  let chunkCount = 0;
   for await (const event of log.readStream(stream)) {
     last = event;
     if (event.type === requestReceived.type) received = event;
+    if (event.type === chunkReceived.type) chunks.push(event);
     if (event.type === attemptStarted.type) {
-      attempt = event.data as Attempt;
+      attempt = event.data as Begun['attempt'];
       chunks = [];
     }
-    if (event.type === chunkReceived.type) {
-      chunks.push(event);
-      chunkCount += 1;
-    }
   }
-  if (last === undefined || received === undefined) return;
-  const context = { ...received.context, actor: 'system' as const };
-  const response = responseSoFar(idOf(stream), received, attempt, chunks);
-  const write: StreamWrite = {
-    stream,
-    expectedRevision: last.revision,
-    events: [
-      exchangeFailed.create(
-        {
-          status: chunkCount > 0 ? 200 : 0,
-          type: 'internal_error',
-          code: 'gateway_stopped',
-          message: 'The gateway stopped without warning in the middle of this exchange.',
-          reason: 'gateway_stopped',
-          chunks: chunkCount,
-          durationMs: Math.max(0, last.at - received.at),
-          responseId: response?.id,
-        },
-        context,
-      ),
-    ],
-  };
-  await log.append(response === undefined ? [write] : [write, response.write]);
+  if (last === undefined || received === undefined) return undefined;
+  const request = received.data as Begun['request'];
+  return { id: idOf(stream), received, request, attempt, chunks, last };
 }
 
-/** The stored form of a response that had begun, or undefined when there is nothing to keep. */
-function responseSoFar(
-  exchangeId: string,
-  received: RecordedEvent,
-  attempt: Attempt | undefined,
-  chunks: readonly RecordedEvent[],
-): { id: string; write: StreamWrite } | undefined {
-  if (attempt === undefined || chunks.length === 0 || received.body === undefined) return undefined;
-  const { dialect } = received.data as z.infer<typeof requestReceived.data>;
-  if (dialect !== 'responses') return undefined;
-  const asked = askedOf(received.body);
-  if (asked === undefined || !asked.stream || asked.json.store === false) return undefined;
-  const { provider, providerType, model = '' } = attempt;
-  const native = attempt.dialect === 'responses';
-  const createdAt = Math.floor(received.at / 1000);
-  const relay: Relay = native
-    ? new NativeResponsesRelay({ name: provider })
-    : new TranslatedResponsesRelay(
-        { name: provider },
-        shellOf(asked, { id: responseIdOf(exchangeId), createdAt, provider }),
-        () => createdAt,
-      );
-  for (const { body } of chunks) {
-    if (body === undefined) continue;
-    const splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES, provider });
-    for (const frame of splitter.push(Buffer.from(body.buffer, body.byteOffset, body.byteLength))) relay.frame(frame);
-  }
-  relay.abandon();
-  const stored = relay.response();
-  if (stored === undefined) return undefined;
-  const previous = asked.json.previous_response_id;
-  const facts = {
-    provider,
-    providerType,
-    model,
-    native,
-    previousResponseId: typeof previous === 'string' && previous !== '' ? previous : null,
-  };
-  const inputItems = JSON.stringify(storedInputItems(asked.json.input, stored.id));
-  return { id: stored.id, write: storedResponseWrite(exchangeId, received.context, stored, facts, inputItems) };
-}
+const PARSERS = { chat: parseChatRequest, responses: parseCreateResponse, embeddings: parseEmbeddingsRequest };
 
-function askedOf(body: Uint8Array): Asked | undefined {
+function readAsked(dialect: Begun['request']['dialect'], body: Uint8Array): Asked | undefined {
+  if (dialect === 'passthrough') return undefined;
   try {
-    const read = readWith(parseCreateResponse(JSON.parse(new TextDecoder().decode(body))));
+    const read = readWith(PARSERS[dialect](JSON.parse(new TextDecoder().decode(body))));
     return read.ok ? read.asked : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** The relay that the exchange had, with everything it knew then. */
+function relayOf({ id, received, request }: Begun, attempt: NonNullable<Begun['attempt']>, asked: Asked): Relay {
+  const provider = { name: attempt.provider };
+  if (request.dialect === 'chat') return new ChatRelay(provider, true);
+  if (request.dialect === 'embeddings') return new EmbeddingsRelay(provider.name);
+  if (attempt.dialect === 'responses') return new NativeResponsesRelay(provider);
+  const createdAt = Math.floor(received.at / 1000);
+  const shell = shellOf(asked, { id: responseIdOf(id), createdAt, provider: provider.name });
+  return new TranslatedResponsesRelay(provider, shell, () => createdAt);
+}
+
+/** @returns whether the provider had said its last word */
+function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: boolean): { ended: boolean } {
+  try {
+    if (!stream) {
+      const [only] = chunks;
+      if (only?.body === undefined) return { ended: false };
+      const bytes = bufferOf(only.body);
+      relay.whole(bytes, parseChunk(bytes.toString()));
+      return { ended: true };
+    }
+    let ended = false;
+    const splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES });
+    for (const { body } of chunks) {
+      if (body === undefined) continue;
+      for (const frame of splitter.push(bufferOf(body))) {
+        const answer = relay.frame(frame);
+        if (answer.refusal !== undefined) return { ended: false };
+        ended ||= answer.terminal;
+      }
+    }
+    if (ended) relay.finish();
+    else relay.abandon();
+    return { ended };
+  } catch (error) {
+    if (error instanceof Refusal) return { ended: false };
+    throw error;
+  }
+}
+
+function noteResponse(begun: Begun, relay: Relay, asked: Asked, record: ExchangeRecord): string | undefined {
+  const { attempt, chunks, request } = begun;
+  if (request.dialect !== 'responses' || attempt === undefined) return undefined;
+  if (chunks.length === 0 || asked.json.store === false) return undefined;
+  const stored = relay.response();
+  if (stored === undefined) return undefined;
+  const { provider, providerType, model = '' } = attempt;
+  events.noteResponse(record, stored, {
+    provider,
+    providerType,
+    model,
+    native: attempt.dialect === 'responses',
+    previousResponseId: previousResponseOf(asked),
+    inputItems: JSON.stringify(storedInputItems(asked.json.input, stored.id)),
+  });
+  return stored.id;
+}
+
+function stoppedWithoutWarning(): Refusal {
+  return new Refusal({
+    status: 503,
+    type: 'internal_error',
+    code: 'gateway_stopped',
+    message: 'The gateway stopped without warning in the middle of this exchange.',
+  });
+}
+
+function sizeOf(chunks: readonly RecordedEvent[]): number {
+  return chunks.reduce((bytes, { body }) => bytes + (body?.length ?? 0), 0);
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -19,12 +19,14 @@ export class ExchangeRecord {
   #elsewhere: StreamWrite[] = [];
   #revision = -1;
 
-  constructor(log: EventLog, id: string, context: EventContext) {
+  /** @param begun what is recorded already, of an exchange that is taken up again after a crash */
+  constructor(log: EventLog, id: string, context: EventContext, begun?: { lastRevision: bigint; elapsedMs: number }) {
     this.#log = log;
     this.id = id;
     this.stream = streamName('exchange', id);
     this.context = context;
-    this.startedAt = performance.now();
+    this.startedAt = performance.now() - (begun?.elapsedMs ?? 0);
+    if (begun !== undefined) this.#revision = Number(begun.lastRevision);
   }
 
   /** Milliseconds since the request was received, to a microsecond. */

@@ -2,19 +2,19 @@
  * One model request, from its bytes to its answer, for JSON and for streams, in every dialect. Read top to bottom it
  * is the whole pipeline; each step is told in events before anybody outside sees its effect.
  */
+import { isUtf8 } from 'node:buffer';
 import { modelResolved, requestReceived } from '../../events/catalogue/exchange.ts';
 import type { UserPath } from '../../events/event.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
-import type { ProviderReply } from '../../providers/provider.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import { type Answered, attempts, type Outcome } from './attempts.ts';
+import { attempts, type Outcome } from './attempts.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect, ReadResult, Target } from './dialect.ts';
+import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
-import { gatewayStopping } from './relay-chat.ts';
 import type { RetryPolicy } from './retry-policy.ts';
-import * as settle from './settle.ts';
+import { answerHeaders, settle, tell } from './settle.ts';
 import type { TokenUsage } from './usage.ts';
 
 /** Finds who serves a model. */
@@ -101,9 +101,10 @@ export async function runExchange(
       maxAnswerBytes: deps.maxAnswerBytes,
       random: deps.random,
       wait: deps.wait,
-      answerHeaders: (reply) => answerHeaders(record, request, reply),
+      answerHeaders: (reply) => answerHeaders({ record, request }, reply),
     });
-    status = await settleAndAnswer(dialect, asked, target, outcome, record, request, client);
+    const keepBodies = deps.capture === 'full';
+    status = await settle(outcome, { dialect, asked, target, record, request, client, keepBodies });
   } catch (error) {
     status = await refuse(record, request, client, error, deps);
   }
@@ -126,6 +127,7 @@ function contextOf(request: ModelRequest) {
 }
 
 function readBody(dialect: ExchangeDialect, body: Buffer): ReadResult {
+  if (!isUtf8(body)) return { ok: false, refusal: refusals.malformedJson('it is not valid UTF-8') };
   let json: unknown;
   try {
     json = JSON.parse(body.toString());
@@ -169,110 +171,6 @@ async function resolveModel(record: ExchangeRecord, asked: Asked, models: ModelD
   return target;
 }
 
-/** Records the end of the exchange, waits until the disk has it, then gives the client what is still due to it. */
-async function settleAndAnswer(
-  dialect: ExchangeDialect,
-  asked: Asked,
-  target: Target,
-  outcome: Outcome,
-  record: ExchangeRecord,
-  request: ModelRequest,
-  client: Client,
-): Promise<number> {
-  if (outcome.kind === 'refused') {
-    if (outcome.attempts === 0) settle.noteRefused(record, outcome.refusal);
-    else {
-      const { refusal } = outcome;
-      settle.noteFailed(record, refusal, { status: refusal.status, reason: 'provider_error', chunks: 0 });
-    }
-    await record.flush('durable');
-    return tell(record, request, client, outcome.refusal);
-  }
-
-  const { relay, received } = outcome;
-  const responseId = noteResponse(dialect, asked, target, outcome, record);
-  const provider = target.provider.name;
-  const noteUsage = () => {
-    if (received.chunks === 0) return;
-    const { type } = target.provider;
-    const { model } = target;
-    settle.noteUsage(record, { provider, providerType: type, model, endpoint: dialect.endpoint, usage: relay.usage() });
-  };
-  switch (outcome.kind) {
-    case 'whole': {
-      const { status } = outcome.reply;
-      // What the client gets is in the response's own stream already, when it is stored there.
-      const answer = outcome.translated && responseId === undefined ? outcome.bytes : undefined;
-      const facts = { status, attempt: outcome.attempt, provider, model: target.model, responseId, answer };
-      settle.noteCompleted(record, received, { ...facts, finishReason: relay.finishReason() });
-      noteUsage();
-      await record.flush('durable');
-      client.answer(status, answerHeaders(record, request, outcome.reply), outcome.bytes);
-      return status;
-    }
-    case 'streamed': {
-      const { status } = outcome.reply;
-      const facts = { status, attempt: outcome.attempt, provider, model: target.model, responseId };
-      settle.noteCompleted(record, received, { ...facts, finishReason: relay.finishReason() });
-      noteUsage();
-      await record.flush('durable');
-      finishStream(client, status, answerHeaders(record, request, outcome.reply), outcome.rest);
-      return status;
-    }
-    case 'broken': {
-      const { refusal } = outcome;
-      const { chunks } = received;
-      settle.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
-      noteUsage();
-      await record.flush('durable');
-      finishStream(client, 200, {}, outcome.rest);
-      return refusal.status;
-    }
-    case 'abandoned': {
-      if (client.ended.reason === 'gateway_stopping') {
-        const { chunks } = received;
-        const refusal = gatewayStopping();
-        const status = chunks === 0 ? refusal.status : 200;
-        settle.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
-        noteUsage();
-        await record.flush('durable');
-        if (chunks === 0) return tell(record, request, client, refusal);
-        finishStream(client, 200, {}, outcome.rest);
-        return refusal.status;
-      }
-      settle.noteDisconnected(record, received, responseId);
-      noteUsage();
-      await record.flush('durable');
-      return 499;
-    }
-  }
-}
-
-/** The id under which the response is kept, when it is. */
-function noteResponse(
-  dialect: ExchangeDialect,
-  asked: Asked,
-  target: Target,
-  outcome: Answered,
-  record: ExchangeRecord,
-): string | undefined {
-  const stored = outcome.relay.response();
-  if (stored === undefined) return undefined;
-  if (dialect.keeps?.(asked) === true) {
-    const previous = asked.json.previous_response_id;
-    settle.noteResponse(record, stored, {
-      provider: target.provider.name,
-      providerType: target.provider.type,
-      model: target.model,
-      native: outcome.plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes',
-      previousResponseId: typeof previous === 'string' && previous !== '' ? previous : null,
-      inputItems: dialect.inputItems?.(asked, stored.id) ?? '[]',
-    });
-    return stored.id;
-  }
-  return undefined;
-}
-
 async function refuse(
   record: ExchangeRecord,
   request: ModelRequest,
@@ -283,37 +181,20 @@ async function refuse(
   const refusal = refusalOf(error);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
   if (refusal.code !== 'log_unavailable') {
-    if (!record.flushed) settle.noteRefused(record, refusal);
-    else settle.noteFailed(record, refusal, { status: refusal.status, reason: 'internal_error', chunks: 0 });
+    if (!record.flushed) events.noteRefused(record, refusal);
+    else events.noteFailed(record, refusal, { status: refusal.status, reason: 'internal_error', chunks: 0 });
     try {
       await record.flush('durable');
     } catch (lost) {
-      return tell(record, request, client, refusalOf(lost));
+      return tell({ record, request, client }, refusalOf(lost));
     }
   }
-  return tell(record, request, client, refusal);
+  return tell({ record, request, client }, refusal);
 }
 
 function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
+  // Nothing of ours recurses but over what a client sent.
+  if (error instanceof RangeError && error.message.includes('call stack')) return refusals.nestedTooDeeply();
   return error instanceof LogUnavailable ? refusals.logUnavailable(error) : refusals.internal(error);
-}
-
-function tell(record: ExchangeRecord, request: ModelRequest, client: Client, refusal: Refusal): number {
-  client.refuse(refusal, { 'x-exchange-id': record.id, 'x-request-id': request.requestId });
-  return refusal.status;
-}
-
-function finishStream(client: Client, status: number, headers: Record<string, string>, rest: readonly Buffer[]): void {
-  if (!client.begun) client.begin(status, headers);
-  for (const bytes of rest) client.write(bytes);
-  client.end();
-}
-
-function answerHeaders(record: ExchangeRecord, request: ModelRequest, reply: ProviderReply): Record<string, string> {
-  return {
-    'content-type': reply.headers['content-type'] ?? 'application/json',
-    'x-request-id': request.requestId,
-    'x-exchange-id': record.id,
-  };
 }

@@ -6,16 +6,17 @@ import { type Provider, ProviderFailure, type ProviderReply } from '../../provid
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { Client, ModelRequest } from './client.ts';
+import * as events from './end-events.ts';
 import type { ExchangeDependencies } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { RecordedUpload } from './recorded-upload.ts';
 import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
+import { redacted } from './relay.ts';
 import { relayBytes } from './relay-bytes.ts';
 import { gatewayStopping } from './relay-chat.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
 import { relayStream } from './relay-stream.ts';
 import { retryDelay } from './retry-policy.ts';
-import * as settle from './settle.ts';
 import type { TokenUsage } from './usage.ts';
 
 /** Methods that may be sent twice without asking. */
@@ -52,7 +53,7 @@ export async function runPassthrough(call: Passthrough, client: Client, deps: Ex
   const { requestId, traceparent } = request;
   const context = { actor, userPath: userPath as UserPath | undefined, requestId, traceparent };
   const record = new ExchangeRecord(deps.log, deps.newId(), context);
-  const received: settle.Received = { chunks: 0, bytes: 0, firstByteMs: undefined };
+  const received: events.Received = { chunks: 0, bytes: 0, firstByteMs: undefined };
   let status: number;
   let usage: TokenUsage | undefined;
   try {
@@ -182,7 +183,7 @@ async function askOnce(
     const error = refusalFromUpstream(mapUpstreamError({ status, headers: replyHeaders, body: errorBody, provider }));
     const { retryAfterSeconds } = error;
     const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
-    return { error, status, body: errorBody, retryAfterMs };
+    return { error, status, body: redacted(errorBody, provider), retryAfterMs };
   } catch (error) {
     // When the upload is at fault, the provider only saw it break off.
     if (upload?.failure !== undefined) throw upload.failure;
@@ -197,7 +198,7 @@ async function passOn(
   relay: PassthroughRelay,
   record: ExchangeRecord,
   client: Client,
-  received: settle.Received,
+  received: events.Received,
   deps: ExchangeDependencies,
 ): Promise<number> {
   const { provider, request } = call;
@@ -224,7 +225,7 @@ async function passOn(
     rest = end.rest;
     if (end.kind === 'broken') {
       const { chunks } = received;
-      settle.noteFailed(record, end.refusal, { status: reply.status, reason: 'stream_broken', chunks });
+      events.noteFailed(record, end.refusal, { status: reply.status, reason: 'stream_broken', chunks });
       await record.flush('durable');
       finish(client, reply.status, headers, rest);
       return end.refusal.status;
@@ -239,11 +240,11 @@ async function passOn(
     }
   }
   const { status } = reply;
-  settle.noteCompleted(record, received, { status, attempt, provider: provider.name, finishReason: null });
+  events.noteCompleted(record, received, { status, attempt, provider: provider.name, finishReason: null });
   const usage = relay.usage();
   if (usage.source === 'provider') {
     const { name, type } = provider;
-    settle.noteUsage(record, { provider: name, providerType: type, model: '', endpoint: '/p', usage });
+    events.noteUsage(record, { provider: name, providerType: type, model: '', endpoint: '/p', usage });
   }
   await record.flush('durable');
   finish(client, status, headers, rest);
@@ -268,7 +269,7 @@ async function fail(
   record: ExchangeRecord,
   request: ModelRequest,
   client: Client,
-  received: settle.Received,
+  received: events.Received,
   deps: ExchangeDependencies,
 ): Promise<number> {
   let refusal =
@@ -282,13 +283,13 @@ async function fail(
   if (refusal.status === 500) deps.failed(error);
   if (!(error instanceof LogUnavailable)) {
     const { chunks } = received;
-    if (client.ended.aborted && client.ended.reason === 'client_gone') settle.noteDisconnected(record, received);
+    if (client.ended.aborted && client.ended.reason === 'client_gone') events.noteDisconnected(record, received);
     else if (client.ended.aborted) {
       refusal = gatewayStopping();
-      settle.noteFailed(record, refusal, { status: client.begun ? 200 : 503, reason: 'gateway_stopped', chunks });
-    } else if (!record.flushed) settle.noteRefused(record, refusal);
+      events.noteFailed(record, refusal, { status: client.begun ? 200 : 503, reason: 'gateway_stopped', chunks });
+    } else if (!record.flushed) events.noteRefused(record, refusal);
     else
-      settle.noteFailed(record, refusal, {
+      events.noteFailed(record, refusal, {
         status: client.begun ? 200 : refusal.status,
         reason: 'provider_error',
         chunks,

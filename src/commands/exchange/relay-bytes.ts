@@ -5,8 +5,8 @@
 import { chunkReceived } from '../../events/catalogue/exchange.ts';
 import type { ProviderReply } from '../../providers/provider.ts';
 import type { Client } from './client.ts';
+import type { Received } from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { Received } from './settle.ts';
 
 export interface BytesRelayOptions {
   readonly reply: ProviderReply;

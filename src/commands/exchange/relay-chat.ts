@@ -3,7 +3,7 @@ import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import type { Answering, FrameAnswer, Relay, WholeAnswer } from './relay.ts';
+import { type Answering, type FrameAnswer, type Relay, redacted, type WholeAnswer } from './relay.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
@@ -48,7 +48,8 @@ export class ChatRelay implements Relay {
         body: Buffer.from(frame.data),
         provider: this.#provider,
       });
-      return { terminal: true, refusal: refusalFromUpstream(mapped) };
+      const record = redacted(frame.raw, this.#provider);
+      return { terminal: true, refusal: refusalFromUpstream(mapped), record };
     }
     let usageOnly = false;
     if (isObject(chunk.usage)) {

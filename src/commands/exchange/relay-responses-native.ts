@@ -7,6 +7,7 @@ import {
   type Answering,
   type FrameAnswer,
   type Relay,
+  redacted,
   type StorableResponse,
   statusOf,
   type WholeAnswer,
@@ -46,10 +47,15 @@ export class NativeResponsesRelay implements Relay {
         body: Buffer.from(frame.data),
         provider: this.#provider,
       });
-      return { terminal: true, refusal: refusalFromUpstream(mapped) };
+      const record = redacted(frame.raw, this.#provider);
+      return { terminal: true, refusal: refusalFromUpstream(mapped), record };
     }
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
     this.#observe(event);
+    if (event.type === 'error') {
+      const clean = redacted(frame.raw, this.#provider);
+      return { bytes: clean, record: clean, terminal: this.#ended };
+    }
     return { bytes: frame.raw, terminal: this.#ended };
   }
 
@@ -92,7 +98,10 @@ export class NativeResponsesRelay implements Relay {
       const { code, message } = said;
       this.#reported = {
         code: typeof code === 'string' ? code : 'provider_error',
-        message: typeof message === 'string' ? message : `The provider '${this.#provider.name}' reported an error.`,
+        message:
+          typeof message === 'string'
+            ? this.#clean(message)
+            : `The provider '${this.#provider.name}' reported an error.`,
       };
       return;
     }
@@ -111,6 +120,10 @@ export class NativeResponsesRelay implements Relay {
       const part = contentOf(this.#output[index])?.at(-1);
       if (isObject(part) && typeof part.text === 'string') part.text += event.delta;
     }
+  }
+
+  #clean(text: string): string {
+    return this.#provider.redact?.(text) ?? text;
   }
 
   #interrupt(): Buffer | undefined {

@@ -14,7 +14,14 @@ import {
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import type { Answering, FrameAnswer, Relay, StorableResponse, WholeAnswer } from './relay.ts';
+import {
+  type Answering,
+  type FrameAnswer,
+  type Relay,
+  redacted,
+  type StorableResponse,
+  type WholeAnswer,
+} from './relay.ts';
 import { parseChunk, streamIncomplete } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -47,13 +54,14 @@ export class TranslatedResponsesRelay implements Relay {
     if (frame.data === undefined) return { terminal: this.#hasEnded };
     if (frame.data === '[DONE]') {
       this.#endMarker = true;
-      return { terminal: this.#hasEnded };
+      return { terminal: true };
     }
     const chunk = parseChunk(frame.data);
     if (chunk === undefined) return { terminal: this.#hasEnded };
     if (isErrorBody(chunk)) {
       const said = { status: 200, headers: {}, body: Buffer.from(frame.data), provider: this.#provider };
-      return { terminal: true, refusal: refusalFromUpstream(mapUpstreamError(said)) };
+      const record = redacted(frame.raw, this.#provider);
+      return { terminal: true, refusal: refusalFromUpstream(mapUpstreamError(said)), record };
     }
     if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
     const events = this.#translator.push(chunk);

@@ -8,17 +8,18 @@ import { ProviderFailure, type ProviderReply } from '../../providers/provider.ts
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { Client } from './client.ts';
+import type { Received } from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { refusalFromFailure } from './refusal-from-upstream.ts';
-import type { Relay } from './relay.ts';
+import type { FrameAnswer, Relay } from './relay.ts';
 import { streamIncomplete } from './relay-chat.ts';
-import type { Received } from './settle.ts';
 
 /** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 /** A client that gets nothing for this long gets a comment, so that no proxy on the way takes the stream for dead. */
 const HEARTBEAT_MS = 15_000;
+const NOTHING_MORE: FrameAnswer = { terminal: true };
 const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
 export type StreamEnd =
@@ -60,13 +61,12 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   const observe = (frames: readonly Frame[]): Buffer | undefined => {
     const forClient: Buffer[] = [];
     for (const frame of frames) {
+      const answer = refusal === undefined ? relay.frame(frame) : NOTHING_MORE;
       const data = { attempt, index: received.chunks };
-      record.note(chunkReceived.create(data, record.context, keepBodies ? frame.raw : undefined));
+      record.note(chunkReceived.create(data, record.context, keepBodies ? (answer.record ?? frame.raw) : undefined));
       received.chunks += 1;
       received.bytes += frame.raw.length;
-      if (refusal !== undefined) continue;
-      const answer = relay.frame(frame);
-      refusal = answer.refusal;
+      refusal ??= answer.refusal;
       terminal ||= answer.terminal;
       if (answer.bytes === undefined) continue;
       if (terminal) rest.push(answer.bytes);
@@ -129,7 +129,10 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   }
   await passedOn;
 
-  if (client.ended.aborted) return { kind: 'abandoned', rest: [relay.abandon()].filter((b) => b !== undefined) };
+  // A provider that had said its last word has answered, whether anybody stayed to hear it or not.
+  if (client.ended.aborted && !(terminal && refusal === undefined)) {
+    return { kind: 'abandoned', rest: [relay.abandon()].filter((b) => b !== undefined) };
+  }
   if (failure !== undefined && !terminal) {
     refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);
   }

@@ -30,6 +30,8 @@ export interface FrameAnswer {
   readonly bytes?: Buffer;
   /** The client may have this, and all after it, only when everything is on disk. */
   readonly terminal: boolean;
+  /** What is recorded in place of the frame's own bytes, when those held the provider's credentials. */
+  readonly record?: Buffer;
   /** The provider reported a failure in mid-stream. */
   readonly refusal?: Refusal;
 }
@@ -54,6 +56,14 @@ export interface StorableResponse {
 export interface Answering {
   readonly name: string;
   redact?(text: string): string;
+}
+
+/** The bytes without the provider's credentials, which some providers repeat in their errors. */
+export function redacted(bytes: Buffer, provider: Answering): Buffer {
+  // Credentials are ASCII, so bytes can be looked at as Latin-1 and come back as they were.
+  const text = bytes.toString('latin1');
+  const clean = provider.redact?.(text) ?? text;
+  return clean === text ? bytes : Buffer.from(clean, 'latin1');
 }
 
 export interface Relay {

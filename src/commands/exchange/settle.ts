@@ -1,145 +1,152 @@
-/** The end of an exchange, told in events. Every way an exchange can end is a function here. */
-
-import {
-  clientDisconnected,
-  exchangeCompleted,
-  exchangeFailed,
-  requestRefused,
-  usageRecorded,
-} from '../../events/catalogue/exchange.ts';
-import { responseStored } from '../../events/catalogue/response.ts';
-import type { EventContext } from '../../events/event.ts';
-import { streamName } from '../../events/event.ts';
+/** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
+import type { ProviderReply } from '../../providers/provider.ts';
 import type { Refusal } from '../refusal.ts';
+import type { Answered, Outcome } from './attempts.ts';
+import type { Client, ModelRequest } from './client.ts';
+import type { Asked, ExchangeDialect, Target } from './dialect.ts';
+import * as events from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { StorableResponse } from './relay.ts';
-import type { TokenUsage } from './usage.ts';
+import { gatewayStopping } from './relay-chat.ts';
 
-/** What has come back from the provider so far. */
-export interface Received {
-  chunks: number;
-  bytes: number;
-  firstByteMs: number | undefined;
+export interface Settling {
+  readonly dialect: ExchangeDialect;
+  readonly asked: Asked;
+  readonly target: Target;
+  readonly record: ExchangeRecord;
+  readonly request: ModelRequest;
+  readonly client: Client;
+  /** Whether what was said is kept, or only that it was. */
+  readonly keepBodies: boolean;
 }
 
-export interface Spent {
-  readonly provider: string;
-  readonly providerType: string;
-  readonly model: string;
-  readonly endpoint: string;
-  readonly usage: TokenUsage;
+/** @returns the status that stands for how it ended. @throws LogUnavailable */
+export async function settle(outcome: Outcome, exchange: Settling): Promise<number> {
+  const { record, client } = exchange;
+  if (outcome.kind === 'refused') {
+    const { refusal } = outcome;
+    if (outcome.attempts === 0) events.noteRefused(record, refusal);
+    else events.noteFailed(record, refusal, { status: refusal.status, reason: 'provider_error', chunks: 0 });
+    await record.flush('durable');
+    return tell(exchange, refusal);
+  }
+
+  const { chunks } = outcome.received;
+  const responseId = noteResponse(outcome, exchange);
+  switch (outcome.kind) {
+    case 'whole': {
+      noteCompleted(outcome, exchange, outcome.reply, responseId);
+      await record.flush('durable');
+      client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
+      return outcome.reply.status;
+    }
+    case 'streamed': {
+      noteCompleted(outcome, exchange, outcome.reply, responseId);
+      await record.flush('durable');
+      finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
+      return outcome.reply.status;
+    }
+    case 'broken': {
+      const { refusal } = outcome;
+      events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
+      noteUsage(outcome, exchange);
+      await record.flush('durable');
+      finishStream(client, 200, {}, outcome.rest);
+      return refusal.status;
+    }
+    case 'abandoned': {
+      if (client.ended.reason !== 'gateway_stopping') {
+        events.noteDisconnected(record, outcome.received, responseId);
+        noteUsage(outcome, exchange);
+        await record.flush('durable');
+        return 499;
+      }
+      const refusal = gatewayStopping();
+      const status = chunks === 0 ? refusal.status : 200;
+      events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
+      noteUsage(outcome, exchange);
+      await record.flush('durable');
+      if (!client.begun) return tell(exchange, refusal);
+      finishStream(client, 200, {}, outcome.rest);
+      return refusal.status;
+    }
+  }
 }
 
-export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
-  const { status, type, code, param, message } = refusal;
-  record.note(
-    requestRefused.create({ status, type, code, param, message, durationMs: record.elapsed() }, record.context),
-  );
-}
-
-export function noteCompleted(
-  record: ExchangeRecord,
-  received: Received,
-  facts: {
-    status: number;
-    attempt: number;
-    provider: string;
-    model?: string;
-    finishReason: string | null;
-    responseId?: string;
-    answer?: Uint8Array;
-  },
-): void {
-  const { status, attempt, provider, model, finishReason, responseId, answer } = facts;
-  const { chunks, bytes, firstByteMs } = received;
-  record.note(
-    exchangeCompleted.create(
-      {
-        status,
-        attempt,
-        provider,
-        model,
-        finishReason,
-        chunks,
-        bytes,
-        firstByteMs,
-        durationMs: record.elapsed(),
-        responseId,
-      },
-      record.context,
-      answer,
-    ),
-  );
-}
-
-export function noteFailed(
-  record: ExchangeRecord,
+/** Tells the client of an error. */
+export function tell(
+  { record, request, client }: Pick<Settling, 'record' | 'request' | 'client'>,
   refusal: Refusal,
-  facts: {
-    /** What the client got: the refusal's status, or 200 when bytes had gone out before, or 0. */
-    status: number;
-    reason: 'provider_error' | 'stream_broken' | 'gateway_stopped' | 'internal_error';
-    chunks: number;
-    responseId?: string;
-    answer?: Uint8Array;
-  },
-): void {
-  const { status, reason, chunks, responseId, answer } = facts;
-  const { type, code, message } = refusal;
-  record.note(
-    exchangeFailed.create(
-      { status, type, code, message, reason, chunks, durationMs: record.elapsed(), responseId },
-      record.context,
-      answer,
-    ),
-  );
+): number {
+  client.refuse(refusal, { 'x-exchange-id': record.id, 'x-request-id': request.requestId });
+  return refusal.status;
 }
 
-export function noteDisconnected(record: ExchangeRecord, received: Received, responseId?: string): void {
-  const { chunks, bytes } = received;
-  record.note(clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context));
-}
-
-export function noteUsage(record: ExchangeRecord, spent: Spent): void {
-  const { usage, ...facts } = spent;
-  record.note(usageRecorded.create({ ...facts, ...usage }, record.context));
-}
-
-/** Keeps the response itself, in the same append as the end of the exchange: both are there, or neither. */
-export function noteResponse(
-  record: ExchangeRecord,
-  stored: StorableResponse,
-  facts: {
-    provider: string;
-    providerType: string;
-    model: string;
-    native: boolean;
-    previousResponseId: string | null;
-    /** JSON text of the normalised input items. */
-    inputItems: string;
-  },
-): void {
-  const { inputItems, ...rest } = facts;
-  record.noteElsewhere(storedResponseWrite(record.id, record.context, stored, rest, inputItems));
-}
-
-export function storedResponseWrite(
-  exchangeId: string,
-  context: EventContext,
-  stored: StorableResponse,
-  facts: {
-    provider: string;
-    providerType: string;
-    model: string;
-    native: boolean;
-    previousResponseId: string | null;
-  },
-  inputItems: string,
-) {
-  const body = Buffer.from(`{"response":${stored.json},"input_items":${inputItems}}`);
+export function answerHeaders(
+  { record, request }: Pick<Settling, 'record' | 'request'>,
+  reply: ProviderReply,
+): Record<string, string> {
   return {
-    stream: streamName('response', stored.id),
-    events: [responseStored.create({ status: stored.status, exchangeId, ...facts }, context, body)],
-    expectedRevision: 'any' as const,
+    'content-type': reply.headers['content-type'] ?? 'application/json',
+    'x-request-id': request.requestId,
+    'x-exchange-id': record.id,
   };
+}
+
+function noteCompleted(
+  { relay, received, attempt, plan }: Answered,
+  exchange: Settling,
+  reply: ProviderReply,
+  responseId: string | undefined,
+): void {
+  const { dialect, target, record, keepBodies } = exchange;
+  const translated = plan.dialect !== dialect.name;
+  // What the client got is in the response's own stream already, when it is stored there.
+  const json = translated && keepBodies && responseId === undefined ? relay.response()?.json : undefined;
+  events.noteCompleted(record, received, {
+    status: reply.status,
+    attempt,
+    provider: target.provider.name,
+    model: target.model,
+    finishReason: relay.finishReason(),
+    responseId,
+    answer: json === undefined ? undefined : Buffer.from(json),
+  });
+  noteUsage({ relay, received, attempt, plan }, exchange);
+}
+
+function noteUsage({ relay, received }: Answered, { record, target, dialect }: Settling): void {
+  if (received.chunks === 0) return;
+  const { name, type } = target.provider;
+  const { model } = target;
+  const { endpoint } = dialect;
+  events.noteUsage(record, { provider: name, providerType: type, model, endpoint, usage: relay.usage() });
+}
+
+/** @returns the id under which the response is kept, when it is */
+function noteResponse({ relay, received, plan }: Answered, exchange: Settling): string | undefined {
+  const { dialect, asked, target, record } = exchange;
+  if (received.chunks === 0 || dialect.keeps?.(asked) !== true) return undefined;
+  const stored = relay.response();
+  if (stored === undefined) return undefined;
+  const { provider, model } = target;
+  events.noteResponse(record, stored, {
+    provider: provider.name,
+    providerType: provider.type,
+    model,
+    native: plan.dialect === 'responses' && provider.capabilities.responseLifecycle === 'yes',
+    previousResponseId: previousResponseOf(asked),
+    inputItems: dialect.inputItems?.(asked, stored.id) ?? '[]',
+  });
+  return stored.id;
+}
+
+export function previousResponseOf({ json }: Asked): string | null {
+  const previous = json.previous_response_id;
+  return typeof previous === 'string' && previous !== '' ? previous : null;
+}
+
+function finishStream(client: Client, status: number, headers: Record<string, string>, rest: readonly Buffer[]): void {
+  if (!client.begun) client.begin(status, headers);
+  for (const bytes of rest) client.write(bytes);
+  client.end();
 }

@@ -189,7 +189,7 @@ export class Archive {
         segment.streams = await findStreams(this.#parts, segment, this.#lastOf(segment));
         continue;
       }
-      const { categories } = await readManifest(this.#parts.dir, segment.name);
+      const { categories } = readManifest(this.#parts.disk, this.#parts.dir, segment.name);
       for (const [category, known] of Object.entries(categories)) {
         if (known.greatest > (greatest.get(category) ?? '')) greatest.set(category, known.greatest);
       }

@@ -122,7 +122,7 @@ class Check {
 
   async #checkClosed(segment: Segment, following: number): Promise<number> {
     const last = following - 1;
-    const manifest = await readManifest(this.dir, segment.name).catch((error: unknown) => {
+    const manifest = readManifest(this.disk, this.dir, segment.name).catch((error: unknown) => {
       // not compressed yet
       if (isMissing(error)) return undefined;
       throw error;
@@ -144,7 +144,7 @@ class Check {
       scanned = this.#scanUntilSure(segment);
     } catch (error) {
       if (!isMissing(error)) throw error;
-      const { last } = await readManifest(this.dir, segment.name);
+      const { last } = readManifest(this.disk, this.dir, segment.name);
       return this.#checkClosed(segment, last + 1);
     }
     const { last, fileBytes, defect } = scanned;

@@ -16,6 +16,8 @@ export interface Disk {
   /** Returns the number of bytes read; fewer than asked only at the end of the file. */
   read(fd: number, buffer: Buffer, offset: number, length: number, position: number): number;
   readLater(fd: number, buffer: Buffer, offset: number, length: number, position: number): Promise<number>;
+  /** A small file, whole. */
+  readFile(file: string): Buffer;
   truncate(fd: number, length: number): void;
   size(fd: number): number;
   /** Makes the file's content survive a power cut. */
@@ -24,6 +26,8 @@ export interface Disk {
   syncDirectory(dir: string, done: Done): void;
   rename(from: string, to: string): void;
   remove(file: string): void;
+  /** As `remove`, for large files: giving their blocks back takes a while. No harm when there is no such file. */
+  removeLater(file: string): Promise<void>;
   list(dir: string): string[];
 }
 
@@ -42,6 +46,7 @@ export const nodeDisk: Disk = {
     new Promise((resolve, reject) => {
       fs.read(fd, buffer, offset, length, position, (error, read) => (error === null ? resolve(read) : reject(error)));
     }),
+  readFile: (file) => fs.readFileSync(file),
   truncate: (fd, length) => fs.ftruncateSync(fd, length),
   size: (fd) => fs.fstatSync(fd).size,
   datasync: (fd, done) => fs.fdatasync(fd, done),
@@ -53,35 +58,23 @@ export const nodeDisk: Disk = {
   },
   rename: (from, to) => fs.renameSync(from, to),
   remove: (file) => fs.unlinkSync(file),
+  removeLater: (file) => fs.promises.rm(file, { force: true }),
   list: (dir) => fs.readdirSync(dir),
 };
 
 /** Writes a small file so that after a crash it is there whole, as it was before, or not at all. */
-export function replaceFile(disk: Disk, file: string, content: Buffer): Promise<void> {
+export async function replaceFile(disk: Disk, file: string, content: Buffer): Promise<void> {
   const temporary = `${file}.tmp`;
-  fs.rmSync(temporary, { force: true });
+  await disk.removeLater(temporary);
   const fd = disk.open(temporary, 'create');
-  return new Promise<void>((resolve, reject) => {
-    const fail = (error: unknown) => {
-      disk.close(fd);
-      reject(error);
-    };
-    try {
-      writeFully(disk, fd, content, 0, content.length, 0);
-    } catch (error) {
-      return fail(error);
-    }
-    disk.datasync(fd, (error) => {
-      if (error !== null) return fail(error);
-      disk.close(fd);
-      try {
-        disk.rename(temporary, file);
-      } catch (renameError) {
-        return reject(renameError);
-      }
-      disk.syncDirectory(path.dirname(file), (syncError) => (syncError === null ? resolve() : reject(syncError)));
-    });
-  });
+  try {
+    writeFully(disk, fd, content, 0, content.length, 0);
+    await datasync(disk, fd);
+  } finally {
+    disk.close(fd);
+  }
+  disk.rename(temporary, file);
+  await syncDirectory(disk, path.dirname(file));
 }
 
 /** Writes all of it or throws: a short write is tried again, and then the disk says why. */
@@ -101,11 +94,12 @@ export function writeFully(
   }
 }
 
-/** The port's own promise, with a promise. */
+/** `Disk.datasync` as a promise. */
 export function datasync(disk: Disk, fd: number): Promise<void> {
   return new Promise((resolve, reject) => disk.datasync(fd, (error) => (error === null ? resolve() : reject(error))));
 }
 
+/** `Disk.syncDirectory` as a promise. */
 export function syncDirectory(disk: Disk, dir: string): Promise<void> {
   return new Promise((resolve, reject) =>
     disk.syncDirectory(dir, (error) => (error === null ? resolve() : reject(error))),

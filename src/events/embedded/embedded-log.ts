@@ -157,8 +157,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   static async open(directory: string, options: EmbeddedLogOptions = {}): Promise<EmbeddedLog> {
     const dir = path.resolve(directory);
     const disk = options.disk ?? nodeDisk;
-    const created = mkdirSync(dir, { recursive: true, mode: 0o700 });
-    if (created !== undefined) await syncDirectory(disk, path.dirname(created));
+    await makeDirectory(disk, dir);
     const lock = lockForWriting(dir);
     let watermark: Watermark | undefined;
     try {
@@ -167,8 +166,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       const opened = await openSegments(disk, dir, mark, watermark?.read());
       watermark?.write(opened.last);
       const log = new EmbeddedLog({ dir, disk, mark, options, opened, watermark, lock });
-      if (opened.recovery !== undefined) await log.#recordRecovery(opened.recovery);
       log.#archive.start();
+      if (opened.recovery !== undefined) await log.#recordRecovery(opened.recovery);
       return log;
     } catch (error) {
       watermark?.close();
@@ -177,9 +176,19 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     }
   }
 
+  /** A disk that is full is no reason not to open, and the event comes when it can. */
   async #recordRecovery(recovery: Recovery): Promise<void> {
     const event = logRecovered.create({ ...recovery }, { actor: 'system' });
-    await this.append([{ stream: streamName('log', 'embedded'), events: [event], expectedRevision: 'any' }]);
+    try {
+      await this.append([{ stream: streamName('log', 'embedded'), events: [event], expectedRevision: 'any' }]);
+    } catch (error) {
+      if (!(error instanceof LogUnavailable) || error.outcome === 'unknown') return;
+      const stop = this.onStatusChange(({ state }) => {
+        if (state !== 'ok') return;
+        stop();
+        void this.#recordRecovery(recovery);
+      });
+    }
   }
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
@@ -301,5 +310,14 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   #tellStatus(): void {
     const status = this.status();
     for (const listener of this.#statusListeners) listener(status);
+  }
+}
+
+/** Creates the directory, and those above it, so that they survive a power cut. */
+async function makeDirectory(disk: Disk, dir: string): Promise<void> {
+  const created = mkdirSync(dir, { recursive: true, mode: 0o700 });
+  if (created === undefined) return;
+  for (let made = dir; made.length >= created.length; made = path.dirname(made)) {
+    await syncDirectory(disk, path.dirname(made));
   }
 }

@@ -24,6 +24,7 @@ const hasBody = 1;
 const asciiText = 2;
 
 const emptyBody = Buffer.alloc(0);
+const bodyBlockBytes = 32 * 1024;
 
 /** An upper bound of the bytes that `writeRecord` will need for this text (see `recordText`) and body. */
 export function recordBound(textLength: number, bodyLength: number): number {
@@ -141,31 +142,78 @@ export function recordIsOf(buffer: Buffer, offset: number, stream: Buffer): bool
   return buffer.compare(stream, 0, stream.length, start, start + stream.length) === 0;
 }
 
-interface KnownType {
-  readonly name: string;
-  readonly bytes: Buffer;
+interface Known<Meaning> {
+  readonly length: number;
+  readonly bytes: DataView;
+  readonly meaning: Meaning;
 }
 
-const typeSlots = 512;
-const contextLimit = 2_000;
+/**
+ * The meanings of byte strings that come again and again, found without making a string of them. Each has one place,
+ * told by its length and some of its bytes; a newcomer takes it over.
+ */
+class Recurring<Meaning> {
+  readonly #slots: (Known<Meaning> | undefined)[];
+  readonly #mask: number;
+  readonly #read: (bytes: Buffer) => Meaning;
+
+  /** @param slots a power of two */
+  constructor(slots: number, read: (bytes: Buffer) => Meaning) {
+    this.#slots = new Array(slots).fill(undefined);
+    this.#mask = slots - 1;
+    this.#read = read;
+  }
+
+  at(view: DataView, start: number, length: number): Meaning {
+    const slot = sample(view, start, length) & this.#mask;
+    const known = this.#slots[slot];
+    if (known !== undefined && known.length === length && sameBytes(known.bytes, view, start, length)) {
+      return known.meaning;
+    }
+    const bytes = Buffer.from(Buffer.from(view.buffer, view.byteOffset + start, length));
+    const meaning = this.#read(bytes);
+    this.#slots[slot] = { length, bytes: new DataView(bytes.buffer, bytes.byteOffset, length), meaning };
+    return meaning;
+  }
+}
+
+/** A hash of the length and of the last bytes: ids, and names of types, differ at the end, before closing braces. */
+function sample(view: DataView, start: number, length: number): number {
+  let hash = Math.imul(length, 0x9e3779b1);
+  for (let at = start + length - 4, words = 0; at >= start && words < 4; at -= 4, words++) {
+    hash = Math.imul(hash ^ view.getInt32(at), 0x85ebca6b);
+    hash ^= hash >>> 13;
+  }
+  return hash;
+}
+
+/** Four bytes at a time; the last four may overlap the ones before. */
+function sameBytes(known: DataView, view: DataView, start: number, length: number): boolean {
+  if (length < 4) {
+    for (let index = 0; index < length; index++) {
+      if (known.getUint8(index) !== view.getUint8(start + index)) return false;
+    }
+    return true;
+  }
+  const last = length - 4;
+  for (let index = 0; index < last; index += 4) {
+    if (known.getInt32(index) !== view.getInt32(start + index)) return false;
+  }
+  return known.getInt32(last) === view.getInt32(start + last);
+}
 
 /** Turns records back into events. Keeps what recurs: the few type names, and the latest contexts. */
 export class RecordReader {
-  readonly #types: (KnownType | undefined)[] = new Array(typeSlots);
-  readonly #contexts = new Map<string, EventContext>();
+  readonly #types = new Recurring(512, (bytes) => bytes.toString());
+  readonly #contexts = new Recurring<EventContext>(4096, (bytes) => Object.freeze(JSON.parse(bytes.toString())));
+  readonly #bodies = new BodyCopies();
+  /** A view of the buffer that was read last: reads numbers in half the time that the buffer's own methods take. */
+  #view: DataView = new DataView(new ArrayBuffer(0));
+  #viewed: Buffer | undefined;
 
   typeOf(buffer: Buffer, offset: number): string {
-    const start = offset + recordHeaderBytes + buffer.readUInt8(offset + 20);
-    const length = buffer.readUInt8(offset + 21);
-    let hash = length;
-    for (let index = 0; index < length; index++) hash = (hash * 31 + (buffer[start + index] ?? 0)) | 0;
-    const slot = hash & (typeSlots - 1);
-    const known = this.#types[slot];
-    if (known !== undefined && sameBytes(known.bytes, buffer, start, length)) return known.name;
-    const bytes = Buffer.from(buffer.subarray(start, start + length));
-    const name = bytes.toString('utf8');
-    this.#types[slot] = { name, bytes };
-    return name;
+    const view = this.#viewOf(buffer);
+    return this.#types.at(view, offset + recordHeaderBytes + view.getUint8(offset + 20), view.getUint8(offset + 21));
   }
 
   /** The event, in the newest schema, or undefined when the filter does not want it. */
@@ -175,63 +223,74 @@ export class RecordReader {
       if (!filter.acceptsType(type)) return undefined;
       if (!filter.anyStream && !filter.acceptsStream(recordStream(buffer, offset))) return undefined;
     }
-    const idBytes = buffer.readUInt8(offset + 20);
-    const typeBytes = buffer.readUInt8(offset + 21);
-    const flags = buffer.readUInt8(offset + 22);
-    const streamBytes = buffer.readUInt16LE(offset + 16);
-    const contextBytes = buffer.readUInt32LE(offset + 12);
+    const view = this.#viewOf(buffer);
+    const idBytes = view.getUint8(offset + 20);
+    const typeEnd = idBytes + view.getUint8(offset + 21);
+    const flags = view.getUint8(offset + 22);
+    const streamEnd = typeEnd + view.getUint16(offset + 16, true);
+    const contextBytes = view.getUint32(offset + 12, true);
     const textStart = offset + recordHeaderBytes;
-    const typeEnd = idBytes + typeBytes;
-    const streamEnd = typeEnd + streamBytes;
-    const contextEnd = streamEnd + contextBytes;
-    const bodyStart = textStart + contextEnd + buffer.readUInt32LE(offset + 8);
+    const dataStart = textStart + streamEnd + contextBytes;
+    const bodyStart = dataStart + view.getUint32(offset + 8, true);
     let id: string;
     let stream: string;
-    let context: string;
     let data: string;
     if ((flags & asciiText) !== 0) {
-      const text = buffer.toString('latin1', textStart, textStart + contextEnd);
-      id = text.slice(0, idBytes);
-      stream = text.slice(typeEnd, streamEnd);
-      context = text.slice(streamEnd);
-      data = buffer.toString('latin1', textStart + contextEnd, bodyStart);
+      const names = buffer.toString('latin1', textStart, textStart + streamEnd);
+      id = names.slice(0, idBytes);
+      stream = names.slice(typeEnd);
+      data = buffer.toString('latin1', dataStart, bodyStart);
     } else {
       id = buffer.toString('utf8', textStart, textStart + idBytes);
       stream = buffer.toString('utf8', textStart + typeEnd, textStart + streamEnd);
-      context = buffer.toString('utf8', textStart + streamEnd, textStart + contextEnd);
-      data = buffer.toString('utf8', textStart + contextEnd, bodyStart);
+      data = buffer.toString('utf8', dataStart, bodyStart);
     }
     return upcast({
       id,
       type,
-      schema: buffer.readUInt16LE(offset + 18),
+      schema: view.getUint16(offset + 18, true),
       stream: stream as StreamName,
-      revision: BigInt(buffer.readDoubleLE(offset + 32)),
+      revision: BigInt(view.getFloat64(offset + 32, true)),
       position: formatPosition(position),
-      at: buffer.readDoubleLE(offset + 24),
-      context: this.#context(context),
+      at: view.getFloat64(offset + 24, true),
+      context: this.#contexts.at(view, textStart + streamEnd, contextBytes),
       data: JSON.parse(data),
-      body: (flags & hasBody) === 0 ? undefined : bodyCopy(buffer, bodyStart, buffer.readUInt32LE(offset + 4)),
+      body:
+        (flags & hasBody) === 0 ? undefined : this.#bodies.copy(buffer, bodyStart, view.getUint32(offset + 4, true)),
     });
   }
 
-  #context(text: string): EventContext {
-    const known = this.#contexts.get(text);
-    if (known !== undefined) return known;
-    const context: EventContext = Object.freeze(JSON.parse(text));
-    if (this.#contexts.size >= contextLimit) this.#contexts.clear();
-    this.#contexts.set(text, context);
-    return context;
+  #viewOf(buffer: Buffer): DataView {
+    if (buffer !== this.#viewed) {
+      this.#viewed = buffer;
+      this.#view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+    }
+    return this.#view;
   }
 }
 
-/** A copy: a body that someone keeps must not keep the whole block that it was read from. */
-function bodyCopy(buffer: Buffer, start: number, length: number): Buffer {
-  return length === 0 ? emptyBody : Buffer.from(buffer.subarray(start, start + length));
-}
+/**
+ * Copies bodies into blocks that they share, so that one that someone keeps does not keep the whole block of the log
+ * that it was read from.
+ */
+class BodyCopies {
+  #block: Buffer = Buffer.alloc(0);
+  #used = 0;
 
-function sameBytes(known: Buffer, buffer: Buffer, start: number, length: number): boolean {
-  if (known.length !== length) return false;
-  for (let index = 0; index < length; index++) if (known[index] !== buffer[start + index]) return false;
-  return true;
+  copy(buffer: Buffer, start: number, length: number): Buffer {
+    if (length === 0) return emptyBody;
+    if (length > bodyBlockBytes / 8) {
+      const own = Buffer.allocUnsafeSlow(length);
+      buffer.copy(own, 0, start, start + length);
+      return own;
+    }
+    if (this.#used + length > this.#block.length) {
+      this.#block = Buffer.allocUnsafeSlow(bodyBlockBytes);
+      this.#used = 0;
+    }
+    const at = this.#used;
+    this.#used += length;
+    buffer.copy(this.#block, at, start, start + length);
+    return this.#block.subarray(at, at + length);
+  }
 }

@@ -90,6 +90,11 @@ export function readFrameHeader(buffer: Buffer, at: number, end: number, mark: n
   };
 }
 
+/** What the header says, unchecked. */
+export function framePayloadBytes(buffer: Buffer, at: number): number {
+  return buffer.readUInt32LE(at + 16);
+}
+
 /** The eight bytes that every frame of a log begins with. */
 export function framePrefix(mark: number): Buffer {
   const prefix = Buffer.alloc(8);

@@ -1,6 +1,5 @@
 /** What makes a directory a log: its id and its mark, written once when it is created. */
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { mintEventId } from '../event-id.ts';
@@ -28,9 +27,8 @@ export interface LogIdentity {
 
 /** @throws LogCorrupted when there are segments and neither the file nor they tell the mark */
 export async function readIdentity(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
-  const file = path.join(dir, identityFile);
-  if (existsSync(file)) {
-    const parsed = identitySchema.safeParse(parseJson(readFileSync(file, 'utf8')));
+  if (disk.list(dir).includes(identityFile)) {
+    const parsed = identitySchema.safeParse(parseJson(disk.readFile(path.join(dir, identityFile)).toString()));
     if (parsed.success) return { id: parsed.data.id, mark: Number.parseInt(parsed.data.mark, 16) };
   }
   return identityFromSegments(disk, dir);
@@ -57,7 +55,7 @@ async function identityFromSegments(disk: Disk, dir: string): Promise<LogIdentit
   for (const first of segments.keys()) {
     const name = segmentName(first);
     const blocks = await openBlocks(disk, dir, name, 0, []);
-    const block = await blocks.read(0, frameHeaderBytes).finally(() => blocks.close());
+    const block = await blocks.read(0, frameHeaderBytes, false).finally(() => blocks.close());
     if (block === undefined) continue;
     withBytes ??= segmentFile(dir, name, 'seg');
     const mark = markOf(block.buffer.subarray(block.start, block.end));

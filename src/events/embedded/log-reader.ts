@@ -9,6 +9,9 @@ import { LogCorrupted } from './log-errors.ts';
 import type { SegmentPlace } from './segment.ts';
 import { type Block, openBlocks, type SegmentBlocks } from './segment-blocks.ts';
 
+/** Two of these are in memory for each reader that has not come to the end. */
+const blockBytes = 128 * 1024;
+
 /** A segment as a reader needs it. */
 export interface ReadableSegment {
   readonly first: number;
@@ -81,7 +84,7 @@ export class LogReader implements EventReader {
     let attempts = 0;
     while (!this.#closed && this.#position < this.#limit()) {
       if (this.#segment === undefined) await this.#enterSegment();
-      this.#block = await this.#blocks?.read(this.#offset);
+      this.#block = await this.#blocks?.read(this.#offset, blockBytes, true);
       if (this.#closed) break;
       this.#frameAt = this.#block?.start ?? 0;
       this.#recordAt = 0;

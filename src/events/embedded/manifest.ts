@@ -1,7 +1,7 @@
 /** What is known of a sealed segment, kept beside it as JSON. */
-import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { categoryOf } from '../event.ts';
+import type { Disk } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { segmentFile } from './segment.ts';
 import type { SegmentStreams } from './segment-streams.ts';
@@ -31,8 +31,8 @@ const manifestSchema = z.object({
 export type Manifest = z.infer<typeof manifestSchema>;
 
 /** @throws LogCorrupted; what the file system throws, for example ENOENT */
-export async function readManifest(dir: string, name: string): Promise<Manifest> {
-  const text = await readFile(segmentFile(dir, name, 'json'), 'utf8');
+export function readManifest(disk: Disk, dir: string, name: string): Manifest {
+  const text = disk.readFile(segmentFile(dir, name, 'json')).toString();
   try {
     return manifestSchema.parse(JSON.parse(text));
   } catch (error) {

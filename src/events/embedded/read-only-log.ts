@@ -131,7 +131,7 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
       this.#advance(scanSegment(this.disk, this.dir, this.mark, last.first).last);
     } catch (error) {
       if (!isMissing(error)) throw error;
-      this.#advance((await readManifest(this.dir, last.name)).last);
+      this.#advance((readManifest(this.disk, this.dir, last.name)).last);
     }
   }
 

@@ -45,7 +45,7 @@ export async function openSegments(
     return { segments: [first], sealed, last: 0, recovery: lossWithoutDefect(first, 0, durable) };
   }
   if (!found.get(lastFirst)?.has('seg')) {
-    const manifest = await readManifest(dir, segmentName(lastFirst));
+    const manifest = readManifest(disk, dir, segmentName(lastFirst));
     const closed = closedSegment(lastFirst);
     const active = await createSegment(disk, dir, manifest.last + 1);
     return {
@@ -139,7 +139,7 @@ async function isSealedWhole(disk: Disk, dir: string, name: string, kinds: Set<s
   if (!kinds.has('zst') || !kinds.has('json')) return false;
   const fd = disk.open(segmentFile(dir, name, 'zst'), 'read');
   try {
-    return disk.size(fd) === (await readManifest(dir, name)).compressedBytes;
+    return disk.size(fd) === (readManifest(disk, dir, name)).compressedBytes;
   } finally {
     disk.close(fd);
   }

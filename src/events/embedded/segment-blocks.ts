@@ -2,7 +2,7 @@
 import { promisify } from 'node:util';
 import { zstdDecompress } from 'node:zlib';
 import type { Disk } from './disk.ts';
-import { frameHeaderBytes, readFrameHeader } from './frame.ts';
+import { frameHeaderBytes, framePayloadBytes, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { lastIndexWhere, type SegmentPlace, seekPlace, segmentFile } from './segment.ts';
@@ -18,12 +18,17 @@ export interface SegmentBlocks {
   /**
    * Bytes from `offset`, where a frame begins: the first frame whole (if the file has it whole), probably more.
    * Undefined at the end of the segment. The bytes stay valid until the next `read`.
+   * @param wishedBytes how much to read when the form of the segment leaves the choice
+   * @param readAhead begins to read what follows, for who will ask for that next
    */
-  read(offset: number, wishedBytes?: number): Promise<Block | undefined>;
+  read(offset: number, wishedBytes: number, readAhead: boolean): Promise<Block | undefined>;
   /** Offset of a frame at or before the position. */
   seek(position: number): number;
   close(): void;
 }
+
+/** The least that zlib takes. */
+const smallestChunkBytes = 64;
 
 const decompress = promisify(zstdDecompress);
 
@@ -44,7 +49,7 @@ export async function openBlocks(
     if (!isMissing(error)) throw error;
   }
   try {
-    const manifest = await readManifest(dir, name);
+    const manifest = readManifest(disk, dir, name);
     return new SealedBlocks(disk, disk.open(segmentFile(dir, name, 'zst'), 'read'), name, manifest);
   } catch (error) {
     throw isMissing(error) ? new LogCorrupted(name, 0, 'its files are missing', error) : error;
@@ -55,40 +60,97 @@ export function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-class RawBlocks implements SegmentBlocks {
+/** A read that was begun before anyone asked for it. */
+interface ReadAhead {
+  readonly offset: number;
+  readonly buffer: Buffer;
+  readonly bytes: Promise<number>;
+}
+
+/** A file that is closed as soon as it is not wanted any more and no read of it is under way. */
+class ClosableFile {
   readonly #disk: Disk;
   readonly #fd: number;
-  readonly #mark: number;
-  readonly #places: readonly SegmentPlace[];
-  #buffer = Buffer.alloc(0);
-  #reading = false;
+  #reads = 0;
   #closed = false;
 
-  constructor(disk: Disk, fd: number, mark: number, places: readonly SegmentPlace[]) {
+  constructor(disk: Disk, fd: number) {
     this.#disk = disk;
     this.#fd = fd;
+  }
+
+  async read(buffer: Buffer, length: number, position: number): Promise<number> {
+    this.#reads++;
+    try {
+      return await this.#disk.readLater(this.#fd, buffer, 0, length, position);
+    } finally {
+      this.#reads--;
+      // never under a read: the descriptor could by then be another file's
+      if (this.#closed && this.#reads === 0) this.#disk.close(this.#fd);
+    }
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#reads === 0) this.#disk.close(this.#fd);
+  }
+}
+
+class RawBlocks implements SegmentBlocks {
+  readonly #file: ClosableFile;
+  readonly #mark: number;
+  readonly #places: readonly SegmentPlace[];
+  #buffer: Buffer = Buffer.alloc(0);
+  #spare: Buffer = Buffer.alloc(0);
+  #ahead: ReadAhead | undefined;
+
+  constructor(disk: Disk, fd: number, mark: number, places: readonly SegmentPlace[]) {
+    this.#file = new ClosableFile(disk, fd);
     this.#mark = mark;
     this.#places = places;
   }
 
-  async read(offset: number, wishedBytes = 128 * 1024): Promise<Block | undefined> {
-    this.#reading = true;
-    try {
-      let end = await this.#fill(offset, wishedBytes);
-      if (end === 0) return undefined;
-      const header = readFrameHeader(this.#buffer, 0, end, this.#mark);
-      const needed = typeof header === 'string' ? frameHeaderBytes : header.end;
-      if (needed > end) end = await this.#fill(offset, needed);
-      return { buffer: this.#buffer, start: 0, end };
-    } finally {
-      this.#reading = false;
-      if (this.#closed) this.#disk.close(this.#fd);
-    }
+  async read(offset: number, wishedBytes: number, readAhead: boolean): Promise<Block | undefined> {
+    let end = (await this.#takeAhead(offset)) ?? (await this.#fill(offset, wishedBytes));
+    if (end === 0) return undefined;
+    const header = readFrameHeader(this.#buffer, 0, end, this.#mark);
+    const needed = typeof header === 'string' ? frameHeaderBytes : header.end;
+    if (needed > end) end = await this.#fill(offset, needed);
+    // a read that got all it asked for has probably not come to the end of the file
+    if (readAhead && end >= wishedBytes) this.#beginAhead(offset + endOfFrames(this.#buffer, end), wishedBytes);
+    return { buffer: this.#buffer, start: 0, end };
   }
 
   async #fill(offset: number, bytes: number): Promise<number> {
     if (this.#buffer.length < bytes) this.#buffer = Buffer.allocUnsafeSlow(bytes);
-    return this.#disk.readLater(this.#fd, this.#buffer, 0, bytes, offset);
+    return this.#file.read(this.#buffer, bytes, offset);
+  }
+
+  #beginAhead(offset: number, length: number): void {
+    if (this.#file.closed) return;
+    const buffer = this.#spare.length >= length ? this.#spare : Buffer.allocUnsafeSlow(length);
+    this.#spare = Buffer.alloc(0);
+    const bytes = this.#file.read(buffer, length, offset);
+    bytes.catch(() => {});
+    this.#ahead = { offset, buffer, bytes };
+  }
+
+  async #takeAhead(offset: number): Promise<number | undefined> {
+    const ahead = this.#ahead;
+    this.#ahead = undefined;
+    if (ahead === undefined) return undefined;
+    const end = await ahead.bytes.catch(() => 0);
+    this.#spare = ahead.buffer;
+    // an empty one was begun too early, before there was anything
+    if (ahead.offset !== offset || end === 0) return undefined;
+    this.#spare = this.#buffer;
+    this.#buffer = ahead.buffer;
+    return end;
   }
 
   seek(position: number): number {
@@ -96,38 +158,39 @@ class RawBlocks implements SegmentBlocks {
   }
 
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    // never under a read in flight: the number could by then be another file's
-    if (!this.#reading) this.#disk.close(this.#fd);
+    this.#file.close();
   }
 }
 
 class SealedBlocks implements SegmentBlocks {
-  readonly #disk: Disk;
-  readonly #fd: number;
+  readonly #file: ClosableFile;
   readonly #name: string;
   readonly #manifest: Manifest;
-  #loaded: { index: number; buffer: Buffer } | undefined;
-  #reading = false;
-  #closed = false;
+  #loaded: { readonly index: number; readonly buffer: Promise<Buffer> } | undefined;
+  #ahead: { readonly index: number; readonly buffer: Promise<Buffer> } | undefined;
 
   constructor(disk: Disk, fd: number, name: string, manifest: Manifest) {
-    this.#disk = disk;
-    this.#fd = fd;
+    this.#file = new ClosableFile(disk, fd);
     this.#name = name;
     this.#manifest = manifest;
   }
 
-  async read(offset: number): Promise<Block | undefined> {
+  async read(offset: number, _wishedBytes: number, readAhead: boolean): Promise<Block | undefined> {
     const { blocks, rawBytes } = this.#manifest;
     if (offset >= rawBytes) return undefined;
-    const index = lastIndexWhere(blocks, (block) => block.offset <= offset);
+    const index = lastIndexWhere(blocks, (candidate) => candidate.offset <= offset);
     const block = blocks[index];
     if (block === undefined) throw new LogCorrupted(this.#name, offset, 'its manifest has no block for this place');
-    if (this.#loaded?.index !== index) this.#loaded = { index, buffer: await this.#load(index) };
-    const { buffer } = this.#loaded;
+    if (this.#loaded?.index !== index) this.#loaded = this.#ahead?.index === index ? this.#ahead : this.#begin(index);
+    this.#ahead = readAhead && index + 1 < blocks.length ? this.#begin(index + 1) : undefined;
+    const buffer = await this.#loaded.buffer;
     return { buffer, start: offset - block.offset, end: buffer.length };
+  }
+
+  #begin(index: number): { readonly index: number; readonly buffer: Promise<Buffer> } {
+    const buffer = this.#load(index);
+    buffer.catch(() => {});
+    return { index, buffer };
   }
 
   async #load(index: number): Promise<Buffer> {
@@ -135,18 +198,18 @@ class SealedBlocks implements SegmentBlocks {
     const { at = 0, offset = 0 } = blocks[index] ?? {};
     const length = (blocks[index + 1]?.at ?? compressedBytes) - at;
     const rawLength = (blocks[index + 1]?.offset ?? rawBytes) - offset;
-    this.#reading = true;
     try {
       const compressed = Buffer.allocUnsafeSlow(length);
-      const read = await this.#disk.readLater(this.#fd, compressed, 0, length, at);
-      const raw = await decompress(compressed.subarray(0, read), { maxOutputLength: Math.max(rawLength, 1) });
+      const read = await this.#file.read(compressed, length, at);
+      const raw = await decompress(compressed.subarray(0, read), {
+        maxOutputLength: rawLength,
+        // all of it in one call
+        chunkSize: Math.max(rawLength, smallestChunkBytes),
+      });
       if (raw.length !== rawLength) throw new Error(`${raw.length} bytes instead of ${rawLength}`);
       return raw;
     } catch (error) {
       throw new LogCorrupted(this.#name, offset, 'a compressed block cannot be unpacked', error);
-    } finally {
-      this.#reading = false;
-      if (this.#closed) this.#disk.close(this.#fd);
     }
   }
 
@@ -155,8 +218,17 @@ class SealedBlocks implements SegmentBlocks {
   }
 
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    if (!this.#reading) this.#disk.close(this.#fd);
+    this.#file.close();
   }
+}
+
+/** Where the last frame ends that is wholly there, by the lengths alone: good enough to guess what is read next. */
+function endOfFrames(buffer: Buffer, end: number): number {
+  let at = 0;
+  while (at + frameHeaderBytes <= end) {
+    const next = at + frameHeaderBytes + framePayloadBytes(buffer, at);
+    if (next > end) break;
+    at = next;
+  }
+  return at;
 }

@@ -76,7 +76,7 @@ interface LogFiles {
 
 async function statSealed(log: LogFiles, first: number): Promise<Described> {
   const { name } = new Segment(first);
-  const { last, firstAt, lastAt, rawBytes, compressedBytes, categories } = await readManifest(log.dir, name);
+  const { last, firstAt, lastAt, rawBytes, compressedBytes, categories } = readManifest(log.disk, log.dir, name);
   const counts = Object.fromEntries(Object.entries(categories).map(([category, { streams }]) => [category, streams]));
   return {
     segment: { name, sealed: true, first, last, rawBytes, storedBytes: compressedBytes, firstAt, lastAt },

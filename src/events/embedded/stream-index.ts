@@ -51,7 +51,8 @@ export class StreamIndex {
     if (!existsSync(this.#file)) return;
     try {
       this.#open = this.#openFile();
-    } catch {
+    } catch (error) {
+      if (isOfTheDisk(error)) throw error;
       this.#removeFiles();
     }
   }
@@ -182,4 +183,11 @@ function inTransaction(database: DatabaseSync, work: () => void): void {
 function bytesOf(value: unknown): Uint8Array {
   if (value instanceof Uint8Array) return value;
   throw new Error('the index holds no frame places where there should be some');
+}
+
+/** SQLite's codes for perm, nomem, readonly, ioerr, full and cantopen: they say nothing about what is in the file. */
+const diskCodes = new Set([3, 7, 8, 10, 13, 14]);
+
+function isOfTheDisk(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && diskCodes.has(Number(error.errcode) & 0xff);
 }

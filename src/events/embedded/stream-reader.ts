@@ -168,7 +168,7 @@ class FrameAccess {
     const loaded = this.#loadedAt(place.offset);
     if (loaded !== undefined) return loaded;
     this.#blockOffset = place.offset;
-    this.#block = await this.#blocks?.read(place.offset, wishedBytes);
+    this.#block = await this.#blocks?.read(place.offset, wishedBytes, false);
     if (this.#block === undefined) {
       throw new LogCorrupted(place.segment.name, place.offset, 'the segment ends too early');
     }

@@ -31,7 +31,7 @@ export async function* walkSegment(
     let offset = 0;
     let next = segment.first;
     while (next <= last) {
-      const block = await blocks.read(offset, placeEveryBytes);
+      const block = await blocks.read(offset, placeEveryBytes, true);
       if (block === undefined) throw new LogCorrupted(segment.name, offset, 'the segment ends too early');
       const frames: Frame[] = [];
       let at = block.start;

@@ -32,7 +32,7 @@ export function lockForWriting(dir: string): WriterLock {
     throw isBusy(error) ? new LogLocked(dir, holder(dir)) : error;
   }
   held.add(database);
-  writeFileSync(path.join(dir, holderFile), `${JSON.stringify({ pid: process.pid, since: new Date() })}\n`);
+  noteHolder(dir);
   return {
     release: () => {
       if (held.delete(database)) database.close();
@@ -58,6 +58,14 @@ const sqliteBusy = 5;
 
 function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === sqliteBusy;
+}
+
+function noteHolder(dir: string): void {
+  try {
+    writeFileSync(path.join(dir, holderFile), `${JSON.stringify({ pid: process.pid, since: new Date() })}\n`);
+  } catch {
+    // only for the message that a second writer gets
+  }
 }
 
 function holder(dir: string): string {

@@ -1,0 +1,145 @@
+/** The end of an exchange, told in events. Every way an exchange can end is a function here. */
+
+import {
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  requestRefused,
+  usageRecorded,
+} from '../../events/catalogue/exchange.ts';
+import { responseStored } from '../../events/catalogue/response.ts';
+import type { EventContext } from '../../events/event.ts';
+import { streamName } from '../../events/event.ts';
+import type { Refusal } from '../refusal.ts';
+import type { ExchangeRecord } from './exchange-record.ts';
+import type { StorableResponse } from './relay.ts';
+import type { TokenUsage } from './usage.ts';
+
+/** What has come back from the provider so far. */
+export interface Received {
+  chunks: number;
+  bytes: number;
+  firstByteMs: number | undefined;
+}
+
+export interface Spent {
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly endpoint: string;
+  readonly usage: TokenUsage;
+}
+
+export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
+  const { status, type, code, param, message } = refusal;
+  record.note(
+    requestRefused.create({ status, type, code, param, message, durationMs: record.elapsed() }, record.context),
+  );
+}
+
+export function noteCompleted(
+  record: ExchangeRecord,
+  received: Received,
+  facts: {
+    status: number;
+    attempt: number;
+    provider: string;
+    model?: string;
+    finishReason: string | null;
+    responseId?: string;
+    answer?: Uint8Array;
+  },
+): void {
+  const { status, attempt, provider, model, finishReason, responseId, answer } = facts;
+  const { chunks, bytes, firstByteMs } = received;
+  record.note(
+    exchangeCompleted.create(
+      {
+        status,
+        attempt,
+        provider,
+        model,
+        finishReason,
+        chunks,
+        bytes,
+        firstByteMs,
+        durationMs: record.elapsed(),
+        responseId,
+      },
+      record.context,
+      answer,
+    ),
+  );
+}
+
+export function noteFailed(
+  record: ExchangeRecord,
+  refusal: Refusal,
+  facts: {
+    /** What the client got: the refusal's status, or 200 when bytes had gone out before, or 0. */
+    status: number;
+    reason: 'provider_error' | 'stream_broken' | 'gateway_stopped' | 'internal_error';
+    chunks: number;
+    responseId?: string;
+    answer?: Uint8Array;
+  },
+): void {
+  const { status, reason, chunks, responseId, answer } = facts;
+  const { type, code, message } = refusal;
+  record.note(
+    exchangeFailed.create(
+      { status, type, code, message, reason, chunks, durationMs: record.elapsed(), responseId },
+      record.context,
+      answer,
+    ),
+  );
+}
+
+export function noteDisconnected(record: ExchangeRecord, received: Received, responseId?: string): void {
+  const { chunks, bytes } = received;
+  record.note(clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context));
+}
+
+export function noteUsage(record: ExchangeRecord, spent: Spent): void {
+  const { usage, ...facts } = spent;
+  record.note(usageRecorded.create({ ...facts, ...usage }, record.context));
+}
+
+/** Keeps the response itself, in the same append as the end of the exchange: both are there, or neither. */
+export function noteResponse(
+  record: ExchangeRecord,
+  stored: StorableResponse,
+  facts: {
+    provider: string;
+    providerType: string;
+    model: string;
+    native: boolean;
+    previousResponseId: string | null;
+    /** JSON text of the normalised input items. */
+    inputItems: string;
+  },
+): void {
+  const { inputItems, ...rest } = facts;
+  record.noteElsewhere(storedResponseWrite(record.id, record.context, stored, rest, inputItems));
+}
+
+export function storedResponseWrite(
+  exchangeId: string,
+  context: EventContext,
+  stored: StorableResponse,
+  facts: {
+    provider: string;
+    providerType: string;
+    model: string;
+    native: boolean;
+    previousResponseId: string | null;
+  },
+  inputItems: string,
+) {
+  const body = Buffer.from(`{"response":${stored.json},"input_items":${inputItems}}`);
+  return {
+    stream: streamName('response', stored.id),
+    events: [responseStored.create({ status: stored.status, exchangeId, ...facts }, context, body)],
+    expectedRevision: 'any' as const,
+  };
+}

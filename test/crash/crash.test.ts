@@ -1,0 +1,27 @@
+import { afterAll, expect, it } from 'vitest';
+import { killAll, temporaryFolder } from '../e2e/gateway-process.ts';
+import { runCrashRounds } from './rounds.ts';
+
+const folder = temporaryFolder();
+afterAll(() => {
+  killAll();
+  folder.remove();
+});
+
+const SEED = 20_260;
+
+it(`loses nothing it acknowledged when it is killed under load again and again (seed ${SEED})`, async () => {
+  const sum = await runCrashRounds({
+    dataDir: folder.path,
+    rounds: 7,
+    seed: SEED,
+    secondsPerRound: 0.8,
+    clients: 12,
+  });
+  expect(sum.violations).toEqual([]);
+  // The rounds were worth something: there was load, and kills in the middle of it.
+  expect(sum.kills).toBeGreaterThan(3);
+  expect(sum.openAtKill).toBeGreaterThan(10);
+  expect(sum.wholeAnswers).toBeGreaterThan(100);
+  expect(sum.cutAnswers).toBeGreaterThan(10);
+}, 90_000);

@@ -1,0 +1,45 @@
+/** The providers behind the gateway. They outlive it, and testify to what reached them. */
+import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import type { ProviderCall, ProviderName } from './evidence.ts';
+import { MODELS } from './load.ts';
+
+const NAMES: readonly ProviderName[] = ['llamacpp', 'openai'];
+
+export class Upstreams {
+  readonly #providers: Readonly<Record<ProviderName, SimulatedProvider>>;
+  #told: Record<ProviderName, number> = { llamacpp: 0, openai: 0 };
+
+  constructor() {
+    const shape = { models: MODELS, words: 24, remember: Number.POSITIVE_INFINITY };
+    this.#providers = {
+      llamacpp: createSimulatedProvider({ ...shape, responses: 'absent' }),
+      openai: createSimulatedProvider({ ...shape, responses: 'native' }),
+    };
+  }
+
+  /** @returns the variables that make a gateway use them */
+  async listen(): Promise<Record<string, string>> {
+    return {
+      LLAMACPP_BASE_URL: await this.#providers.llamacpp.listen(),
+      OPENAI_BASE_URL: await this.#providers.openai.listen(),
+      OPENAI_API_KEY: 'sk-simulated',
+    };
+  }
+
+  /** What has come since the last time this was asked. */
+  newCalls(): ProviderCall[] {
+    return NAMES.flatMap((provider) => {
+      const { requests } = this.#providers[provider];
+      const fresh = requests.slice(this.#told[provider]);
+      this.#told = { ...this.#told, [provider]: requests.length };
+      return fresh.map(({ method, path, headers }) => {
+        const id = headers['x-request-id'];
+        return { provider, method, path, requestId: typeof id === 'string' ? id : undefined };
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(Object.values(this.#providers).map((provider) => provider.close()));
+  }
+}

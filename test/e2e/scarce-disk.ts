@@ -1,0 +1,65 @@
+/** Disks that run out of space when a test wants it, and have space again when it is done. */
+import { execFileSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface ScarceDisk {
+  /** The data folder of the gateway that is to run out of space. */
+  readonly dataDir: string;
+  /** From now on the gateway can write nothing more. */
+  fill(pid: number): void;
+  /** There is space again. */
+  free(pid: number): void;
+  remove(): void;
+}
+
+const SIZE = '24m';
+
+/** A file system of its own in memory, filled to the last byte by another file (ENOSPC). Needs root. */
+export function tinyFileSystem(path: string): ScarceDisk {
+  mkdirSync(path);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE},mode=0700`, 'none', path], { stdio: 'pipe' });
+  const filler = join(path, 'filler');
+  return {
+    dataDir: join(path, 'data'),
+    fill() {
+      const fd = openSync(filler, 'a');
+      // Ever smaller pieces, until not one byte fits.
+      for (let size = 1 << 20; size >= 1; size >>= 1) while (fits(fd, size));
+      closeSync(fd);
+    },
+    free: () => rmSync(filler),
+    remove: () => execFileSync('umount', ['--lazy', path], { stdio: 'pipe' }),
+  };
+}
+
+function fits(fd: number, bytes: number): boolean {
+  try {
+    return writeSync(fd, Buffer.alloc(bytes, 1)) === bytes;
+  } catch {
+    return false;
+  }
+}
+
+/** A limit on the size of the files that the gateway's process may write (EFBIG). Needs `prlimit`. */
+export function limitedFiles(path: string): ScarceDisk {
+  execFileSync('prlimit', ['--version'], { stdio: 'pipe' });
+  mkdirSync(path);
+  const limit = (pid: number, soft: string) =>
+    execFileSync('prlimit', ['--pid', String(pid), `--fsize=${soft}:unlimited`], { stdio: 'pipe' });
+  return {
+    dataDir: join(path, 'data'),
+    fill: (pid) => void limit(pid, '1'),
+    free: (pid) => void limit(pid, 'unlimited'),
+    remove: () => {},
+  };
+}
+
+/** The disk, or why there is none on this machine. */
+export function ifPossible(make: (path: string) => ScarceDisk, path: string): ScarceDisk | string {
+  try {
+    return make(path);
+  } catch (error) {
+    return error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
+  }
+}

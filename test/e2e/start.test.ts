@@ -1,0 +1,162 @@
+import { execFile } from 'node:child_process';
+import { statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, describe, expect, it } from 'vitest';
+import { ask, killAll, root, startProcess, temporaryFolder } from './gateway-process.ts';
+
+const run = promisify(execFile);
+const folder = temporaryFolder();
+afterAll(() => {
+  killAll();
+  folder.remove();
+});
+
+const viaWrapper = [process.execPath, join(root, 'scripts/run.mjs'), 'src/main.ts', 'serve'] as const;
+const keyPattern = /sk-chancery-[\w-]{20,}/;
+
+async function has(program: string): Promise<boolean> {
+  return run(program, ['--version']).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+describe('a start with nothing configured', async () => {
+  const dataDir = join(folder.path, 'first');
+  const curl = await has('curl');
+
+  it('serves a demo provider, says so in one line, and shows the new master key with a curl that works', async (test) => {
+    const gateway = startProcess({ command: viaWrapper, env: { DATA_DIR: dataDir } });
+    const url = await gateway.listening;
+    await expect.poll(() => gateway.stdout).toContain('curl ');
+    expect(gateway.stdout.split('\n').filter((line) => line.includes('demo/') && !line.includes('curl'))).toEqual([
+      expect.stringMatching(/No provider is configured, so a simulated one answers as demo\/.+LLAMACPP_BASE_URL=/),
+    ]);
+    const key = keyPattern.exec(gateway.stdout)?.[0] ?? '';
+    expect((await ask(url, '/v1/models', { key })).status).toBe(200);
+    expect((await ask(url, '/v1/models', { key: 'another' })).status).toBe(401);
+    expect((await fetch(`${url}/v1/models`)).status).toBe(401);
+
+    const file = statSync(join(dataDir, 'master.key'));
+    expect((file.mode & 0o777).toString(8)).toBe('600');
+    expect(file.size).toBe(key.length + 1);
+
+    const command = gateway.stdout.split('\n').find((line) => line.trim().startsWith('curl ')) ?? '';
+    if (!curl) test.skip('there is no curl to run the printed command with');
+    const { stdout } = await run('/bin/sh', ['-c', command]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      object: 'chat.completion',
+      choices: [{ message: { role: 'assistant', content: expect.stringMatching(/\w/) } }],
+    });
+    gateway.kill('SIGTERM');
+    expect(await gateway.exited).toEqual({ code: 0, signal: null });
+  });
+
+  it('keeps the key and does not show it again', async () => {
+    const again = startProcess({ command: viaWrapper, env: { DATA_DIR: dataDir } });
+    const url = await again.listening;
+    await expect.poll(() => again.stdout).toContain('demo/');
+    expect(`${again.stdout}${again.stderr}`).not.toMatch(keyPattern);
+    expect(again.stdout).not.toContain('curl');
+    expect((await ask(url, '/v1/models', { key: 'another' })).status).toBe(401);
+    again.kill('SIGTERM');
+    expect(await again.exited).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe('a start with flags', () => {
+  it('listens where --port and --host say, over what the environment says', async () => {
+    const port = await freePort();
+    const gateway = startProcess({
+      command: viaWrapper,
+      args: ['--port', String(port), '--host', 'localhost', '--data-dir', join(folder.path, 'flags')],
+      env: { PORT: '1', DATA_DIR: '/nowhere/to/be/written' },
+    });
+    expect(await gateway.listening).toBe(`http://localhost:${port}`);
+    expect((await fetch(`http://localhost:${port}/health`)).status).toBe(200);
+    gateway.kill('SIGINT');
+    expect((await gateway.exited).code).toBe(0);
+  });
+
+  it('is refused when a flag is unknown', async () => {
+    const gateway = startProcess({ command: viaWrapper, args: ['--prot', '1'] });
+    expect((await gateway.exited).code).toBe(2);
+    expect(gateway.stderr).toContain('--prot');
+  });
+});
+
+describe('a start that cannot be', () => {
+  it('lists every problem of the configuration, by its variable or its place in the file', async () => {
+    const cwd = temporaryFolder();
+    writeFileSync(join(cwd.path, 'chancery.yaml'), 'server:\n  drain_timeout: soon\n  prot: 1\n');
+    const gateway = startProcess({
+      command: viaWrapper,
+      cwd: cwd.path,
+      env: { PORT: '99999', LOG_DURABILITY: 'sometimes', LLAMACPP_BASE_URL: 'not a url', DATA_DIR: folder.path },
+    });
+    expect(await gateway.exited).toEqual({ code: 1, signal: null });
+    for (const named of ['PORT', 'LOG_DURABILITY', 'LLAMACPP_BASE_URL', 'server.drain_timeout', 'server.prot']) {
+      expect(gateway.stderr).toContain(named);
+    }
+    expect(gateway.stdout).toBe('');
+    cwd.remove();
+  });
+
+  it('says so when the port is taken', async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+    const address = taken.address();
+    const port = typeof address === 'object' && address !== null ? String(address.port) : '';
+    const gateway = startProcess({ env: { PORT: port, DATA_DIR: join(folder.path, 'taken') } });
+    expect(await gateway.exited).toEqual({ code: 1, signal: null });
+    expect(gateway.stderr).toMatch(new RegExp(`${port} is in use`));
+    taken.close();
+  });
+
+  it('says so when another gateway has the data folder', async () => {
+    const dataDir = join(folder.path, 'shared');
+    const first = startProcess({ env: { DATA_DIR: dataDir } });
+    await first.listening;
+    const second = startProcess({ env: { DATA_DIR: dataDir } });
+    expect(await second.exited).toEqual({ code: 1, signal: null });
+    expect(second.stderr).toMatch(/already open for writing/);
+    first.kill('SIGKILL');
+    await first.exited;
+    // A killed gateway leaves no lock behind.
+    const third = startProcess({ env: { DATA_DIR: dataDir } });
+    await third.listening;
+    third.kill('SIGKILL');
+  });
+});
+
+describe('npm start', async () => {
+  const npm = await has('npm');
+
+  it.skipIf(!npm)('takes flags after --, and passes a stop on to the gateway (skipped without npm)', async () => {
+    const port = await freePort();
+    const gateway = startProcess({
+      command: ['npm', 'start', '--', '--port', String(port)],
+      cwd: root,
+      group: true,
+      env: { DATA_DIR: join(folder.path, 'npm'), npm_config_update_notifier: 'false' },
+    });
+    const url = await gateway.listening;
+    expect(url).toBe(`http://127.0.0.1:${port}`);
+    await expect.poll(() => gateway.stdout).toMatch(keyPattern);
+    const key = keyPattern.exec(gateway.stdout)?.[0] ?? '';
+    expect((await ask(url, '/v1/models', { key })).status).toBe(200);
+    gateway.kill('SIGTERM');
+    await gateway.exited;
+    await expect(fetch(`${url}/health`)).rejects.toThrow();
+  });
+});

@@ -1,0 +1,174 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { ask, killAll, type ServedGateway, type ServeOptions, serve, temporaryFolder } from './gateway-process.ts';
+import { eventsIn } from './recorded-events.ts';
+
+const folder = temporaryFolder();
+const provider = createSimulatedProvider({ responses: 'absent' });
+let upstream = '';
+let dataDir = '';
+let runs = 0;
+
+beforeAll(async () => {
+  upstream = await provider.listen();
+});
+afterEach(() => {
+  killAll();
+  provider.control.release();
+});
+afterAll(async () => {
+  killAll();
+  await provider.close();
+  folder.remove();
+});
+
+function start(options: Omit<ServeOptions, 'dataDir'> = {}): Promise<ServedGateway> {
+  runs += 1;
+  dataDir = join(folder.path, String(runs));
+  return serve({ ...options, dataDir, env: { LLAMACPP_BASE_URL: upstream, ...options.env } });
+}
+
+/** A stream that stands still after its first frames until the provider lets go. */
+async function heldStream(url: string, path: '/v1/chat/completions' | '/v1/responses'): Promise<Held> {
+  const asked = path === '/v1/responses' ? { input: 'Hi' } : { messages: [{ role: 'user', content: 'Hi' }] };
+  const model = 'llamacpp/simulated-small';
+  provider.control.next({ holdAfterChunks: 3 }, { path: '/v1/chat/completions' });
+  const response = await ask(url, path, { json: { model, stream: true, ...asked } });
+  const reader = response.body?.getReader();
+  if (reader === undefined) throw new Error('there is no stream');
+  const first = await reader.read();
+  return {
+    exchangeId: response.headers.get('x-exchange-id') ?? '',
+    async rest() {
+      const pieces = [Buffer.from(first.value ?? [])];
+      for (let next = await reader.read(); !next.done; next = await reader.read()) pieces.push(Buffer.from(next.value));
+      return Buffer.concat(pieces).toString();
+    },
+  };
+}
+
+interface Held {
+  readonly exchangeId: string;
+  /** All of the body, once it has ended. */
+  rest(): Promise<string>;
+}
+
+/** Resolves once the gateway takes no new requests. */
+async function untilRefused(url: string): Promise<void> {
+  await expect
+    .poll(
+      () =>
+        ask(url, '/v1/models').then(
+          ({ status }) => status,
+          () => 'refused',
+        ),
+      { timeout: 5000, interval: 10 },
+    )
+    .toBe('refused');
+}
+
+describe('SIGTERM', () => {
+  it('ends an idle gateway at once with code 0, and is recorded', async () => {
+    const { process } = await start();
+    process.kill('SIGTERM');
+    expect(await process.exited).toEqual({ code: 0, signal: null });
+    const types = (await eventsIn(dataDir)).map(({ type }) => type);
+    expect(types.at(-1)).toBe('gateway.stopped');
+  });
+
+  it('lets a running stream finish, and takes no new requests meanwhile', async () => {
+    const { url, process } = await start();
+    const stream = await heldStream(url, '/v1/chat/completions');
+    process.kill('SIGTERM');
+    await untilRefused(url);
+    provider.control.release();
+    expect(await stream.rest()).toMatch(/"finish_reason":"stop"[\s\S]*data: \[DONE\]\n\n$/);
+    expect(await process.exited).toEqual({ code: 0, signal: null });
+
+    const events = await eventsIn(dataDir);
+    const exchange = events.filter((event) => event.stream === `exchange-${stream.exchangeId}`);
+    expect(exchange.map(({ type }) => type)).toContain('exchange.completed');
+    expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { reason: 'SIGTERM', cutExchanges: 0 } });
+  });
+
+  it('cuts a chat stream that outlasts the grace period: an error ends it, and the log tells', async () => {
+    const { url, process } = await start({ env: { DRAIN_TIMEOUT: '150ms' } });
+    const stream = await heldStream(url, '/v1/chat/completions');
+    process.kill('SIGTERM');
+    const body = await stream.rest();
+    expect(body).not.toContain('[DONE]');
+    expect(JSON.parse(body.trim().split('data: ').at(-1) ?? '')).toMatchObject({
+      error: { type: 'internal_error', code: 'stopping' },
+    });
+    expect(await process.exited).toEqual({ code: 0, signal: null });
+
+    const events = await eventsIn(dataDir);
+    const exchange = events.filter((event) => event.stream === `exchange-${stream.exchangeId}`);
+    expect(exchange.find(({ type }) => type === 'exchange.failed')).toMatchObject({
+      data: { reason: 'gateway_stopped', status: 200 },
+    });
+    expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { cutExchanges: 1 } });
+  });
+
+  it('cuts a response as incomplete, with the grace period from the settings file, and keeps what there was', async () => {
+    const cwd = join(folder.path, 'settings');
+    mkdirSync(cwd);
+    writeFileSync(join(cwd, 'chancery.yaml'), 'server:\n  drain_timeout: 150ms\n');
+    const { url, process } = await start({ cwd });
+    const stream = await heldStream(url, '/v1/responses');
+    process.kill('SIGTERM');
+    const frames = (await stream.rest()).trim().split('\n\n');
+    expect(frames.at(-1)).toBe('data: [DONE]');
+    const [, terminal = ''] = /^event: response\.incomplete\ndata: (.+)$/.exec(frames.at(-2) ?? '') ?? [];
+    const { response } = JSON.parse(terminal);
+    expect(response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'interrupted' } });
+    expect((await process.exited).code).toBe(0);
+
+    const again = await serve({ dataDir, env: { LLAMACPP_BASE_URL: upstream } });
+    const kept = await ask(again.url, `/v1/responses/${response.id}`);
+    expect(await kept.json()).toEqual(response);
+  });
+
+  it('given twice, half a second or more apart, ends the gateway at once', async () => {
+    const { url, process } = await start({ env: { DRAIN_TIMEOUT: '60s' } });
+    const stream = await heldStream(url, '/v1/chat/completions');
+    process.kill('SIGTERM');
+    await untilRefused(url);
+    // What is measured is the time between the two.
+    await sleep(550);
+    const asked = performance.now();
+    process.kill('SIGTERM');
+    const { code } = await process.exited;
+    expect(performance.now() - asked).toBeLessThan(2000);
+    expect(code).toBe(1);
+    await expect(stream.rest()).rejects.toThrow();
+
+    // The next start closes what was left open.
+    const again = await serve({ dataDir, env: { LLAMACPP_BASE_URL: upstream } });
+    again.process.kill('SIGTERM');
+    await again.process.exited;
+    const exchange = (await eventsIn(dataDir)).filter((event) => event.stream === `exchange-${stream.exchangeId}`);
+    expect(exchange.find(({ type }) => type === 'exchange.failed')).toMatchObject({
+      data: { reason: 'gateway_stopped' },
+    });
+  });
+});
+
+describe('two signals at the same moment', () => {
+  it.each([
+    ['SIGTERM', 'SIGINT'],
+    ['SIGINT', 'SIGTERM'],
+  ] as const)('%s and %s are one wish: a running stream still finishes', async (one, other) => {
+    const { url, process } = await start({ env: { DRAIN_TIMEOUT: '60s' } });
+    const stream = await heldStream(url, '/v1/chat/completions');
+    process.kill(one);
+    process.kill(other);
+    await untilRefused(url);
+    provider.control.release();
+    expect(await stream.rest()).toMatch(/data: \[DONE\]\n\n$/);
+    expect(await process.exited).toEqual({ code: 0, signal: null });
+  });
+});

@@ -1,0 +1,232 @@
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { afterAll, describe, expect, it } from 'vitest';
+import { MASTER_KEY } from '../support/gateway.ts';
+import { RawClient } from '../support/raw-client.ts';
+import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import {
+  dataOf,
+  eventsOf,
+  eventsOfExchange,
+  exchangeOf,
+  json,
+  user,
+  weather,
+  withGateway,
+} from '../support/with-gateway.ts';
+
+let scripted: ScriptedProvider;
+const gateway = withGateway(async () => {
+  scripted = await startScriptedProvider();
+  return { register: (url) => ({ LLAMACPP_BASE_URL: url, VLLM_BASE_URL: scripted.url }) };
+});
+afterAll(() => scripted.close());
+
+const PATH = '/v1/chat/completions';
+const model = 'llamacpp/simulated-small';
+const hello = { model, messages: user('Reply with exactly: hello') };
+
+describe('a chat completion stream', () => {
+  const stream = { ...hello, stream: true };
+
+  it('is the very bytes the provider sent, whatever their form', async () => {
+    const bytes = [
+      ': a comment\r\n\r\n',
+      'event: odd\r\ndata: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"n":9007199254740993123}\r\n\r\n',
+      'id: 7\nretry: 10\ndata:{"choices":[{"index":0,\ndata:"delta":{"content":"é😀"}}]}\n\n',
+      'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}\n\n',
+      'data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":5,"total_tokens":9}}\n\n',
+      'data: [DONE]\n\n',
+    ];
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+      for (const one of bytes) response.write(one);
+      response.end();
+    });
+    const answer = await gateway.post(PATH, {
+      ...stream,
+      model: 'vllm/scripted',
+      stream_options: { include_usage: true },
+    });
+    expect(answer.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+    expect(await answer.text()).toBe(bytes.join(''));
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.filter(({ type }) => type === 'chunk.received').map(({ body }) => body)).toEqual(bytes);
+    expect(events.find(({ type }) => type === 'usage.recorded')?.data).toMatchObject({
+      inputTokens: 4,
+      outputTokens: 5,
+    });
+  });
+
+  it('has the headers that keep proxies from holding it up', async () => {
+    const answer = await gateway.post(PATH, stream, { headers: { 'x-request-id': 'stream-1' } });
+    expect(answer.status).toBe(200);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'content-type': 'text/event-stream',
+      'cache-control': expect.stringContaining('no-cache'),
+      'x-accel-buffering': 'no',
+      'x-request-id': 'stream-1',
+      'x-exchange-id': expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    expect(answer.headers.get('content-length')).toBeNull();
+    await answer.text();
+  });
+
+  it('ends with one usage chunk when the client asks for it', async () => {
+    const answer = await gateway.post(PATH, { ...stream, stream_options: { include_usage: true } });
+    const text = await answer.text();
+    const usage = dataOf(text).filter(({ choices }) => choices.length === 0);
+    expect(usage).toHaveLength(1);
+    expect(usage[0].usage).toMatchObject({ prompt_tokens: expect.any(Number), completion_tokens: expect.any(Number) });
+    expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+  });
+
+  it.each([
+    ['says nothing about it', {}],
+    ['declines it', { stream_options: { include_usage: false } }],
+    ['sets another option', { stream_options: { x_other: 1 } }],
+    ['sends null', { stream_options: null }],
+  ])(
+    'has no usage chunk when the client %s, though it is recorded',
+    async (_what, options: { stream_options?: object | null }) => {
+      const answer = await gateway.post(PATH, { ...stream, ...options });
+      const text = await answer.text();
+      expect(dataOf(text).filter(({ choices }) => choices.length === 0)).toEqual([]);
+      expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+      expect(JSON.parse(gateway.lastAsked().body).stream_options).toEqual({
+        ...(options.stream_options ?? {}),
+        include_usage: true,
+      });
+      const recorded = (await eventsOfExchange(gateway, exchangeOf(answer))).find(
+        ({ type }) => type === 'usage.recorded',
+      );
+      expect(recorded?.data).toMatchObject({ source: 'provider', totalTokens: expect.any(Number) });
+    },
+  );
+
+  it('says the same as the answer in one piece', async () => {
+    const asked = { model, messages: user('Tell me something.') };
+    const whole = await json(await gateway.post(PATH, asked));
+    const chunks = dataOf(await (await gateway.post(PATH, { ...asked, stream: true })).text());
+    expect(chunks.map((chunk) => chunk.choices[0].delta.content ?? '').join('')).toBe(whole.choices[0].message.content);
+    expect(chunks.at(-1).choices[0].finish_reason).toBe('stop');
+  });
+
+  it('passes on tool calls and several choices', async () => {
+    const called = await gateway.post(PATH, {
+      ...stream,
+      messages: user('What is the weather in Paris?'),
+      tools: [{ type: 'function', function: weather }],
+    });
+    const deltas = dataOf(await called.text()).flatMap((chunk) => chunk.choices[0].delta.tool_calls ?? []);
+    expect(deltas[0]).toMatchObject({ index: 0, id: expect.any(String), function: { name: 'get_weather' } });
+    const args = deltas.map((delta) => delta.function.arguments ?? '').join('');
+    expect(JSON.parse(args)).toMatchObject({ city: 'Paris' });
+
+    const several = dataOf(await (await gateway.post(PATH, { ...stream, n: 2 })).text());
+    const indexes = new Set(several.flatMap(({ choices }) => choices.map(({ index }: { index: number }) => index)));
+    expect(indexes).toEqual(new Set([0, 1]));
+  });
+
+  it.each([
+    ['in pieces of seven bytes', { splitEvery: 7 }],
+    ['all at once', { coalesce: true }],
+    ['with CR LF and comments', { crlf: true, comments: true }],
+  ])('reaches the client in whole events when the provider writes it %s', async (_how, fault) => {
+    gateway.simulated.control.next({ ...fault, words: 4 });
+    const client = await RawClient.open(gateway.url);
+    const body = JSON.stringify({ ...stream, messages: user('héllo wörld') });
+    client.send(
+      `POST ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\n` +
+        `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    );
+    const answer = await client.answer();
+    client.close();
+    expect(answer?.status).toBe(200);
+    expect(answer?.chunks.length).toBeGreaterThan(0);
+    for (const chunk of answer?.chunks ?? []) expect(chunk.toString()).toMatch(/^(data|:)[\s\S]*(\n\n|\r\n\r\n)$/);
+    const said = dataOf(answer?.body.toString() ?? '').map((chunk) => chunk.choices[0]?.delta.content ?? '');
+    expect(said.join('').length).toBeGreaterThan(0);
+    expect(eventsOf(answer?.body.toString() ?? '').at(-1)?.data).toBe('[DONE]');
+  });
+
+  it('is one write per event when the provider takes its time', async () => {
+    gateway.simulated.control.next({ words: 5, paceMs: 5 });
+    const client = await RawClient.open(gateway.url);
+    const body = JSON.stringify({ ...stream, messages: user('hi') });
+    client.send(
+      `POST ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    const { chunks = [] } = (await client.answer()) ?? {};
+    client.close();
+    expect(chunks.map((chunk) => eventsOf(chunk.toString()).length)).toEqual(chunks.map(() => 1));
+    expect(chunks.length).toBe(8);
+  });
+
+  it('gives each event on as soon as it comes', async () => {
+    gateway.simulated.control.next({ holdAfterChunks: 3 });
+    const answer = await gateway.post(PATH, stream);
+    const reader = (answer.body ?? failed()).pipeThrough(new TextDecoderStream()).getReader();
+    let text = '';
+    while (eventsOf(text).length < 3) text += (await reader.read()).value;
+    expect(gateway.lastAsked().outcome).toBe('open');
+    gateway.simulated.control.release();
+    for (let more = await reader.read(); !more.done; more = await reader.read()) text += more.value;
+    expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+  });
+
+  it('comes whole to a client that reads nothing for a while, and holds nobody else up', async () => {
+    const big = 'a long text. '.repeat(1_000_000);
+    gateway.simulated.control.next({ text: big, tokensPerChunk: 4000 });
+    const slow = httpRequest(`${gateway.url}${PATH}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${MASTER_KEY}` },
+    });
+    slow.end(JSON.stringify(stream));
+    const [response] = await once(slow, 'response');
+    for (let other = 0; other < 5; other++) expect((await gateway.post(PATH, hello)).status).toBe(200);
+    const slowOne = gateway.simulated.requests.find(
+      ({ body, outcome }) => outcome === 'open' && body.includes('"stream"'),
+    );
+    expect(slowOne?.outcome).toBe('open');
+    const pieces: Buffer[] = [];
+    for await (const piece of response) pieces.push(piece);
+    const text = Buffer.concat(pieces).toString();
+    expect(
+      dataOf(text)
+        .map((chunk) => chunk.choices[0].delta.content ?? '')
+        .join(''),
+    ).toBe(big);
+    expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+  });
+
+  it('that the client leaves is cancelled at the provider, and recorded as far as it came', async () => {
+    gateway.simulated.control.next({ holdAfterChunks: 4 });
+    const client = new AbortController();
+    const answer = await gateway.post(PATH, stream, { signal: client.signal });
+    const reader = (answer.body ?? failed()).getReader();
+    const { value } = await reader.read();
+    expect(value?.length).toBeGreaterThan(0);
+    const asked = gateway.lastAsked();
+    client.abort();
+    expect(await asked.ended).toBe('aborted');
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    const types = events.map(({ type }) => type);
+    const chunks = types.filter((type) => type === 'chunk.received').length;
+    expect(chunks).toBeGreaterThan(0);
+    expect(chunks).toBeLessThanOrEqual(4);
+    expect(types).toEqual([
+      'request.received',
+      'model.resolved',
+      'attempt.started',
+      ...Array.from({ length: chunks }, () => 'chunk.received'),
+      'client.disconnected',
+      'usage.recorded',
+    ]);
+    expect(events.at(-2)?.data).toMatchObject({ chunks });
+  });
+});
+
+function failed(): never {
+  throw new Error('the answer has no body');
+}

@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import { NATIVE_KEY, native, withBothKinds } from '../support/both-kinds.ts';
+import { errorOf, eventsOf, eventsOfExchange, exchangeOf, json } from '../support/with-gateway.ts';
+
+const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds();
+const PATH = '/v1/responses';
+
+describe('a native response', () => {
+  it("is the very bytes the provider sent, and so is the client's request but for the model", async () => {
+    const body = `{ "x":9007199254740993123, "model":"${native}","input":"hi" , "metadata":{"b":"1","a":"2"}}`;
+    const answer = await gateway.post(PATH, body);
+    const asked = nativeProvider.requests.at(-1);
+    expect(asked?.path).toBe('/v1/responses');
+    expect(asked?.body).toBe(body.replace(native, 'simulated-small'));
+    expect(asked?.headers.authorization).toBe(`Bearer ${NATIVE_KEY}`);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
+  });
+
+  it('is streamed as it came', async () => {
+    const { text, exchange } = await stream({ model: native, input: 'Tell me something.' });
+    const events = await eventsOfExchange(gateway, exchange);
+    expect(text).toBe(
+      events
+        .filter(({ type }) => type === 'chunk.received')
+        .map(({ body }) => body)
+        .join(''),
+    );
+  });
+
+  it('leaves it to the provider to follow its own responses', async () => {
+    const first = await create({ model: native, input: 'hi' });
+    await create({ model: native, input: 'and?', previous_response_id: first.id });
+    expect(JSON.parse(nativeProvider.requests.at(-1)?.body ?? '')).toMatchObject({
+      input: 'and?',
+      previous_response_id: first.id,
+    });
+    const unknown = await gateway.post(PATH, { model: native, input: 'hi', previous_response_id: 'resp_nobody' });
+    expect(await errorOf(unknown, 400)).toMatchObject({
+      code: 'previous_response_not_found',
+      param: 'previous_response_id',
+      provider: 'openai',
+    });
+  });
+
+  it('that this gateway never saw is found at the provider', async () => {
+    const url = `http://${nativeProvider.requests.at(-1)?.headers.host}/v1/responses`;
+    const headers = { authorization: `Bearer ${NATIVE_KEY}`, 'content-type': 'application/json' };
+    const made = await fetch(url, { method: 'POST', headers, body: '{"model":"simulated-small","input":"hi"}' });
+    const { id } = await json(made);
+    for (const query of ['', '?provider=openai']) {
+      const found = await retrieve(id, query);
+      expect(found.status).toBe(200);
+      expect((await json(found)).id).toBe(id);
+      expect((await json(await retrieve(id, `/input_items${query}`))).data).toHaveLength(1);
+    }
+    const deleted = await gateway.fetch(`${PATH}/${id}?provider=openai`, { method: 'DELETE' });
+    expect(await json(deleted)).toMatchObject({ id, deleted: true });
+    expect(await errorOf(await retrieve(id), 404)).toMatchObject({ type: 'not_found_error' });
+  });
+
+  it('is deleted at the provider too', async () => {
+    const { id } = await create({ model: native, input: 'hi' });
+    await gateway.fetch(`${PATH}/${id}`, { method: 'DELETE' });
+    expect(nativeProvider.requests.at(-1)).toMatchObject({ method: 'DELETE', path: `/v1/responses/${id}` });
+    expect((await retrieve(id, '?provider=openai')).status).toBe(404);
+  });
+
+  it('in the background is queued at first, and told as it is now each time it is asked for', async () => {
+    const queued = await create({ model: native, input: 'Reply with exactly: done', background: true });
+    expect(queued.status).toBe('queued');
+    await expect
+      .poll(async () => (await json(await retrieve(queued.id))).status, { timeout: 2000, interval: 20 })
+      .toBe('completed');
+    const calls = nativeProvider.requests.length;
+    expect((await json(await retrieve(queued.id))).output[0].content[0].text).toBe('done');
+    expect(nativeProvider.requests).toHaveLength(calls);
+  });
+
+  it('in the background stays what it was when the provider cannot be asked', async () => {
+    const queued = await create({ model: native, input: 'hi', background: true });
+    nativeProvider.control.next({ status: 500 }, { path: `/v1/responses/${queued.id}` });
+    expect(await json(await retrieve(queued.id))).toEqual(queued);
+  });
+
+  it('whose stream the provider cuts off ends as incomplete, and is kept so', async () => {
+    nativeProvider.control.next({ cutAfterChunks: 7 });
+    const { text, events } = await stream({ model: native, input: 'Tell me something.' });
+    const last = events.at(-1);
+    expect(last).toMatchObject({
+      type: 'response.incomplete',
+      response: { status: 'incomplete', incomplete_details: { reason: 'interrupted' }, id: events[0].response.id },
+    });
+    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
+    expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+    expect(await json(await retrieve(last.response.id))).toEqual(last.response);
+  });
+
+  it('whose provider reports an error in mid-stream fails for every client, and is kept so', async () => {
+    nativeProvider.control.next({ errorInStream: 5, message: 'out of memory', code: 'oom' });
+    const { events } = await stream({ model: native, input: 'Tell me something.' });
+    const [error, failed] = events.slice(-2);
+    expect(error).toMatchObject({ type: 'error', code: 'oom', message: 'out of memory' });
+    expect(failed).toMatchObject({ type: 'response.failed', response: { status: 'failed', error: { code: 'oom' } } });
+    expect(events.filter(({ type }) => type === 'error')).toHaveLength(1);
+    expect((await json(await retrieve(failed.response.id))).status).toBe('failed');
+  });
+});

@@ -1,0 +1,296 @@
+import { describe, expect, it } from 'vitest';
+import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { native, tools, translated, withBothKinds } from '../support/both-kinds.ts';
+import { startTestGateway } from '../support/gateway.ts';
+import {
+  dataOf,
+  errorOf,
+  eventsOf,
+  eventsOfExchange,
+  exchangeOf,
+  json,
+  type LoggedEvent,
+} from '../support/with-gateway.ts';
+import { checkStream } from '../translate/openai-shape.ts';
+
+const { gateway, create, stream, retrieve } = withBothKinds();
+const PATH = '/v1/responses';
+const lastChat = () => JSON.parse(gateway.lastAsked().body);
+const types = (events: readonly LoggedEvent[]) => events.map(({ type }) => type);
+
+describe('a provider without /v1/responses', () => {
+  it('is asked for it once, and spoken to in chat completions from then on', async () => {
+    const other = createSimulatedProvider({ responses: 'absent' });
+    const url = await other.listen();
+    const own = await startTestGateway({ simulated: false, env: { LLAMACPP_BASE_URL: url } });
+    try {
+      const answers = [];
+      for (let turn = 0; turn < 3; turn++) {
+        answers.push(await own.fetch(PATH, { json: { model: 'llamacpp/simulated-small', input: 'hi' } }));
+      }
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+      const posts = other.requests.filter(({ method }) => method === 'POST').map(({ path }) => path);
+      expect(posts).toEqual(['/v1/responses', '/v1/chat/completions', '/v1/chat/completions', '/v1/chat/completions']);
+      const events = await eventsOfExchange(own, exchangeOf(answers[0] as Response));
+      expect(
+        events
+          .filter(({ type }) => type.startsWith('attempt.'))
+          .map(({ type, data }) => [type, data.kind, data.dialect]),
+      ).toEqual([
+        ['attempt.started', 'primary', 'responses'],
+        ['attempt.failed', undefined, undefined],
+        ['attempt.started', 'translation', 'chat'],
+      ]);
+    } finally {
+      await own.close();
+      await other.close();
+    }
+  });
+});
+
+describe('a translated response', () => {
+  it('reaches the provider as chat messages', async () => {
+    await create({
+      instructions: 'Be brief.',
+      input: [
+        { role: 'developer', content: 'Speak English.' },
+        {
+          role: 'user',
+          content: [
+            { type: 'input_text', text: 'What is this?' },
+            { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'low' },
+          ],
+        },
+      ],
+      max_output_tokens: 50,
+      temperature: 0.5,
+      x_unknown: { keep: true },
+    });
+    const { path, body } = gateway.lastAsked();
+    expect(path).toBe('/v1/chat/completions');
+    expect(JSON.parse(body)).toMatchObject({
+      model: 'simulated-small',
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'system', content: 'Speak English.' },
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'What is this?' },
+            { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA', detail: 'low' } },
+          ],
+        },
+      ],
+      max_tokens: 50,
+      temperature: 0.5,
+      x_unknown: { keep: true },
+    });
+  });
+
+  it('puts the whole chain in front of the new input, without the instructions of earlier turns', async () => {
+    const first = await create({ input: 'Reply with exactly: one', instructions: 'Be the first.' });
+    const second = await create({ input: 'Reply with exactly: two', previous_response_id: first.id });
+    const answer = await gateway.post(PATH, {
+      model: translated,
+      input: [{ role: 'user', content: 'Reply with exactly: three' }],
+      instructions: 'Be the third.',
+      previous_response_id: second.id,
+    });
+    expect(answer.status).toBe(200);
+    const text = (content: unknown) =>
+      Array.isArray(content) ? content.map((part: { text: string }) => part.text).join('') : content;
+    const { messages } = lastChat();
+    expect(messages.map(({ role, content }: { role: string; content: unknown }) => [role, text(content)])).toEqual([
+      ['system', 'Be the third.'],
+      ['user', 'Reply with exactly: one'],
+      ['assistant', 'one'],
+      ['user', 'Reply with exactly: two'],
+      ['assistant', 'two'],
+      ['user', 'Reply with exactly: three'],
+    ]);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.find(({ type }) => type === 'history.replayed')?.data).toMatchObject({
+      responses: [first.id, second.id],
+    });
+    expect((await json(await retrieve((await json(answer)).id, '/input_items'))).data).toHaveLength(1);
+  });
+
+  it.each([['resp_0000000000000000000000000000000a'], ['nonsense'], ['../../etc/passwd']])(
+    'cannot follow the unknown response %s',
+    async (previous_response_id) => {
+      for (const more of [{}, { stream: true }]) {
+        const answer = await gateway.post(PATH, { model: translated, input: 'hi', previous_response_id, ...more });
+        expect(await errorOf(answer, 404)).toMatchObject({
+          type: 'not_found_error',
+          code: 'previous_response_not_found',
+          param: 'previous_response_id',
+        });
+      }
+    },
+  );
+
+  it('cannot follow a response that was not stored, or was deleted', async () => {
+    const unstored = await create({ input: 'hi', store: false });
+    const deleted = await create({ input: 'hi' });
+    await gateway.fetch(`${PATH}/${deleted.id}`, { method: 'DELETE' });
+    for (const { id } of [unstored, deleted]) {
+      const answer = await gateway.post(PATH, { model: translated, input: 'hi', previous_response_id: id });
+      expect(await errorOf(answer, 404)).toMatchObject({ code: 'previous_response_not_found' });
+    }
+  });
+
+  it('can follow one of a provider that keeps its own, and the other way round', async () => {
+    const elsewhere = await create({ model: native, input: 'My name is Ada.' });
+    const here = await create({ input: 'What is my name?', previous_response_id: elsewhere.id });
+    expect(here.output[0].content[0].text).toBe('Your name is Ada.');
+    const back = await create({ model: native, input: 'What is my name?', previous_response_id: here.id });
+    expect(back.output[0].content[0].text).toBe('Your name is Ada.');
+  });
+
+  it('refuses what only a provider with its own Responses API can do', async () => {
+    for (const [param, value] of [
+      ['background', true],
+      ['truncation', 'auto'],
+      ['context_management', [{ type: 'compaction' }]],
+    ] as const) {
+      const answer = await gateway.post(PATH, { model: translated, input: 'hi', [param]: value });
+      expect(await errorOf(answer, 400)).toMatchObject({ type: 'invalid_request_error', param });
+    }
+    const prompt = await gateway.post(PATH, { model: translated, prompt: { id: 'pmpt_1' } });
+    expect(await errorOf(prompt, 400)).toMatchObject({ type: 'invalid_request_error', param: 'prompt' });
+  });
+
+  it('leaves the tools out that no chat provider can run', async () => {
+    const hosted = [{ type: 'web_search' }, { type: 'namespace', name: 'ns', tools: [] }];
+    const response = await create({ input: 'What is the weather in Paris?', tools: [...hosted, ...tools] });
+    expect(response.output[0]).toMatchObject({ type: 'function_call', name: 'get_weather' });
+    expect(response.tools).toHaveLength(3);
+    expect(lastChat().tools).toHaveLength(1);
+  });
+
+  it('whose stream the provider cuts off ends as incomplete, and is kept so', async () => {
+    gateway.simulated.control.next({ cutAfterChunks: 5 });
+    const { text, events, exchange } = await stream({ input: 'Tell me something.' });
+    checkStream(events);
+    const last = events.at(-1);
+    expect(last).toMatchObject({
+      type: 'response.incomplete',
+      response: { status: 'incomplete', incomplete_details: { reason: 'interrupted' } },
+    });
+    expect(last.response.output[0].content[0].text.length).toBeGreaterThan(0);
+    expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+    expect(await json(await retrieve(last.response.id))).toEqual(last.response);
+    const logged = await eventsOfExchange(gateway, exchange);
+    expect(logged.find(({ type }) => type === 'exchange.failed')?.data).toMatchObject({
+      status: 200,
+      reason: 'stream_broken',
+      responseId: last.response.id,
+    });
+    expect(types(logged).at(-1)).toBe('usage.recorded');
+  });
+
+  it.each([['before its finish reason', { endWithoutFinish: true, endWithoutDone: true }]])(
+    'whose stream the provider ends %s is incomplete',
+    async (_what, fault) => {
+      gateway.simulated.control.next(fault);
+      const { events } = await stream({ input: 'Tell me something.' });
+      expect(checkStream(events).incomplete_details).toEqual({ reason: 'interrupted' });
+    },
+  );
+
+  it('whose provider only forgets its end marker is complete', async () => {
+    gateway.simulated.control.next({ endWithoutDone: true });
+    const { text, events } = await stream({ input: 'Tell me something.' });
+    expect(checkStream(events).status).toBe('completed');
+    expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+  });
+
+  it('whose provider reports an error in mid-stream fails, in words for every client, and is kept so', async () => {
+    gateway.simulated.control.next({ errorInStream: 4, message: 'out of memory', code: 'oom' });
+    const { text, events } = await stream({ input: 'Tell me something.' });
+    const final = checkStream(events);
+    const [error, failed] = events.slice(-2);
+    expect(error).toMatchObject({
+      type: 'error',
+      code: 'oom',
+      message: 'out of memory',
+      param: null,
+      error: { type: 'provider_error', code: 'oom', message: 'out of memory', param: null, provider: 'llamacpp' },
+    });
+    expect(failed).toMatchObject({
+      type: 'response.failed',
+      response: { status: 'failed', error: { code: 'oom', message: 'out of memory' } },
+    });
+    expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+    expect(await json(await retrieve(final.id))).toEqual(final);
+  });
+
+  it('survives odd but lawful streams of its provider', async () => {
+    for (const fault of [{ splitEvery: 3 }, { coalesce: true }, { crlf: true, comments: true }, { garbage: true }]) {
+      gateway.simulated.control.next({ ...fault, words: 5 });
+      const { events } = await stream({ input: 'Tell me something.' });
+      expect(checkStream(events).status).toBe('completed');
+    }
+  });
+
+  it('that its client leaves is kept as far as it came', async () => {
+    gateway.simulated.control.next({ holdAfterChunks: 5 });
+    const client = new AbortController();
+    const body = { model: translated, input: 'Tell me something.', stream: true };
+    const answer = await gateway.post(PATH, body, { signal: client.signal });
+    const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+    let text = '';
+    while (!text.includes('output_text.delta')) text += Buffer.from((await reader.read()).value ?? []).toString();
+    const asked = gateway.lastAsked();
+    client.abort();
+    expect(await asked.ended).toBe('aborted');
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(types(events).slice(-2)).toEqual(['client.disconnected', 'usage.recorded']);
+    const { id } = dataOf(`${text}\n\n`)[0].response;
+    expect(await json(await retrieve(id))).toMatchObject({ id, status: 'incomplete' });
+  });
+
+  it('asks for reasoning in the words of the provider, and gives it as a summary', async () => {
+    const { events } = await stream({ input: 'Tell me something.', reasoning: { effort: 'low' } });
+    const final = checkStream(events);
+    expect(final.output.map(({ type }) => type)).toEqual(['reasoning', 'message']);
+    expect(final.usage?.output_tokens_details.reasoning_tokens).toBeGreaterThan(0);
+    expect(final.usage?.completion_tokens_details.reasoning_tokens).toBe(
+      final.usage?.output_tokens_details.reasoning_tokens,
+    );
+    expect(final.reasoning).toMatchObject({ effort: 'low' });
+  });
+
+  it('refuses a reference to an item that nobody knows', async () => {
+    const answer = await gateway.post(PATH, {
+      model: translated,
+      input: [{ type: 'item_reference', id: 'msg_nobody' }],
+    });
+    expect(await errorOf(answer, 404)).toMatchObject({ type: 'not_found_error', param: 'input[0].id' });
+  });
+
+  it('is looked up by id wherever it is asked for', async () => {
+    const { id } = await create({ input: 'hi' });
+    expect((await retrieve(id, '?provider=openai')).status).toBe(200);
+    expect((await retrieve(id, '?include[]=reasoning.encrypted_content&include=x')).status).toBe(200);
+    for (const [query, param] of [
+      ['?starting_after=x', 'starting_after'],
+      ['?include_obfuscation=maybe', 'include_obfuscation'],
+      ['?stream=maybe', 'stream'],
+    ] as const) {
+      expect(await errorOf(await retrieve(id, query), 400)).toMatchObject({ param });
+    }
+  });
+
+  it('that is not stored cannot be asked for at a provider that keeps none', async () => {
+    const answer = await retrieve('resp_unknown', '?provider=llamacpp');
+    expect(answer.headers.get('x-should-retry')).toBe('false');
+    expect(await errorOf(answer, 501)).toMatchObject({
+      type: 'invalid_request_error',
+      code: 'unsupported_response_operation',
+      param: null,
+    });
+    expect(await errorOf(await retrieve('resp_unknown', '?provider=nobody'), 400)).toMatchObject({ param: 'provider' });
+    expect(await errorOf(await retrieve('resp_unknown'), 404)).toMatchObject({ type: 'not_found_error', code: null });
+  });
+});

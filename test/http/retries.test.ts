@@ -1,0 +1,217 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { startTestGateway } from '../support/gateway.ts';
+import {
+  errorOf,
+  eventsOfExchange,
+  eventsUntil,
+  exchangeOf,
+  type LoggedEvent,
+  modelsListed,
+  user,
+  withGateway,
+} from '../support/with-gateway.ts';
+
+const gateway = withGateway({
+  env: {
+    HTTP_RESPONSE_HEADER_TIMEOUT: '250ms',
+    RETRY_MAX_RETRIES: '2',
+    RETRY_INITIAL_BACKOFF: '2ms',
+    CIRCUIT_BREAKER_ENABLED: 'false',
+  },
+});
+
+const model = 'llamacpp/simulated-small';
+const chat = { model, messages: user('Tell me something.') };
+const ask = () => gateway.post('/v1/chat/completions', chat);
+const posts = () => gateway.simulated.requests.filter(({ method }) => method === 'POST').length;
+
+/** The answer to a request, and how often the provider was called for it. */
+async function counted(body: object = chat) {
+  const before = posts();
+  const answer = await gateway.post('/v1/chat/completions', body);
+  return { answer, calls: () => posts() - before };
+}
+
+describe('another attempt', () => {
+  const told = (events: readonly LoggedEvent[]) =>
+    events
+      .filter(({ type }) => type.startsWith('attempt.'))
+      .map(({ type, data }) => [type, data.attempt, data.kind ?? data.status]);
+
+  it.each([
+    [429, {}],
+    [502, {}],
+    [503, { stream: true }],
+    [504, { stream: true }],
+    [522, {}],
+  ])('is made after a %i, and each is told', async (status, more) => {
+    gateway.simulated.control.always({ failTimes: 2, status, key: `flaky-${status}` });
+    const { answer, calls } = await counted({ ...chat, ...more });
+    expect(answer.status).toBe(200);
+    await answer.text();
+    expect(calls()).toBe(3);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(told(events)).toEqual([
+      ['attempt.started', 1, 'primary'],
+      ['attempt.failed', 1, status],
+      ['attempt.started', 2, 'retry'],
+      ['attempt.failed', 2, status],
+      ['attempt.started', 3, 'retry'],
+    ]);
+    const waits = events.filter(({ type }) => type === 'attempt.failed').map(({ data }) => data.retryInMs);
+    expect(waits[0]).toBeGreaterThanOrEqual(1.8);
+    expect(waits[1]).toBeGreaterThanOrEqual(3.6);
+    expect(events.find(({ type }) => type === 'exchange.completed')?.data.attempt).toBe(3);
+  });
+
+  it('is made when the connection broke before anything was said', async () => {
+    for (const fault of [{ cutAfterChunks: 0 }, { cutAfterChunks: 1 }]) {
+      gateway.simulated.control.next(fault);
+      const { answer, calls } = await counted({
+        ...chat,
+        stream: 'cutAfterChunks' in fault && fault.cutAfterChunks === 0,
+      });
+      expect(answer.status).toBe(200);
+      await answer.text();
+      expect(calls()).toBe(2);
+    }
+  });
+
+  it('waits as long as the provider asks', async () => {
+    gateway.simulated.control.next({ status: 429, retryAfter: 1 });
+    const before = performance.now();
+    const answer = await ask();
+    expect(answer.status).toBe(200);
+    expect(performance.now() - before).toBeGreaterThanOrEqual(990);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.find(({ type }) => type === 'attempt.failed')?.data.retryInMs).toBe(1000);
+  });
+
+  it.each([400, 401, 403, 404, 409, 422, 500, 501])('is not made after a %i', async (status) => {
+    gateway.simulated.control.always({ status });
+    const { answer, calls } = await counted();
+    expect(answer.status).toBe(status);
+    expect(calls()).toBe(1);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.map(({ type }) => type)).toEqual([
+      'request.received',
+      'model.resolved',
+      'attempt.started',
+      'attempt.failed',
+      'exchange.failed',
+    ]);
+    expect(events[3]?.data.retryInMs).toBeUndefined();
+    expect(events[3]?.body).toContain(`simulated error ${status}`);
+  });
+
+  it('is not made after one that took too long, nor more often than allowed', async () => {
+    gateway.simulated.control.next({ hang: true });
+    const late = await counted();
+    expect(late.answer.status).toBe(504);
+    expect(late.calls()).toBe(1);
+    gateway.simulated.control.always({ status: 503 });
+    const down = await counted();
+    expect(down.answer.status).toBe(503);
+    expect(down.calls()).toBe(3);
+  });
+
+  it('is not waited for by a client that has left', async () => {
+    gateway.simulated.control.always({ status: 429, retryAfter: 20 });
+    const client = new AbortController();
+    const asked = gateway.simulated.nextRequest();
+    const headers = { 'x-request-id': 'left-while-waiting' };
+    const answer = gateway.post('/v1/chat/completions', chat, { signal: client.signal, headers });
+    await (await asked).ended;
+    await eventsUntil(gateway, 'request_id=left-while-waiting', ({ type }) => type === 'attempt.started');
+    client.abort();
+    await expect(answer).rejects.toThrow();
+    const events = await eventsUntil(
+      gateway,
+      'request_id=left-while-waiting',
+      ({ type }) => type === 'client.disconnected',
+    );
+    expect(events.filter(({ type }) => type === 'attempt.failed').length).toBeGreaterThan(0);
+  });
+});
+
+describe('a provider that fails again and again', () => {
+  const running: { close(): Promise<void> }[] = [];
+  afterEach(async () => {
+    for (const one of running.splice(0)) await one.close();
+  });
+  const start = async (env: Record<string, string>) => {
+    const own = await startTestGateway({ env: { RETRY_MAX_RETRIES: '1', RETRY_INITIAL_BACKOFF: '1ms', ...env } });
+    running.push(own);
+    await modelsListed(own);
+    const calls = () => own.simulated.requests.filter(({ method }) => method === 'POST').length;
+    return { own, calls, ask: () => own.fetch('/v1/chat/completions', { json: chat }) };
+  };
+  const changes = async (own: { fetch: typeof gateway.fetch }, last: string) =>
+    (await eventsUntil(own, 'types=provider.circuit_changed', ({ data }) => data.state === last)).map(
+      ({ data }) => data.state,
+    );
+
+  it('is left alone for a while, and used again when it has recovered', async () => {
+    const { own, calls, ask } = await start({ CIRCUIT_BREAKER_TIMEOUT: '300ms' });
+    own.simulated.control.always({ status: 503 });
+    for (let exchange = 0; exchange < 5; exchange++) expect((await ask()).status).toBe(503);
+    expect(calls()).toBe(10);
+    const refused = await ask();
+    expect(refused.headers.get('retry-after')).toBe('1');
+    expect(await errorOf(refused, 503)).toMatchObject({
+      type: 'provider_error',
+      message: expect.stringContaining('llamacpp'),
+    });
+    const events = await eventsOfExchange(own, exchangeOf(refused));
+    expect(events.map(({ type }) => type)).toEqual(['request.received', 'model.resolved', 'request.refused']);
+    expect(await errorOf(await own.fetch('/p/llamacpp/props'), 503)).toMatchObject({ type: 'provider_error' });
+    expect(calls()).toBe(10);
+
+    own.simulated.control.clear();
+    await expect.poll(async () => (await ask()).status, { interval: 20, timeout: 3000 }).toBe(200);
+    expect((await ask()).status).toBe(200);
+    expect(await changes(own, 'closed')).toEqual(['open', 'half_open', 'closed']);
+  });
+
+  it('is left alone again when its first probe fails', async () => {
+    const { own, calls, ask } = await start({
+      CIRCUIT_BREAKER_TIMEOUT: '200ms',
+      CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2',
+    });
+    own.simulated.control.always({ status: 500 });
+    for (let exchange = 0; exchange < 2; exchange++) expect((await ask()).status).toBe(500);
+    await expect.poll(async () => (await ask()).status, { interval: 20, timeout: 3000 }).toBe(500);
+    expect(calls()).toBe(3);
+    expect((await ask()).status).toBe(503);
+    expect(calls()).toBe(3);
+  });
+
+  it('is not given up for refusals that are the fault of the client, or for clients that leave', async () => {
+    const { own, ask } = await start({ CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2' });
+    own.simulated.control.always({ status: 400 });
+    for (let exchange = 0; exchange < 4; exchange++) expect((await ask()).status).toBe(400);
+    own.simulated.control.clear();
+    own.simulated.control.always({ hang: true });
+    for (let exchange = 0; exchange < 4; exchange++) {
+      const client = new AbortController();
+      const asked = own.simulated.nextRequest();
+      const answer = own.fetch('/v1/chat/completions', { json: chat, signal: client.signal });
+      const request = await asked;
+      client.abort();
+      await expect(answer).rejects.toThrow();
+      await request.ended;
+    }
+    own.simulated.control.clear();
+    expect((await ask()).status).toBe(200);
+  });
+
+  it('is not given up for an answer that a client could not read in the form it asked for', async () => {
+    const { own, calls } = await start({ CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2' });
+    for (let exchange = 0; exchange < 3; exchange++) {
+      await own.fetch('/v1/embeddings', { json: { model, input: 'hi', stream: true } });
+    }
+    const before = calls();
+    expect((await own.fetch('/v1/embeddings', { json: { model, input: 'hi' } })).status).toBe(200);
+    expect(calls()).toBe(before + 1);
+  });
+});

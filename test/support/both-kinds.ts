@@ -1,0 +1,56 @@
+/** A gateway with two providers: `llamacpp`, whose responses are translated, and `openai`, which has its own. */
+import { afterAll, afterEach, expect } from 'vitest';
+import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { dataOf, exchangeOf, json, type StartedGateway, weather, withGateway } from './with-gateway.ts';
+
+export const translated = 'llamacpp/simulated-small';
+export const native = 'openai/simulated-small';
+export const both = [
+  ['translated', translated],
+  ['native', native],
+] as const;
+/** What the gateway must say to `openai`. */
+export const NATIVE_KEY = 'sk-native';
+export const tools = [{ type: 'function', strict: true, ...weather }];
+
+export interface BothKinds {
+  readonly gateway: StartedGateway;
+  /** The provider behind `openai`. */
+  readonly nativeProvider: SimulatedProvider;
+  /** A response in one piece; translated unless `model` says otherwise. */
+  create(body: object): ReturnType<typeof json>;
+  /** A response as a stream, read to its end. */
+  stream(body: object): Promise<{ text: string; events: ReturnType<typeof dataOf>; exchange: string }>;
+  /** `GET /v1/responses/{id}`, and what is below it. */
+  retrieve(id: string, below?: string): Promise<Response>;
+}
+
+export function withBothKinds(env: Record<string, string> = {}): BothKinds {
+  const nativeProvider = createSimulatedProvider({ apiKey: NATIVE_KEY });
+  const gateway = withGateway(async () => {
+    const url = await nativeProvider.listen();
+    return {
+      simulated: { responses: 'absent' },
+      register: (own) => ({ LLAMACPP_BASE_URL: own, OPENAI_BASE_URL: url, OPENAI_API_KEY: NATIVE_KEY }),
+      env,
+    };
+  });
+  afterEach(() => nativeProvider.control.clear());
+  afterAll(() => nativeProvider.close());
+  return {
+    gateway,
+    nativeProvider,
+    async create(body) {
+      const answer = await gateway.post('/v1/responses', { model: translated, ...body });
+      expect(answer.status, await answer.clone().text()).toBe(200);
+      return json(answer);
+    },
+    async stream(body) {
+      const answer = await gateway.post('/v1/responses', { model: translated, stream: true, ...body });
+      expect(answer.status).toBe(200);
+      const text = await answer.text();
+      return { text, events: dataOf(text), exchange: exchangeOf(answer) };
+    },
+    retrieve: (id, below = '') => gateway.fetch(`/v1/responses/${id}${below}`),
+  };
+}
