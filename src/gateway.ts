@@ -9,6 +9,7 @@ import { CircuitBreaker } from './commands/exchange/circuit-breaker.ts';
 import { closeOpenExchanges } from './commands/exchange/close-open-exchanges.ts';
 import { embeddingsDialect } from './commands/exchange/embeddings-dialect.ts';
 import { type ExchangeDependencies, type Resilience, runExchange } from './commands/exchange/exchange.ts';
+import { OpenRecords } from './commands/exchange/open-records.ts';
 import { runPassthrough } from './commands/exchange/passthrough.ts';
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
@@ -29,7 +30,8 @@ import { createServer } from './http/server.ts';
 import { registerModelRoutes } from './http/v1/model-routes.ts';
 import { registerModels } from './http/v1/models.ts';
 import { registerResponses } from './http/v1/responses.ts';
-import { inFlight, openExchanges } from './projections/in-flight.ts';
+import { openExchanges } from './projections/in-flight.ts';
+import { exchangesLeftOpen, OpenExchangesView } from './projections/open-exchanges-view.ts';
 import { providerMemory } from './projections/provider-memory.ts';
 import { createResponseArchive } from './projections/responses.ts';
 import { createProjectionRunner } from './projections/runner.ts';
@@ -39,12 +41,17 @@ import { createRegistry, type Registry } from './providers/registry.ts';
 import { providerType } from './providers/types.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
+/** More than an event needs beside its body. */
+const ENVELOPE_BYTES = 1024 * 1024;
 
 export interface Gateway {
   /** For example `http://127.0.0.1:8080`. */
   readonly url: string;
   readonly demo: boolean;
-  /** Resolves when everything is on disk and nothing runs any more. */
+  /**
+   * Resolves when everything is on disk and nothing runs any more.
+   * @throws LogUnavailable when the log cannot take the last events: what was acknowledged is there all the same
+   */
   stop(reason: string): Promise<void>;
 }
 
@@ -57,14 +64,20 @@ export async function startGateway(config: Config, masterKey: string | undefined
   const log = await openLog(config.log.url, { durability: config.log.durability });
   const views = openViewStore(join(config.dataDir, 'views.db'), { onDiscarded: (reason) => logger.warn(reason) });
   const projections = createProjectionRunner(log, views, { onError });
-  const flying = projections.run(inFlight);
   const remembered = projections.run(providerMemory);
-  await Promise.all([flying.caughtUp, remembered.caughtUp]);
-  const closed = await closeOpenExchanges(
-    openExchanges(flying.state).map(({ stream }) => stream),
-    log,
-  );
-  if (closed > 0) logger.warn(`closed ${closed} exchanges that the last run left open`);
+  const leftOpen = openExchanges(await exchangesLeftOpen(log, views)).map(({ stream }) => stream);
+  await remembered.caughtUp;
+  await closeOpenExchanges(leftOpen, log, 'gateway_stopped');
+  if (leftOpen.length > 0) logger.warn(`closed ${leftOpen.length} exchanges that the last run left open`);
+  const open = new OpenRecords(log, onError);
+  const foldFrom = () => open.allAfter();
+  const openView = new OpenExchangesView({ log, views, projections, foldFrom, onError });
+  log.onStatusChange(({ state, reason }) => {
+    if (state === 'ok') {
+      logger.info('the event log can be written again');
+      void open.closeLeftOpen();
+    } else logger.error(`the event log cannot be written: ${reason}`);
+  });
 
   // Who answers.
   const demo = config.providers.length === 0 ? createSimulatedProvider({ paceMs: 30 }) : undefined;
@@ -117,12 +130,13 @@ export async function startGateway(config: Config, masterKey: string | undefined
     },
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
     capture: config.logging.capture,
-    maxAnswerBytes: MAX_ANSWER_BYTES,
+    maxAnswerBytes: Math.min(MAX_ANSWER_BYTES, log.capabilities.maxEventBytes - ENVELOPE_BYTES),
     newId: mintEventId,
     random: Math.random,
     now,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
     ended: (summary) => metrics.observeExchange(summary),
+    open,
     failed: onError,
   };
   const archive = createResponseArchive(log);
@@ -177,7 +191,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
   if (config.admin.endpointsEnabled) {
     const live = registerLiveLogs(app, {
       log,
-      inFlight: flying,
+      inFlight: openView,
       enabled: config.liveLogs.enabled,
       heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     });
@@ -242,18 +256,30 @@ export async function startGateway(config: Config, masterKey: string | undefined
       await Promise.all(providers.map(({ provider }) => provider.close()));
       await demo?.close();
       await journal.settled();
-      await projections.close();
-      views.close();
-      await log.append([
-        {
-          stream: instance,
-          events: [gatewayStopped.create({ reason, cutExchanges }, context)],
-          expectedRevision: 'exists',
-        },
-      ]);
-      await log.close();
+      await open.closeLeftOpen();
+      await saveViews().catch(onError);
+      await stopLog(reason, cutExchanges);
     },
   };
+
+  /** Views that cannot be saved cost time at the next start, and nothing else. */
+  async function saveViews(): Promise<void> {
+    openView.close();
+    try {
+      await openView.mark();
+    } finally {
+      await projections.close().finally(() => views.close());
+    }
+  }
+
+  async function stopLog(reason: string, cutExchanges: number): Promise<void> {
+    const events = [gatewayStopped.create({ reason, cutExchanges }, context)];
+    try {
+      await log.append([{ stream: instance, events, expectedRevision: 'exists' }]);
+    } finally {
+      await log.close();
+    }
+  }
 }
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {

@@ -55,8 +55,15 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   const reason = await first;
   logger.info(`stopping: ${reason}`);
   void second.then(() => process.exit(1));
-  await gateway.stop(reason);
-  return 0;
+  try {
+    await gateway.stop(reason);
+    return 0;
+  } catch (error) {
+    console.error(
+      `Everything that was acknowledged is on record, but that the gateway stopped could not be recorded: ${error}`,
+    );
+    return 1;
+  }
 }
 
 const durability = {

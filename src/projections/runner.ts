@@ -175,7 +175,7 @@ function start<State>(
   async function follow(): Promise<void> {
     await load();
     for await (const event of log.subscribe({ after: position, filter, signal })) {
-      logId ??= await idOf(log);
+      logId ??= await logIdOf(log);
       if (isCaughtUp(event)) {
         if (event.position > position) position = event.position;
         phase = 'live';
@@ -246,13 +246,13 @@ function start<State>(
 /** Why this snapshot is no place to start from, or undefined when it is one. */
 async function reasonToRebuild(log: EventLog, snapshot: Snapshot, version: number): Promise<string | undefined> {
   if (snapshot.version !== version) return `the snapshot is of version ${snapshot.version}, not ${version}`;
-  if (snapshot.logId !== (await idOf(log))) return 'the snapshot is of another log';
+  if (snapshot.logId !== (await logIdOf(log))) return 'the snapshot is of another log';
   if (snapshot.position > (await log.head())) return 'the snapshot is newer than the log';
   return undefined;
 }
 
 /** A log is known by its first event. Undefined while it is empty. */
-async function idOf(log: EventLog): Promise<string | undefined> {
+export async function logIdOf(log: EventLog): Promise<string | undefined> {
   for await (const event of log.readAll({ maxCount: 1 })) return event.id;
   return undefined;
 }

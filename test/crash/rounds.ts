@@ -87,6 +87,8 @@ export async function runCrashRounds(options: CrashOptions): Promise<CrashSum> {
   }
 }
 
+/** Every so many rounds all checksums are verified. */
+const FILES_CHECKED_EVERY = 5;
 const VISIBLE_WITHIN_MS = 5_000;
 /** More than the longest grace period. */
 const STOPS_WITHIN_MS = 15_000;
@@ -133,6 +135,7 @@ class CrashRun {
     for (let round = 1; round <= rounds; round++) {
       const { conversations, killedAt } = await this.#underLoad(gateway, plan);
       if (plan.end === 'SIGTERM') await this.#checkOrderlyStop();
+      if (round % FILES_CHECKED_EVERY === 0) await this.#checkFiles();
       plan = planOf(this.#chance, secondsPerRound);
       gateway = await this.#start(plan);
       await this.#check(gateway, conversations, killedAt);
@@ -210,6 +213,13 @@ class CrashRun {
     return exit;
   }
 
+  /** The files as the last gateway left them: a torn end is no damage, anything else is. */
+  async #checkFiles(): Promise<void> {
+    const { problem } = await checkLog(join(this.#options.dataDir, 'log'));
+    if (problem !== undefined)
+      this.#complain('log check', `${problem.segment} at ${problem.offset}: ${problem.reason}`);
+  }
+
   /** After SIGTERM everything is closed before anybody has to clean up. */
   async #checkOrderlyStop(): Promise<void> {
     await readOn(this.#log, this.#options.dataDir);
@@ -254,13 +264,16 @@ class CrashRun {
       sum.bytes += answer.body.length;
     }
     for (const { events } of this.#log.exchanges.values()) {
-      const closedLater = events.some(({ type, context }) => type === 'exchange.failed' && context.actor === 'system');
+      const closedLater = events.some(
+        ({ type, context }) => type.startsWith('exchange.') && context.actor === 'system',
+      );
       if (closedLater) sum.openAtKill += 1;
     }
   }
 
   /** What was read round by round is still what is there. */
   async #checkWholeLog(): Promise<void> {
+    await this.#checkFiles();
     await readOn(this.#log, this.#options.dataDir);
     const again = await readAgain(this.#options.dataDir);
     this.#sum.violations.push(...again.violations);

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { afterAll, describe, expect, it } from 'vitest';
-import { MASTER_KEY } from '../support/gateway.ts';
+import { MASTER_KEY, startTestGateway } from '../support/gateway.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import {
   dataOf,
   eventsOf,
   eventsOfExchange,
+  eventsUntil,
   exchangeOf,
   json,
   user,
@@ -151,16 +152,35 @@ describe('a chat completion stream', () => {
   });
 
   it('is one write per event when the provider takes its time', async () => {
-    gateway.simulated.control.next({ words: 5, paceMs: 5 });
-    const client = await RawClient.open(gateway.url);
-    const body = JSON.stringify({ ...stream, messages: user('hi') });
-    client.send(
-      `POST ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    );
-    const { chunks = [] } = (await client.answer()) ?? {};
-    client.close();
-    expect(chunks.map((chunk) => eventsOf(chunk.toString()).length)).toEqual(chunks.map(() => 1));
-    expect(chunks.length).toBe(8);
+    const frames = ['one', 'two', 'three', 'four'].map((content) => {
+      return `event: x\ndata: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`;
+    });
+    const last = ['data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n', 'data: [DONE]\n\n'];
+    let goOn: () => void = () => {};
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const rest = [...frames];
+      goOn = () => {
+        const next = rest.shift();
+        if (next !== undefined) response.write(next);
+        else response.end(last.join(''));
+      };
+      goOn();
+    });
+    const request = httpRequest(`${gateway.url}${PATH}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${MASTER_KEY}` },
+    });
+    request.end(JSON.stringify({ ...stream, model: 'vllm/scripted' }));
+    const [response] = await once(request, 'response');
+    const pieces: string[] = [];
+    for await (const piece of response) {
+      pieces.push(String(piece));
+      // The next event is only said once this one is here.
+      if (pieces.length <= frames.length) goOn();
+    }
+    expect(pieces.slice(0, frames.length)).toEqual(frames);
+    expect(pieces.slice(frames.length).join('')).toBe(last.join(''));
   });
 
   it('gives each event on as soon as it comes', async () => {
@@ -198,6 +218,26 @@ describe('a chat completion stream', () => {
         .join(''),
     ).toBe(big);
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
+  });
+
+  it('to a client that reads nothing for too long is ended, and the provider call with it', async () => {
+    const own = await startTestGateway({ env: { STREAM_STALL_TIMEOUT: '200ms' } });
+    try {
+      own.simulated.control.next({ text: 'a long text. '.repeat(1_000_000), tokensPerChunk: 4000 });
+      const body = JSON.stringify(stream);
+      const client = await RawClient.open(own.url);
+      client.socket.pause();
+      client.send(
+        `POST ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\nx-request-id: stalled\r\n` +
+          `content-length: ${body.length}\r\n\r\n${body}`,
+      );
+      const events = await eventsUntil(own, 'request_id=stalled', ({ type }) => type === 'client.disconnected');
+      expect(events.filter(({ type }) => type === 'chunk.received').length).toBeGreaterThan(0);
+      expect(await own.simulated.requests.at(-1)?.ended).toBe('aborted');
+      client.close();
+    } finally {
+      await own.close();
+    }
   });
 
   it('that the client leaves is cancelled at the provider, and recorded as far as it came', async () => {

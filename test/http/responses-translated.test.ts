@@ -87,6 +87,16 @@ describe('a translated response', () => {
     });
   });
 
+  it('keeps numbers that no JavaScript number can hold', async () => {
+    const schema = '{"type":"object","properties":{"id":{"type":"integer","maximum":9223372036854775807}}}';
+    const body =
+      `{"model":"${translated}","input":"hi","seed":9007199254740993,` +
+      `"tools":[{"type":"function","name":"f","parameters":${schema}}]}`;
+    expect((await gateway.post(PATH, body)).status).toBe(200);
+    expect(gateway.lastAsked().body).toContain('"seed":9007199254740993');
+    expect(gateway.lastAsked().body).toContain('"maximum":9223372036854775807');
+  });
+
   it('puts the whole chain in front of the new input, without the instructions of earlier turns', async () => {
     const first = await create({ input: 'Reply with exactly: one', instructions: 'Be the first.' });
     const second = await create({ input: 'Reply with exactly: two', previous_response_id: first.id });

@@ -4,7 +4,16 @@
  * the exchange is complete; if not, it failed, and a response is kept as `incomplete`, as far as it had come.
  */
 import type { z } from 'zod';
-import { attemptStarted, chunkReceived, requestReceived } from '../../events/catalogue/exchange.ts';
+import {
+  attemptStarted,
+  chunkReceived,
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  requestReceived,
+  requestRefused,
+  usageRecorded,
+} from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { createFrameSplitter } from '../../providers/sse.ts';
@@ -27,6 +36,21 @@ import { previousResponseOf } from './settle.ts';
 
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
+const REFUSALS = {
+  gateway_stopped: new Refusal({
+    status: 503,
+    type: 'internal_error',
+    code: 'gateway_stopped',
+    message: 'The gateway stopped without warning in the middle of this exchange.',
+  }),
+  log_unavailable: new Refusal({
+    status: 503,
+    type: 'internal_error',
+    code: 'log_unavailable',
+    message: 'The event log could not be written any more in the middle of this exchange.',
+  }),
+};
+
 const ENDPOINTS = {
   chat: '/v1/chat/completions',
   responses: '/v1/responses',
@@ -34,10 +58,12 @@ const ENDPOINTS = {
   passthrough: '/p',
 } as const;
 
-/** @returns how many were closed */
-export async function closeOpenExchanges(streams: readonly StreamName[], log: EventLog): Promise<number> {
-  for (const stream of streams) await closeExchange(stream, log);
-  return streams.length;
+/** Why they were left open. */
+export type LeftOpen = 'gateway_stopped' | 'log_unavailable';
+
+/** @throws LogUnavailable */
+export async function closeOpenExchanges(streams: Iterable<StreamName>, log: EventLog, why: LeftOpen): Promise<void> {
+  for (const stream of streams) await closeExchange(stream, log, why);
 }
 
 interface Begun {
@@ -50,7 +76,7 @@ interface Begun {
   readonly last: RecordedEvent;
 }
 
-async function closeExchange(stream: StreamName, log: EventLog): Promise<void> {
+async function closeExchange(stream: StreamName, log: EventLog, why: LeftOpen): Promise<void> {
   const begun = await readBegun(stream, log);
   if (begun === undefined) return;
   const { id, received, request, attempt, chunks, last } = begun;
@@ -77,9 +103,9 @@ async function closeExchange(stream: StreamName, log: EventLog): Promise<void> {
     });
   } else {
     const status = chunks.length > 0 ? 200 : 0;
-    events.noteFailed(record, stoppedWithoutWarning(), {
+    events.noteFailed(record, REFUSALS[why], {
       status,
-      reason: 'gateway_stopped',
+      reason: why,
       chunks: chunks.length,
       responseId,
     });
@@ -106,10 +132,19 @@ async function readBegun(stream: StreamName, log: EventLog): Promise<Begun | und
       chunks = [];
     }
   }
-  if (last === undefined || received === undefined) return undefined;
+  if (last === undefined || received === undefined || ENDS.has(last.type)) return undefined;
   const request = received.data as Begun['request'];
   return { id: idOf(stream), received, request, attempt, chunks, last };
 }
+
+/** What an exchange can end with; usage may follow it, in the same append. */
+const ENDS: ReadonlySet<string> = new Set([
+  requestRefused.type,
+  exchangeCompleted.type,
+  exchangeFailed.type,
+  clientDisconnected.type,
+  usageRecorded.type,
+]);
 
 const PARSERS = { chat: parseChatRequest, responses: parseCreateResponse, embeddings: parseEmbeddingsRequest };
 
@@ -179,15 +214,6 @@ function noteResponse(begun: Begun, relay: Relay, asked: Asked, record: Exchange
     inputItems: JSON.stringify(storedInputItems(asked.json.input, stored.id)),
   });
   return stored.id;
-}
-
-function stoppedWithoutWarning(): Refusal {
-  return new Refusal({
-    status: 503,
-    type: 'internal_error',
-    code: 'gateway_stopped',
-    message: 'The gateway stopped without warning in the middle of this exchange.',
-  });
 }
 
 function sizeOf(chunks: readonly RecordedEvent[]): number {

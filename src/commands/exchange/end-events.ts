@@ -78,7 +78,7 @@ export function noteFailed(
   facts: {
     /** What the client got: the refusal's status, or 200 when bytes had gone out before, or 0. */
     status: number;
-    reason: 'provider_error' | 'stream_broken' | 'gateway_stopped' | 'internal_error';
+    reason: 'provider_error' | 'stream_broken' | 'gateway_stopped' | 'log_unavailable' | 'internal_error';
     chunks: number;
     responseId?: string;
     answer?: Uint8Array;

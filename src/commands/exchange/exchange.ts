@@ -13,6 +13,7 @@ import type { Client, ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect, ReadResult, Target } from './dialect.ts';
 import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
+import type { OpenRecords } from './open-records.ts';
 import type { RetryPolicy } from './retry-policy.ts';
 import { answerHeaders, settle, tell } from './settle.ts';
 import type { TokenUsage } from './usage.ts';
@@ -42,6 +43,7 @@ export interface ExchangeDependencies {
   wait(ms: number, signal: AbortSignal): Promise<void>;
   /** Told once about every exchange, after it ended. Must not throw. */
   ended(summary: ExchangeSummary): void;
+  readonly open: Pick<OpenRecords, 'begun' | 'over' | 'leftOpen'>;
   /** Told of what should not have happened, for the operator's own log. */
   failed(error: unknown): void;
 }
@@ -70,6 +72,7 @@ export async function runExchange(
   deps: ExchangeDependencies,
 ): Promise<void> {
   const record = new ExchangeRecord(deps.log, deps.newId(), contextOf(request));
+  deps.open.begun(record.stream);
   let asked: Asked | undefined;
   let target: Target | undefined;
   let outcome: Outcome | undefined;
@@ -108,6 +111,7 @@ export async function runExchange(
   } catch (error) {
     status = await refuse(record, request, client, error, deps);
   }
+  deps.open.over(record.stream);
   const answered = outcome === undefined || outcome.kind === 'refused' ? undefined : outcome;
   deps.ended({
     endpoint: dialect.endpoint,
@@ -180,12 +184,15 @@ async function refuse(
 ): Promise<number> {
   const refusal = refusalOf(error);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
-  if (refusal.code !== 'log_unavailable') {
+  if (refusal.code === 'log_unavailable') {
+    if (record.flushed) deps.open.leftOpen(record.stream);
+  } else {
     if (!record.flushed) events.noteRefused(record, refusal);
     else events.noteFailed(record, refusal, { status: refusal.status, reason: 'internal_error', chunks: 0 });
     try {
       await record.flush('durable');
     } catch (lost) {
+      deps.open.leftOpen(record.stream);
       return tell({ record, request, client }, refusalOf(lost));
     }
   }

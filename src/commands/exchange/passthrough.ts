@@ -53,6 +53,7 @@ export async function runPassthrough(call: Passthrough, client: Client, deps: Ex
   const { requestId, traceparent } = request;
   const context = { actor, userPath: userPath as UserPath | undefined, requestId, traceparent };
   const record = new ExchangeRecord(deps.log, deps.newId(), context);
+  deps.open.begun(record.stream);
   const received: events.Received = { chunks: 0, bytes: 0, firstByteMs: undefined };
   let status: number;
   let usage: TokenUsage | undefined;
@@ -65,6 +66,7 @@ export async function runPassthrough(call: Passthrough, client: Client, deps: Ex
   } catch (error) {
     status = await fail(error, record, request, client, received, deps);
   }
+  deps.open.over(record.stream);
   deps.ended({
     endpoint: '/p',
     provider: provider.name,
@@ -281,7 +283,9 @@ async function fail(
           ? refusals.logUnavailable(error)
           : refusals.internal(error);
   if (refusal.status === 500) deps.failed(error);
-  if (!(error instanceof LogUnavailable)) {
+  if (error instanceof LogUnavailable) {
+    if (record.flushed) deps.open.leftOpen(record.stream);
+  } else {
     const { chunks } = received;
     if (client.ended.aborted && client.ended.reason === 'client_gone') events.noteDisconnected(record, received);
     else if (client.ended.aborted) {
@@ -297,6 +301,7 @@ async function fail(
     try {
       await record.flush('durable');
     } catch (lost) {
+      deps.open.leftOpen(record.stream);
       refusal = refusals.logUnavailable(lost);
     }
   }

@@ -125,7 +125,7 @@ export const exchangeFailed = defineEvent({
     type: z.string(),
     code: z.string().nullable(),
     message: z.string(),
-    reason: z.enum(['provider_error', 'stream_broken', 'gateway_stopped', 'internal_error']),
+    reason: z.enum(['provider_error', 'stream_broken', 'gateway_stopped', 'log_unavailable', 'internal_error']),
     chunks: z.number().int(),
     durationMs,
     responseId: z.string().optional(),

@@ -9,7 +9,7 @@ import { type Disk, nodeDisk } from './disk.ts';
 import { RecordReader, recordEnd, recordIsSound } from './event-record.ts';
 import { readIdentity } from './identity.ts';
 import { LogCorrupted } from './log-errors.ts';
-import { readManifest } from './manifest.ts';
+import { type Manifest, readManifest } from './manifest.ts';
 import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
 import { isMissing } from './segment-blocks.ts';
@@ -122,11 +122,7 @@ class Check {
 
   async #checkClosed(segment: Segment, following: number): Promise<number> {
     const last = following - 1;
-    const manifest = readManifest(this.disk, this.dir, segment.name).catch((error: unknown) => {
-      // not compressed yet
-      if (isMissing(error)) return undefined;
-      throw error;
-    });
+    const manifest = this.#manifestOf(segment);
     const hash = manifest === undefined ? undefined : createHash('sha256');
     await this.#checkFrames(segment, last, (run) => hash?.update(run.buffer.subarray(run.start, run.end)));
     if (manifest !== undefined && hash?.digest('hex') !== manifest.sha256) {
@@ -136,6 +132,16 @@ class Check {
       throw new LogCorrupted(segment.name, 0, `its manifest says positions ${manifest.first} to ${manifest.last}`);
     }
     return last;
+  }
+
+  /** Undefined for a segment that is not compressed yet. */
+  #manifestOf(segment: Segment): Manifest | undefined {
+    try {
+      return readManifest(this.disk, this.dir, segment.name);
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
   }
 
   async #checkLast(segment: Segment): Promise<number> {
@@ -150,7 +156,7 @@ class Check {
     const { last, fileBytes, defect } = scanned;
     await this.#checkFrames(segment, last);
     const end = scanned.segment.bytes;
-    const watermark = Watermark.open(this.disk, this.dir, this.mark, 'read');
+    const watermark = Watermark.openForReading(this.disk, this.dir, this.mark);
     const durable = watermark?.read() ?? 0;
     watermark?.close();
     const later = findLaterFrames(this.disk, this.dir, this.mark, segment.name, end, last + 1);

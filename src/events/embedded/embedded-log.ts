@@ -57,6 +57,7 @@ const defaults = {
   queueTimeoutMs: 5_000,
   probeMs: 250,
   relaxedSyncMs: 100,
+  unawaitedSyncMs: 5,
 };
 
 export class EmbeddedLog implements WatchableLog, ReadableLog {
@@ -70,7 +71,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   readonly #segments: LogSegments;
   readonly #writer: SegmentWriter;
   readonly #commit: GroupCommit;
-  readonly #watermark: Watermark | undefined;
+  readonly #watermark: Watermark;
   readonly #hub: SubscriptionHub;
   readonly #archive: Archive;
   /** Appends that must wait until the streams of closed segments are known. */
@@ -86,7 +87,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     mark: number;
     options: EmbeddedLogOptions;
     opened: OpenedSegments;
-    watermark: Watermark | undefined;
+    watermark: Watermark;
     lock: WriterLock;
   }) {
     const { dir, disk, mark, options } = parts;
@@ -145,7 +146,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
           this.#archive.rewritten(cut, fresh);
         },
         closed: () => this.#archive.start(),
-        durableChanged: (position) => this.#watermark?.write(position),
+        durableChanged: (position) => this.#watermark.write(position),
         availabilityChanged: () => this.#tellStatus(),
       },
       commitOptions,
@@ -162,9 +163,9 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     let watermark: Watermark | undefined;
     try {
       const { mark } = await ensureIdentity(disk, dir);
-      watermark = Watermark.open(disk, dir, mark, 'write');
-      const opened = await openSegments(disk, dir, mark, watermark?.read());
-      watermark?.write(opened.last);
+      watermark = await Watermark.openForWriting(disk, dir, mark);
+      const opened = await openSegments(disk, dir, mark, watermark.read());
+      watermark.write(opened.last);
       const log = new EmbeddedLog({ dir, disk, mark, options, opened, watermark, lock });
       log.#archive.start();
       if (opened.recovery !== undefined) await log.#recordRecovery(opened.recovery);
@@ -276,7 +277,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       this.#hub.close();
       await this.#archive.close();
       this.#writer.close();
-      this.#watermark?.close();
+      this.#watermark.close();
       this.#lock.release();
     }
   }

@@ -23,6 +23,8 @@ import type { SegmentWriter } from './segment-writer.ts';
 export interface GroupCommitOptions {
   /** Durable waiters do not wait for the disk, which is synced every so many milliseconds. */
   readonly relaxedSyncMs: number | undefined;
+  /** How long events that nobody waits for may be without a sync, so that they share one with those that are. */
+  readonly unawaitedSyncMs: number;
   readonly maxEventBytes: number;
   /** Bytes that may be written and not yet synced; they are kept in memory until then. */
   readonly maxUnsyncedBytes: number;
@@ -71,6 +73,8 @@ export class GroupCommit {
   #durable: number;
   #syncing = false;
   #syncTimer: NodeJS.Timeout | undefined;
+  /** Somebody waits until this position is on disk. */
+  #awaited = 0;
   #trouble: Trouble | undefined;
   #probeTimer: NodeJS.Timeout | undefined;
   #recovery: Promise<void> | undefined;
@@ -141,6 +145,7 @@ export class GroupCommit {
       return Promise.reject(error);
     }
     if (batch.count === before) return Promise.resolve(appended);
+    if (durable) this.#awaited = this.#nextPosition - 1;
     const { waiters } = batch;
     const promise = new Promise<Appended>((resolve, reject) => {
       waiters.push({ resolve, reject, appended, durable });
@@ -250,16 +255,17 @@ export class GroupCommit {
     this.#parts.publish(new LiveFrame(batch, this.#parts.records));
   }
 
+  /** At once when somebody waits for it, else soon. */
   #syncSoon(): void {
-    const { relaxedSyncMs } = this.#options;
-    if (relaxedSyncMs === undefined || this.#closed) {
+    if (this.#awaited > this.#durable || this.#closed) {
       this.#sync();
       return;
     }
+    const { relaxedSyncMs, unawaitedSyncMs } = this.#options;
     this.#syncTimer ??= setTimeout(() => {
       this.#syncTimer = undefined;
       this.#sync();
-    }, relaxedSyncMs);
+    }, relaxedSyncMs ?? unawaitedSyncMs);
   }
 
   #sync(): void {
@@ -274,8 +280,7 @@ export class GroupCommit {
       }
       this.#becameDurable(batches);
       if (closed) this.#parts.closed();
-      if (this.#options.relaxedSyncMs === undefined || this.#closed) this.#sync();
-      else if (this.#unsynced.length > 0) this.#syncSoon();
+      if (this.#unsynced.length > 0) this.#syncSoon();
       this.#queue.drain(() => this.#trouble === undefined && !this.#isFull());
       this.#tellIdle();
     });

@@ -68,7 +68,7 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
     this.disk = disk;
     this.mark = mark;
     this.#pollMs = pollMs;
-    this.#watermark = Watermark.open(disk, dir, mark, 'read');
+    this.#watermark = Watermark.openForReading(disk, dir, mark);
   }
 
   /** @throws Error when there is no log in that directory, LogCorrupted */
@@ -131,7 +131,7 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
       this.#advance(scanSegment(this.disk, this.dir, this.mark, last.first).last);
     } catch (error) {
       if (!isMissing(error)) throw error;
-      this.#advance((readManifest(this.disk, this.dir, last.name)).last);
+      this.#advance(readManifest(this.disk, this.dir, last.name).last);
     }
   }
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { type Disk, datasync, syncDirectory } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { readManifest } from './manifest.ts';
-import { findLaterFrames, scanSegment } from './scan-segment.ts';
+import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { Segment, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
 
@@ -27,7 +27,7 @@ export interface OpenedSegments {
 
 /**
  * @param durable the last position known to have been on disk, when that is known
- * @throws LogCorrupted when events are damaged or missing that others follow
+ * @throws LogCorrupted when events are damaged or missing that had been acknowledged, and others follow
  */
 export async function openSegments(
   disk: Disk,
@@ -35,48 +35,93 @@ export async function openSegments(
   mark: number,
   durable: number | undefined,
 ): Promise<OpenedSegments> {
-  const found = await removeLeftovers(disk, dir);
+  const found = removeLeftovers(disk, dir);
   const firsts = [...found.keys()];
-  const segments = firsts.slice(0, -1).map(closedSegment);
-  const sealed = new Set(segments.filter(({ first }) => !found.get(first)?.has('seg')));
+  const isSealed = (first: number) => !found.get(first)?.has('seg');
+  const unsure = firsts.slice(firstUnsure(firsts, isSealed, durable));
+  const segments = firsts.slice(0, firsts.length - unsure.length).map(closedSegment);
+  const sealed = new Set(segments.filter(({ first }) => isSealed(first)));
+  if (unsure.length > 0) {
+    const end = await openUnsure({ disk, dir, mark }, unsure, durable);
+    return { segments: [...segments, ...end.segments], sealed, last: end.last, recovery: end.recovery };
+  }
   const lastFirst = firsts.at(-1);
-  if (lastFirst === undefined) {
-    const first = await createSegment(disk, dir, 1);
-    return { segments: [first], sealed, last: 0, recovery: lossWithoutDefect(first, 0, durable) };
-  }
-  if (!found.get(lastFirst)?.has('seg')) {
-    const manifest = readManifest(disk, dir, segmentName(lastFirst));
-    const closed = closedSegment(lastFirst);
-    const active = await createSegment(disk, dir, manifest.last + 1);
-    return {
-      segments: [...segments, closed, active],
-      sealed: sealed.add(closed),
-      last: manifest.last,
-      recovery: lossWithoutDefect(active, manifest.last, durable),
-    };
-  }
-  const active = await openActive(disk, dir, mark, lastFirst, durable);
-  return { ...active, segments: [...segments, active.segment], sealed };
+  const last = lastFirst === undefined ? 0 : readManifest(disk, dir, segmentName(lastFirst)).last;
+  const active = await createSegment(disk, dir, last + 1);
+  return { segments: [...segments, active], sealed, last, recovery: lossWithoutDefect(active, last, durable) };
 }
 
-async function openActive(
-  disk: Disk,
-  dir: string,
-  mark: number,
-  first: number,
+/**
+ * Index of the first segment that may not have been wholly on disk when the writer ended: the last one, and those
+ * before it that it had not heard to be, unless they are compressed already.
+ */
+function firstUnsure(firsts: readonly number[], isSealed: (first: number) => boolean, durable = 0): number {
+  let index = firsts.length;
+  while (index > 0) {
+    const first = firsts[index - 1] ?? 0;
+    const following = firsts[index];
+    if (isSealed(first) || (following !== undefined && durable >= following - 1)) break;
+    index--;
+  }
+  return index;
+}
+
+interface LogFiles {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly mark: number;
+}
+
+/** Opens the segments at the end of the log, of which the last is to be written to, unless the log ends before it. */
+async function openUnsure(
+  log: LogFiles,
+  firsts: readonly number[],
   durable: number | undefined,
-): Promise<{ segment: Segment; last: number; recovery: Recovery | undefined }> {
-  const { segment, last, fileBytes, defect } = scanSegment(disk, dir, mark, first);
-  if (defect === undefined) return { segment, last, recovery: lossWithoutDefect(segment, last, durable) };
-  const later = findLaterFrames(disk, dir, mark, segment.name, segment.bytes, last + 1);
-  const acknowledged = Math.max(durable ?? 0, later.durable);
+): Promise<{ segments: Segment[]; last: number; recovery: Recovery | undefined }> {
+  const { disk, dir, mark } = log;
+  const segments: Segment[] = [];
+  let last = (firsts[0] ?? 1) - 1;
+  for (const [index, first] of firsts.entries()) {
+    const following = firsts[index + 1];
+    const scanned = scanSegment(disk, dir, mark, first, following);
+    segments.push(scanned.segment);
+    ({ last } = scanned);
+    if (following === undefined ? scanned.defect !== undefined : last < following - 1) {
+      return { segments, last, recovery: await cut(log, scanned, firsts.slice(index + 1), durable) };
+    }
+  }
+  const active = segments.at(-1);
+  const recovery = active === undefined ? undefined : lossWithoutDefect(active, last, durable);
+  return { segments, last, recovery };
+}
+
+/** Cuts the log off where the segment is torn; `later` are the segments after it. */
+async function cut(
+  { disk, dir, mark }: LogFiles,
+  { segment, last, fileBytes, defect = 'the segment ends too early' }: ScannedSegment,
+  later: readonly number[],
+  durable: number | undefined,
+): Promise<Recovery> {
+  const names = later.map(segmentName);
+  const evidence = [
+    findLaterFrames(disk, dir, mark, segment.name, segment.bytes, last + 1),
+    ...names.map((name) => findLaterFrames(disk, dir, mark, name, 0, last + 1)),
+  ];
+  const acknowledged = Math.max(durable ?? 0, ...evidence.map((frames) => frames.durable));
   // Whole frames behind a damaged one are no proof of damage: after a power cut a disk may have kept the later of two
   // writes that it was never asked to finish. That the damaged one had been acknowledged is.
-  if (later.found && (durable === undefined || acknowledged > last)) {
+  if (evidence.some(({ found }) => found) && (durable === undefined || acknowledged > last)) {
     throw new LogCorrupted(segment.name, segment.bytes, `${defect}, and whole batches of events follow`);
   }
   const lostEvents = Math.max(0, acknowledged - last);
   if (lostEvents > 0) keepAside(disk, dir, segment, fileBytes);
+  let cutBytes = fileBytes - segment.bytes;
+  for (const name of names.toReversed()) {
+    const file = segmentFile(dir, name, 'seg');
+    cutBytes += fileSize(disk, file);
+    disk.remove(file);
+  }
+  await syncDirectory(disk, dir);
   const fd = disk.open(segmentFile(dir, segment.name, 'seg'), 'write');
   try {
     disk.truncate(fd, segment.bytes);
@@ -84,8 +129,16 @@ async function openActive(
   } finally {
     disk.close(fd);
   }
-  const cutBytes = fileBytes - segment.bytes;
-  return { segment, last, recovery: { segment: segment.name, keptBytes: segment.bytes, cutBytes, lostEvents } };
+  return { segment: segment.name, keptBytes: segment.bytes, cutBytes, lostEvents };
+}
+
+function fileSize(disk: Disk, file: string): number {
+  const fd = disk.open(file, 'read');
+  try {
+    return disk.size(fd);
+  } finally {
+    disk.close(fd);
+  }
 }
 
 function lossWithoutDefect(segment: Segment, last: number, durable: number | undefined): Recovery | undefined {
@@ -119,7 +172,7 @@ async function createSegment(disk: Disk, dir: string, first: number): Promise<Se
 }
 
 /** Removes what an interrupted sealing left: of each segment either the frames stay or the sealed form. */
-async function removeLeftovers(disk: Disk, dir: string): Promise<Map<number, Set<string>>> {
+function removeLeftovers(disk: Disk, dir: string): Map<number, Set<string>> {
   const files = disk.list(dir);
   for (const file of files) if (file.endsWith('.tmp')) disk.remove(path.join(dir, file));
   const found = segmentsIn(files);
@@ -129,18 +182,13 @@ async function removeLeftovers(disk: Disk, dir: string): Promise<Map<number, Set
       if (!kinds.has('zst') || !kinds.has('json')) throw new LogCorrupted(name, 0, 'one of its two files is missing');
       continue;
     }
-    const surplus = (await isSealedWhole(disk, dir, name, kinds)) ? (['seg'] as const) : (['json', 'zst'] as const);
+    const surplus = isSealedWhole(disk, dir, name, kinds) ? (['seg'] as const) : (['json', 'zst'] as const);
     for (const kind of surplus) if (kinds.delete(kind)) disk.remove(segmentFile(dir, name, kind));
   }
   return found;
 }
 
-async function isSealedWhole(disk: Disk, dir: string, name: string, kinds: Set<string>): Promise<boolean> {
+function isSealedWhole(disk: Disk, dir: string, name: string, kinds: Set<string>): boolean {
   if (!kinds.has('zst') || !kinds.has('json')) return false;
-  const fd = disk.open(segmentFile(dir, name, 'zst'), 'read');
-  try {
-    return disk.size(fd) === (readManifest(disk, dir, name)).compressedBytes;
-  } finally {
-    disk.close(fd);
-  }
+  return fileSize(disk, segmentFile(dir, name, 'zst')) === readManifest(disk, dir, name).compressedBytes;
 }

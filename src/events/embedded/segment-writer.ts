@@ -121,8 +121,12 @@ export class SegmentWriter {
     const { bytes } = active.segment;
     let closed = false;
     if (this.#directoryChanged) {
-      await syncDirectory(this.#disk, this.#dir);
+      // it may change again while this one is under way
       this.#directoryChanged = false;
+      await syncDirectory(this.#disk, this.#dir).catch((error: unknown) => {
+        this.#directoryChanged = true;
+        throw error;
+      });
     }
     for (const { segment, fd } of [...this.#unsynced]) {
       if (segment === active.segment) break;

@@ -1,11 +1,10 @@
 /** How large a log is and what is in it, told mostly from manifests and file sizes. */
-import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Disk, nodeDisk } from './disk.ts';
 import { readIdentity } from './identity.ts';
 import { categoriesOf, readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
-import { Segment, segmentFile, segmentsIn } from './segment.ts';
+import { Segment, segmentsIn } from './segment.ts';
 import { isMissing } from './segment-blocks.ts';
 import { SegmentStreams } from './segment-streams.ts';
 import { walkSegment } from './walk-segment.ts';
@@ -86,8 +85,7 @@ async function statSealed(log: LogFiles, first: number): Promise<Described> {
 
 async function statRaw(log: LogFiles, first: number, following: number | undefined): Promise<Described> {
   try {
-    const { segment, last } = scanSegment(log.disk, log.dir, log.mark, first, following);
-    const storedBytes = (await stat(segmentFile(log.dir, segment.name, 'seg'))).size;
+    const { segment, last, fileBytes } = scanSegment(log.disk, log.dir, log.mark, first, following);
     let firstAt: number | undefined;
     let lastAt: number | undefined;
     for await (const run of walkSegment(log, segment, last)) {
@@ -102,7 +100,7 @@ async function statRaw(log: LogFiles, first: number, following: number | undefin
         first,
         last,
         rawBytes: segment.bytes,
-        storedBytes,
+        storedBytes: fileBytes,
         firstAt,
         lastAt,
       },

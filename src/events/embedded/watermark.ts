@@ -5,10 +5,11 @@
  */
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
-import type { Disk } from './disk.ts';
+import { type Disk, datasync, syncDirectory } from './disk.ts';
 import { isMissing } from './segment-blocks.ts';
 
 const bytes = 16;
+const fileName = 'durable';
 
 export class Watermark {
   readonly #disk: Disk;
@@ -21,13 +22,24 @@ export class Watermark {
     this.#buffer.writeUInt32LE(mark, 0);
   }
 
-  static open(disk: Disk, dir: string, mark: number, mode: 'write' | 'read'): Watermark | undefined {
-    const file = path.join(dir, 'durable');
+  /** Opens the note, or begins one that says nothing yet. */
+  static async openForWriting(disk: Disk, dir: string, mark: number): Promise<Watermark> {
+    const found = Watermark.openForReading(disk, dir, mark, 'write');
+    if (found !== undefined) return found;
+    const created = new Watermark(disk, disk.open(path.join(dir, fileName), 'create'), mark);
+    created.write(0);
+    // once there is a note it must never be missing: without it a torn end looks like damage
+    await datasync(disk, created.#fd);
+    await syncDirectory(disk, dir);
+    return created;
+  }
+
+  static openForReading(disk: Disk, dir: string, mark: number, mode: 'read' | 'write' = 'read'): Watermark | undefined {
     try {
-      return new Watermark(disk, disk.open(file, mode), mark);
+      return new Watermark(disk, disk.open(path.join(dir, fileName), mode), mark);
     } catch (error) {
-      if (!isMissing(error)) throw error;
-      return mode === 'write' ? new Watermark(disk, disk.open(file, 'create'), mark) : undefined;
+      if (isMissing(error)) return undefined;
+      throw error;
     }
   }
 

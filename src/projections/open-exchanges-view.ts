@@ -1,0 +1,77 @@
+/**
+ * Which exchanges are open, for those who ask: the start after a crash, and listeners of the live tail. A running
+ * gateway knows its own open exchanges, so nothing is folded while nobody asks; instead it is written down from time
+ * to time from where a fold would have to begin, which is just before the oldest of them.
+ */
+import type { Position } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
+import { type InFlight, inFlight } from './in-flight.ts';
+import { createProjectionRunner, logIdOf, type ProjectionRunner, type RunningProjection } from './runner.ts';
+import type { ViewStore } from './view-store.ts';
+
+export interface OpenExchangesViewOptions {
+  readonly log: EventLog;
+  readonly views: ViewStore;
+  readonly projections: ProjectionRunner;
+  /** Before the first event of the oldest open exchange. */
+  readonly foldFrom: () => Position;
+  /** Default 5000. */
+  readonly markEveryMs?: number;
+  readonly onError: (error: unknown) => void;
+}
+
+export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'> {
+  readonly #options: OpenExchangesViewOptions;
+  readonly #timer: NodeJS.Timeout;
+  #running: RunningProjection<InFlight> | undefined;
+  #logId: string | undefined;
+  #marked: Position | undefined;
+
+  constructor(options: OpenExchangesViewOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.mark().catch(options.onError), options.markEveryMs ?? 5000);
+    this.#timer.unref();
+  }
+
+  get state(): InFlight {
+    return this.#run().state;
+  }
+
+  get position(): Position {
+    return this.#run().position;
+  }
+
+  whenProcessed(position: Position): Promise<void> {
+    return this.#run().whenProcessed(position);
+  }
+
+  /** Writes down from where the next fold is to begin. @throws what SQLite throws when the disk is full */
+  async mark(): Promise<void> {
+    // Once somebody has asked, the projection follows the log and is saved like any other.
+    if (this.#running !== undefined) return;
+    const { log, views, foldFrom } = this.#options;
+    this.#logId ??= await logIdOf(log);
+    const position = foldFrom();
+    if (this.#logId === undefined || position === this.#marked || this.#running !== undefined) return;
+    views.save([{ name: inFlight.name, version: inFlight.version, logId: this.#logId, position, state: '[]' }]);
+    this.#marked = position;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #run(): RunningProjection<InFlight> {
+    this.#running ??= this.#options.projections.run(inFlight);
+    return this.#running;
+  }
+}
+
+/** The exchanges that the last run left open. To be called before anything is appended. */
+export async function exchangesLeftOpen(log: EventLog, views: ViewStore): Promise<InFlight> {
+  const projections = createProjectionRunner(log, views);
+  const folded = projections.run(inFlight);
+  await folded.caughtUp;
+  await projections.close();
+  return folded.state;
+}
