@@ -23,8 +23,11 @@ export interface LogBench {
   readonly writes: readonly WriteResult[];
   readonly readEventsPerSecond: number;
   readonly filteredEventsPerSecond: number;
+  /** Uncompressed size of the log that was opened. */
   readonly openedBytes: number;
+  /** Until it is open and a first event of a new stream is durable. */
   readonly openMs: number;
+  readonly maxRssBytes: number;
 }
 
 export interface LogBenchOptions {
@@ -92,6 +95,7 @@ export async function benchLog(options: LogBenchOptions = {}): Promise<LogBench>
     await log.close();
     const began = performance.now();
     log = await EmbeddedLog.open(dir);
+    await write(log, 1, 0.001);
     const openMs = performance.now() - began;
     await log.close();
     return {
@@ -101,6 +105,7 @@ export async function benchLog(options: LogBenchOptions = {}): Promise<LogBench>
       filteredEventsPerSecond: filtered.perSecond,
       openedBytes: reading.events * recordBytes,
       openMs,
+      maxRssBytes: process.resourceUsage().maxRSS * 1024,
     };
   } finally {
     await rm(dir, { recursive: true, force: true });
@@ -117,6 +122,7 @@ function print(result: LogBench): void {
   }
   console.log(`read   everything   ${number(result.readEventsPerSecond).padStart(9)} events/s`);
   console.log(`read   none wanted  ${number(result.filteredEventsPerSecond).padStart(9)} events/s`);
+  console.log(`memory at most     ${number(result.maxRssBytes / 1e6)} MB`);
   console.log(`open   ${number(result.openedBytes / 1e6)} MB in ${number(result.openMs)} ms`);
 }
 

@@ -131,6 +131,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
     capture: config.logging.capture,
     maxAnswerBytes: Math.min(MAX_ANSWER_BYTES, log.capabilities.maxEventBytes - ENVELOPE_BYTES),
+    answerTimeoutMs: config.http.timeoutMs,
     newId: mintEventId,
     random: Math.random,
     now,

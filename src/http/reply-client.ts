@@ -1,6 +1,7 @@
 /** The exchange's client, over a hijacked Node response: nothing between the exchange and the socket. */
 import type { ServerResponse } from 'node:http';
 import type { Client, EndReason } from '../commands/exchange/client.ts';
+import { isEventStream } from '../commands/exchange/media-type.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import { isStillSending, refusalHeaders } from './errors.ts';
 
@@ -65,7 +66,7 @@ export class ReplyClient implements Client {
 
   begin(status: number, headers: Record<string, string>): void {
     this.#begun = true;
-    const isEvents = headers['content-type']?.startsWith('text/event-stream') === true;
+    const isEvents = isEventStream(headers);
     this.#response.writeHead(status, isEvents ? { ...headers, ...EVENT_STREAM_HEADERS } : headers);
   }
 

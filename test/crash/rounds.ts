@@ -5,6 +5,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { checkLog } from '../../src/events/embedded/check-log.ts';
 import {
   ask,
   type Exit,

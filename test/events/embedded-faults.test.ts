@@ -252,6 +252,16 @@ describe('when a sync fails', () => {
     expect(await readThings(await openTestLog(dir))).toEqual(upTo(14));
   });
 
+  it('says so when it is closed while the disk still refuses, and keeps what was safe', async () => {
+    const { dir, disk, log } = await faultyLog();
+    await appendThings(log, 0, 2);
+    disk.failSyncs('EIO');
+    const append = failureOf(appendThing(log, 2));
+    expect((await failureOf(log.close())).outcome).toBe('unknown');
+    expect((await append).outcome).toBe('unknown');
+    expect((await readThings(await openTestLog(dir))).slice(0, 2)).toEqual([0, 1]);
+  });
+
   it('does the same with relaxed durability', async () => {
     const { disk, log } = await faultyLog({ durability: 'relaxed', commit: { probeMs: 5, relaxedSyncMs: 1 } });
     disk.failSyncs('EIO');

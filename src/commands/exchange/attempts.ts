@@ -8,6 +8,7 @@ import type { Client } from './client.ts';
 import type { Target } from './dialect.ts';
 import type { Received } from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
+import { isEventStream } from './media-type.ts';
 import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
 import { type Plan, type Relay, redacted } from './relay.ts';
 import { relayStream } from './relay-stream.ts';
@@ -28,6 +29,8 @@ export interface AttemptsOptions {
   readonly recordBeforeCall: 'written' | 'durable';
   readonly keepBodies: boolean;
   readonly maxAnswerBytes: number;
+  /** For an answer that is no stream, from its headers to its end. */
+  readonly answerTimeoutMs: number;
   readonly random: () => number;
   /** Resolves after the wait, or at once when the signal is aborted. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -65,6 +68,16 @@ interface Failed {
 
 /** @throws LogUnavailable */
 export async function attempts(options: AttemptsOptions): Promise<Outcome> {
+  try {
+    return await attemptUntilAnswered(options);
+  } catch (error) {
+    // What failed was not the provider. A probe that ends without a word would keep the breaker shut for ever.
+    options.breaker.abandoned();
+    throw error;
+  }
+}
+
+async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> {
   const { record, target, client, breaker } = options;
   const { provider } = target;
   let plan = options.plan;
@@ -133,6 +146,10 @@ export async function attempts(options: AttemptsOptions): Promise<Outcome> {
       return { kind: 'refused', refusal, attempts: attempt };
     }
     await options.wait(retryInMs, client.ended);
+    if (client.ended.aborted) {
+      breaker.abandoned();
+      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet() };
+    }
     kind = 'retry';
   }
 }
@@ -156,7 +173,7 @@ async function attemptOnce(
       signal: client.ended,
     });
     if (reply.status >= 400) return refused(reply, await reply.body.bytes(MAX_ERROR_BYTES), target.provider);
-    const isStream = reply.headers['content-type']?.startsWith('text/event-stream') === true;
+    const isStream = isEventStream(reply.headers);
     if (options.stream && isStream) {
       const headers = options.answerHeaders(reply);
       const end = await relayStream({ reply, relay, record, client, attempt, received, provider, keepBodies, headers });
@@ -164,7 +181,7 @@ async function attemptOnce(
       if (end.kind === 'complete') return { ...answered, kind: 'streamed', reply, rest: end.rest };
       return { ...answered, ...end };
     }
-    const bytes = await reply.body.bytes(options.maxAnswerBytes);
+    const bytes = await wholeBody(reply, options, provider);
     received.firstByteMs = record.elapsed();
     const parsed = parseAnswer(bytes);
     if (isErrorBody(parsed)) return refused(reply, bytes, target.provider);
@@ -198,6 +215,23 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider): Failed
   const { retryAfterSeconds } = refusal;
   const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
   return { kind: 'failed', refusal, status: mapped.status, body: redacted(body, provider), retryAfterMs };
+}
+
+/** @throws ProviderFailure, with `timeout` when the answer takes longer than a whole one may */
+async function wholeBody(reply: ProviderReply, options: AttemptsOptions, provider: string): Promise<Buffer> {
+  let expired = false;
+  const timer = setTimeout(() => {
+    expired = true;
+    reply.body.cancel();
+  }, options.answerTimeoutMs);
+  try {
+    return await reply.body.bytes(options.maxAnswerBytes);
+  } catch (error) {
+    if (!expired) throw error;
+    throw new ProviderFailure(provider, 'timeout', `its answer took longer than ${options.answerTimeoutMs} ms`, error);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function parseAnswer(bytes: Buffer): unknown {

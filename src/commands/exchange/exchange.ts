@@ -12,6 +12,7 @@ import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect, ReadResult, Target } from './dialect.ts';
 import * as events from './end-events.ts';
+import { parseExactly } from './exact-json.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import type { OpenRecords } from './open-records.ts';
 import type { RetryPolicy } from './retry-policy.ts';
@@ -36,6 +37,7 @@ export interface ExchangeDependencies {
   readonly recordBeforeCall: 'written' | 'durable';
   readonly capture: 'full' | 'metadata';
   readonly maxAnswerBytes: number;
+  readonly answerTimeoutMs: number;
   newId(): string;
   random(): number;
   /** Unix seconds. */
@@ -102,6 +104,7 @@ export async function runExchange(
       recordBeforeCall: deps.recordBeforeCall,
       keepBodies: deps.capture === 'full',
       maxAnswerBytes: deps.maxAnswerBytes,
+      answerTimeoutMs: deps.answerTimeoutMs,
       random: deps.random,
       wait: deps.wait,
       answerHeaders: (reply) => answerHeaders({ record, request }, reply),
@@ -134,7 +137,7 @@ function readBody(dialect: ExchangeDialect, body: Buffer): ReadResult {
   if (!isUtf8(body)) return { ok: false, refusal: refusals.malformedJson('it is not valid UTF-8') };
   let json: unknown;
   try {
-    json = JSON.parse(body.toString());
+    json = parseExactly(body.toString());
   } catch (error) {
     const detail = body.length === 0 ? 'it is empty' : error instanceof Error ? error.message : 'it cannot be read';
     return { ok: false, refusal: refusals.malformedJson(detail) };

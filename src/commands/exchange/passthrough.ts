@@ -9,6 +9,7 @@ import type { Client, ModelRequest } from './client.ts';
 import * as events from './end-events.ts';
 import type { ExchangeDependencies } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
+import { isEventStream } from './media-type.ts';
 import { RecordedUpload } from './recorded-upload.ts';
 import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
 import { redacted } from './relay.ts';
@@ -103,6 +104,21 @@ async function ask(
   client: Client,
   deps: ExchangeDependencies,
 ): Promise<Asked> {
+  try {
+    return await askUntilAnswered(call, record, client, deps);
+  } catch (error) {
+    // Also when it was not the provider that failed: a probe without a word would keep the breaker shut for ever.
+    deps.resilienceOf(call.provider.name).breaker.abandoned();
+    throw error;
+  }
+}
+
+async function askUntilAnswered(
+  call: Passthrough,
+  record: ExchangeRecord,
+  client: Client,
+  deps: ExchangeDependencies,
+): Promise<Asked> {
   const { provider, request } = call;
   const { name } = provider;
   const { breaker, retry } = deps.resilienceOf(name);
@@ -146,6 +162,7 @@ async function ask(
       throw error;
     }
     await deps.wait(retryInMs, client.ended);
+    if (client.ended.aborted) throw error;
   }
 }
 
@@ -207,9 +224,9 @@ async function passOn(
   const { reply, attempt } = asked;
   const headers = returnedHeaders(reply, record, request);
   const keepBodies = deps.capture === 'full';
-  const contentType = reply.headers['content-type'] ?? '';
+  const contentType = reply.headers['content-type']?.toLowerCase() ?? '';
   let rest: readonly Buffer[];
-  if (contentType.startsWith('text/event-stream')) {
+  if (isEventStream(reply.headers)) {
     const name = provider.name;
     const end = await relayStream({
       reply,
@@ -255,7 +272,7 @@ async function passOn(
 
 function finish(client: Client, status: number, headers: Record<string, string>, rest: readonly Buffer[]): void {
   const [only] = rest;
-  const isStream = headers['content-type']?.startsWith('text/event-stream') === true;
+  const isStream = isEventStream(headers);
   const isHead = headers['content-length'] !== undefined;
   if (!client.begun && !isStream && !isHead && rest.length <= 1 && status !== 204 && status !== 304) {
     client.answer(status, headers, only ?? Buffer.alloc(0));

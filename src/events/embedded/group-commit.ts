@@ -311,6 +311,7 @@ export class GroupCommit {
       }
     }
     this.#enterTrouble({ kind: 'sync', error });
+    this.#tellIdle();
   }
 
   /** Takes back what the appends of an unwritten batch were given. */

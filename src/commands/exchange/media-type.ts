@@ -1,0 +1,4 @@
+/** Media types are case-insensitive (RFC 9110 §8.3.1). */
+export function isEventStream(headers: Readonly<Record<string, string>>): boolean {
+  return headers['content-type']?.toLowerCase().startsWith('text/event-stream') === true;
+}
