@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { gatewayEnvironment, gatewayFlags } from '../scripts/gateway-node.mjs';
 
 export interface Server {
   /** Without a path. */
@@ -59,11 +60,12 @@ export async function launchGateway({
   const port = await freePort();
   const child = launch(fileAt('../src/main.ts'), ['serve'], {
     cwd: dataDir,
-    nodeFlags,
+    nodeFlags: [...gatewayFlags, ...nodeFlags],
     logFile: join(dataDir, 'gateway.log'),
     env: {
       PORT: String(port),
-      GATEWAY_HOST: '127.0.0.1',
+      ...gatewayEnvironment,
+      HOST: '127.0.0.1',
       DATA_DIR: dataDir,
       GATEWAY_MASTER_KEY: GATEWAY_KEY,
       LOG_DURABILITY: 'standard',

@@ -16,6 +16,7 @@ import { realpathSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gatewayEnvironment, gatewayFlags } from './gateway-node.mjs';
 import { forgetInstallation, InstallFailed, install, installedNode } from './install.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -30,17 +31,18 @@ async function main(target, args) {
   const file = resolve(root, target);
   const node = installedNode(root, file) ?? (await install(root, file));
   const startedByNpm = process.env.npm_lifecycle_event !== undefined;
-  const env = { ...process.env, NODE_COMPILE_CACHE: compileCache() };
+  const isGateway = file === join(root, 'src', 'main.ts') && args[0] === 'serve';
+  const flags = isGateway ? [...nodeFlags, ...gatewayFlags] : nodeFlags;
+  const env = { ...(isGateway && gatewayEnvironment), ...process.env, NODE_COMPILE_CACHE: compileCache() };
   delete env.CHANCERY_SUPERVISED;
 
   if (isRunning(node) && process.execve !== undefined && process.platform !== 'win32') {
     const watch = startedByNpm ? [`--import=${new URL('stop-with-parent.mjs', import.meta.url)}`] : [];
-    process.execve(node, [node, ...nodeFlags, ...watch, file, ...args], env);
+    process.execve(node, [node, ...flags, ...watch, file, ...args], env);
   }
   if (startedByNpm) await import('./stop-with-parent.mjs');
-  const supervised = file === join(root, 'src', 'main.ts') && args[0] === 'serve';
-  if (supervised) env.CHANCERY_SUPERVISED = '1';
-  runAsChild(node, [...nodeFlags, file, ...args], env, supervised);
+  if (isGateway) env.CHANCERY_SUPERVISED = '1';
+  runAsChild(node, [...flags, file, ...args], env, isGateway);
 }
 
 function compileCache() {

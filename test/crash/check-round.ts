@@ -14,6 +14,8 @@ export interface Evidence {
   readonly deleted: ReadonlyMap<string, Deletion>;
   /** When the gateway was killed, on the clock of `performance.now()`: until then no answer may break off. */
   readonly killedAt: number;
+  /** Whether it was asked to stop, and so let every answer that had begun come to its end. */
+  readonly orderly: boolean;
 }
 
 /** @param retrieve asks the gateway that was started again for a response */
@@ -22,12 +24,13 @@ export async function checkRound(
   log: RecordedLog,
   retrieve: (id: string) => Promise<Retrieved>,
 ): Promise<Violation[]> {
-  const { conversations, calls, responses, deleted, killedAt } = evidence;
+  const { conversations, calls, responses, deleted, killedAt, orderly } = evidence;
   return [
     ...log.violations,
     ...checkExchanges(log),
     ...checkProviderCalls(calls, log),
     ...checkConnections(conversations, killedAt),
+    ...(orderly ? checkFarewells(conversations) : []),
     ...checkAnswers(conversations, log),
     ...checkContents(conversations),
     ...(await checkResponses(responses, deleted, log, retrieve)),
@@ -41,5 +44,18 @@ function checkConnections(conversations: readonly Conversation[], killedAt: numb
     .map(({ asked, answer }) => ({
       check: 'connections',
       what: `${asked.method} ${asked.path} (${asked.requestId}): the connection broke after ${answer.body.length} bytes, before the gateway was killed`,
+    }));
+}
+
+/**
+ * An orderly stop ends every answer that it has begun, if need be with an error. Passthrough has no error to end with:
+ * its answers may be cut off.
+ */
+function checkFarewells(conversations: readonly Conversation[]): Violation[] {
+  return conversations
+    .filter(({ asked, answer }) => answer.end === 'cut' && answer.status !== undefined && asked.route !== 'passthrough')
+    .map(({ asked, answer }) => ({
+      check: 'orderly stop',
+      what: `${asked.method} ${asked.path} (exchange ${answer.headers['x-exchange-id']}): the connection broke after ${answer.body.length} bytes`,
     }));
 }

@@ -20,6 +20,7 @@ interface Case {
   retrieved: Map<string, Retrieved>;
   responses: KnownResponse[];
   killedAt: number;
+  orderly: boolean;
 }
 
 const folder = temporaryFolder();
@@ -33,7 +34,11 @@ beforeAll(async () => {
   const conversations: Conversation[] = [];
   let stopped = false;
   const clients = Array.from({ length: 8 }, (_, index) =>
-    new LoadClient(`t${index}`, createChance(index + 1)).run(new WireClient(killed.url), conversations, () => stopped),
+    new LoadClient(`t${index}`, createChance(index + 1), 0.05).run(
+      new WireClient(killed.url),
+      conversations,
+      () => stopped,
+    ),
   );
   while (conversations.length < 250) await Promise.race([new Promise(setImmediate), killed.process.exited]);
   stopped = true;
@@ -54,7 +59,7 @@ beforeAll(async () => {
   const events: RecordedEvent[] = [];
   for await (const event of log.readAll()) events.push(event);
   await log.close();
-  honest = { events, conversations, calls: upstreams.newCalls(), retrieved, responses, killedAt };
+  honest = { events, conversations, calls: upstreams.newCalls(), retrieved, responses, killedAt, orderly: false };
 }, 60_000);
 
 afterAll(async () => {
@@ -65,14 +70,14 @@ afterAll(async () => {
 
 /** The names of the checks that find something wrong. */
 async function findings(tamper: (evidence: Case) => void): Promise<string[]> {
-  const { events, conversations, calls, retrieved, responses, killedAt } = honest;
+  const { events, conversations, calls, retrieved, responses } = honest;
   const evidence: Case = {
+    ...honest,
     events: [...events],
     conversations: [...conversations],
     calls: [...calls],
     retrieved: new Map(retrieved),
     responses: [...responses],
-    killedAt,
   };
   tamper(evidence);
   const log = new RecordedLog();
@@ -281,6 +286,13 @@ describe('bytes that a client received', () => {
       evidence.killedAt = Number.POSITIVE_INFINITY;
     });
     expect(found).toContain('connections');
+  });
+
+  it('break off although the gateway was only asked to stop', async () => {
+    const found = await findings((evidence) => {
+      evidence.orderly = true;
+    });
+    expect(found).toContain('orderly stop');
   });
 
   it('are an error that the log does not tell of', async () => {

@@ -22,12 +22,15 @@ const REMEMBERED = 12;
 export class LoadClient {
   readonly #name: string;
   readonly #chance: Chance;
+  readonly #largeAnswers: number;
   #kept: Kept[] = [];
   #asked = 0;
 
-  constructor(name: string, chance: Chance) {
+  /** @param largeAnswers share (0 to 1) of the requests whose answers are large */
+  constructor(name: string, chance: Chance, largeAnswers: number) {
     this.#name = name;
     this.#chance = chance;
+    this.#largeAnswers = largeAnswers;
   }
 
   /** Asks until `stopped` says so; what was asked and answered goes to `evidence`. */
@@ -180,7 +183,8 @@ export class LoadClient {
 
   /** Some answers are large enough that a kill can tear the write that records them. */
   #large(): { simulate?: object } {
-    return this.#chance.happens(0.05) ? { simulate: { oversizedBytes: this.#chance.between(50_000, 600_000) } } : {};
+    if (!this.#chance.happens(this.#largeAnswers)) return {};
+    return { simulate: { oversizedBytes: this.#chance.between(50_000, 600_000) } };
   }
 
   /** Mostly short, sometimes long; with characters of more than one byte. */

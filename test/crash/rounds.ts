@@ -17,7 +17,7 @@ import {
 import { type Chance, createChance } from './chance.ts';
 import { endsOf } from './check-exchanges.ts';
 import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
-import { checkRound } from './check-round.ts';
+import { checkRound, type Evidence } from './check-round.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
 import { LoadClient } from './load.ts';
 import { readAgain, readOn, readUntilStarted } from './read-log.ts';
@@ -32,6 +32,8 @@ export interface CrashOptions {
   /** The longest time under load; each round takes a random part of it. */
   readonly secondsPerRound: number;
   readonly clients: number;
+  /** Share (0 to 1) of the requests whose answers are large. */
+  readonly largeAnswers?: number;
   /** Called after every round. */
   readonly onRound?: (round: number, sum: CrashSum) => void;
 }
@@ -39,8 +41,8 @@ export interface CrashOptions {
 export interface CrashSum {
   rounds: number;
   kills: number;
-  /** Kills before the gateway had come up again. */
-  killsAtStart: number;
+  /** Starts that were killed or stopped, mostly before the gateway had come up. */
+  endedStarts: number;
   gracefulStops: number;
   requests: number;
   wholeAnswers: number;
@@ -59,11 +61,13 @@ interface RoundPlan {
   readonly end: 'SIGKILL' | 'SIGTERM';
   readonly drain: '0ms' | '300ms' | '5s';
   readonly durability: 'standard' | 'strict' | 'relaxed';
-  /** Milliseconds after which a start is killed; one entry per such start. */
-  readonly killedStarts: readonly number[];
+  /** Starts before the one that counts, each ended after so many milliseconds. */
+  readonly endedStarts: readonly { readonly afterMs: number; readonly signal: 'SIGKILL' | 'SIGTERM' }[];
   /** Read models are derived from the log: sometimes they are lost. */
   readonly losesViews: boolean;
 }
+
+type Load = Pick<Evidence, 'conversations' | 'killedAt' | 'orderly'>;
 
 function planOf(chance: Chance, secondsPerRound: number): RoundPlan {
   const longest = Math.round(secondsPerRound * 1000);
@@ -72,8 +76,11 @@ function planOf(chance: Chance, secondsPerRound: number): RoundPlan {
     end: chance.happens(0.85) ? 'SIGKILL' : 'SIGTERM',
     drain: chance.oneOf(['0ms', '300ms', '5s']),
     durability: chance.oneOf(['standard', 'standard', 'strict', 'relaxed']),
-    killedStarts: chance.happens(0.25)
-      ? Array.from({ length: chance.between(1, 3) }, () => chance.between(60, 900))
+    endedStarts: chance.happens(0.25)
+      ? Array.from({ length: chance.between(1, 3) }, () => ({
+          afterMs: chance.between(60, 900),
+          signal: chance.happens(0.7) ? ('SIGKILL' as const) : ('SIGTERM' as const),
+        }))
       : [],
     losesViews: chance.happens(0.1),
   };
@@ -109,7 +116,7 @@ class CrashRun {
   readonly #sum: CrashSum = {
     rounds: 0,
     kills: 0,
-    killsAtStart: 0,
+    endedStarts: 0,
     gracefulStops: 0,
     requests: 0,
     wholeAnswers: 0,
@@ -122,24 +129,27 @@ class CrashRun {
   };
 
   constructor(options: CrashOptions) {
-    const { seed, clients } = options;
+    const { seed, clients, largeAnswers = 0.05 } = options;
     this.#options = options;
     this.#chance = createChance(seed);
-    this.#clients = Array.from({ length: clients }, (_, index) => new LoadClient(`c${index}`, this.#chance.fork()));
+    this.#clients = Array.from(
+      { length: clients },
+      (_, index) => new LoadClient(`c${index}`, this.#chance.fork(), largeAnswers),
+    );
   }
 
   async all(): Promise<CrashSum> {
     const { rounds, secondsPerRound, onRound } = this.#options;
     this.#env = { ...(await this.#upstreams.listen()), LOG_LEVEL: 'info' };
     let plan = planOf(this.#chance, secondsPerRound);
-    let gateway = await this.#start({ ...plan, killedStarts: [] });
+    let gateway = await this.#start({ ...plan, endedStarts: [] });
     for (let round = 1; round <= rounds; round++) {
-      const { conversations, killedAt } = await this.#underLoad(gateway, plan);
+      const load = await this.#underLoad(gateway, plan);
       if (plan.end === 'SIGTERM') await this.#checkOrderlyStop();
       if (round % FILES_CHECKED_EVERY === 0) await this.#checkFiles();
       plan = planOf(this.#chance, secondsPerRound);
       gateway = await this.#start(plan);
-      await this.#check(gateway, conversations, killedAt);
+      await this.#check(gateway, load);
       this.#sum.rounds = round;
       onRound?.(round, this.#sum);
     }
@@ -154,25 +164,28 @@ class CrashRun {
     await this.#upstreams.close();
   }
 
-  async #start({ killedStarts, drain, durability, losesViews }: RoundPlan): Promise<ServedGateway> {
+  async #start({ endedStarts, drain, durability, losesViews }: RoundPlan): Promise<ServedGateway> {
     const { dataDir } = this.#options;
     const env = { ...this.#env, DRAIN_TIMEOUT: drain, LOG_DURABILITY: durability };
     if (losesViews) {
       for (const name of ['views.db', 'views.db-wal', 'views.db-shm']) rmSync(join(dataDir, name), { force: true });
     }
-    for (const afterMs of killedStarts) {
+    for (const { afterMs, signal } of endedStarts) {
       const start = startProcess({ env: { ...env, DATA_DIR: dataDir } });
       await Promise.race([sleep(afterMs), start.exited]);
-      start.kill('SIGKILL');
-      const { code } = await start.exited;
-      if (code !== null) this.#complain('starts', `the gateway gave up with ${code}:\n${start.stdout}${start.stderr}`);
-      this.#sum.killsAtStart += 1;
+      start.kill(signal);
+      const exit = await this.#exitOf(start);
+      // Node itself is ended by the signal as long as nobody listens for it.
+      if (exit.signal !== signal && !(signal === 'SIGTERM' && exit.code === 0)) {
+        this.#complain('starts', `ended with ${exit.code ?? exit.signal}:\n${start.stdout}${start.stderr}`);
+      }
+      this.#sum.endedStarts += 1;
     }
     this.#gateway = await serve({ dataDir, env });
     return this.#gateway;
   }
 
-  async #underLoad({ url, process }: ServedGateway, plan: RoundPlan) {
+  async #underLoad({ url, process }: ServedGateway, plan: RoundPlan): Promise<Load> {
     const conversations: Conversation[] = [];
     const ends = { stopped: false, exited: false };
     const wires = this.#clients.map(() => new WireClient(url));
@@ -200,7 +213,7 @@ class CrashRun {
     }
     await Promise.all(clients);
     for (const wire of wires) wire.close();
-    return { conversations, killedAt };
+    return { conversations, killedAt, orderly: plan.end === 'SIGTERM' };
   }
 
   /** A gateway that does not stop in time is a violation, and is killed. */
@@ -230,8 +243,8 @@ class CrashRun {
       this.#complain('orderly stop', 'gateway.stopped is not recorded');
   }
 
-  async #check(gateway: ServedGateway, conversations: readonly Conversation[], killedAt: number): Promise<void> {
-    const { url, process } = gateway;
+  async #check({ url, process }: ServedGateway, load: Load): Promise<void> {
+    const { conversations } = load;
     await readUntilStarted(this.#log, this.#options.dataDir, process.pid, VISIBLE_WITHIN_MS);
     const calls = this.#upstreams.newCalls();
     const known = knownResponses(conversations);
@@ -240,11 +253,10 @@ class CrashRun {
       this.#known.at(this.#chance.between(0, this.#known.length - 1)),
     ).filter((one) => one !== undefined);
     const evidence = {
-      conversations,
+      ...load,
       calls,
       responses: [...known, ...again],
       deleted: this.#deleted,
-      killedAt,
     };
     const violations = await checkRound(evidence, this.#log, (id) => retrieve(url, id));
     this.#sum.violations.push(...violations);

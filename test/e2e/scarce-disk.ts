@@ -1,5 +1,5 @@
 /** Disks that run out of space when a test wants it, and have space again when it is done. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -45,12 +45,12 @@ function fits(fd: number, bytes: number): boolean {
 export function limitedFiles(path: string): ScarceDisk {
   execFileSync('prlimit', ['--version'], { stdio: 'pipe' });
   mkdirSync(path);
-  const limit = (pid: number, soft: string) =>
-    execFileSync('prlimit', ['--pid', String(pid), `--fsize=${soft}:unlimited`], { stdio: 'pipe' });
+  const limit = (pid: number, soft: string) => ['--pid', String(pid), `--fsize=${soft}:unlimited`];
   return {
     dataDir: join(path, 'data'),
-    fill: (pid) => void limit(pid, '1'),
-    free: (pid) => void limit(pid, 'unlimited'),
+    fill: (pid) => void execFileSync('prlimit', limit(pid, '1'), { stdio: 'pipe' }),
+    // Of a process that has ended there is nothing to free.
+    free: (pid) => void spawnSync('prlimit', limit(pid, 'unlimited')),
     remove: () => {},
   };
 }

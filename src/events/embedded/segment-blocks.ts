@@ -27,6 +27,8 @@ export interface SegmentBlocks {
   close(): void;
 }
 
+/** Enough to keep both the thread pool and the reader busy. */
+const blocksAhead = 2;
 /** The least that zlib takes. */
 const smallestChunkBytes = 64;
 
@@ -166,8 +168,8 @@ class SealedBlocks implements SegmentBlocks {
   readonly #file: ClosableFile;
   readonly #name: string;
   readonly #manifest: Manifest;
-  #loaded: { readonly index: number; readonly buffer: Promise<Buffer> } | undefined;
-  #ahead: { readonly index: number; readonly buffer: Promise<Buffer> } | undefined;
+  /** The block that was asked for last, and those that will probably be asked for next. */
+  readonly #loaded = new Map<number, Promise<Buffer>>();
 
   constructor(disk: Disk, fd: number, name: string, manifest: Manifest) {
     this.#file = new ClosableFile(disk, fd);
@@ -181,16 +183,18 @@ class SealedBlocks implements SegmentBlocks {
     const index = lastIndexWhere(blocks, (candidate) => candidate.offset <= offset);
     const block = blocks[index];
     if (block === undefined) throw new LogCorrupted(this.#name, offset, 'its manifest has no block for this place');
-    if (this.#loaded?.index !== index) this.#loaded = this.#ahead?.index === index ? this.#ahead : this.#begin(index);
-    this.#ahead = readAhead && index + 1 < blocks.length ? this.#begin(index + 1) : undefined;
-    const buffer = await this.#loaded.buffer;
+    const wanted = Math.min(blocks.length, index + 1 + (readAhead ? blocksAhead : 0));
+    for (const loaded of this.#loaded.keys()) if (loaded < index || loaded >= wanted) this.#loaded.delete(loaded);
+    for (let next = index; next < wanted; next++) if (!this.#loaded.has(next)) this.#begin(next);
+    const buffer = await (this.#loaded.get(index) ?? this.#load(index));
     return { buffer, start: offset - block.offset, end: buffer.length };
   }
 
-  #begin(index: number): { readonly index: number; readonly buffer: Promise<Buffer> } {
+  #begin(index: number): void {
     const buffer = this.#load(index);
+    // whoever asks for the block hears of it
     buffer.catch(() => {});
-    return { index, buffer };
+    this.#loaded.set(index, buffer);
   }
 
   async #load(index: number): Promise<Buffer> {
