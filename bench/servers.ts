@@ -107,10 +107,11 @@ function launch(
   args: readonly string[],
   { cwd, env = {}, logFile, nodeFlags = [] }: Launch,
 ): ChildProcess {
-  const { PATH = '', HOME = '' } = process.env;
+  // As `npm start` has it: modules are compiled once, not at every start.
+  const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...nodeFlags, file, ...args], {
     ...(cwd === undefined ? {} : { cwd }),
-    env: { PATH, HOME, NODE_ENV: 'production', ...env },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, NODE_ENV: 'production', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   if (logFile === undefined) child.stderr?.pipe(process.stderr);

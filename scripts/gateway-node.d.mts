@@ -1,0 +1,2 @@
+export const gatewayFlags: readonly string[];
+export const gatewayEnvironment: Readonly<Record<string, string>>;
