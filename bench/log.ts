@@ -27,7 +27,6 @@ export interface LogBench {
   readonly openedBytes: number;
   /** Until it is open and a first event of a new stream is durable. */
   readonly openMs: number;
-  readonly maxRssBytes: number;
 }
 
 export interface LogBenchOptions {
@@ -90,6 +89,7 @@ export async function benchLog(options: LogBenchOptions = {}): Promise<LogBench>
     let log = await EmbeddedLog.open(dir);
     const writes: WriteResult[] = [];
     for (const count of writers) writes.push(await write(log, count, seconds));
+    await log.settled();
     const reading = await read(log);
     const filtered = await read(log, ['key.']);
     await log.close();
@@ -105,7 +105,6 @@ export async function benchLog(options: LogBenchOptions = {}): Promise<LogBench>
       filteredEventsPerSecond: filtered.perSecond,
       openedBytes: reading.events * recordBytes,
       openMs,
-      maxRssBytes: process.resourceUsage().maxRSS * 1024,
     };
   } finally {
     await rm(dir, { recursive: true, force: true });
@@ -122,7 +121,7 @@ function print(result: LogBench): void {
   }
   console.log(`read   everything   ${number(result.readEventsPerSecond).padStart(9)} events/s`);
   console.log(`read   none wanted  ${number(result.filteredEventsPerSecond).padStart(9)} events/s`);
-  console.log(`memory at most     ${number(result.maxRssBytes / 1e6)} MB`);
+  console.log(`memory at most     ${number((process.resourceUsage().maxRSS * 1024) / 1e6)} MB`);
   console.log(`open   ${number(result.openedBytes / 1e6)} MB in ${number(result.openMs)} ms`);
 }
 

@@ -1,5 +1,7 @@
 /** The whole program, wired by hand: reading this file shows every part and who knows whom. */
 import { mkdirSync, readFileSync } from 'node:fs';
+import type { Server } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -156,6 +158,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
     maxHeaderBytes: config.server.maxHeaderBytes,
     headersTimeoutMs: config.server.requestTimeouts.headersMs,
     requestTimeoutMs: config.server.requestTimeouts.requestMs,
+    isStopping: () => stopping,
     authenticator: createAuthenticator({ masterKey, userPathHeader: config.userPathHeader }),
     logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
   });
@@ -248,11 +251,11 @@ export async function startGateway(config: Config, masterKey: string | undefined
     demo: demo !== undefined,
     async stop(reason) {
       stopping = true;
-      const closed = app.close();
+      stopListening(app.server);
       const cutExchanges = await exchanges.stop(config.server.drainSeconds * 1000);
       // What is still connected waits for nothing: listeners of the live tail, kept-alive and unused connections.
       app.server.closeAllConnections();
-      await closed;
+      await app.close();
       registry.close();
       await Promise.all(providers.map(({ provider }) => provider.close()));
       await demo?.close();
@@ -281,6 +284,14 @@ export async function startGateway(config: Config, masterKey: string | undefined
       await log.close();
     }
   }
+}
+
+/**
+ * Takes no new connection and leaves the others alone. An HTTP server's own `close` also cuts connections on which an
+ * answer has been ended but not yet been taken by the client.
+ */
+function stopListening(server: Server): void {
+  NetServer.prototype.close.call(server);
 }
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {

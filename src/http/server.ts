@@ -25,6 +25,8 @@ export interface ServerOptions {
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly authenticator: Authenticator;
+  /** Whether the gateway is stopping: kept-alive connections are then closed behind their next answer. */
+  readonly isStopping: () => boolean;
   readonly logError: (error: unknown, context: { method: string; url: string; requestId: string }) => void;
 }
 
@@ -73,6 +75,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.decorateRequest('caller', undefined);
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
+    if (options.isStopping()) reply.header('connection', 'close');
     if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') throw refusals.noHost();
     const type = request.headers['content-type'];
     if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';

@@ -18,7 +18,7 @@ it(`loses nothing it acknowledged when it is killed under load again and again (
     secondsPerRound: 0.8,
     clients: 12,
   });
-  expect(sum.violations).toEqual([]);
+  expect(sum.violations.slice(0, 20)).toEqual([]);
   // The rounds were worth something: there was load, and kills in the middle of it.
   expect(sum.kills).toBeGreaterThan(3);
   expect(sum.openAtKill).toBeGreaterThan(10);

@@ -217,12 +217,13 @@ class CrashRun {
   }
 
   /** A gateway that does not stop in time is a violation, and is killed. */
-  async #exitOf({ exited, kill, stdout }: GatewayProcess): Promise<Exit> {
+  async #exitOf(gateway: GatewayProcess): Promise<Exit> {
     const impatience = setTimeout(() => {
-      this.#complain('orderly stop', `it was still there ${STOPS_WITHIN_MS} ms after it was told to stop:\n${stdout}`);
-      kill('SIGKILL');
+      const printed = `${gateway.stdout}${gateway.stderr}`;
+      this.#complain('orderly stop', `it was still there ${STOPS_WITHIN_MS} ms after it was told to stop:\n${printed}`);
+      gateway.kill('SIGKILL');
     }, STOPS_WITHIN_MS);
-    const exit = await exited;
+    const exit = await gateway.exited;
     clearTimeout(impatience);
     return exit;
   }

@@ -20,6 +20,7 @@ const { values } = parseArgs({
 const started = performance.now();
 const seed = Number(values.seed);
 const folder = temporaryFolder();
+console.log(`data folder: ${folder.path}`);
 console.log(
   `crash test: ${values.rounds} rounds of up to ${values.seconds} s, ${values.clients} clients, seed ${seed}`,
 );
@@ -43,7 +44,7 @@ for (const { check, what } of sum.violations.slice(shown)) console.log(`at the e
 const seconds = ((performance.now() - started) / 1000).toFixed(0);
 console.log(`${sum.rounds} rounds in ${seconds} s: ${line(sum)}`);
 if (sum.violations.length === 0) folder.remove();
-else console.log(`The data folder is kept: ${folder.path}`);
+else console.log('The data folder is kept.');
 process.exitCode = sum.violations.length === 0 ? 0 : 1;
 
 function line(sum: CrashSum): string {

@@ -114,6 +114,9 @@ export interface ServeOptions extends ProcessOptions {
   readonly dataDir: string;
 }
 
+/** Of a start that takes longer, what it printed becomes the error. */
+const LISTENS_WITHIN_MS = 30_000;
+
 export interface ServedGateway {
   readonly url: string;
   readonly process: GatewayProcess;
@@ -125,7 +128,12 @@ export async function serve({ dataDir, env, ...options }: ServeOptions): Promise
     ...options,
     env: { DATA_DIR: dataDir, GATEWAY_MASTER_KEY: MASTER_KEY, RETRY_INITIAL_BACKOFF: '10ms', ...env },
   });
-  return { url: await process.listening, process };
+  const patience = setTimeout(() => process.kill('SIGKILL'), LISTENS_WITHIN_MS);
+  try {
+    return { url: await process.listening, process };
+  } finally {
+    clearTimeout(patience);
+  }
 }
 
 /** A folder for one test file; `remove` it in the end. */

@@ -94,6 +94,19 @@ describe('SIGTERM', () => {
     expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { reason: 'SIGTERM', cutExchanges: 0 } });
   });
 
+  it('waits until a client that reads slowly has all of its answer', async () => {
+    const { url, process } = await start();
+    const size = 20_000_000;
+    const messages = [{ role: 'user', content: 'Hi' }];
+    const json = { model: 'llamacpp/simulated-small', messages, simulate: { oversizedBytes: size } };
+    const reading = await ask(url, '/v1/chat/completions', { json });
+    process.kill('SIGTERM');
+    await untilRefused(url);
+    // Nothing of the body has been read until now, so most of it is still with the gateway.
+    expect((await reading.arrayBuffer()).byteLength).toBeGreaterThan(size);
+    expect(await process.exited).toEqual({ code: 0, signal: null });
+  });
+
   it('cuts a chat stream that outlasts the grace period: an error ends it, and the log tells', async () => {
     const { url, process } = await start({ env: { DRAIN_TIMEOUT: '150ms' } });
     const stream = await heldStream(url, '/v1/chat/completions');

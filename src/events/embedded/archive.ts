@@ -2,14 +2,15 @@
  * What happens to a segment when it is full: it is entered in the stream index, then compressed. Both happen in the
  * background, one segment at a time; until the first is done, its streams are kept in memory.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { categoryOf, type StreamName } from '../event.ts';
 import type { Disk } from './disk.ts';
 import { IndexIsWrong } from './log-errors.ts';
 import type { LogSegments } from './log-segments.ts';
-import { categoriesOf, readManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
 import { sealSegment } from './seal-segment.ts';
 import type { Segment } from './segment.ts';
+import { categoriesOf } from './segment-streams.ts';
 import { StreamIndex } from './stream-index.ts';
 import { type StreamPart, visiblePart } from './stream-reader.ts';
 import { findStreams } from './walk-segment.ts';
@@ -115,8 +116,8 @@ export class Archive {
   }
 
   /**
-   * The index contradicted a segment. When the segment is sound, the index is at fault: a new
-   * one is made, and this resolves when it is `complete`.
+   * The index contradicted a segment. When the segment is sound, the index is at fault: a new one is made, and this
+   * resolves when it is `complete`.
    * @throws LogCorrupted when it is the segment that is damaged
    */
   async repair(error: IndexIsWrong): Promise<void> {
@@ -190,6 +191,7 @@ export class Archive {
         continue;
       }
       const { categories } = readManifest(this.#parts.disk, this.#parts.dir, segment.name);
+      await nextTurn();
       for (const [category, known] of Object.entries(categories)) {
         if (known.greatest > (greatest.get(category) ?? '')) greatest.set(category, known.greatest);
       }

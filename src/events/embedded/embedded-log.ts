@@ -263,6 +263,11 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     return () => this.#statusListeners.delete(listener);
   }
 
+  /** Resolves when full segments have been entered in the index and compressed, for now. */
+  settled(): Promise<void> {
+    return this.#archive.settled();
+  }
+
   async close(): Promise<void> {
     if (this.#closing !== undefined) return this.#closing;
     this.#closing = this.#close();

@@ -6,16 +6,15 @@
  * the whole batch is refused, and what was given out is taken back.
  */
 import type { StreamName } from '../event.ts';
-import { mintEventId } from '../event-id.ts';
 import type { Appended, AppendOptions, StreamWrite } from '../log.ts';
-import { EventTooLarge, LogUnavailable } from '../log.ts';
-import { checkExpectedRevision } from '../revisions.ts';
+import { LogUnavailable } from '../log.ts';
 import { formatPosition } from '../sequence-position.ts';
 import type { LiveBatch } from '../subscription.ts';
 import { wallClock } from '../wall-clock.ts';
 import { AppendQueue } from './append-queue.ts';
 import { Batch, BufferPool, LiveFrame } from './batch.ts';
-import { contextText, type RecordReader, recordBound, writeRecord } from './event-record.ts';
+import { encodeAppend } from './encode-append.ts';
+import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes, sealFrame } from './frame.ts';
 import type { Segment } from './segment.ts';
 import type { SegmentWriter } from './segment-writer.ts';
@@ -138,12 +137,14 @@ export class GroupCommit {
       setImmediate(() => this.#flush());
     }
     const before = batch.count;
-    let appended: Appended;
+    let lasts: number[];
     try {
-      appended = this.#encode(batch, writes);
+      lasts = encodeAppend(batch, writes, this.#parts.olderRevision, this.#options.maxEventBytes);
     } catch (error) {
       return Promise.reject(error);
     }
+    this.#nextPosition = batch.last + 1;
+    const appended = { position: formatPosition(batch.last), revisions: lasts.map(BigInt) };
     if (batch.count === before) return Promise.resolve(appended);
     if (durable) this.#awaited = this.#nextPosition - 1;
     const { waiters } = batch;
@@ -152,66 +153,6 @@ export class GroupCommit {
     });
     if (batch.length >= flushBytes) this.#flush();
     return promise;
-  }
-
-  /** Adds the append to the batch, or throws and leaves everything as it was. */
-  #encode(batch: Batch, writes: readonly StreamWrite[]): Appended {
-    const start = batch.length;
-    const streams = batch.segment.streams;
-    if (streams === undefined) throw new Error('the active segment has no stream map');
-    const at = wallClock();
-    const lasts: number[] = [];
-    let count = 0;
-    try {
-      for (let index = 0; index < writes.length; index++) {
-        const write = writes[index];
-        if (write === undefined) continue;
-        const { stream, events } = write;
-        let last = plannedRevision(writes, lasts, index);
-        last ??= streams.lastRevision(stream) ?? this.#parts.olderRevision(stream);
-        checkExpectedRevision(write, last);
-        for (const event of events) {
-          last++;
-          const data = JSON.stringify(event.data);
-          const context = contextText(event.context);
-          const id = event.id ?? mintEventId(at);
-          const textLength = id.length + event.type.length + stream.length + context.length + data.length;
-          const bodyLength = event.body?.length ?? 0;
-          this.#checkSize(event.type, textLength + bodyLength);
-          batch.reserve(recordBound(textLength, bodyLength));
-          const recordStart = batch.length;
-          batch.length = writeRecord(batch.buffer, recordStart, {
-            event,
-            stream,
-            revision: last,
-            id,
-            at: event.at ?? at,
-            context,
-            data,
-          });
-          this.#checkSize(event.type, batch.length - recordStart);
-          count++;
-        }
-        lasts.push(last);
-      }
-    } catch (error) {
-      batch.length = start;
-      throw error;
-    }
-    for (let index = 0; index < writes.length; index++) {
-      const write = writes[index];
-      const last = lasts[index];
-      if (write === undefined || last === undefined || write.events.length === 0) continue;
-      streams.note(write.stream, batch.offset, last - write.events.length + 1, last);
-    }
-    batch.count += count;
-    this.#nextPosition += count;
-    return { position: formatPosition(this.#nextPosition - 1), revisions: lasts.map(BigInt) };
-  }
-
-  #checkSize(type: string, bytes: number): void {
-    const { maxEventBytes } = this.#options;
-    if (bytes > maxEventBytes) throw new EventTooLarge(type, bytes, maxEventBytes);
   }
 
   /** Writes the batch, and has it synced. */
@@ -392,14 +333,6 @@ export class GroupCommit {
     clearInterval(this.#probeTimer);
     if (this.#trouble !== undefined && this.#unsynced.length > 0) throw unavailable(this.#trouble.error, 'unknown');
   }
-}
-
-/** Revision that an earlier write of the same append leaves the stream at; undefined when there is none. */
-function plannedRevision(writes: readonly StreamWrite[], lasts: readonly number[], index: number): number | undefined {
-  for (let earlier = index - 1; earlier >= 0; earlier--) {
-    if (writes[earlier]?.stream === writes[index]?.stream) return lasts[earlier];
-  }
-  return undefined;
 }
 
 function unavailable(error: Error, outcome: 'none' | 'unknown'): LogUnavailable {

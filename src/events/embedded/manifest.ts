@@ -1,10 +1,8 @@
 /** What is known of a sealed segment, kept beside it as JSON. */
 import { z } from 'zod';
-import { categoryOf } from '../event.ts';
 import type { Disk } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { segmentFile } from './segment.ts';
-import type { SegmentStreams } from './segment-streams.ts';
 
 const count = z.number().int().nonnegative();
 
@@ -38,19 +36,4 @@ export function readManifest(disk: Disk, dir: string, name: string): Manifest {
   } catch (error) {
     throw new LogCorrupted(name, 0, 'its manifest cannot be read', error);
   }
-}
-
-export function categoriesOf(streams: SegmentStreams): Manifest['categories'] {
-  const categories: Record<string, { streams: number; greatest: string }> = {};
-  for (const stream of streams.places.keys()) {
-    const category = categoryOf(stream);
-    const known = categories[category];
-    if (known === undefined) {
-      categories[category] = { streams: 1, greatest: stream };
-    } else {
-      known.streams++;
-      if (stream > known.greatest) known.greatest = stream;
-    }
-  }
-  return categories;
 }

@@ -1,5 +1,5 @@
 /** Which streams have events in one segment, and where: kept in memory while the segment is being written. */
-import type { StreamName } from '../event.ts';
+import { categoryOf, type StreamName } from '../event.ts';
 import { recordEnd, recordRevision, recordStream } from './event-record.ts';
 import type { Frame } from './frame.ts';
 
@@ -9,6 +9,9 @@ export interface StreamPlaces {
   /** Pairs: the offset of a frame with events of the stream, and the revision of the first of them. */
   readonly frames: number[];
 }
+
+/** For each category how many streams have events in a segment, and the greatest of their names. */
+export type StreamCategories = Record<string, { streams: number; greatest: string }>;
 
 export class SegmentStreams {
   readonly places = new Map<StreamName, StreamPlaces>();
@@ -48,4 +51,19 @@ export class SegmentStreams {
       if (places.frames.length === 0) this.places.delete(stream);
     }
   }
+}
+
+export function categoriesOf(streams: SegmentStreams): StreamCategories {
+  const categories: StreamCategories = {};
+  for (const stream of streams.places.keys()) {
+    const category = categoryOf(stream);
+    const known = categories[category];
+    if (known === undefined) {
+      categories[category] = { streams: 1, greatest: stream };
+    } else {
+      known.streams++;
+      if (stream > known.greatest) known.greatest = stream;
+    }
+  }
+  return categories;
 }

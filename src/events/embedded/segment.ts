@@ -1,7 +1,6 @@
 /** One segment of the log: a file of frames, named after the position of its first event. */
 import path from 'node:path';
-import type { Manifest } from './manifest.ts';
-import type { SegmentStreams } from './segment-streams.ts';
+import type { SegmentStreams, StreamCategories } from './segment-streams.ts';
 
 /** Frames are found by scanning from a place at most this far before them; also the size of a compressed block. */
 export const placeEveryBytes = 256 * 1024;
@@ -28,7 +27,7 @@ export class Segment {
   /** Kept until the segment is in the index. */
   streams: SegmentStreams | undefined;
   /** Found when the segment was indexed, for its manifest. */
-  categories: Manifest['categories'] | undefined;
+  categories: StreamCategories | undefined;
 
   constructor(first: number) {
     this.first = first;

@@ -2,11 +2,11 @@
 import path from 'node:path';
 import { type Disk, nodeDisk } from './disk.ts';
 import { readIdentity } from './identity.ts';
-import { categoriesOf, readManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
 import { isMissing } from './segment-blocks.ts';
-import { SegmentStreams } from './segment-streams.ts';
+import { categoriesOf, SegmentStreams } from './segment-streams.ts';
 import { walkSegment } from './walk-segment.ts';
 
 export interface SegmentStat {
