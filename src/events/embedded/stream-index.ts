@@ -11,8 +11,9 @@ import { decodeFramePlaces, encodeFramePlaces } from './frame-places.ts';
 import type { SegmentStreams } from './segment-streams.ts';
 
 const version = 1;
-/** Rows written before other work gets a turn: about a millisecond. */
-const rowsPerTurn = 200;
+/** What is written before other work gets a turn, about a millisecond of it: rows, and in them places of frames. */
+const workPerTurn = 200;
+const placesPerWork = 50;
 
 const schema = `
   create table segments (first integer primary key, last integer not null);
@@ -125,13 +126,14 @@ export class StreamIndex {
     const rows = streams.places.entries();
     for (let done = false; !done; ) {
       inTransaction(database, () => {
-        for (let count = 0; count < rowsPerTurn; count++) {
+        for (let work = 0; work < workPerTurn; ) {
           const row = rows.next();
           if (row.done) {
             done = true;
             return;
           }
           const [stream, places] = row.value;
+          work += 1 + places.frames.length / placesPerWork;
           insert.run(stream, first, places.last, encodeFramePlaces(places.frames));
           noteGreatest(greatest, categoryOf(stream), stream);
         }

@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseExactly } from '../../src/commands/exchange/exact-json.ts';
+
+describe('parsing exactly', () => {
+  it.each(['9007199254740993', '-9223372036854775808', '18446744073709551616'])('keeps the integer %s', (digits) => {
+    expect(JSON.stringify(parseExactly(`{"seed":${digits},"deep":[{"max":${digits}}]}`))).toBe(
+      `{"seed":${digits},"deep":[{"max":${digits}}]}`,
+    );
+  });
+
+  it('gives what JSON.parse gives for everything that a JavaScript number can hold', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
+        const text = JSON.stringify(value);
+        const parsed = JSON.parse(text);
+        if (!/\d{16}/.test(text)) expect(parseExactly(text)).toEqual(parsed);
+        expect(JSON.stringify(parseExactly(text))).toBe(
+          JSON.stringify(parsed).length === text.length ? text : JSON.stringify(parsed),
+        );
+      }),
+    );
+  });
+
+  it('leaves digits inside of strings, and fractions, alone', () => {
+    expect(parseExactly('{"id":"12345678901234567890","pi":3.14159265358979323846}')).toEqual({
+      id: '12345678901234567890',
+      pi: Math.PI,
+    });
+  });
+
+  it('refuses what is not JSON', () => {
+    expect(() => parseExactly('{"a":12345678901234567890')).toThrow(SyntaxError);
+  });
+});
