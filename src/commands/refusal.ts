@@ -3,15 +3,7 @@
  * code, its status and its type. What a provider refused becomes a refusal through `refusalFromUpstream`.
  */
 
-/** The closed set of error types. */
-export type ErrorType =
-  | 'provider_error'
-  | 'rate_limit_error'
-  | 'invalid_request_error'
-  | 'authentication_error'
-  | 'not_found_error'
-  | 'permission_error'
-  | 'internal_error';
+import type { ErrorType } from '../providers/upstream-error.ts';
 
 export interface RefusalFacts {
   readonly status: number;

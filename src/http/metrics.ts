@@ -4,23 +4,8 @@
  */
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-
-/** One exchange, after it ended. */
-export interface ExchangeFacts {
-  readonly endpoint: string;
-  /** Undefined when the model was not resolved to any. */
-  readonly provider: string | undefined;
-  /** The provider's model, never what a client made up. */
-  readonly model: string | undefined;
-  /** What the client got; 0 when it got none. */
-  readonly status: number;
-  readonly stream: boolean;
-  readonly durationMs: number;
-  readonly firstByteMs: number | undefined;
-  readonly usage: { readonly inputTokens: number | null; readonly outputTokens: number | null } | undefined;
-}
-
-export type CircuitState = 'closed' | 'half_open' | 'open';
+import type { CircuitState } from '../commands/exchange/circuit-breaker.ts';
+import type { ExchangeSummary } from '../commands/exchange/exchange.ts';
 
 /** What is asked at a scrape. A source that is absent leaves its metrics out; one that throws, too. */
 export interface MetricSources {
@@ -41,7 +26,7 @@ export interface LogFigures {
 }
 
 export interface Metrics {
-  observeExchange(facts: ExchangeFacts): void;
+  observeExchange(facts: ExchangeSummary): void;
   snapshotStoreFailed(facts: { providerType: string; provider: string; operation: string }): void;
   /** Says where the figures come from that are asked for at a scrape. Adds to what was said before. */
   watch(sources: MetricSources): void;
@@ -138,7 +123,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     return model;
   }
 
-  function tallyOf(facts: ExchangeFacts): Tally {
+  function tallyOf(facts: ExchangeSummary): Tally {
     const model = modelLabel(facts.model);
     const key = `${facts.endpoint}\n${facts.provider}\n${model}\n${facts.stream}`;
     let tally = tallies.get(key);

@@ -1,14 +1,9 @@
 import Fastify from 'fastify';
 import { afterEach, describe, expect, test } from 'vitest';
-import {
-  createMetrics,
-  type ExchangeFacts,
-  type MetricSources,
-  metricsPath,
-  registerMetrics,
-} from '../../src/http/metrics.ts';
+import type { ExchangeSummary } from '../../src/commands/exchange/exchange.ts';
+import { createMetrics, type MetricSources, metricsPath, registerMetrics } from '../../src/http/metrics.ts';
 
-const facts: ExchangeFacts = {
+const facts: ExchangeSummary = {
   endpoint: '/v1/chat/completions',
   provider: 'local',
   model: 'tiny',
