@@ -1,6 +1,7 @@
 import Fastify from 'fastify';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ExchangeSummary } from '../../src/commands/exchange/exchange.ts';
+import { unknownUsage } from '../../src/commands/exchange/usage.ts';
 import { createMetrics, type MetricSources, metricsPath, registerMetrics } from '../../src/http/metrics.ts';
 
 const facts: ExchangeSummary = {
@@ -11,7 +12,7 @@ const facts: ExchangeSummary = {
   stream: true,
   durationMs: 300,
   firstByteMs: 20,
-  usage: { inputTokens: 10, outputTokens: 5 },
+  usage: { ...unknownUsage, inputTokens: 10, outputTokens: 5 },
 };
 
 const lines = async (metrics: { text(): Promise<string> }, name: string) =>
