@@ -91,7 +91,12 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       client.begin(reply.status, options.headers);
     }
     quiet = false;
-    behind = client.write(bytes);
+    const caughtUp = client.write(bytes);
+    if (caughtUp === undefined) return;
+    behind = caughtUp;
+    void caughtUp.then(() => {
+      if (behind === caughtUp) behind = undefined;
+    });
   };
 
   const heartbeat = setInterval(() => {

@@ -4,8 +4,10 @@ import { type Disk, datasync, syncDirectory } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { readManifest } from './manifest.ts';
 import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
-import { Segment, segmentFile, segmentName, segmentsIn } from './segment.ts';
+import { Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
+
+const copyBytes = 1024 * 1024;
 
 export interface Recovery {
   readonly segment: string;
@@ -87,12 +89,39 @@ async function openUnsure(
     segments.push(scanned.segment);
     ({ last } = scanned);
     if (following === undefined ? scanned.defect !== undefined : last < following - 1) {
-      return { segments, last, recovery: await cut(log, scanned, firsts.slice(index + 1), durable) };
+      const recovery = await cut(log, scanned, firsts.slice(index + 1), durable);
+      await makeDurable(log, segments, durable);
+      return { segments, last, recovery };
     }
   }
+  if (last > (durable ?? 0)) await makeDurable(log, segments, durable);
   const active = segments.at(-1);
   const recovery = active === undefined ? undefined : lossWithoutDefect(active, last, durable);
   return { segments, last, recovery };
+}
+
+/**
+ * What a killed process had written may be with the operating system only, and from now on counts as if it were on
+ * disk. It is written once more, not only synced: if the last sync of that process failed, the kernel takes for clean
+ * what it never wrote.
+ */
+async function makeDurable({ disk, dir }: LogFiles, segments: readonly Segment[], durable = 0): Promise<void> {
+  for (const { name, bytes, places } of segments) {
+    const from = seekPlace(places, durable + 1)?.offset ?? 0;
+    const fd = disk.open(segmentFile(dir, name, 'seg'), 'write');
+    try {
+      const buffer = Buffer.allocUnsafeSlow(Math.min(copyBytes, bytes - from));
+      for (let offset = from; offset < bytes; offset += buffer.length) {
+        const length = Math.min(buffer.length, bytes - offset);
+        disk.read(fd, buffer, 0, length, offset);
+        writeFully(disk, fd, buffer, 0, length, offset);
+      }
+      await datasync(disk, fd);
+    } finally {
+      disk.close(fd);
+    }
+  }
+  await syncDirectory(disk, dir);
 }
 
 /** Cuts the log off where the segment is torn; `later` are the segments after it. */
@@ -125,7 +154,6 @@ async function cut(
   const fd = disk.open(segmentFile(dir, segment.name, 'seg'), 'write');
   try {
     disk.truncate(fd, segment.bytes);
-    await datasync(disk, fd);
   } finally {
     disk.close(fd);
   }

@@ -119,7 +119,7 @@ export class SegmentWriter {
   async #syncAll(): Promise<boolean> {
     const active = this.#active;
     const { bytes } = active.segment;
-    let closed = false;
+    const full = [...this.#unsynced];
     if (this.#directoryChanged) {
       // it may change again while this one is under way
       this.#directoryChanged = false;
@@ -128,17 +128,16 @@ export class SegmentWriter {
         throw error;
       });
     }
-    for (const { segment, fd } of [...this.#unsynced]) {
-      if (segment === active.segment) break;
-      await datasync(this.#disk, fd);
+    for (const { fd } of full) await datasync(this.#disk, fd);
+    await datasync(this.#disk, active.fd);
+    // not before all of it is there: when one of them fails, `rewrite` must know of all
+    for (const { segment, fd } of full) {
       segment.durableBytes = segment.bytes;
       this.#disk.close(fd);
-      this.#unsynced.shift();
-      closed = true;
     }
-    await datasync(this.#disk, active.fd);
+    this.#unsynced.splice(0, full.length);
     active.segment.durableBytes = bytes;
-    return closed;
+    return full.length > 0;
   }
 
   /**
