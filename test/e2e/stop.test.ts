@@ -40,6 +40,7 @@ async function heldStream(url: string, path: '/v1/chat/completions' | '/v1/respo
   const reader = response.body?.getReader();
   if (reader === undefined) throw new Error('there is no stream');
   const first = await reader.read();
+  await expect.poll(() => provider.requests.at(-1)?.framesSent).toBe(3);
   return {
     exchangeId: response.headers.get('x-exchange-id') ?? '',
     async rest() {

@@ -41,10 +41,30 @@ export class SimulatedDisk {
   #nextDescriptor = 1;
   /** The probability that a sync fails; what it was to write is then lost, although the next one will succeed. */
   syncFailure = 0;
+  /** The probability that a write stops in the middle with ENOSPC. */
+  writeFailure = 0;
   readonly #random: () => number;
 
   constructor(random: () => number) {
     this.#random = random;
+  }
+
+  /** The disk as it is found after the process was killed now: nothing is lost, and nothing more is safe. */
+  afterKill(): SimulatedDisk {
+    const found = new SimulatedDisk(this.#random);
+    const copies = new Map<Inode, Inode>();
+    for (const inode of [...this.#names.values(), ...this.#durableNames.values()]) {
+      const copy = copies.get(inode) ?? new Inode();
+      copies.set(inode, copy);
+      copy.content = inode.content;
+      copy.durable = inode.durable;
+      copy.pending = [...inode.pending];
+    }
+    const copied = (names: Map<string, Inode>) =>
+      new Map([...names].map(([name, inode]) => [name, copies.get(inode) ?? inode] as const));
+    found.#names = copied(this.#names);
+    found.#durableNames = copied(this.#durableNames);
+    return found;
   }
 
   /** The disk as it may be found after the power went now. */
@@ -117,9 +137,12 @@ export class SimulatedDisk {
       },
       write: (fd, buffer, offset, length, position) => {
         const inode = this.#inode(fd);
-        const bytes = Buffer.from(buffer.subarray(offset, offset + length));
+        const full = this.#random() < this.writeFailure;
+        const fitting = full ? Math.floor(this.#random() * length) : length;
+        const bytes = Buffer.from(buffer.subarray(offset, offset + fitting));
         inode.content = written(inode.content, bytes, position);
         inode.pending.push({ write: bytes, at: position });
+        if (full) throw Object.assign(new Error('ENOSPC: simulated'), { code: 'ENOSPC' });
         return length;
       },
       read: (...args) => this.#read(...args),

@@ -22,9 +22,9 @@ export class Batch {
   length = frameHeaderBytes;
   count = 0;
   readonly first: number;
-  readonly segment: Segment;
-  /** Where in the segment the frame will lie. */
-  readonly offset: number;
+  segment: Segment;
+  /** Where in the segment the frame lies, or will. */
+  offset: number;
   readonly waiters: Waiter[] = [];
 
   constructor(first: number, segment: Segment, buffer: Buffer | undefined) {
@@ -36,6 +36,12 @@ export class Batch {
 
   get last(): number {
     return this.first + this.count - 1;
+  }
+
+  /** Notes that the frame was written again elsewhere. */
+  moveTo(segment: Segment, offset: number): void {
+    this.segment = segment;
+    this.offset = offset;
   }
 
   /** Makes room for this many bytes more. */

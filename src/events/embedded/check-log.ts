@@ -76,6 +76,12 @@ class BadEvent extends Error {
   }
 }
 
+interface LogEnd {
+  readonly scanned: ScannedSegment;
+  /** Evidence that events up to this position were on disk. */
+  readonly durable: number;
+}
+
 class Check {
   readonly disk: Disk;
   readonly dir: string;
@@ -145,38 +151,42 @@ class Check {
   }
 
   async #checkLast(segment: Segment): Promise<number> {
-    let scanned: ScannedSegment;
+    let end: LogEnd;
     try {
-      scanned = this.#scanUntilSure(segment);
+      end = this.#endOf(segment);
     } catch (error) {
       if (!isMissing(error)) throw error;
       const { last } = readManifest(this.disk, this.dir, segment.name);
       return this.#checkClosed(segment, last + 1);
     }
+    const { scanned, durable } = end;
     const { last, fileBytes, defect } = scanned;
     await this.#checkFrames(segment, last);
-    const end = scanned.segment.bytes;
-    const watermark = Watermark.openForReading(this.disk, this.dir, this.mark);
-    const durable = watermark?.read() ?? 0;
-    watermark?.close();
-    const later = findLaterFrames(this.disk, this.dir, this.mark, segment.name, end, last + 1);
-    if (Math.max(durable, later.durable) > last) {
-      const lost = `events up to position ${Math.max(durable, later.durable)} had been on disk`;
-      throw new LogCorrupted(segment.name, end, `${defect ?? 'the segment ends too early'}, although ${lost}`);
+    if (durable > last) {
+      const lost = `events up to position ${durable} had been on disk`;
+      throw new LogCorrupted(
+        segment.name,
+        scanned.segment.bytes,
+        `${defect ?? 'the segment ends too early'}, although ${lost}`,
+      );
     }
-    this.#unfinishedBytes = fileBytes - end;
+    this.#unfinishedBytes = fileBytes - scanned.segment.bytes;
     return last;
   }
 
-  /** What looks unfinished may have been finished while it was read. */
-  #scanUntilSure(segment: Segment): ScannedSegment {
-    let scanned = scanSegment(this.disk, this.dir, this.mark, segment.first);
-    while (scanned.defect !== undefined) {
-      const again = scanSegment(this.disk, this.dir, this.mark, segment.first);
-      if (again.segment.bytes === scanned.segment.bytes) break;
-      scanned = again;
+  /** Where the log ends. What looks unfinished, or too short, may have been finished while it was looked at. */
+  #endOf(segment: Segment): LogEnd {
+    for (let before = -1; ; ) {
+      const watermark = Watermark.openForReading(this.disk, this.dir, this.mark);
+      const known = watermark?.read() ?? 0;
+      watermark?.close();
+      const scanned = scanSegment(this.disk, this.dir, this.mark, segment.first);
+      const { bytes } = scanned.segment;
+      const later = findLaterFrames(this.disk, this.dir, this.mark, segment.name, bytes, scanned.last + 1);
+      const durable = Math.max(known, later.durable);
+      if ((scanned.defect === undefined && durable <= scanned.last) || bytes === before) return { scanned, durable };
+      before = bytes;
     }
-    return scanned;
   }
 
   async #checkFrames(segment: Segment, last: number, onRun?: (run: FrameRun) => void): Promise<void> {

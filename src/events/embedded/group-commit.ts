@@ -182,7 +182,7 @@ export class GroupCommit {
     this.#written = batch.last;
     this.#unsynced.push(batch);
     this.#unsyncedBytes += batch.length;
-    if (this.#options.relaxedSyncMs !== undefined) this.#show(batch, batch.segment);
+    if (this.#options.relaxedSyncMs !== undefined) this.#show(batch);
     for (const waiter of batch.waiters) if (!waiter.durable) waiter.resolve(waiter.appended);
     const full = batch.segment;
     const fresh = writer.rotateWhenFull(this.#nextPosition);
@@ -191,8 +191,8 @@ export class GroupCommit {
   }
 
   /** Lets readers see the batch. */
-  #show(batch: Batch, segment: Segment): void {
-    segment.visibleBytes = Math.max(segment.visibleBytes, batch.offset + batch.length);
+  #show(batch: Batch): void {
+    batch.segment.visibleBytes = batch.offset + batch.length;
     this.#parts.publish(new LiveFrame(batch, this.#parts.records));
   }
 
@@ -227,8 +227,7 @@ export class GroupCommit {
     });
   }
 
-  /** @param fresh the segment that the batches were rewritten into, if they were */
-  #becameDurable(count: number, fresh?: Segment): void {
+  #becameDurable(count: number): void {
     const batches = this.#unsynced.splice(0, count);
     const last = batches.at(-1);
     if (last === undefined) return;
@@ -236,7 +235,7 @@ export class GroupCommit {
     this.#parts.durableChanged(this.#durable);
     for (const batch of batches) {
       this.#unsyncedBytes -= batch.length;
-      if (this.#options.relaxedSyncMs === undefined) this.#show(batch, fresh ?? batch.segment);
+      if (this.#options.relaxedSyncMs === undefined) this.#show(batch);
       for (const waiter of batch.waiters) if (waiter.durable) waiter.resolve(waiter.appended);
       this.#buffers.give(batch.buffer);
     }
@@ -307,10 +306,13 @@ export class GroupCommit {
       }
       cut.visibleBytes = cut.bytes;
     }
-    const fresh = writer.active;
-    fresh.visibleBytes = fresh.bytes;
-    this.#parts.rewritten(cut, fresh);
-    this.#becameDurable(batches.length, fresh);
+    this.#parts.rewritten(cut, writer.active);
+    let offset = 0;
+    for (const batch of batches) {
+      batch.moveTo(writer.active, offset);
+      offset += batch.length;
+    }
+    this.#becameDurable(batches.length);
     this.#parts.closed();
   }
 

@@ -1,6 +1,6 @@
 /** Finds out, when a log is opened for writing, where it ends, and cuts off what a crash left behind that. */
 import path from 'node:path';
-import { type Disk, datasync, syncDirectory } from './disk.ts';
+import { type Disk, datasync, syncDirectory, writeFully } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { readManifest } from './manifest.ts';
 import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
