@@ -7,6 +7,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -29,7 +30,7 @@ export class Project {
   constructor() {
     this.root = mkdtempSync(join(tmpdir(), 'chancery-bootstrap-'));
     mkdirSync(join(this.root, 'scripts'));
-    for (const name of ['run.mjs', 'install.mjs', 'install-lock.mjs', 'stop-with-parent.mjs', 'chancery.mjs']) {
+    for (const name of readdirSync(scripts).filter((file) => file.endsWith('.mjs'))) {
       copyFileSync(join(scripts, name), join(this.root, 'scripts', name));
     }
     this.write('package.json', '{"type":"module"}');

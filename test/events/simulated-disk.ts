@@ -41,7 +41,7 @@ export class SimulatedDisk {
   #nextDescriptor = 1;
   /** The probability that a sync fails; what it was to write is then lost, although the next one will succeed. */
   syncFailure = 0;
-  /** The probability that a write stops in the middle with ENOSPC. */
+  /** The probability that a write which makes a file larger stops in the middle with ENOSPC. */
   writeFailure = 0;
   readonly #random: () => number;
 
@@ -137,7 +137,8 @@ export class SimulatedDisk {
       },
       write: (fd, buffer, offset, length, position) => {
         const inode = this.#inode(fd);
-        const full = this.#random() < this.writeFailure;
+        const grows = position + length > inode.content.length;
+        const full = grows && this.#random() < this.writeFailure;
         const fitting = full ? Math.floor(this.#random() * length) : length;
         const bytes = Buffer.from(buffer.subarray(offset, offset + fitting));
         inode.content = written(inode.content, bytes, position);

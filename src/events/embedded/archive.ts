@@ -79,7 +79,9 @@ export class Archive {
   /** The segments from `fresh` on are no more, and `cut`, if there is one, has become a closed one. */
   rewritten(cut: Segment | undefined, fresh: Segment): void {
     const kept = this.#unindexed.filter((segment) => segment.first < fresh.first);
-    this.#unindexed = cut === undefined || kept.includes(cut) ? kept : [...kept, cut];
+    // one that was complete before the failure may be in the index already, and then needs its streams no more
+    const added = cut?.streams !== undefined && !kept.includes(cut);
+    this.#unindexed = added ? [...kept, cut] : kept;
   }
 
   /** Revision of the stream's last event in closed segments, -1 for none; undefined when that is not known yet. */
@@ -228,9 +230,7 @@ export class Archive {
   }
 
   #lastOf(segment: Segment): number {
-    const following = this.#parts.segments.all.find((candidate) => candidate.first > segment.first);
-    if (following === undefined) throw new Error(`segment ${segment.name} is not closed`);
-    return following.first - 1;
+    return this.#parts.segments.endOf(segment) - 1;
   }
 
   /** Resolves when there is nothing left to do. */

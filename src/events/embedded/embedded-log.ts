@@ -26,7 +26,7 @@ import { RecordReader } from './event-record.ts';
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
 import { ensureIdentity } from './identity.ts';
 import { IndexIsWrong } from './log-errors.ts';
-import { LogReader, type ReadableLog } from './log-reader.ts';
+import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { type OpenedSegments, openSegments, type Recovery } from './recover.ts';
 import type { Segment } from './segment.ts';
@@ -165,7 +165,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       const { mark } = await ensureIdentity(disk, dir);
       watermark = await Watermark.openForWriting(disk, dir, mark);
       const opened = await openSegments(disk, dir, mark, watermark.read());
-      watermark.write(opened.last);
+      watermark.reset(opened.last);
       const log = new EmbeddedLog({ dir, disk, mark, options, opened, watermark, lock });
       log.#archive.start();
       if (opened.recovery !== undefined) await log.#recordRecovery(opened.recovery);
@@ -293,6 +293,10 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
 
   segmentOf(position: number): Segment | undefined {
     return this.#segments.holding(position);
+  }
+
+  endOf(segment: ReadableSegment): number {
+    return this.#segments.endOf(segment);
   }
 
   #olderRevision(stream: StreamName): number {

@@ -298,7 +298,9 @@ export class GroupCommit {
     const batches = this.#unsynced;
     if (batches.length === 0) return;
     const { writer } = this.#parts;
-    const cut = await writer.rewrite(batches);
+    const adopt = await writer.rewrite(batches);
+    // nothing may be awaited from here on: readers must find every event in one place
+    const cut = adopt();
     if (cut !== undefined) {
       for (const batch of batches.toReversed()) {
         if (batch.segment !== cut) continue;
@@ -312,6 +314,7 @@ export class GroupCommit {
       batch.moveTo(writer.active, offset);
       offset += batch.length;
     }
+    if (this.#options.relaxedSyncMs !== undefined) writer.active.visibleBytes = writer.active.bytes;
     this.#becameDurable(batches.length);
     this.#parts.closed();
   }

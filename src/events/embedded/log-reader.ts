@@ -28,6 +28,8 @@ export interface ReadableLog {
   visible(): number;
   /** The segment that holds the position. */
   segmentOf(position: number): ReadableSegment | undefined;
+  /** First position of the segment after that one; infinite when there is none. */
+  endOf(segment: ReadableSegment): number;
 }
 
 export class LogReader implements EventReader {
@@ -35,6 +37,8 @@ export class LogReader implements EventReader {
   readonly #filter: CompiledFilter;
   readonly #until: number;
   #segment: ReadableSegment | undefined;
+  /** Where the next segment begins: what the file may still hold from there on was given up in a recovery. */
+  #segmentEnd = Number.POSITIVE_INFINITY;
   #blocks: SegmentBlocks | undefined;
   #block: Block | undefined;
   /** Offset in the segment of the next frame, and its index in the block. */
@@ -119,6 +123,7 @@ export class LogReader implements EventReader {
     const blocks = await openBlocks(disk, dir, segment.name, mark, segment.places);
     if (this.#closed) return blocks.close();
     this.#segment = segment;
+    this.#segmentEnd = this.#log.endOf(segment);
     this.#blocks = blocks;
     this.#offset = blocks.seek(wanted);
   }
@@ -133,6 +138,7 @@ export class LogReader implements EventReader {
   #enterFrame(block: Block): string | undefined {
     const wanted = this.#position + 1;
     if (wanted > this.#limit()) return 'nothing more is visible';
+    if (wanted >= this.#segmentEnd) return 'the next segment begins';
     const { mark } = this.#log;
     for (;;) {
       const header = readFrameHeader(block.buffer, this.#frameAt, block.end, mark);

@@ -17,6 +17,12 @@ export class LogSegments {
     return this.#list[lastIndexWhere(this.#list, (segment) => segment.first <= position)];
   }
 
+  /** First position of the segment after that one; infinite when there is none. */
+  endOf({ first }: { readonly first: number }): number {
+    const at = lastIndexWhere(this.#list, (segment) => segment.first <= first);
+    return this.#list[at + 1]?.first ?? Number.POSITIVE_INFINITY;
+  }
+
   add(segment: Segment): void {
     this.#list.push(segment);
   }

@@ -94,6 +94,10 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
     return this.#segments.holding(position);
   }
 
+  endOf(segment: ReadableSegment): number {
+    return this.#segments.endOf(segment);
+  }
+
   #list(): void {
     this.#segments = new LogSegments(
       [...segmentsIn(this.disk.list(this.dir)).keys()].map((first) => new Segment(first)),

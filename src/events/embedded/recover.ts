@@ -110,6 +110,7 @@ async function makeDurable({ disk, dir }: LogFiles, segments: readonly Segment[]
     const from = seekPlace(places, durable + 1)?.offset ?? 0;
     const fd = disk.open(segmentFile(dir, name, 'seg'), 'write');
     try {
+      if (disk.size(fd) !== bytes) disk.truncate(fd, bytes);
       const buffer = Buffer.allocUnsafeSlow(Math.min(copyBytes, bytes - from));
       for (let offset = from; offset < bytes; offset += buffer.length) {
         const length = Math.min(buffer.length, bytes - offset);

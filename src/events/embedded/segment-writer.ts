@@ -145,9 +145,10 @@ export class SegmentWriter {
    * all is well. Cuts them off and writes them, from memory, into a new segment; they are on disk when this resolves.
    * When it rejects it may be called again. A crash in the middle can only lose what nobody was told is safe.
    * @param frames all that is not on disk, in order; at least one
-   * @returns the segment that was cut, if it has anything left
+   * @returns what makes the new segment the active one, and tells which segment was cut, if it has anything left: to be
+   *   called at once, and together with what else must know of it
    */
-  async rewrite(frames: readonly WrittenFrame[]): Promise<Segment | undefined> {
+  async rewrite(frames: readonly WrittenFrame[]): Promise<() => Segment | undefined> {
     const suspects = [...this.#unsynced, this.#active];
     const [oldest, ...later] = suspects;
     const first = frames[0]?.first;
@@ -170,13 +171,15 @@ export class SegmentWriter {
       this.#disk.close(fresh.fd);
       throw error;
     }
-    for (const { fd } of suspects) this.#disk.close(fd);
-    this.#unsynced = [];
-    this.#active = fresh;
-    this.#tailIsDirty = false;
-    this.#directoryChanged = false;
-    kept?.segment.shrinkTo(kept.segment.durableBytes);
-    return kept?.segment;
+    return () => {
+      for (const { fd } of suspects) this.#disk.close(fd);
+      this.#unsynced = [];
+      this.#active = fresh;
+      this.#tailIsDirty = false;
+      this.#directoryChanged = false;
+      kept?.segment.shrinkTo(kept.segment.durableBytes);
+      return kept?.segment;
+    };
   }
 
   async #writeAside(first: number, frames: readonly WrittenFrame[]): Promise<OpenSegment> {

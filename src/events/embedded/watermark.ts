@@ -8,13 +8,16 @@ import { crc32 } from 'node:zlib';
 import { type Disk, datasync, syncDirectory } from './disk.ts';
 import { isMissing } from './segment-blocks.ts';
 
-const bytes = 16;
+/** Two places, in different sectors and written in turn, so that a note that is torn leaves the one before it. */
+const slots = [0, 512] as const;
+const slotBytes = 16;
 const fileName = 'durable';
 
 export class Watermark {
   readonly #disk: Disk;
   readonly #fd: number;
-  readonly #buffer = Buffer.alloc(bytes);
+  readonly #buffer = Buffer.alloc(slotBytes);
+  #turn: 0 | 1 = 0;
 
   private constructor(disk: Disk, fd: number, mark: number) {
     this.#disk = disk;
@@ -27,7 +30,7 @@ export class Watermark {
     const found = Watermark.openForReading(disk, dir, mark, 'write');
     if (found !== undefined) return found;
     const created = new Watermark(disk, disk.open(path.join(dir, fileName), 'create'), mark);
-    created.write(0);
+    created.reset(0);
     // once there is a note it must never be missing: without it a torn end looks like damage
     await datasync(disk, created.#fd);
     await syncDirectory(disk, dir);
@@ -44,19 +47,34 @@ export class Watermark {
   }
 
   write(position: number): void {
+    this.#turn = this.#turn === 0 ? 1 : 0;
+    this.#writeSlot(slots[this.#turn], position);
+  }
+
+  /** Takes back what was noted before, where that was more. */
+  reset(position: number): void {
+    for (const slot of slots) this.#writeSlot(slot, position);
+  }
+
+  #writeSlot(offset: number, position: number): void {
     this.#buffer.writeDoubleLE(position, 4);
     this.#buffer.writeUInt32LE(crc32(this.#buffer.subarray(0, 12)), 12);
     try {
-      this.#disk.write(this.#fd, this.#buffer, 0, bytes, 0);
+      this.#disk.write(this.#fd, this.#buffer, 0, slotBytes, offset);
     } catch {
       // an older note claims less, and that is always true
     }
   }
 
-  /** Undefined when there is no good note. */
+  /** The latest of the notes; undefined when there is no good one. */
   read(): number | undefined {
-    const found = Buffer.alloc(bytes);
-    if (this.#disk.read(this.#fd, found, 0, bytes, 0) < bytes) return undefined;
+    const positions = slots.map((offset) => this.#readSlot(offset)).filter((position) => position !== undefined);
+    return positions.length === 0 ? undefined : Math.max(...positions);
+  }
+
+  #readSlot(offset: number): number | undefined {
+    const found = Buffer.alloc(slotBytes);
+    if (this.#disk.read(this.#fd, found, 0, slotBytes, offset) < slotBytes) return undefined;
     if (found.readUInt32LE(0) !== this.#buffer.readUInt32LE(0)) return undefined;
     if (found.readUInt32LE(12) !== crc32(found.subarray(0, 12))) return undefined;
     return found.readDoubleLE(4);
