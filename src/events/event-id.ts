@@ -10,6 +10,8 @@ const counterLimit = 2 ** 26;
 let counter = 0;
 let millisecond = 0;
 let timePrefix = '';
+/** Drawn anew with each millisecond; within one, the counter tells ids apart. */
+let random = '';
 
 function nextRandom(): number {
   if (poolUsed === pool.length) {
@@ -24,6 +26,7 @@ function beginMillisecond(time: number): void {
   const time48 = time.toString(16).padStart(12, '0');
   timePrefix = `${time48.slice(0, 8)}-${time48.slice(8)}-`;
   counter = (nextRandom() << 16) | (nextRandom() << 8) | nextRandom();
+  random = Array.from({ length: 6 }, () => hex[nextRandom()]).join('');
 }
 
 /** @param now milliseconds since the epoch; a clock that goes backwards does not make the ids do so */
@@ -33,7 +36,5 @@ export function mintEventId(now = Date.now()): string {
   else if (++counter >= counterLimit) beginMillisecond(millisecond + 1);
   const high = 0x7000 | (counter >>> 14);
   const low = 0x8000 | (counter & 0x3fff);
-  const random = `${hex[nextRandom()]}${hex[nextRandom()]}${hex[nextRandom()]}`;
-  const more = `${hex[nextRandom()]}${hex[nextRandom()]}${hex[nextRandom()]}`;
-  return `${timePrefix}${hex[high >>> 8]}${hex[high & 255]}-${hex[low >>> 8]}${hex[low & 255]}-${random}${more}`;
+  return `${timePrefix}${hex[high >>> 8]}${hex[high & 255]}-${hex[low >>> 8]}${hex[low & 255]}-${random}`;
 }

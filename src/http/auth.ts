@@ -1,5 +1,5 @@
 /** Who is asking: a bearer token, compared in constant time. */
-import { hash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Caller } from '../commands/exchange/client.ts';
 import { refusals } from '../commands/refusal.ts';
@@ -17,22 +17,18 @@ export function createAuthenticator(options: {
   userPathHeader: string;
 }): Authenticator {
   const { masterKey, userPathHeader } = options;
-  const expected = masterKey === undefined ? undefined : digest(masterKey);
+  const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const headerName = userPathHeader.toLowerCase();
   return {
     authenticate(headers) {
       const userPath = readUserPath(headers[headerName], userPathHeader);
       if (expected === undefined) return { actor: 'master', authMethod: 'no_key', userPath };
-      const token = readToken(headers);
-      // Digests are of equal length whatever the token is, and say nothing of how much of it was right.
-      if (!timingSafeEqual(digest(token), expected)) throw refusals.wrongKey();
+      const token = Buffer.from(readToken(headers));
+      // How long the key is may be told by how long this takes, and nothing else.
+      if (token.length !== expected.length || !timingSafeEqual(token, expected)) throw refusals.wrongKey();
       return { actor: 'master', authMethod: 'master_key', userPath };
     },
   };
-}
-
-function digest(text: string): Buffer {
-  return hash('sha256', text, 'buffer');
 }
 
 function readToken(headers: IncomingHttpHeaders): string {
