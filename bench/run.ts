@@ -1,5 +1,5 @@
 /** `npm run bench`: everything, side by side, into RESULTS.md. See README.md. */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -125,8 +125,12 @@ try {
   console.log(text);
   if (options.json !== undefined) writeFileSync(options.json, JSON.stringify({ ...run, targets: judge(run) }, null, 2));
   // A part of the benchmark must not stand where the whole is expected.
-  if (run.remarks.length === 0) writeFileSync(join(folder, 'RESULTS.md'), text);
-  else console.error('RESULTS.md is left as it was: it is only written by a full run.');
+  if (run.remarks.length === 0) {
+    const why = readFileSync(join(folder, 'shortfalls.md'), 'utf8');
+    writeFileSync(join(folder, 'RESULTS.md'), `${text.trimEnd()}\n\n${why}`);
+  } else {
+    console.error('RESULTS.md is left as it was: it is only written by a full run.');
+  }
 } finally {
   await Promise.all(running.map((server) => server.stop()));
   rmSync(dataDir, { recursive: true, force: true });

@@ -4,7 +4,7 @@
  *
  * Without these, about 150 MB more are resident under full load, for some per cent more requests a second.
  */
-export const gatewayFlags = ['--max-semi-space-size=8', '--heap-growing-percent=40'];
+export const gatewayFlags = ['--max-semi-space-size=8', '--heap-growing-percent=70'];
 
 /** glibc keeps an arena of free memory for each thread unless told otherwise; the thread pool has several. */
 export const gatewayEnvironment = { MALLOC_ARENA_MAX: '2' };
