@@ -49,7 +49,6 @@ export type Outcome =
       readonly kind: 'whole';
       readonly reply: ProviderReply;
       readonly bytes: Buffer;
-      readonly translated: boolean;
     })
   | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
   | (Answered & { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] })
@@ -201,7 +200,7 @@ async function attemptOnce(
     received.chunks = 1;
     received.bytes = bytes.length;
     record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
-    return { ...answered, kind: 'whole', reply, ...relay.whole(bytes, parsed) };
+    return { ...answered, kind: 'whole', reply, bytes: relay.whole(bytes, parsed) };
   } catch (error) {
     if (error instanceof ProviderFailure) return { kind: 'failed', refusal: refusalFromFailure(error), failure: error };
     if (error instanceof Refusal) return { kind: 'failed', refusal: error, status: error.status };

@@ -28,7 +28,7 @@ import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import type { Relay } from './relay.ts';
 import { ChatRelay, parseChunk } from './relay-chat.ts';
-import { EmbeddingsRelay } from './relay-embeddings.ts';
+import { PassthroughRelay } from './relay-passthrough.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';
 import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
 import { responseIdOf, shellOf } from './responses-dialect.ts';
@@ -162,7 +162,7 @@ function readAsked(dialect: Begun['request']['dialect'], body: Uint8Array): Aske
 function relayOf({ id, received, request }: Begun, attempt: NonNullable<Begun['attempt']>, asked: Asked): Relay {
   const provider = { name: attempt.provider };
   if (request.dialect === 'chat') return new ChatRelay(provider, true);
-  if (request.dialect === 'embeddings') return new EmbeddingsRelay(provider.name);
+  if (request.dialect === 'embeddings') return new PassthroughRelay();
   if (attempt.dialect === 'responses') return new NativeResponsesRelay(provider);
   const createdAt = Math.floor(received.at / 1000);
   const shell = shellOf(asked, { id: responseIdOf(id), createdAt, provider: provider.name });

@@ -32,7 +32,6 @@ export interface PlanInput {
   readonly record: ExchangeRecord;
   /** Unix seconds, for objects that carry their time of creation. */
   readonly createdAt: number;
-  readonly userPath: string | undefined;
 }
 
 export interface ExchangeDialect {

@@ -3,7 +3,7 @@ import { rewriteMembers } from '../../providers/json-members.ts';
 import { parseEmbeddingsRequest } from '../embeddings/embeddings-request.ts';
 import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
 import type { ExchangeDialect } from './dialect.ts';
-import { EmbeddingsRelay } from './relay-embeddings.ts';
+import { PassthroughRelay } from './relay-passthrough.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
   name: 'embeddings',
@@ -15,11 +15,10 @@ export const embeddingsDialect: ExchangeDialect = {
   },
   plan({ asked, body, target }) {
     const changes = memberChanges(asked, target.model);
-    const { name } = target.provider;
     return {
       dialect: 'embeddings',
       body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-      relay: () => new EmbeddingsRelay(name),
+      relay: () => new PassthroughRelay(),
     };
   },
 };

@@ -91,7 +91,6 @@ export async function runExchange(
       target,
       record,
       createdAt: deps.now(),
-      userPath: request.caller.userPath,
     });
     outcome = await attempts({
       plan,

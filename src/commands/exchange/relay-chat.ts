@@ -3,7 +3,7 @@ import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import { type Answering, type FrameAnswer, type Relay, redacted, type WholeAnswer } from './relay.ts';
+import { type Answering, type FrameAnswer, type Relay, redacted } from './relay.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
@@ -24,12 +24,12 @@ export class ChatRelay implements Relay {
     this.#clientWantsUsage = clientWantsUsage;
   }
 
-  whole(bytes: Buffer, parsed: unknown): WholeAnswer {
+  whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) {
       this.#usage = readUsage(parsed.usage);
       this.#readFinishReason(parsed.choices);
     }
-    return { bytes, translated: false };
+    return bytes;
   }
 
   frame(frame: Frame): FrameAnswer {

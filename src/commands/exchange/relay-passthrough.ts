@@ -1,7 +1,7 @@
 /** Any answer of a provider's own API: untouched, and looked at only for its usage. */
 import type { Frame } from '../../providers/sse.ts';
 import type { Refusal } from '../refusal.ts';
-import type { FrameAnswer, Relay, WholeAnswer } from './relay.ts';
+import type { FrameAnswer, Relay } from './relay.ts';
 import { parseChunk } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -11,9 +11,9 @@ export class PassthroughRelay implements Relay {
   #usage: TokenUsage = unknownUsage;
   #terminal = false;
 
-  whole(bytes: Buffer, parsed: unknown): WholeAnswer {
+  whole(bytes: Buffer, parsed: unknown): Buffer {
     this.#observe(parsed);
-    return { bytes, translated: false };
+    return bytes;
   }
 
   frame(frame: Frame): FrameAnswer {

@@ -3,15 +3,7 @@ import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import {
-  type Answering,
-  type FrameAnswer,
-  type Relay,
-  redacted,
-  type StorableResponse,
-  statusOf,
-  type WholeAnswer,
-} from './relay.ts';
+import { type Answering, type FrameAnswer, type Relay, redacted, type StorableResponse, statusOf } from './relay.ts';
 import { parseChunk } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
@@ -21,6 +13,7 @@ export class NativeResponsesRelay implements Relay {
   readonly #provider: Answering;
   /** The newest response object seen, brought up to date from the events after it. */
   #response: Record<string, unknown> | undefined;
+  #whole: Buffer | undefined;
   #output: Record<string, unknown>[] = [];
   #sequence = -1;
   #ended = false;
@@ -31,9 +24,10 @@ export class NativeResponsesRelay implements Relay {
     this.#provider = provider;
   }
 
-  whole(bytes: Buffer, parsed: unknown): WholeAnswer {
+  whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) this.#response = parsed;
-    return { bytes, translated: false };
+    this.#whole = bytes;
+    return bytes;
   }
 
   frame(frame: Frame): FrameAnswer {
@@ -88,7 +82,11 @@ export class NativeResponsesRelay implements Relay {
   response(): StorableResponse | undefined {
     const response = this.#response;
     if (response === undefined || typeof response.id !== 'string') return undefined;
-    return { id: response.id, status: statusOf(response) ?? 'completed', json: JSON.stringify(response) };
+    return {
+      id: response.id,
+      status: statusOf(response) ?? 'completed',
+      json: this.#whole?.toString() ?? JSON.stringify(response),
+    };
   }
 
   #observe(event: Record<string, unknown>): void {

@@ -6,7 +6,7 @@ import {
   encodeResponseEvent,
   type ResponseEvent,
 } from '../../providers/translate/responses-to-chat/response-events.ts';
-import type { ResponseObject, ResponseShell } from '../../providers/translate/responses-to-chat/response-object.ts';
+import type { ResponseShell } from '../../providers/translate/responses-to-chat/response-object.ts';
 import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
@@ -14,14 +14,7 @@ import {
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import {
-  type Answering,
-  type FrameAnswer,
-  type Relay,
-  redacted,
-  type StorableResponse,
-  type WholeAnswer,
-} from './relay.ts';
+import { type Answering, type FrameAnswer, type Relay, redacted, type StorableResponse } from './relay.ts';
 import { parseChunk, streamIncomplete } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -31,7 +24,7 @@ export class TranslatedResponsesRelay implements Relay {
   /** Unix seconds. */
   readonly #now: () => number;
   readonly #translator: ChatStreamTranslator;
-  #whole: ResponseObject | undefined;
+  #whole: StorableResponse | undefined;
   #usage: TokenUsage = unknownUsage;
   #endMarker = false;
 
@@ -42,12 +35,12 @@ export class TranslatedResponsesRelay implements Relay {
     this.#translator = createChatStreamTranslator(shell);
   }
 
-  whole(_bytes: Buffer, parsed: unknown): WholeAnswer {
+  whole(_bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) this.#usage = readUsage(parsed.usage);
     const answer = responseFromChat(parsed, this.#shell, this.#now());
     if (!answer.ok) throw refusals.badAnswer(this.#shell.provider, answer.error.message, answer.error.code);
-    this.#whole = answer.response;
-    return { bytes: Buffer.from(JSON.stringify(answer.response)), translated: true };
+    this.#whole = { id: answer.response.id, status: answer.response.status, json: JSON.stringify(answer.response) };
+    return Buffer.from(this.#whole.json);
   }
 
   frame(frame: Frame): FrameAnswer {
@@ -90,20 +83,17 @@ export class TranslatedResponsesRelay implements Relay {
   }
 
   finishReason(): string | null {
-    return this.#object().status;
+    return (this.#whole ?? this.#translator.snapshot()).status;
   }
 
   response(): StorableResponse | undefined {
-    const response = this.#object();
+    if (this.#whole !== undefined) return this.#whole;
+    const response = this.#translator.snapshot();
     return { id: response.id, status: response.status, json: JSON.stringify(response) };
   }
 
   get #hasEnded(): boolean {
     return this.#translator.ended !== undefined;
-  }
-
-  #object(): ResponseObject {
-    return this.#whole ?? this.#translator.snapshot();
   }
 
   #lastBytes(events: readonly ResponseEvent[]): Buffer {

@@ -19,12 +19,6 @@ export interface Plan {
   instead?(status: number, code: string | null): Promise<Plan> | undefined;
 }
 
-export interface WholeAnswer {
-  readonly bytes: Buffer;
-  /** Whether `bytes` are not the provider's own, and so have to be kept beside them. */
-  readonly translated: boolean;
-}
-
 export interface FrameAnswer {
   /** What the client gets for this frame; undefined when it gets nothing. */
   readonly bytes?: Buffer;
@@ -67,8 +61,8 @@ export function redacted(bytes: Buffer, provider: Answering): Buffer {
 }
 
 export interface Relay {
-  /** @throws Refusal when the answer makes no sense */
-  whole(bytes: Buffer, parsed: unknown): WholeAnswer;
+  /** The whole answer, as the client gets it. @throws Refusal when it makes no sense */
+  whole(bytes: Buffer, parsed: unknown): Buffer;
   frame(frame: Frame): FrameAnswer;
   /**
    * The provider's stream ended in an orderly way: the rest of the client's stream. `cut` when it ended too early to
