@@ -3,6 +3,7 @@
  * code, its status and its type. What a provider refused becomes a refusal through `refusalFromUpstream`.
  */
 
+import type { Refusal as TranslatorsRefusal } from '../providers/translate/refusal.ts';
 import type { ErrorType } from '../providers/upstream-error.ts';
 
 export interface RefusalFacts {
@@ -49,6 +50,11 @@ export class Refusal extends Error {
     if (this.provider !== undefined) error.provider = this.provider;
     return { error };
   }
+}
+
+/** What a translator, or a check of a request body, refused. */
+export function refusedInTranslation(refusal: TranslatorsRefusal): Refusal {
+  return new Refusal({ ...refusal, type: refusal.status === 404 ? 'not_found_error' : 'invalid_request_error' });
 }
 
 const invalid = (code: string | null, message: string, param: string | null = null): RefusalFacts => ({

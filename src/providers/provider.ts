@@ -1,13 +1,19 @@
 /** What the exchange needs of a provider. A provider knows no event, no HTTP server and no projection. */
 
-/** A model request's language. `send` speaks the first three; the rest of a provider's API is reached by `forward`. */
-export type Dialect = 'chat' | 'responses' | 'embeddings';
+/**
+ * A model request's language: OpenAI's three, Anthropic's Messages, and Ollama's own two. `send` speaks those of them
+ * that the provider knows; the rest of a provider's API is reached by `forward`.
+ */
+export const dialects = ['chat', 'responses', 'embeddings', 'messages', 'ollama_chat', 'ollama_embed'] as const;
+export type Dialect = (typeof dialects)[number];
 
 export interface ProviderCall {
   readonly dialect: Dialect;
   /** The request body in the provider's dialect, with its own model id: sent as it is. */
   readonly body: Uint8Array;
   readonly stream: boolean;
+  /** Beside the provider's own: lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Sent upstream as `X-Request-ID`. */
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -110,6 +116,8 @@ export interface Provider {
   /** For example `llamacpp`. */
   readonly type: string;
   readonly capabilities: ProviderCapabilities;
+  /** The type's extra settings by option name, for example `apiVersion`. */
+  readonly options: Readonly<Record<string, string>>;
   /** @throws ProviderFailure, UpstreamError */
   listModels(signal: AbortSignal): Promise<ProviderModel[]>;
   /** @throws ProviderFailure */

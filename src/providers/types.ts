@@ -1,5 +1,5 @@
 /** The provider types: one table of differences, a row per type. Everything not said here is plain OpenAI. */
-import type { Support } from './provider.ts';
+import type { Dialect, Support } from './provider.ts';
 import {
   plainReasoning,
   type ReasoningEffort,
@@ -17,6 +17,10 @@ export interface ProviderType {
   /** Settings beyond the common ones: environment suffix → option name. */
   readonly extra?: Readonly<Record<string, string>>;
   readonly auth: 'bearer' | 'api-key';
+  /** What it speaks, each with its path below the base URL. Undefined: OpenAI's three. */
+  readonly paths?: Partial<Readonly<Record<Dialect, string>>>;
+  /** The language in which it is asked for a chat completion. Default `chat`; others have a `ChatAdapter`. */
+  readonly chatDialect?: Dialect;
   readonly responses: Support;
   readonly responseLifecycle: Support;
   readonly embeddings: Support;

@@ -23,6 +23,7 @@ const model = (id: string, more: Partial<ProviderModel> = {}): ProviderModel => 
 class Listed implements Provider {
   readonly name: string;
   readonly type: string;
+  readonly options = {};
   readonly capabilities = {
     chat: 'yes',
     responses: 'no',

@@ -6,6 +6,8 @@ import { Refusal } from '../refusal.ts';
 import type { Asked, ExchangeDialect, PlanInput, ReadResult } from './dialect.ts';
 import type { Plan } from './relay.ts';
 import { ChatRelay } from './relay-chat.ts';
+import { TranslatedChatRelay } from './relay-chat-translated.ts';
+import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from './upstream-chat.ts';
 import { isObject } from './usage.ts';
 
 export interface ChatDialectOptions {
@@ -18,10 +20,19 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
     name: 'chat',
     endpoint: '/v1/chat/completions',
     read: (json) => readWith(parseChatRequest(json)),
-    plan({ asked, body, target }: PlanInput): Plan {
-      const clientWantsUsage = isObject(asked.json.stream_options) && asked.json.stream_options.include_usage === true;
+    plan({ asked, body, target, record, createdAt }: PlanInput): Plan {
+      const wantsUsage = clientWantsUsage(asked);
+      if (chatDialectOf(target.provider.type) !== 'chat') {
+        const { provider: _hint, ...chat } = asked.json;
+        const upstream = upstreamChat({ ...chat, model: target.model }, target, asked.stream);
+        const facts = chatAnswerFacts(record.id, asked.model, createdAt);
+        return {
+          ...upstream,
+          relay: () => new TranslatedChatRelay(target.provider, chatReader(upstream.dialect, facts), wantsUsage),
+        };
+      }
       const changes = memberChanges(asked, target.model);
-      if (asked.stream && enforceUsage && !clientWantsUsage) {
+      if (asked.stream && enforceUsage && !wantsUsage) {
         const options = isObject(asked.json.stream_options) ? asked.json.stream_options : {};
         changes.stream_options = JSON.stringify({ ...options, include_usage: true });
       }
@@ -29,14 +40,19 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
       return {
         dialect: 'chat',
         body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-        relay: () => new ChatRelay(target.provider, clientWantsUsage || !enforceUsage),
+        relay: () => new ChatRelay(target.provider, wantsUsage || !enforceUsage),
       };
     },
   };
 }
 
+/** Whether a client that streams asked for the chunk with the usage. */
+export function clientWantsUsage({ json }: Asked): boolean {
+  return isObject(json.stream_options) && json.stream_options.include_usage === true;
+}
+
 /** What a parser of a request body says. */
-type Parsed =
+export type Parsed =
   | { readonly ok: true; readonly request: Record<string, unknown> & { model: string } }
   | {
       readonly ok: false;

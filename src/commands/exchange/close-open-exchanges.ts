@@ -22,17 +22,19 @@ import { parseEmbeddingsRequest } from '../embeddings/embeddings-request.ts';
 import { Refusal } from '../refusal.ts';
 import { parseCreateResponse } from '../responses/create-request.ts';
 import { storedInputItems } from '../responses/input-items.ts';
-import { readWith } from './chat-dialect.ts';
+import { clientWantsUsage, type Parsed, readWith } from './chat-dialect.ts';
 import type { Asked } from './dialect.ts';
 import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import type { Relay } from './relay.ts';
 import { ChatRelay, parseChunk } from './relay-chat.ts';
+import { TranslatedChatRelay } from './relay-chat-translated.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';
 import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
 import { responseIdOf, shellOf } from './responses-dialect.ts';
 import { previousResponseOf } from './settle.ts';
+import { chatAnswerFacts, chatReader } from './upstream-chat.ts';
 
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
@@ -55,6 +57,8 @@ const ENDPOINTS = {
   chat: '/v1/chat/completions',
   responses: '/v1/responses',
   embeddings: '/v1/embeddings',
+  messages: '/v1/messages',
+  forward: '/v1',
   passthrough: '/p',
 } as const;
 
@@ -146,12 +150,17 @@ const ENDS: ReadonlySet<string> = new Set([
   usageRecorded.type,
 ]);
 
-const PARSERS = { chat: parseChatRequest, responses: parseCreateResponse, embeddings: parseEmbeddingsRequest };
+const PARSERS = new Map<Begun['request']['dialect'], (json: unknown) => Parsed>([
+  ['chat', parseChatRequest],
+  ['responses', parseCreateResponse],
+  ['embeddings', parseEmbeddingsRequest],
+]);
 
 function readAsked(dialect: Begun['request']['dialect'], body: Uint8Array): Asked | undefined {
-  if (dialect === 'passthrough') return undefined;
+  const parser = PARSERS.get(dialect);
+  if (parser === undefined) return undefined;
   try {
-    const read = readWith(PARSERS[dialect](JSON.parse(new TextDecoder().decode(body))));
+    const read = readWith(parser(JSON.parse(new TextDecoder().decode(body))));
     return read.ok ? read.asked : undefined;
   } catch {
     return undefined;
@@ -161,12 +170,18 @@ function readAsked(dialect: Begun['request']['dialect'], body: Uint8Array): Aske
 /** The relay that the exchange had, with everything it knew then. */
 function relayOf({ id, received, request }: Begun, attempt: NonNullable<Begun['attempt']>, asked: Asked): Relay {
   const provider = { name: attempt.provider };
-  if (request.dialect === 'chat') return new ChatRelay(provider, true);
+  const createdAt = Math.floor(received.at / 1000);
+  const facts = chatAnswerFacts(id, asked.model, createdAt);
+  const reader = () => chatReader(attempt.dialect, facts);
+  if (request.dialect === 'chat') {
+    return attempt.dialect === 'chat'
+      ? new ChatRelay(provider, true)
+      : new TranslatedChatRelay(provider, reader(), clientWantsUsage(asked));
+  }
   if (request.dialect === 'embeddings') return new PassthroughRelay();
   if (attempt.dialect === 'responses') return new NativeResponsesRelay(provider);
-  const createdAt = Math.floor(received.at / 1000);
   const shell = shellOf(asked, { id: responseIdOf(id), createdAt, provider: provider.name });
-  return new TranslatedResponsesRelay(provider, shell, () => createdAt);
+  return new TranslatedResponsesRelay(provider, reader(), shell, () => createdAt);
 }
 
 /** @returns whether the provider had said its last word */

@@ -1,9 +1,9 @@
 /** Chat completions to a client that asked for chat completions: the provider's bytes, untouched. */
 import type { Frame } from '../../providers/sse.ts';
-import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
+import { isErrorBody } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
-import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import { type Answering, type FrameAnswer, type Relay, redacted } from './relay.ts';
+import type { Answering, FrameAnswer, Relay } from './relay.ts';
+import { reportedFailure } from './reported-failure.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');
@@ -41,16 +41,7 @@ export class ChatRelay implements Relay {
     // Most chunks say nothing that has to be known: a few words more, and nothing else.
     const chunk = SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (chunk === undefined) return { bytes: frame.raw, terminal: this.#done };
-    if (isErrorBody(chunk)) {
-      const mapped = mapUpstreamError({
-        status: 200,
-        headers: {},
-        body: Buffer.from(frame.data),
-        provider: this.#provider,
-      });
-      const record = redacted(frame.raw, this.#provider);
-      return { terminal: true, refusal: refusalFromUpstream(mapped), record };
-    }
+    if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
     let usageOnly = false;
     if (isObject(chunk.usage)) {
       this.#usage = readUsage(chunk.usage);

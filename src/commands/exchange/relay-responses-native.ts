@@ -1,10 +1,10 @@
 /** Responses to a client that asked for responses: the provider's bytes, untouched, observed for the record. */
 import type { Frame } from '../../providers/sse.ts';
-import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
+import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
-import { refusalFromUpstream } from './refusal-from-upstream.ts';
 import { type Answering, type FrameAnswer, type Relay, redacted, type StorableResponse, statusOf } from './relay.ts';
 import { parseChunk } from './relay-chat.ts';
+import { reportedFailure } from './reported-failure.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
@@ -34,16 +34,7 @@ export class NativeResponsesRelay implements Relay {
     if (frame.data === undefined || frame.data === '[DONE]') return { bytes: frame.raw, terminal: this.#ended };
     const event = parseChunk(frame.data);
     if (event === undefined) return { bytes: frame.raw, terminal: this.#ended };
-    if (event.type === undefined && isErrorBody(event)) {
-      const mapped = mapUpstreamError({
-        status: 200,
-        headers: {},
-        body: Buffer.from(frame.data),
-        provider: this.#provider,
-      });
-      const record = redacted(frame.raw, this.#provider);
-      return { terminal: true, refusal: refusalFromUpstream(mapped), record };
-    }
+    if (event.type === undefined && isErrorBody(event)) return reportedFailure(event, frame, this.#provider);
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
     this.#observe(event);
     if (event.type === 'error') {

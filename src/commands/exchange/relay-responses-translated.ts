@@ -1,5 +1,6 @@
 /** Responses to a client whose model sits behind a chat provider: translated, answer and stream. */
 import type { Frame } from '../../providers/sse.ts';
+import type { ChatReader } from '../../providers/translate/chat-adapter.ts';
 import { responseFromChat } from '../../providers/translate/responses-to-chat/answer.ts';
 import {
   DONE,
@@ -11,33 +12,35 @@ import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
 } from '../../providers/translate/responses-to-chat/stream.ts';
-import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
+import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { refusalFromUpstream } from './refusal-from-upstream.ts';
-import { type Answering, type FrameAnswer, type Relay, redacted, type StorableResponse } from './relay.ts';
-import { parseChunk, streamIncomplete } from './relay-chat.ts';
+import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
+import { streamIncomplete } from './relay-chat.ts';
+import { reportedFailure } from './reported-failure.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 export class TranslatedResponsesRelay implements Relay {
   readonly #provider: Answering;
+  readonly #reader: ChatReader;
   readonly #shell: ResponseShell;
   /** Unix seconds. */
   readonly #now: () => number;
   readonly #translator: ChatStreamTranslator;
   #whole: StorableResponse | undefined;
   #usage: TokenUsage = unknownUsage;
-  #endMarker = false;
 
-  constructor(provider: Answering, shell: ResponseShell, now: () => number) {
+  constructor(provider: Answering, reader: ChatReader, shell: ResponseShell, now: () => number) {
     this.#provider = provider;
+    this.#reader = reader;
     this.#shell = shell;
     this.#now = now;
     this.#translator = createChatStreamTranslator(shell);
   }
 
   whole(_bytes: Buffer, parsed: unknown): Buffer {
-    if (isObject(parsed)) this.#usage = readUsage(parsed.usage);
-    const answer = responseFromChat(parsed, this.#shell, this.#now());
+    const completion = this.#reader.whole(parsed);
+    if (isObject(completion)) this.#usage = readUsage(completion.usage);
+    const answer = responseFromChat(completion, this.#shell, this.#now());
     if (!answer.ok) throw refusals.badAnswer(this.#shell.provider, answer.error.message, answer.error.code);
     this.#whole = { id: answer.response.id, status: answer.response.status, json: JSON.stringify(answer.response) };
     return Buffer.from(this.#whole.json);
@@ -45,24 +48,17 @@ export class TranslatedResponsesRelay implements Relay {
 
   frame(frame: Frame): FrameAnswer {
     if (frame.data === undefined) return { terminal: this.#hasEnded };
-    if (frame.data === '[DONE]') {
-      this.#endMarker = true;
-      return { terminal: true };
+    const bytes: Buffer[] = [];
+    for (const chunk of this.#reader.chunks(frame.data)) {
+      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+      if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
+      for (const event of this.#translator.push(chunk)) bytes.push(encodeResponseEvent(event));
     }
-    const chunk = parseChunk(frame.data);
-    if (chunk === undefined) return { terminal: this.#hasEnded };
-    if (isErrorBody(chunk)) {
-      const said = { status: 200, headers: {}, body: Buffer.from(frame.data), provider: this.#provider };
-      const record = redacted(frame.raw, this.#provider);
-      return { terminal: true, refusal: refusalFromUpstream(mapUpstreamError(said)), record };
-    }
-    if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
-    const events = this.#translator.push(chunk);
-    return { bytes: encode(events), terminal: this.#hasEnded };
+    return { bytes: joined(bytes), terminal: this.#reader.ended || this.#hasEnded };
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
-    const events = this.#translator.finish({ completedAt: this.#now(), endMarker: this.#endMarker });
+    const events = this.#translator.finish({ completedAt: this.#now(), endMarker: this.#reader.ended });
     const { incomplete_details: details } = this.#translator.snapshot();
     return { bytes: this.#lastBytes(events), cut: details?.reason === 'interrupted' };
   }
@@ -99,10 +95,4 @@ export class TranslatedResponsesRelay implements Relay {
   #lastBytes(events: readonly ResponseEvent[]): Buffer {
     return Buffer.concat([...events.map(encodeResponseEvent), DONE]);
   }
-}
-
-function encode(events: readonly ResponseEvent[]): Buffer | undefined {
-  const [first] = events;
-  if (first === undefined) return undefined;
-  return events.length === 1 ? encodeResponseEvent(first) : Buffer.concat(events.map(encodeResponseEvent));
 }

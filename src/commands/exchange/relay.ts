@@ -60,6 +60,11 @@ export function redacted(bytes: Buffer, provider: Answering): Buffer {
   return clean === text ? bytes : Buffer.from(clean, 'latin1');
 }
 
+/** Pieces of a client's stream as one; undefined when there are none. */
+export function joined(pieces: readonly Buffer[]): Buffer | undefined {
+  return pieces.length > 1 ? Buffer.concat(pieces) : pieces[0];
+}
+
 export interface Relay {
   /** The whole answer, as the client gets it. @throws Refusal when it makes no sense */
   whole(bytes: Buffer, parsed: unknown): Buffer;

@@ -1,11 +1,10 @@
 /** `POST /v1/responses`: native where the provider has it, otherwise translated to chat completions and back. */
 import { historyReplayed } from '../../events/catalogue/exchange.ts';
-import { adjustChatBody } from '../../providers/chat-adjustments.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
 import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { chatRequestFromResponses } from '../../providers/translate/responses-to-chat/request.ts';
 import { providerType } from '../../providers/types.ts';
-import { Refusal, refusals } from '../refusal.ts';
+import { refusals, refusedInTranslation } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import { loadChain, withReferencedItems } from '../responses/chain.ts';
 import { type CreateResponseRequest, parseCreateResponse } from '../responses/create-request.ts';
@@ -17,6 +16,7 @@ import type { Asked, ExchangeDialect, PlanInput } from './dialect.ts';
 import type { Plan } from './relay.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';
 import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
+import { chatAnswerFacts, chatReader, upstreamChat } from './upstream-chat.ts';
 import { isObject } from './usage.ts';
 
 /** What a server without `/v1/responses` answers. */
@@ -120,18 +120,13 @@ async function translated(
     model: target.model,
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
   });
-  if (!chat.ok)
-    throw new Refusal({
-      ...chat.refusal,
-      type: chat.refusal.status === 404 ? 'not_found_error' : 'invalid_request_error',
-    });
+  if (!chat.ok) throw refusedInTranslation(chat.refusal);
   const shell = shellOf(asked, { id: responseIdOf(record.id), createdAt, provider: target.provider.name });
-  const changes = adjustChatBody(target.provider.type, target.model, chat.body);
-  const body = Buffer.from(JSON.stringify(chat.body));
+  const upstream = upstreamChat(chat.body, target, asked.stream);
+  const facts = chatAnswerFacts(record.id, asked.model, createdAt);
   return {
-    dialect: 'chat',
-    body: changes === undefined ? body : rewriteMembers(body, changes),
-    relay: () => new TranslatedResponsesRelay(target.provider, shell, now),
+    ...upstream,
+    relay: () => new TranslatedResponsesRelay(target.provider, chatReader(upstream.dialect, facts), shell, now),
   };
 }
 

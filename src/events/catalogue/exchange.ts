@@ -5,14 +5,17 @@ import { defineEvent } from './define.ts';
 const attempt = z.number().int().min(1).describe('1 for the first call to a provider, then counting up');
 const durationMs = z.number().describe('milliseconds since `request.received`');
 
-export const dialects = ['chat', 'responses', 'embeddings', 'passthrough'] as const;
+/** What clients ask in. `forward`: a model endpoint that is passed on as it is, such as `/v1/audio/speech`. */
+const clientDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough'] as const;
+/** What providers are asked in. */
+const providerDialects = [...clientDialects, 'ollama_chat', 'ollama_embed'] as const;
 
 export const requestReceived = defineEvent({
   type: 'request.received',
   when: 'A request was authenticated and read whole, before anything else is done with it.',
   body: "the client's request body, untouched",
   data: z.object({
-    dialect: z.enum(dialects),
+    dialect: z.enum(clientDialects),
     method: z.string(),
     path: z.string().describe('path and query, with credentials in the query redacted'),
     headers: z.record(z.string(), z.string()).describe('request headers, with credentials redacted'),
@@ -73,7 +76,7 @@ export const attemptStarted = defineEvent({
     provider: z.string(),
     providerType: z.string(),
     model: z.string().optional(),
-    dialect: z.enum(dialects).describe('the dialect spoken to the provider'),
+    dialect: z.enum(providerDialects).describe('the dialect spoken to the provider'),
   }),
 });
 

@@ -1,6 +1,6 @@
 /** The base of every provider that speaks OpenAI's API; a type adds only its row of differences and its listing. */
 import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
-import type { Provider, ProviderCapabilities, ProviderModel } from '../provider.ts';
+import { type Dialect, dialects, type Provider, type ProviderCapabilities, type ProviderModel } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
 import { createTransport } from '../transport.ts';
 import { lateAnswer } from '../transport-failure.ts';
@@ -23,7 +23,11 @@ export interface Differences {
   readonly listModels?: (readJson: ReadJson, base: BaseUrl, signal: AbortSignal) => Promise<ProviderModel[]>;
 }
 
-const paths = { chat: '/chat/completions', responses: '/responses', embeddings: '/embeddings' } as const;
+const openAiPaths: Partial<Record<Dialect, string>> = {
+  chat: '/chat/completions',
+  responses: '/responses',
+  embeddings: '/embeddings',
+};
 const agent = ['user-agent', 'chancery', 'accept-encoding', 'identity'];
 
 /** Headers that the transport makes itself, or that must not cross a hop (RFC 9110 §7.6.1). */
@@ -60,11 +64,11 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const perKey = config.apiKeys.map((key) => headersOf(credentialsFor(key, row)));
   let turn = 0;
   const nextHeaders = (): HeaderSet => perKey[turn++ % perKey.length] ?? keyless;
-  const urls = {
-    chat: withQuery(base.path + paths.chat, base.query),
-    responses: withQuery(base.path + paths.responses, base.query),
-    embeddings: withQuery(base.path + paths.embeddings, base.query),
-  };
+  const urls = new Map<Dialect, string>();
+  for (const dialect of dialects) {
+    const path = (row.paths ?? openAiPaths)[dialect];
+    if (path !== undefined) urls.set(dialect, withQuery(base.path + path, base.query));
+  }
   const secrets = [...config.apiKeys, base.basicAuth ?? ''].filter((secret) => secret.length >= 4);
   let capabilities: ProviderCapabilities = {
     chat: 'yes',
@@ -99,6 +103,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   return {
     name: config.name,
     type: config.type,
+    options: config.options,
     get capabilities() {
       return capabilities;
     },
@@ -112,10 +117,13 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
       return entries.map((entry) => modelOf(entry, config.type));
     },
-    send({ dialect, body, stream, requestId, signal }) {
+    send({ dialect, body, stream, headers: extra, requestId, signal }) {
       const { json, eventStream } = nextHeaders();
       const headers = (stream ? eventStream : json).concat(requestId);
-      return transport.send({ method: 'POST', path: urls[dialect], headers, body, signal });
+      if (extra !== undefined) headers.push(...Object.entries(extra).flat());
+      const path = urls.get(dialect);
+      if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
+      return transport.send({ method: 'POST', path, headers, body, signal });
     },
     forward({ method, path, headers, body, requestId, signal }) {
       const { any, names } = nextHeaders();

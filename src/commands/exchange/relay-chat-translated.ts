@@ -1,0 +1,87 @@
+/** Chat completions to a client whose provider speaks another language: translated, answer and stream. */
+import type { Frame } from '../../providers/sse.ts';
+import type { ChatReader } from '../../providers/translate/chat-adapter.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
+import { isErrorBody } from '../../providers/upstream-error.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { type Answering, type FrameAnswer, joined, type Relay } from './relay.ts';
+import { gatewayStopping, streamIncomplete } from './relay-chat.ts';
+import { reportedFailure } from './reported-failure.ts';
+import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
+
+const DONE = Buffer.from('data: [DONE]\n\n');
+
+export class TranslatedChatRelay implements Relay {
+  readonly #provider: Answering;
+  readonly #reader: ChatReader;
+  /** Whether the client asked for the usage chunk. */
+  readonly #clientWantsUsage: boolean;
+  #usage: TokenUsage = unknownUsage;
+  #finishReason: string | null = null;
+
+  constructor(provider: Answering, reader: ChatReader, clientWantsUsage: boolean) {
+    this.#provider = provider;
+    this.#reader = reader;
+    this.#clientWantsUsage = clientWantsUsage;
+  }
+
+  whole(_bytes: Buffer, parsed: unknown): Buffer {
+    const completion = this.#reader.whole(parsed);
+    if (!isObject(completion) || !Array.isArray(completion.choices) || completion.choices.length === 0) {
+      const { name } = this.#provider;
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer without a choice.`);
+    }
+    this.#observe(completion);
+    return Buffer.from(JSON.stringify(completion));
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    const { data } = frame;
+    if (data === undefined) return { terminal: this.#reader.ended };
+    const bytes: Buffer[] = [];
+    for (const chunk of this.#reader.chunks(data)) {
+      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+      this.#observe(chunk);
+      const usageOnly = isObject(chunk.usage) && Array.isArray(chunk.choices) && chunk.choices.length === 0;
+      if (!usageOnly || this.#clientWantsUsage) bytes.push(encode(chunk));
+    }
+    return { bytes: joined(bytes), terminal: this.#reader.ended };
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (this.#reader.ended || this.#finishReason !== null) return { bytes: DONE, cut: false };
+    return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
+  }
+
+  broken(refusal: Refusal): Buffer {
+    return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
+  }
+
+  abandon(): Buffer {
+    return this.broken(gatewayStopping());
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+
+  finishReason(): string | null {
+    return this.#finishReason;
+  }
+
+  response(): undefined {
+    return undefined;
+  }
+
+  #observe(chat: JsonObject): void {
+    if (isObject(chat.usage)) this.#usage = readUsage(chat.usage);
+    if (!Array.isArray(chat.choices)) return;
+    for (const choice of chat.choices) {
+      if (isObject(choice) && typeof choice.finish_reason === 'string') this.#finishReason = choice.finish_reason;
+    }
+  }
+}
+
+function encode(chunk: JsonObject): Buffer {
+  return Buffer.from(`data: ${JSON.stringify(chunk)}\n\n`);
+}

@@ -1,0 +1,14 @@
+import type { Frame } from '../../providers/sse.ts';
+import { mapUpstreamError } from '../../providers/upstream-error.ts';
+import { refusalFromUpstream } from './refusal-from-upstream.ts';
+import { type Answering, type FrameAnswer, redacted } from './relay.ts';
+
+/** A provider's stream said that it failed: `body` is its error, in OpenAI's form or a plain string. */
+export function reportedFailure(body: object, frame: Frame, provider: Answering): FrameAnswer {
+  const said = { status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)), provider };
+  return {
+    terminal: true,
+    refusal: refusalFromUpstream(mapUpstreamError(said)),
+    record: redacted(frame.raw, provider),
+  };
+}

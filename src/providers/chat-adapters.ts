@@ -1,0 +1,9 @@
+/** Which languages chat completions are translated to, beside their own. */
+import type { ChatAdapter } from './translate/chat-adapter.ts';
+
+const adapters = new Map<string, ChatAdapter>([]);
+
+/** The adapter of a language, or undefined when chat completions are spoken as they are. */
+export function chatAdapter(dialect: string): ChatAdapter | undefined {
+  return adapters.get(dialect);
+}
