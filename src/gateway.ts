@@ -8,17 +8,27 @@ import type { Logger } from 'pino';
 import { createSimulatedProvider } from '../infra/simulated-provider/server.ts';
 import { createChatDialect } from './commands/exchange/chat-dialect.ts';
 import { CircuitBreaker } from './commands/exchange/circuit-breaker.ts';
-import { closeOpenExchanges } from './commands/exchange/close-open-exchanges.ts';
+import { closeOpenExchanges, resumableRun } from './commands/exchange/close-open-exchanges.ts';
+import { DetachedClients } from './commands/exchange/detached-client.ts';
 import { embeddingsDialect } from './commands/exchange/embeddings-dialect.ts';
-import { type ExchangeDependencies, type Resilience, runExchange } from './commands/exchange/exchange.ts';
-import { OpenRecords } from './commands/exchange/open-records.ts';
-import { runPassthrough } from './commands/exchange/passthrough.ts';
+import {
+  type ExchangeDependencies,
+  type Resilience,
+  resumeExchange,
+  runExchange,
+} from './commands/exchange/exchange.ts';
+import { responsesBodyChanges } from './commands/exchange/forward-responses.ts';
+import { messagesDialect } from './commands/exchange/messages-dialect.ts';
+import { type CloseOpen, OpenRecords } from './commands/exchange/open-records.ts';
+import { passthroughDialect } from './commands/exchange/passthrough.ts';
+import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts';
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
+import { itemFinder } from './commands/responses/find-item.ts';
 import type { LifecycleDependencies } from './commands/responses/lifecycle.ts';
 import type { Config } from './config/config.ts';
 import { gatewayStarted, gatewayStopped } from './events/catalogue/gateway.ts';
-import { streamName } from './events/event.ts';
+import { streamName, type UserPath } from './events/event.ts';
 import { mintEventId } from './events/event-id.ts';
 import { openLog } from './events/open-log.ts';
 import { registerLiveLogs } from './http/admin/live-logs.ts';
@@ -29,14 +39,20 @@ import { OpenExchanges } from './http/open-exchanges.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { registerPassthrough } from './http/passthrough.ts';
 import { createServer } from './http/server.ts';
+import { registerConversations } from './http/v1/conversations.ts';
+import { registerFiles } from './http/v1/files.ts';
+import { registerCountTokens } from './http/v1/messages.ts';
+import { registerModelEndpoints } from './http/v1/model-endpoints.ts';
 import { registerModelRoutes } from './http/v1/model-routes.ts';
 import { registerModels } from './http/v1/models.ts';
 import { registerResponses } from './http/v1/responses.ts';
 import { openExchanges } from './projections/in-flight.ts';
+import { createItemIndex } from './projections/items.ts';
 import { exchangesLeftOpen, OpenExchangesView } from './projections/open-exchanges-view.ts';
 import { providerMemory } from './projections/provider-memory.ts';
 import { createResponseArchive } from './projections/responses.ts';
 import { createProjectionRunner } from './projections/runner.ts';
+import { createTrackedObjects } from './projections/tracked-objects.ts';
 import { openViewStore } from './projections/view-store.ts';
 import { createProvider } from './providers/create-provider.ts';
 import { createRegistry, type Registry } from './providers/registry.ts';
@@ -69,9 +85,33 @@ export async function startGateway(config: Config, masterKey: string | undefined
   const remembered = projections.run(providerMemory);
   const leftOpen = openExchanges(await exchangesLeftOpen(log, views)).map(({ stream }) => stream);
   await remembered.caughtUp;
-  await closeOpenExchanges(leftOpen, log, 'gateway_stopped');
-  if (leftOpen.length > 0) logger.warn(`closed ${leftOpen.length} exchanges that the last run left open`);
-  const open = new OpenRecords(log, onError);
+  const archive = createResponseArchive(log);
+  const index = createItemIndex(log);
+  const findItem = (caller: UserPath | undefined) => itemFinder(caller, { log, archive, index });
+  const journal = new ProviderJournal(log, onError);
+  const modelDialects = [
+    createChatDialect({ enforceUsage: config.enforceUsage }),
+    createResponsesDialect({
+      archive,
+      log,
+      findItem,
+      now,
+      learned: (name, supported) => journal.learnedResponses(name, supported),
+    }),
+    embeddingsDialect,
+    messagesDialect,
+  ];
+  const dialects = new Map(modelDialects.map((dialect) => [dialect.name, dialect]));
+  const close: CloseOpen = (streams, why) => closeOpenExchanges(streams, { log, dialects, archive }, why);
+  const interrupted = await close(leftOpen, 'gateway_stopped');
+  if (leftOpen.length > 0) {
+    logger.warn(`closed ${leftOpen.length - interrupted.length} exchanges that the last run left open`);
+  }
+  const resume = (told: RecordedExchange) => {
+    const run = resumableRun(told, dialects, log);
+    if (run !== undefined && !stopping) exchanges.track(resumeExchange(run, deps));
+  };
+  const open = new OpenRecords({ log, close, resume, onError });
   const foldFrom = () => open.allAfter();
   const openView = new OpenExchangesView({ log, views, projections, foldFrom, onError });
   log.onStatusChange(({ state, reason }) => {
@@ -84,7 +124,6 @@ export async function startGateway(config: Config, masterKey: string | undefined
   // Who answers.
   const demo = config.providers.length === 0 ? createSimulatedProvider({ paceMs: 30 }) : undefined;
   const configs = demo === undefined ? config.providers : [{ ...demoProvider, baseUrl: await demo.listen() }];
-  const journal = new ProviderJournal(log, onError);
   const known = new Map([...remembered.state].map(([name, { models }]) => [name, models ?? []]));
   const providers = configs.map((one) => ({
     provider: createProvider({ ...one, timeouts: timeouts(config) }),
@@ -122,8 +161,12 @@ export async function startGateway(config: Config, masterKey: string | undefined
       breaker: new CircuitBreaker({ ...circuitBreaker, isFailure }, () => performance.now(), onChange),
     });
   }
+  const detached = new DetachedClients();
   const deps: ExchangeDependencies = {
     log,
+    archive,
+    dialects,
+    detached,
     models: registry,
     resilienceOf(name) {
       const found = resilience.get(name);
@@ -136,22 +179,23 @@ export async function startGateway(config: Config, masterKey: string | undefined
     answerTimeoutMs: config.http.timeoutMs,
     newId: mintEventId,
     random: Math.random,
-    now,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
     ended: (summary) => metrics.observeExchange(summary),
     open,
+    responseNotStored: (provider) => metrics.responseNotStored(provider),
     failed: onError,
   };
-  const archive = createResponseArchive(log);
   const lifecycle: LifecycleDependencies = {
     log,
     archive,
+    dialects,
     provider: (name) => registry.providerByNameOrType(name),
     providers: () => registry.providers,
+    cancelRunning: (id) => detached.cancel(id),
   };
 
   // How it is asked.
-  const exchanges = new OpenExchanges(config.http.stallTimeoutMs);
+  const exchanges = new OpenExchanges(config.http.stallTimeoutMs, () => detached.cut());
   let stopping = false;
   const app = createServer({
     bodyLimitBytes: config.server.bodyLimitBytes,
@@ -167,20 +211,41 @@ export async function startGateway(config: Config, masterKey: string | undefined
     stopping: () => stopping,
   });
   registerModels(app, registry);
+  registerModelEndpoints(app, {
+    exchanges,
+    forward: {
+      capture: deps.capture,
+      keeps: config.logging.keeps,
+      limitBytes: config.server.bodyLimitBytes,
+    },
+    responses: { changes: (input) => responsesBodyChanges(input, { archive, log, findItem }) },
+    run: (dialect, request, client) => runExchange(dialect, request, client, deps),
+  });
+  registerFiles(app, {
+    log,
+    tracked: createTrackedObjects(log),
+    providers: {
+      all: () => registry.providers,
+      named: (name) => registry.providerByNameOrType(name),
+      serving: async (selector) => (await registry.resolveOrRefresh(selector))?.provider,
+    },
+    exchanges,
+    capture: deps.capture,
+    limitBytes: config.server.bodyLimitBytes,
+    run: (dialect, request, client) => runExchange(dialect, request, client, deps),
+  });
   registerModelRoutes(app, {
-    dialects: [
-      createChatDialect({ enforceUsage: config.enforceUsage }),
-      createResponsesDialect({
-        archive,
-        now,
-        learned: (name, supported) => journal.learnedResponses(name, supported),
-      }),
-      embeddingsDialect,
-    ],
+    dialects: modelDialects,
     exchanges,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
-  registerResponses(app, lifecycle);
+  registerCountTokens(app, {
+    models: registry,
+    exchanges,
+    run: (dialect, request, client) => runExchange(dialect, request, client, deps),
+  });
+  registerResponses(app, lifecycle, exchanges);
+  registerConversations(app, { log, findItem, now });
   if (config.passthrough.enabled) {
     registerPassthrough(app, {
       exchanges,
@@ -189,7 +254,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
       allowV1Alias: config.passthrough.v1Alias,
       isEnabled: (type) => config.passthrough.types?.includes(type) ?? providerType(type)?.passthrough === true,
       provider: (name) => registry.providerByNameOrType(name),
-      run: (call, client) => runPassthrough(call, client, deps),
+      run: (call, client) => runExchange(passthroughDialect(call, deps.capture), call.request, client, deps),
     });
   }
   if (config.admin.endpointsEnabled) {
@@ -243,6 +308,9 @@ export async function startGateway(config: Config, masterKey: string | undefined
       ),
     ),
   );
+
+  if (interrupted.length > 0) logger.info(`takes up ${interrupted.length} background responses again`);
+  for (const told of interrupted) resume(told);
 
   const address = app.server.address();
   const port = typeof address === 'object' && address !== null ? address.port : config.server.port;

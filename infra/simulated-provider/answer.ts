@@ -3,14 +3,8 @@ import type { Json } from './json.ts';
 import { exactReply, recalled, subjectsOf, type Turn } from './recall.ts';
 import { instanceOf } from './schema-instance.ts';
 import { countTokens, tokensOf } from './tokens.ts';
+import { type Tool, type ToolCall, type ToolChoice, toolCalls } from './tool-calls.ts';
 import { hashOf, sentence, wordFor } from './words.ts';
-
-export interface Tool {
-  readonly name: string;
-  readonly parameters: Json;
-}
-
-export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string };
 
 export type Format =
   | { readonly type: 'text' }
@@ -37,50 +31,76 @@ export interface Ask {
   readonly text: string | undefined;
 }
 
-export interface FunctionCall {
-  readonly name: string;
-  /** JSON text. */
-  readonly arguments: string;
+/** A source for a stretch of the text: UTF-16 code units, the end excluded. */
+export interface Citation {
+  readonly start_index: number;
+  readonly end_index: number;
+  readonly url: string;
+  readonly title: string;
 }
 
 export interface Answer {
+  /** What it answers: the last thing the user said. */
+  readonly prompt: string;
   readonly reasoning: readonly string[];
   /** The text, token by token. */
   readonly tokens: readonly string[];
   readonly text: string;
-  readonly calls: readonly FunctionCall[];
-  readonly finish: 'stop' | 'length' | 'tool_calls';
+  /** The text says no, and is to be told as a refusal where a dialect knows such. */
+  readonly refused: boolean;
+  readonly citations: readonly Citation[];
+  readonly calls: readonly ToolCall[];
+  readonly finish: 'stop' | 'length' | 'tool_calls' | 'content_filter';
+  /** The stop sequence that ended the text. */
+  readonly stopSequence: string | undefined;
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly reasoningTokens: number;
 }
 
 const REASONING_TOKENS = 8;
-const MAX_CALLS = 8;
+const REFUSE = /^\s*refuse:\s*(.+)$/im;
+const FILTER = /^\s*filter:\s*(.+)$/im;
+const CITE = /\bcite\b|\bwith (?:a )?citations?\b/i;
 
 /** `choice` tells the answers of one request with `n` > 1 apart. */
 export function answer(ask: Ask, choice = 0): Answer {
   const seed = seedOf(ask, choice);
   const prompt = ask.turns.findLast((turn) => turn.role === 'user')?.text ?? '';
-  const calls = functionCalls(ask, prompt, seed);
+  const refusal = REFUSE.exec(prompt)?.[1];
+  const filtered = FILTER.exec(prompt)?.[1];
+  const plain = refusal ?? filtered;
+  const calls = plain === undefined ? toolCalls(ask, prompt, seed) : [];
   const budget = ask.maxTokens ?? Number.POSITIVE_INFINITY;
   const thinks = ask.reasoning ?? /\bthink\b/i.test(prompt);
   const reasoning = thinks ? tokensOf(sentence(seed ^ 1, REASONING_TOKENS)).slice(0, budget) : [];
-  const whole = calls.length > 0 ? '' : textFor(ask, prompt, seed);
-  const stopped = cutAtStop(whole, ask.stop);
+  const whole = calls.length > 0 ? '' : (plain ?? textFor(ask, prompt, seed));
+  const stop = firstStop(whole, ask.stop);
+  const stopped = stop === undefined ? whole : whole.slice(0, whole.indexOf(stop));
   const all = tokensOf(stopped);
   const tokens = all.slice(0, Math.max(0, budget - reasoning.length));
+  const text = tokens.length === all.length ? stopped : tokens.join('');
+  const cut = tokens.length < all.length;
   const callTokens = calls.reduce((sum, call) => sum + countTokens(call.name) + countTokens(call.arguments), 0);
   return {
+    prompt,
     reasoning,
     tokens,
-    text: tokens.length === all.length ? stopped : tokens.join(''),
+    text,
+    refused: refusal !== undefined,
+    citations: CITE.test(prompt) && text !== '' ? [citationFor(text, seed)] : [],
     calls,
-    finish: calls.length > 0 ? 'tool_calls' : tokens.length < all.length ? 'length' : 'stop',
+    finish: calls.length > 0 ? 'tool_calls' : cut ? 'length' : filtered === undefined ? 'stop' : 'content_filter',
+    stopSequence: cut ? undefined : stop,
     promptTokens: promptTokens(ask),
     completionTokens: reasoning.length + tokens.length + callTokens,
     reasoningTokens: reasoning.length,
   };
+}
+
+function citationFor(text: string, seed: number): Citation {
+  const word = wordFor(seed);
+  return { start_index: 0, end_index: text.length, url: `https://example.com/${word}`, title: `About ${word}` };
 }
 
 /** Every turn costs three tokens more than its text, for its role and its borders. */
@@ -122,53 +142,16 @@ function lengthAskedFor(prompt: string): number | undefined {
   return /\b(at length|in detail|long story|essay)\b/i.test(prompt) ? AT_LENGTH : undefined;
 }
 
-function cutAtStop(text: string, stops: readonly string[]): string {
+function firstStop(text: string, stops: readonly string[]): string | undefined {
+  let first: string | undefined;
   let end = text.length;
   for (const stop of stops) {
     const found = stop === '' ? -1 : text.indexOf(stop);
-    if (found !== -1 && found < end) end = found;
+    if (found === -1 || found >= end) continue;
+    first = stop;
+    end = found;
   }
-  return text.slice(0, end);
-}
-
-/**
- * A model that may call functions does, until it has a result. With `auto`, a prompt that dictates its reply is
- * answered in words.
- */
-function functionCalls(ask: Ask, prompt: string, seed: number): FunctionCall[] {
-  const { tools, toolChoice } = ask;
-  if (tools.length === 0 || toolChoice === 'none' || ask.turns.at(-1)?.role === 'tool') return [];
-  if (toolChoice === 'auto' && (ask.text !== undefined || exactReply(prompt) !== undefined)) return [];
-  const subjects = subjectsOf(prompt);
-  const call = (tool: Tool, i: number): FunctionCall => ({
-    name: tool.name,
-    arguments: JSON.stringify(instanceOf(tool.parameters, { seed: seed + i, subject: subjects[i] ?? subjects[0] })),
-  });
-  if (ask.parallelToolCalls && /\bboth (tools|functions)\b/i.test(prompt))
-    return tools.slice(0, 2).map((tool) => call(tool, 0));
-  const tool =
-    typeof toolChoice === 'object' ? tools.find((each) => each.name === toolChoice.name) : bestTool(tools, prompt);
-  if (tool === undefined) return [];
-  const wanted = ask.parallelToolCalls ? Math.min(Math.max(1, subjects.length), MAX_CALLS) : 1;
-  return Array.from({ length: wanted }, (_, i) => call(tool, i));
-}
-
-/** The tool whose name shares most words with the prompt; the first one when none does. */
-function bestTool(tools: readonly Tool[], prompt: string): Tool | undefined {
-  const asked = prompt.toLowerCase();
-  let best = tools[0];
-  let bestScore = 0;
-  for (const tool of tools) {
-    const score = tool.name
-      .toLowerCase()
-      .split(/[^a-z0-9]+/)
-      .filter((word) => word.length > 2 && asked.includes(word)).length;
-    if (score > bestScore) {
-      best = tool;
-      bestScore = score;
-    }
-  }
-  return best;
+  return first;
 }
 
 type Likely = { token: string; logprob: number; bytes: number[] };

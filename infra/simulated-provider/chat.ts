@@ -1,10 +1,11 @@
 /** OpenAI's chat completions, parsed and rendered. */
-import { type Answer, type Ask, answer, type Format, logprobOf, type Tool, type ToolChoice } from './answer.ts';
+import { type Answer, type Ask, answer, type Format, logprobOf } from './answer.ts';
 import type { Fault } from './fault.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';
 import type { Turn } from './recall.ts';
 import { Refused } from './refused.ts';
 import { DONE, dataFrame, type Frame, type Reply } from './reply.ts';
+import { chosen, type Tool, type ToolCall } from './tool-calls.ts';
 
 /** What all answers of a provider share. */
 export interface Rendering {
@@ -36,11 +37,9 @@ export function chatCompletion(body: JsonObject, rendering: Rendering): Reply {
   const choices = answers.map((each, index) => ({
     index,
     message: messageOf(each, rendering),
-    logprobs:
-      alternatives === undefined
-        ? null
-        : { content: each.tokens.map((token) => logprobOf(token, alternatives)), refusal: null },
+    logprobs: logprobsOf(each.tokens, alternatives, each.refused),
     finish_reason: each.finish,
+    ...stoppedBy(each),
   }));
   const json = {
     ...head,
@@ -59,8 +58,7 @@ export function askOfChat(body: JsonObject, rendering: Rendering): Ask {
   return {
     ...settingsOf(body, rendering),
     turns: messages.map(turnOf),
-    tools: listIn(body.tools).flatMap(toolOf),
-    toolChoice: toolChoiceOf(body.tool_choice),
+    ...chosen(body.tool_choice, listIn(body.tools).flatMap(toolOf)),
     maxTokens: numberIn(body.max_completion_tokens) ?? numberIn(body.max_tokens),
     stop: typeof body.stop === 'string' ? [body.stop] : listIn(body.stop).filter((each) => typeof each === 'string'),
     format: formatOf(body.response_format),
@@ -101,7 +99,10 @@ function turnOf(message: Json): Turn {
   const role = ROLES[textIn(message.role) ?? ''];
   if (role === undefined)
     throw new Refused(400, `unknown role ${JSON.stringify(message.role ?? null)}`, { param: 'messages' });
-  const calls = listIn(message.tool_calls).map((call) => JSON.stringify(objectIn(call).function ?? {}));
+  const calls = listIn(message.tool_calls).map((call) => {
+    const { function: named, custom } = objectIn(call);
+    return JSON.stringify(named ?? custom ?? {});
+  });
   return { role, text: [textOfContent(message.content), ...calls].filter((part) => part !== '').join('\n') };
 }
 
@@ -114,14 +115,13 @@ export function textOfContent(content: Json | undefined): string {
 }
 
 function toolOf(tool: Json): Tool[] {
-  const { name, parameters } = objectIn(objectIn(tool).function);
+  const { type, function: given, custom } = objectIn(tool);
+  if (type === 'custom') {
+    const name = textIn(objectIn(custom).name);
+    return name === undefined ? [] : [{ name, parameters: {}, freeform: true }];
+  }
+  const { name, parameters } = objectIn(given);
   return typeof name === 'string' ? [{ name, parameters: parameters ?? { type: 'object' } }] : [];
-}
-
-export function toolChoiceOf(choice: Json | undefined): ToolChoice {
-  if (choice === 'none' || choice === 'required') return choice;
-  const name = textIn(objectIn(objectIn(choice).function).name) ?? textIn(objectIn(choice).name);
-  return name === undefined ? 'auto' : { name };
 }
 
 export function formatOf(format: Json | undefined): Format {
@@ -132,15 +132,37 @@ export function formatOf(format: Json | undefined): Format {
 }
 
 function messageOf(given: Answer, { newId }: Rendering) {
+  const { calls, refused, reasoning, text } = given;
+  const annotations = annotationsOf(given);
   return {
     role: 'assistant',
-    content: given.calls.length > 0 ? null : given.text,
-    refusal: null,
-    ...(given.reasoning.length > 0 ? { reasoning_content: given.reasoning.join('') } : {}),
-    ...(given.calls.length > 0
-      ? { tool_calls: given.calls.map((call) => ({ id: newId('call_'), type: 'function', function: call })) }
-      : {}),
+    content: calls.length > 0 || refused ? null : text,
+    refusal: refused ? text : null,
+    ...(reasoning.length > 0 ? { reasoning_content: reasoning.join('') } : {}),
+    ...(annotations.length > 0 ? { annotations } : {}),
+    ...(calls.length > 0 ? { tool_calls: calls.map((call) => ({ id: newId('call_'), ...shownCall(call) })) } : {}),
   };
+}
+
+function logprobsOf(tokens: readonly string[], alternatives: number | undefined, refused: boolean) {
+  if (alternatives === undefined) return null;
+  const entries = tokens.map((token) => logprobOf(token, alternatives));
+  return refused ? { content: null, refusal: entries } : { content: entries, refusal: null };
+}
+
+function annotationsOf({ citations }: Answer) {
+  return citations.map((url_citation) => ({ type: 'url_citation', url_citation }));
+}
+
+function shownCall({ name, arguments: text, freeform }: ToolCall) {
+  return freeform
+    ? { type: 'custom', custom: { name, input: text } }
+    : { type: 'function', function: { name, arguments: text } };
+}
+
+/** A further piece of a call's arguments or input. */
+function callPiece({ freeform }: ToolCall, piece: string) {
+  return freeform ? { custom: { input: piece } } : { function: { arguments: piece } };
 }
 
 function usageOf(answers: readonly Answer[]) {
@@ -176,29 +198,35 @@ function* chunks(
     finish: string | null = null,
     tokens?: readonly string[],
   ) => {
-    const logprobs =
-      tokens && alternatives !== undefined
-        ? { content: tokens.map((token) => logprobOf(token, alternatives)), refusal: null }
-        : null;
-    const choices = fault?.emptyChoices ? [] : [{ index, delta, logprobs, finish_reason: finish }];
+    const logprobs = tokens ? logprobsOf(tokens, alternatives, answers[index]?.refused === true) : null;
+    const ended = finish === null ? {} : stoppedBy(answers[index]);
+    const choices = fault?.emptyChoices ? [] : [{ index, delta, logprobs, finish_reason: finish, ...ended }];
     return dataFrame(kind, { ...base, choices, ...noUsage });
   };
   for (const [index, given] of answers.entries()) {
     yield chunk('open', index, { role: 'assistant', content: given.calls.length > 0 ? null : '' });
     for (const token of given.reasoning) yield chunk('delta', index, { reasoning_content: token });
-    for (const tokens of grouped(given.tokens, fault))
-      yield chunk('delta', index, { content: tokens.join('') }, null, tokens);
-    for (const [call, { name, arguments: text }] of given.calls.entries()) {
-      const opening = { index: call, id: newId('call_'), type: 'function', function: { name, arguments: '' } };
+    for (const tokens of grouped(given.tokens, fault)) {
+      const text = tokens.join('');
+      yield chunk('delta', index, given.refused ? { refusal: text } : { content: text }, null, tokens);
+    }
+    if (given.citations.length > 0) yield chunk('delta', index, { annotations: annotationsOf(given) });
+    for (const [at, call] of given.calls.entries()) {
+      const opening = { index: at, id: newId('call_'), ...shownCall({ ...call, arguments: '' }) };
       yield chunk('delta', index, { tool_calls: [opening] });
-      for (const piece of pieces(text))
-        yield chunk('delta', index, { tool_calls: [{ index: call, function: { arguments: piece } }] });
+      for (const piece of pieces(call.arguments))
+        yield chunk('delta', index, { tool_calls: [{ index: at, ...callPiece(call, piece) }] });
     }
     yield chunk('finish', index, {}, given.finish);
   }
   if (includeUsage && fault?.usage !== false)
     yield dataFrame('usage', { ...base, choices: [], usage: usageOf(answers) });
   yield DONE;
+}
+
+/** The stop sequence that ended an answer, as vLLM names it: `finish_reason` does not tell which it was. */
+function stoppedBy(given: Answer | undefined): { readonly stop_reason?: string } {
+  return given?.stopSequence === undefined ? {} : { stop_reason: given.stopSequence };
 }
 
 /** Tokens as they travel together: one by one, unless the fault says otherwise. */

@@ -2,13 +2,15 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Dialect, OPENAI, type Trouble } from './dialect.ts';
 import type { Fault, FaultPlan } from './fault.ts';
-import { type JsonObject, objectIn } from './json.ts';
-import type { Frame, JsonReply, Reply } from './reply.ts';
+import { objectIn } from './json.ts';
+import type { BytesReply, Frame, JsonReply, Reply, StreamReply } from './reply.ts';
 
 export interface Delivery {
   readonly response: ServerResponse;
   readonly fault: Fault | undefined;
+  readonly dialect: Dialect;
   readonly plan: FaultPlan;
   /** Aborted when the client leaves or the server closes. */
   readonly signal: AbortSignal;
@@ -20,15 +22,16 @@ export interface Delivery {
 
 /** Resolves when there is nothing more to write. Rejects with an abort error when the signal is aborted in a wait. */
 export async function deliver(reply: Reply, delivery: Delivery): Promise<void> {
-  const { response, fault, signal } = delivery;
-  if (fault === undefined && 'json' in reply) return sendBody(response, reply.status, {}, JSON.stringify(reply.json));
+  const { response, fault, dialect, signal } = delivery;
+  if (fault === undefined && 'json' in reply)
+    return sendBody(response, reply.status, reply.headers ?? {}, JSON.stringify(reply.json));
   if (fault?.headerDelayMs) await delay(fault.headerDelayMs, undefined, { signal });
   if (fault?.hang) await once(signal, 'abort');
   if (signal.aborted) return;
-  const failed = failure(fault, 'frames' in reply);
+  const failed = failure(fault, 'frames' in reply, dialect);
   if (failed !== undefined)
     return sendBody(response, failed.status, { ...failed.headers, ...fault?.headers }, failed.body);
-  return 'json' in reply ? deliverJson(reply, delivery) : deliverStream(reply.frames, delivery);
+  return 'frames' in reply ? deliverStream(reply, delivery) : deliverWhole(reply, delivery);
 }
 
 /** A string leaves in the same write as its headers. */
@@ -48,7 +51,7 @@ interface Failed {
 }
 
 /** The error answer of `status` and `errorIn200`; a stream gets the latter as its only frame. */
-function failure(fault: Fault | undefined, streaming: boolean): Failed | undefined {
+function failure(fault: Fault | undefined, streaming: boolean, dialect: Dialect): Failed | undefined {
   if (fault?.status !== undefined) {
     const { status } = fault;
     const retry: Record<string, string> =
@@ -63,63 +66,59 @@ function failure(fault: Fault | undefined, streaming: boolean): Failed | undefin
     return {
       status,
       headers: { 'content-type': type[fault.body ?? 'json'], ...retry },
-      body: errorBody(fault, status),
+      body: errorBody(fault, status, dialect),
     };
   }
   if (fault?.errorIn200) {
-    const error = JSON.stringify(errorObject(fault, 500));
-    if (streaming) return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: `data: ${error}\n\n` };
-    return { status: 200, headers: {}, body: error };
+    const trouble = troubleOf(fault, 500);
+    if (streaming)
+      return { status: 200, headers: { 'content-type': dialect.streamType }, body: dialect.errorFrame(trouble) };
+    return { status: 200, headers: {}, body: JSON.stringify(dialect.errorBody(trouble)) };
   }
   return undefined;
 }
 
-function errorBody(fault: Fault, status: number): string {
+function errorBody(fault: Fault, status: number, dialect: Dialect): string {
+  const trouble = troubleOf(fault, status);
   switch (fault.body) {
     case 'html':
       return `<html><head><title>${status}</title></head><body><h1>${status}</h1><p>The server is unwell.</p></body></html>`;
     case 'text':
-      return fault.message ?? `simulated error ${status}`;
+      return trouble.message;
     case 'empty':
       return '';
-    case 'numeric-code':
-      return JSON.stringify({
-        error: { code: status, message: fault.message ?? `simulated error ${status}`, type: typeFor(status) },
-      });
+    case 'numeric-code': {
+      const { error } = OPENAI.errorBody(trouble);
+      const { message, type } = objectIn(error);
+      return JSON.stringify({ error: { code: status, message, type } });
+    }
     default:
-      return JSON.stringify(errorObject(fault, status));
+      return JSON.stringify(dialect.errorBody(trouble));
   }
 }
 
-function errorObject(fault: Fault, status: number): JsonObject {
-  const message = fault.message ?? `simulated error ${status}`;
+function troubleOf(fault: Fault, status: number): Trouble {
   return {
-    error: {
-      message,
-      type: typeFor(status),
-      param: null,
-      code: fault.code ?? (status === 429 ? 'rate_limit_exceeded' : null),
-    },
+    status,
+    message: fault.message ?? `simulated error ${status}`,
+    code: fault.code ?? (status === 429 ? 'rate_limit_exceeded' : null),
+    ...(fault.type === undefined ? {} : { type: fault.type }),
   };
 }
 
-function typeFor(status: number): string {
-  if (status === 401) return 'authentication_error';
-  if (status === 429) return 'rate_limit_error';
-  return status >= 500 ? 'server_error' : 'invalid_request_error';
-}
-
-async function deliverJson(reply: JsonReply, { response, fault, signal }: Delivery): Promise<void> {
-  const whole = fault?.garbage
-    ? '{"id": "broken", "choices": ['
-    : JSON.stringify(padded(reply.json, fault?.oversizedBytes));
-  const bytes = Buffer.from(whole);
-  const headers = { 'content-type': fault?.contentType ?? 'application/json', ...fault?.headers };
-  response.writeHead(reply.status, { ...headers, 'content-length': bytes.length });
+/** In one piece, unless the fault paces it: then in as many as it says, and with its length untold. */
+async function deliverWhole(reply: JsonReply | BytesReply, delivery: Delivery): Promise<void> {
+  const { response, fault, signal } = delivery;
+  const bytes = bytesOf(reply, fault);
+  const usual = 'bytes' in reply ? reply.contentType : 'application/json';
+  const headers = { 'content-type': fault?.contentType ?? usual, ...reply.headers, ...fault?.headers };
+  const inPieces = 'bytes' in reply && fault?.chunks !== undefined;
+  response.writeHead(reply.status, inPieces ? headers : { ...headers, 'content-length': bytes.length });
   if (fault?.firstByteDelayMs) {
     response.flushHeaders();
     await delay(fault.firstByteDelayMs, undefined, { signal });
   }
+  if (inPieces) return write(piecesOf(bytes, fault.chunks ?? 1), delivery);
   if (fault?.cutAfterChunks === undefined) {
     response.end(bytes);
     return;
@@ -128,32 +127,65 @@ async function deliverJson(reply: JsonReply, { response, fault, signal }: Delive
   response.socket?.destroy();
 }
 
+function* piecesOf(bytes: Buffer, count: number): Generator<BytesFrame> {
+  const size = Math.ceil(bytes.length / count);
+  for (let start = 0; start < bytes.length; start += size) {
+    yield { kind: 'delta', text: bytes.subarray(start, start + size) };
+  }
+}
+
+function bytesOf(reply: JsonReply | BytesReply, fault: Fault | undefined): Buffer {
+  if (fault?.garbage) return Buffer.from('{"id": "broken", "choices": [');
+  if ('bytes' in reply) return reply.bytes;
+  return Buffer.from(JSON.stringify(padded(reply.json, fault?.oversizedBytes)));
+}
+
 function padded(json: object, size: number | undefined): object {
   return size === undefined ? json : { ...json, padding: 'x'.repeat(size) };
 }
 
-async function deliverStream(frames: Iterable<Frame>, delivery: Delivery): Promise<void> {
-  const { response, fault, plan, signal } = delivery;
-  const paceMs = fault?.paceMs ?? delivery.paceMs;
+async function deliverStream({ frames, headers }: StreamReply, delivery: Delivery): Promise<void> {
+  const { response, fault, dialect, signal } = delivery;
   response.writeHead(200, {
-    'content-type': fault?.contentType ?? 'text/event-stream',
+    'content-type': fault?.contentType ?? dialect.streamType,
     'cache-control': 'no-cache',
+    ...headers,
     ...fault?.headers,
   });
   if (fault?.firstByteDelayMs) {
     response.flushHeaders();
     await delay(fault.firstByteDelayMs, undefined, { signal });
   }
-  if (fault?.coalesce) return void response.end(Array.from(faulty(frames, fault), (frame) => frame.text).join(''));
+  if (fault?.coalesce) {
+    const all = await Array.fromAsync(faulty(frames, fault, dialect), (frame) => frame.text);
+    return void response.end(all.join(''));
+  }
+  return write(fault === undefined ? frames : faulty(frames, fault, dialect), delivery);
+}
+
+/** A piece of a body that is not text. */
+interface BytesFrame {
+  readonly kind: 'delta';
+  readonly text: Buffer;
+}
+
+type Frames = Iterable<Frame | BytesFrame> | AsyncIterable<Frame | BytesFrame>;
+
+async function write(frames: Frames, delivery: Delivery): Promise<void> {
+  const { response, fault, plan, signal } = delivery;
+  const paceMs = fault?.paceMs ?? delivery.paceMs;
   let sent = 0;
-  for (const frame of fault === undefined ? frames : faulty(frames, fault)) {
+  for await (const frame of frames) {
     if (sent > 0 && frame.kind !== 'done') await (paceMs > 0 ? delay(paceMs, undefined, { signal }) : turn());
     if (signal.aborted) return;
-    if (sent === fault?.holdAfterChunks) await Promise.race([plan.held(), once(signal, 'abort')]);
+    if (sent === 0 && fault?.holdAfterChunks === 0) await Promise.race([plan.held(), once(signal, 'abort')]);
     if (sent === fault?.cutAfterChunks) return void response.socket?.destroy();
     if (!(await writeFrame(frame.text, fault?.splitEvery, delivery))) return;
     sent++;
+    // Held before the frame is counted: who sees the count may release at once.
+    const held = sent === fault?.holdAfterChunks ? plan.held() : undefined;
     delivery.onFrame();
+    if (held !== undefined) await Promise.race([held, once(signal, 'abort')]);
   }
   response.end();
 }
@@ -165,7 +197,7 @@ function turn(): Promise<void> {
 
 /** False when the client has left. */
 async function writeFrame(
-  text: string,
+  text: string | Buffer,
   splitEvery: number | undefined,
   { response, signal }: Delivery,
 ): Promise<boolean> {
@@ -184,39 +216,26 @@ async function writeFrame(
   return !signal.aborted;
 }
 
-const BROKEN = [
-  'data: {"id": "broken", "choices": [{"del\n\n',
-  'data: not json at all\n\n',
-  '\u0000\u0001 no field\n\n',
-];
-
-function* faulty(frames: Iterable<Frame>, fault: Fault): Generator<Frame> {
+async function* faulty(frames: StreamReply['frames'], fault: Fault, dialect: Dialect): AsyncGenerator<Frame> {
   const errorAfter = fault.errorInStream === true ? 2 : fault.errorInStream === false ? undefined : fault.errorInStream;
   let count = 0;
-  for (const frame of frames) {
+  for await (const frame of frames) {
     if (count === errorAfter) {
-      yield { kind: 'finish', text: errorFrame(frame, errorObject(fault, 500)) };
+      yield { kind: 'finish', text: dialect.errorFrame(troubleOf(fault, 500), frame) };
       return;
     }
     if (fault.endWithoutFinish && frame.kind === 'finish') return;
     if (fault.endWithoutDone && frame.kind === 'done') return;
-    yield dressed(count === 1 && fault.oversizedBytes ? swollen(frame, fault.oversizedBytes) : frame, fault);
-    if (count === 1 && fault.garbage) yield* BROKEN.map((text): Frame => ({ kind: 'delta', text }));
+    const sized = count === 1 && fault.oversizedBytes ? swollen(frame, fault.oversizedBytes) : frame;
+    yield dialect.streamType === 'text/event-stream' ? dressed(sized, fault) : sized;
+    if (count === 1 && fault.garbage) yield* dialect.brokenFrames.map((text): Frame => ({ kind: 'delta', text }));
     count++;
   }
 }
 
-/** Named events are the Responses API's, where the error is an event of its own form. */
-function errorFrame(beside: Frame, error: JsonObject): string {
-  if (!beside.text.startsWith('event: ')) return `data: ${JSON.stringify(error)}\n\n`;
-  const { message, code } = objectIn(error.error);
-  const data = { type: 'error', code: code ?? 'server_error', message, param: null, sequence_number: 2 };
-  return `event: error\ndata: ${JSON.stringify(data)}\n\n`;
-}
-
 /** The same event, made long by white space inside its JSON. */
 function swollen({ kind, text }: Frame, size: number): Frame {
-  return { kind, text: text.replace('data: {', `data: {${' '.repeat(size)}`) };
+  return { kind, text: text.replace(/(^|data: )\{/, (opening) => `${opening}${' '.repeat(size)}`) };
 }
 
 function dressed(frame: Frame, { comments, crlf }: Fault): Frame {

@@ -32,6 +32,8 @@ export interface Fault {
   hang?: boolean;
   /** After this many frames the stream stands still until `control.release()`. */
   holdAfterChunks?: number;
+  /** A response in the background stays in this state until `control.release()`, and is done then. */
+  holdBackground?: 'queued' | 'in_progress';
 
   // Errors
   status?: number;
@@ -39,12 +41,16 @@ export interface Fault {
   body?: 'json' | 'html' | 'empty' | 'text' | 'numeric-code';
   message?: string;
   code?: string;
+  /** The error's type, where the usual one for its status will not do. */
+  type?: string;
   /** The `Retry-After` header: seconds, or a date. */
   retryAfter?: number | string;
   /** 200, with an error object instead of an answer. */
   errorIn200?: boolean;
   /** An error frame after this many frames (`true`: after two), and nothing more. */
   errorInStream?: boolean | number;
+  /** A response that ends as `failed`, with `code` and `message`; in a stream, by its own terminal event. */
+  failResponse?: boolean;
   /** Only the first so many requests fail. Counted per `key`, or per equal fault when there is none. */
   failTimes?: number;
   key?: string;
@@ -88,6 +94,7 @@ const NAMED: Readonly<Record<string, Fault>> = {
   oversized: { oversizedBytes: 32 * 1024 * 1024 },
   'empty-choices': { emptyChoices: true },
   'no-usage': { usage: false },
+  'failed-response': { failResponse: true },
   flaky: { failTimes: 2, status: 503 },
 };
 
@@ -134,7 +141,7 @@ export class FaultPlan {
     this.#failed.clear();
   }
 
-  /** Lets every stream that stands still (`holdAfterChunks`) go on. */
+  /** Lets everything that stands still (`holdAfterChunks`, `holdBackground`) go on. */
   release(): void {
     for (const letGo of this.#held) letGo();
     this.#held.clear();

@@ -1,5 +1,6 @@
 /** The simulated provider on its own: `node main.ts --port 4010 --responses native --models a,b`. */
 import { parseArgs } from 'node:util';
+import { familyNamed } from './options.ts';
 import { createSimulatedProvider } from './server.ts';
 
 const { values } = parseArgs({
@@ -9,6 +10,8 @@ const { values } = parseArgs({
     /** Milliseconds between stream frames. */
     pace: { type: 'string', default: '0' },
     responses: { type: 'string', default: 'native' },
+    /** Families of paths that are a 404: `messages,ollama,files`. */
+    absent: { type: 'string', default: '' },
     models: { type: 'string' },
     /** Length of an ordinary answer, in tokens. */
     words: { type: 'string', default: '16' },
@@ -20,6 +23,7 @@ const { values } = parseArgs({
 const provider = createSimulatedProvider({
   paceMs: Number(values.pace),
   responses: values.responses === 'absent' ? 'absent' : 'native',
+  ...Object.fromEntries(values.absent.split(',').flatMap((name) => (familyNamed(name) ? [[name, 'absent']] : []))),
   words: Number(values.words),
   props: { contextWindow: Number(values['context-window']) },
   ...(values.models === undefined ? {} : { models: values.models.split(',') }),

@@ -1,20 +1,16 @@
-import type { JsonObject } from './json.ts';
+import type { Trouble } from './dialect.ts';
 
-/** A request that the simulated provider says no to, in OpenAI's error shape. */
-export class Refused extends Error {
+/** A request that the simulated provider says no to. */
+export class Refused extends Error implements Trouble {
   readonly status: number;
   readonly param: string | null;
   readonly code: string | null;
-  readonly type: string;
+  readonly type?: string;
   constructor(status: number, message: string, detail: { param?: string; code?: string; type?: string } = {}) {
     super(message);
     this.status = status;
     this.param = detail.param ?? null;
     this.code = detail.code ?? null;
-    this.type = detail.type ?? (status >= 500 ? 'server_error' : 'invalid_request_error');
-  }
-
-  body(): JsonObject {
-    return { error: { message: this.message, type: this.type, param: this.param, code: this.code } };
+    this.type = detail.type;
   }
 }

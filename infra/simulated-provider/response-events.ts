@@ -1,12 +1,11 @@
 /** The stream events of a response, in OpenAI's order, derived from the finished object. */
-import { grouped, pieces } from './chat.ts';
+import type { BackgroundJob } from './background-job.ts';
 import type { Fault } from './fault.ts';
-import { type JsonObject, listIn, objectIn, textIn } from './json.ts';
+import { type Json, type JsonObject, listIn, objectIn, textIn } from './json.ts';
 import { DONE, type Frame, type FrameKind } from './reply.ts';
-import { logprobsOf } from './response-object.ts';
-import { tokensOf } from './tokens.ts';
+import { itemEvents } from './response-item-events.ts';
 
-interface Event {
+export interface ResponseEvent {
   readonly kind: FrameKind;
   readonly type: string;
   readonly data: JsonObject;
@@ -18,81 +17,70 @@ export interface EventOptions {
   readonly fault?: Fault;
   /** Only events with a greater sequence number are sent, as `starting_after` asks. */
   readonly after?: number;
+  /** Obfuscating filler on deltas. */
+  readonly obfuscation?: boolean;
+}
+
+/** What a stream that is under way tells at its ends. */
+const UNFINISHED = { completed_at: null, incomplete_details: null, error: null, output: [], usage: null };
+
+export function inState(response: JsonObject, status: 'queued' | 'in_progress' | 'cancelled'): JsonObject {
+  return { ...response, ...UNFINISHED, status };
 }
 
 export function* responseFrames(response: JsonObject, options: EventOptions): Generator<Frame> {
-  let sequence = 0;
-  for (const { kind, type, data } of eventsOf(response, options)) {
-    if (sequence > (options.after ?? -1)) {
-      yield { kind, text: `event: ${type}\ndata: ${JSON.stringify({ type, ...data, sequence_number: sequence })}\n\n` };
-    }
-    sequence++;
-  }
+  const numbered = numbering(options);
+  for (const event of opening(response)) yield* numbered(event);
+  for (const event of progress(response)) yield* numbered(event);
+  for (const event of rest(response, options)) yield* numbered(event);
   yield DONE;
 }
 
-function* eventsOf(response: JsonObject, options: EventOptions): Generator<Event> {
-  const begun = {
-    ...response,
-    status: 'in_progress',
-    completed_at: null,
-    incomplete_details: null,
-    output: [],
-    usage: null,
+/** As the job goes: a stream that is joined early waits with it. A cancelled one ends without a terminal event. */
+export async function* backgroundFrames(
+  response: JsonObject,
+  job: BackgroundJob,
+  options: EventOptions,
+): AsyncGenerator<Frame> {
+  const numbered = numbering(options);
+  for (const event of opening(response)) yield* numbered(event);
+  await job.begun();
+  if (job.state !== 'cancelled') for (const event of progress(response)) yield* numbered(event);
+  await job.done();
+  if (job.state === 'over') for (const event of rest(response, options)) yield* numbered(event);
+  yield DONE;
+}
+
+function numbering({ after = -1 }: EventOptions): (event: ResponseEvent) => Iterable<Frame> {
+  let sequence = 0;
+  return function* numbered({ kind, type, data }) {
+    const sequence_number = sequence++;
+    if (sequence_number <= after) return;
+    yield { kind, text: `event: ${type}\ndata: ${JSON.stringify({ type, ...data, sequence_number })}\n\n` };
   };
-  if (response.background === true) {
-    yield { kind: 'open', type: 'response.queued', data: { response: { ...begun, status: 'queued' } } };
-  }
+}
+
+function* opening(response: JsonObject): Generator<ResponseEvent> {
+  const queued = response.background === true;
+  const begun = inState(response, queued ? 'queued' : 'in_progress');
   yield { kind: 'open', type: 'response.created', data: { response: begun } };
-  yield { kind: 'open', type: 'response.in_progress', data: { response: begun } };
-  for (const [index, item] of listIn(response.output).entries()) yield* itemEvents(objectIn(item), index, options);
+  if (queued) yield { kind: 'open', type: 'response.queued', data: { response: begun } };
+}
+
+function* progress(response: JsonObject): Generator<ResponseEvent> {
+  yield { kind: 'open', type: 'response.in_progress', data: { response: inState(response, 'in_progress') } };
+}
+
+function* rest(response: JsonObject, options: EventOptions): Generator<ResponseEvent> {
+  for (const [index, item] of listIn(response.output).entries()) {
+    for (const event of itemEvents(objectIn(item), index, options)) yield obfuscated(event, options);
+  }
   yield { kind: 'finish', type: `response.${textIn(response.status) ?? 'completed'}`, data: { response } };
 }
 
-function* itemEvents(item: JsonObject, output_index: number, options: EventOptions): Generator<Event> {
-  const item_id = item.id;
-  const event = (name: string, data: JsonObject): Event => ({ kind: 'delta', type: `response.${name}`, data });
-  switch (item.type) {
-    case 'reasoning': {
-      yield event('output_item.added', { output_index, item: { ...item, summary: [] } });
-      for (const [summary_index, part] of listIn(item.summary).entries()) {
-        const place = { item_id, output_index, summary_index };
-        const text = textIn(objectIn(part).text) ?? '';
-        yield event('reasoning_summary_part.added', { ...place, part: { type: 'summary_text', text: '' } });
-        for (const delta of tokensOf(text)) yield event('reasoning_summary_text.delta', { ...place, delta });
-        yield event('reasoning_summary_text.done', { ...place, text });
-        yield event('reasoning_summary_part.done', { ...place, part });
-      }
-      break;
-    }
-    case 'function_call': {
-      const text = textIn(item.arguments) ?? '';
-      yield event('output_item.added', { output_index, item: { ...item, status: 'in_progress', arguments: '' } });
-      for (const delta of pieces(text)) yield event('function_call_arguments.delta', { item_id, output_index, delta });
-      yield event('function_call_arguments.done', { item_id, output_index, name: item.name, arguments: text });
-      break;
-    }
-    default: {
-      yield event('output_item.added', { output_index, item: { ...item, status: 'in_progress', content: [] } });
-      for (const [content_index, part] of listIn(item.content).entries()) {
-        const place = { item_id, output_index, content_index };
-        const { text: whole, logprobs } = objectIn(part);
-        const text = textIn(whole) ?? '';
-        yield event('content_part.added', {
-          ...place,
-          part: { type: 'output_text', annotations: [], logprobs: [], text: '' },
-        });
-        for (const tokens of grouped(tokensOf(text), options.fault)) {
-          yield event('output_text.delta', {
-            ...place,
-            delta: tokens.join(''),
-            logprobs: logprobsOf(options.body, tokens),
-          });
-        }
-        yield event('output_text.done', { ...place, text, logprobs });
-        yield event('content_part.done', { ...place, part });
-      }
-    }
-  }
-  yield event('output_item.done', { output_index, item });
+/** Filler that makes all deltas look alike to those who listen on the wire. */
+function obfuscated(event: ResponseEvent, { obfuscation }: EventOptions): ResponseEvent {
+  const delta: Json | undefined = event.data.delta;
+  if (!obfuscation || typeof delta !== 'string') return event;
+  return { ...event, data: { ...event.data, obfuscation: 'x'.repeat(16 - (delta.length % 16)) } };
 }

@@ -1,28 +1,34 @@
 /** `/v1/responses` and what is below it, for a provider that keeps its responses, in memory. */
 import { answer, promptTokens } from './answer.ts';
+import { BackgroundJob } from './background-job.ts';
 import type { Rendering } from './chat.ts';
+import type { FaultPlan } from './fault.ts';
 import { type Json, type JsonObject, listIn, objectIn, textIn } from './json.ts';
+import { pageOf } from './page.ts';
 import type { Turn } from './recall.ts';
 import { Refused } from './refused.ts';
 import type { Reply } from './reply.ts';
-import { responseFrames } from './response-events.ts';
-import { askOfResponses, inputItemsOf, responseOf, turnsOf } from './response-object.ts';
+import { backgroundFrames, type EventOptions, inState, responseFrames } from './response-events.ts';
+import { inputItemsOf, sealed, turnsOf } from './response-items.ts';
+import { askOfResponses, responseOf } from './response-object.ts';
 
 interface Stored {
-  response: JsonObject;
+  /** As it is when all is over. */
+  readonly response: JsonObject;
   readonly body: JsonObject;
   readonly inputItems: JsonObject[];
   /** The conversation up to and including this response. */
   readonly turns: readonly Turn[];
-  /** When a background response is done, in milliseconds since the epoch. */
-  readonly readyAt: number;
+  /** Of a response in the background. */
+  readonly job: BackgroundJob | undefined;
 }
 
 export interface ResponsesOptions {
   /** The oldest responses are forgotten beyond so many. */
   readonly keep: number;
-  /** How long a background response stays queued. */
+  /** How long a background response takes. */
   readonly backgroundMs: number;
+  readonly plan: FaultPlan;
 }
 
 export class Responses {
@@ -39,13 +45,13 @@ export class Responses {
     const given = answer(askOfResponses(body, turns, rendering));
     const response = responseOf(body, given, rendering);
     const said = [...turns, ...turnsOf(listIn(response.output))];
-    const background = body.background === true;
-    const readyAt = background && body.stream !== true ? Date.now() + this.#options.backgroundMs : 0;
-    const stored: Stored = { response, body, inputItems, turns: said, readyAt };
-    if (body.store !== false || background) this.#keep(stored);
-    if (body.stream === true)
-      return { status: 200, frames: responseFrames(response, { body, fault: rendering.fault }) };
-    return { status: 200, json: asOf(stored) };
+    const { backgroundMs, plan } = this.#options;
+    const { fault } = rendering;
+    const job = body.background === true ? new BackgroundJob(backgroundMs, plan, fault?.holdBackground) : undefined;
+    const stored: Stored = { response, body, inputItems, turns: said, job };
+    if (body.store !== false || job !== undefined) this.#keep(stored);
+    if (body.stream !== true) return { status: 200, json: asOf(stored) };
+    return framesOf(stored, { fault, obfuscation: objectIn(body.stream_options).include_obfuscation === true });
   }
 
   /** With `stream=true` in the query, the stream again, from `starting_after` on. */
@@ -53,8 +59,10 @@ export class Responses {
     const stored = this.#find(id);
     if (query.get('stream') !== 'true') return { status: 200, json: asOf(stored) };
     const after = query.get('starting_after');
-    const options = { body: stored.body, ...(after === null ? {} : { after: Number(after) }) };
-    return { status: 200, frames: responseFrames(stored.response, options) };
+    if (after !== null && !/^\d+$/.test(after))
+      throw new Refused(400, 'starting_after must be a whole number', { param: 'starting_after' });
+    const obfuscation = query.get('include_obfuscation') === 'true';
+    return framesOf(stored, { obfuscation, ...(after === null ? {} : { after: Number(after) }) });
   }
 
   delete(id: string): Reply {
@@ -64,36 +72,22 @@ export class Responses {
 
   inputItems(id: string, query: URLSearchParams): Reply {
     const { inputItems } = this.#find(id);
-    const limit = Number(query.get('limit') ?? 20);
-    if (!Number.isInteger(limit) || limit < 1 || limit > 100)
-      throw new Refused(400, 'limit must be from 1 to 100', { param: 'limit' });
-    const ordered = query.get('order') === 'asc' ? inputItems : [...inputItems].reverse();
-    const after = query.get('after');
-    const start = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1;
-    if (after !== null && start === 0) throw new Refused(404, `No item with id '${after}'.`, { param: 'after' });
-    const data = ordered.slice(start, start + limit);
-    const has_more = start + limit < ordered.length;
-    return {
-      status: 200,
-      json: { object: 'list', data, has_more, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null },
-    };
+    return { status: 200, json: pageOf(inputItems, query, { usual: 20, most: 100 }) };
   }
 
+  /** One that is over is given as it is. */
   cancel(id: string): Reply {
     const stored = this.#find(id);
     if (stored.response.background !== true) {
       throw new Refused(400, 'Only responses created with background=true can be cancelled.', { param: 'response_id' });
     }
-    if (asOf(stored).status === 'queued') {
-      const cancelled = { ...stored.response, status: 'cancelled', completed_at: null, output: [], usage: null };
-      this.#stored.set(id, { ...stored, response: cancelled, readyAt: 0 });
-      return { status: 200, json: cancelled };
-    }
-    return { status: 200, json: stored.response };
+    stored.job?.cancel();
+    return { status: 200, json: asOf(stored) };
   }
 
   inputTokens(body: JsonObject, rendering: Rendering): Reply {
-    const ask = askOfResponses(body, this.#conversation(body, rendering).turns, rendering);
+    const asked = { ...body, input: body.input ?? [] };
+    const ask = askOfResponses(body, this.#conversation(asked, rendering).turns, rendering);
     return { status: 200, json: { object: 'response.input_tokens', input_tokens: promptTokens(ask) } };
   }
 
@@ -101,17 +95,18 @@ export class Responses {
   compact(body: JsonObject, rendering: Rendering): Reply {
     if (textIn(body.model) === undefined)
       throw new Refused(400, 'model is required', { param: 'model', code: 'missing_required_parameter' });
-    const { inputItems, turns } = this.#conversation(body, rendering);
+    const asked = body.previous_response_id == null ? body : { ...body, input: body.input ?? [] };
+    const { inputItems, turns } = this.#conversation(asked, rendering);
     const input = promptTokens({ turns, tools: [] });
     const output = [
       ...inputItems
         .filter((item) => item.type === 'message' && item.role === 'user')
         .map((item) => ({ status: 'completed', ...item })),
-      { id: rendering.newId('cmp_'), type: 'compaction', encrypted_content: 'c2ltdWxhdGVk' },
+      { id: rendering.newId('cmp_'), type: 'compaction', encrypted_content: sealed(turns) },
     ];
     const usage = {
       input_tokens: input,
-      input_tokens_details: { cached_tokens: 0 },
+      input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
       output_tokens: 1,
       output_tokens_details: { reasoning_tokens: 0 },
       total_tokens: input + 1,
@@ -168,19 +163,25 @@ function itemsOf({ inputItems, response }: Stored): JsonObject[] {
   return [...inputItems, ...listIn(response.output).map(objectIn)];
 }
 
+const PREFIXES: Readonly<Record<string, string>> = {
+  message: 'msg_',
+  reasoning: 'rs_',
+  function_call: 'fc_',
+  function_call_output: 'fco_',
+  custom_tool_call: 'ctc_',
+  custom_tool_call_output: 'ctco_',
+};
+
 function withId(item: JsonObject, newId: (prefix: string) => string): JsonObject {
-  const prefix =
-    item.type === 'message'
-      ? 'msg_'
-      : item.type === 'function_call'
-        ? 'fc_'
-        : item.type === 'function_call_output'
-          ? 'fco_'
-          : 'item_';
-  return { ...item, id: textIn(item.id) ?? newId(prefix) };
+  return { ...item, id: textIn(item.id) ?? newId(PREFIXES[textIn(item.type) ?? ''] ?? 'item_') };
 }
 
-function asOf({ response, readyAt }: Stored): JsonObject {
-  if (readyAt <= Date.now()) return response;
-  return { ...response, status: 'queued', completed_at: null, incomplete_details: null, output: [], usage: null };
+/** As it is now. */
+function asOf({ response, job }: Stored): JsonObject {
+  return job === undefined || job.state === 'over' ? response : inState(response, job.state);
+}
+
+function framesOf({ response, body, job }: Stored, options: Omit<EventOptions, 'body'>): Reply {
+  const all = { body, ...options };
+  return { status: 200, frames: job ? backgroundFrames(response, job, all) : responseFrames(response, all) };
 }

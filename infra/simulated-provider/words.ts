@@ -44,3 +44,9 @@ export function sentence(seed: number, tokens: number): string {
   for (let i = 2; i < tokens; i++) text += ` ${wordFor(next())}`;
   return tokens === 1 ? text : `${text}.`;
 }
+
+/** So many bytes without a meaning. */
+export function noise(seed: number, length: number): Buffer {
+  const next = randomNumbers(seed);
+  return Buffer.from(Array.from({ length }, () => next() & 0xff));
+}

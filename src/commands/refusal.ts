@@ -155,6 +155,25 @@ export const refusals = {
       message,
       retryHelps: false,
     }),
+  /** An endpoint that the provider does not have. */
+  unsupportedEndpoint: (message: string) =>
+    new Refusal({
+      status: 501,
+      type: 'invalid_request_error',
+      code: 'unsupported_operation',
+      message,
+      retryHelps: false,
+    }),
+  formExpected: (got: string) =>
+    new Refusal(invalid('form_expected', `The request body must be multipart/form-data, not ${got}.`)),
+  invalidForm: (detail: string) =>
+    new Refusal(invalid('invalid_form', `The request body is not a form that can be read: ${detail}.`)),
+  lateField: (name: string) =>
+    new Refusal(invalid('late_field', `'${name}' decides who gets the form, so it must come before the file.`, name)),
+  fileNotFound: (id: string) =>
+    new Refusal({ status: 404, type: 'not_found_error', code: null, message: `The file '${id}' was not found.` }),
+  batchNotFound: (id: string) =>
+    new Refusal({ status: 404, type: 'not_found_error', code: null, message: `The batch '${id}' was not found.` }),
   circuitOpen: (provider: string, retryAfterSeconds: number) =>
     new Refusal({
       status: 503,
@@ -176,6 +195,33 @@ export const refusals = {
         retryAfterSeconds: 1,
       },
       cause,
+    ),
+  idempotencyKeyReused: () =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'idempotency_key_reused',
+      message: 'This Idempotency-Key was used for a request with another body. Use a new key for a new request.',
+      param: 'Idempotency-Key',
+      retryHelps: false,
+    }),
+  answerNotKept: () =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'idempotent_answer_not_kept',
+      message:
+        'This Idempotency-Key was answered before, but the bodies of answers are not recorded here, so it cannot be given again.',
+      param: 'Idempotency-Key',
+      retryHelps: false,
+    }),
+  notCancellable: () =>
+    new Refusal(
+      invalid(
+        'response_not_cancellable',
+        'Only a response that was created with "background": true can be cancelled.',
+        'response_id',
+      ),
     ),
   stopping: () =>
     new Refusal({
@@ -200,6 +246,47 @@ export const refusals = {
       message,
       retryHelps: false,
     }),
+  changedMeanwhile: (what: string) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'changed_meanwhile',
+      message: `'${what}' was changed by others again and again in the meantime. Nothing was done; try again.`,
+    }),
+  conversationNotFound: (id: string, param: string | null = null) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code: 'conversation_not_found',
+      message: `The conversation '${id}' was not found.`,
+      param,
+    }),
+  conversationItemNotFound: (id: string, conversationId: string) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code: 'item_not_found',
+      message: `The conversation item '${id}' was not found in conversation '${conversationId}'.`,
+    }),
+  /** OpenAI's own type for it: the request is at fault, not the list. */
+  unknownAfter: (id: string, conversationId: string) =>
+    new Refusal({
+      status: 404,
+      type: 'invalid_request_error',
+      code: 'item_not_found',
+      message: `The conversation item '${id}' was not found in conversation '${conversationId}'.`,
+      param: 'after',
+    }),
+  conversationFull: (why: string, param: string) =>
+    new Refusal(invalid('conversation_full', `The conversation cannot take more: ${why}`, param)),
+  duplicateItem: (id: string, param: string) =>
+    new Refusal(
+      invalid(
+        'duplicate_item',
+        `The conversation holds an item '${id}' already. Leave it out, or give the new one another id.`,
+        param,
+      ),
+    ),
   internal: (cause: unknown) =>
     new Refusal(
       {

@@ -46,7 +46,12 @@ export interface Config {
   readonly enforceUsage: boolean;
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
   readonly logFormat: 'auto' | 'text' | 'json';
-  readonly logging: { readonly enabled: boolean; readonly capture: 'full' | 'metadata' };
+  readonly logging: {
+    readonly enabled: boolean;
+    readonly capture: 'full' | 'metadata';
+    /** Whether the bytes of audio and of images are kept too. */
+    readonly keeps: { readonly audio: boolean; readonly image: boolean };
+  };
   readonly admin: { readonly endpointsEnabled: boolean; readonly uiEnabled: boolean };
   readonly pluginsEnabled: boolean;
   readonly guardrailsEnabled: boolean;
@@ -100,7 +105,11 @@ export function configOf(
     enforceUsage: settings.usage.enforce_returning_usage_data,
     logLevel: logging.level,
     logFormat: logging.format,
-    logging: { enabled: logging.enabled, capture: logging.bodies ? 'full' : 'metadata' },
+    logging: {
+      enabled: logging.enabled,
+      capture: logging.bodies ? 'full' : 'metadata',
+      keeps: { audio: logging.audio_bodies, image: logging.image_bodies },
+    },
     admin: {
       endpointsEnabled: admin.endpoints_enabled,
       uiEnabled: admin.ui_enabled && admin.endpoints_enabled,

@@ -202,6 +202,14 @@ const settings = {
       env: 'LOGGING_LOG_BODIES',
       describe: 'keep request and answer bodies on the record; false keeps metadata only',
     }),
+    audio_bodies: setting(toggle(), false, {
+      env: 'LOGGING_LOG_AUDIO_BODIES',
+      describe: 'keep the bytes of audio on the record too, and not only their number and digest',
+    }),
+    image_bodies: setting(toggle(), false, {
+      env: 'LOGGING_LOG_IMAGE_BODIES',
+      describe: 'keep the bytes of images on the record too, and not only their number and digest',
+    }),
   }),
   usage: section({
     enforce_returning_usage_data: setting(toggle(), true, {

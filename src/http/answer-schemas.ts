@@ -93,12 +93,27 @@ export const responseDeletion = z.looseObject({
   deleted: z.literal(true),
 });
 
+export const item = z.looseObject({ id: z.string(), type: z.string() });
+
 export const inputItemList = z.looseObject({
   object: z.literal('list'),
-  data: z.array(z.looseObject({ id: z.string(), type: z.string() })),
+  data: z.array(item),
   first_id: z.string().nullish(),
   last_id: z.string().nullish(),
   has_more: z.boolean(),
+});
+
+export const conversation = z.object({
+  id: z.string(),
+  object: z.literal('conversation'),
+  created_at: unixSeconds,
+  metadata: z.record(z.string(), z.string()),
+});
+
+export const conversationDeletion = z.object({
+  id: z.string(),
+  object: z.literal('conversation.deleted'),
+  deleted: z.literal(true),
 });
 
 export const model = z.looseObject({
@@ -117,3 +132,44 @@ export const readiness = z.looseObject({
   status: z.enum(['ready', 'degraded', 'not_ready']),
   components: z.looseObject({ storage: z.enum(['ok', 'down']) }),
 });
+
+const messageUsage = z.looseObject({
+  input_tokens: count.describe('without those read from, or written to, a cache'),
+  output_tokens: count,
+  cache_read_input_tokens: count.nullish(),
+  cache_creation_input_tokens: count.nullish(),
+});
+
+export const message = z.looseObject({
+  id: z.string(),
+  type: z.literal('message'),
+  role: z.literal('assistant'),
+  model: z.string(),
+  content: z.array(z.looseObject({ type: z.string() })),
+  stop_reason: z.string().nullable(),
+  stop_sequence: z.string().nullable(),
+  usage: messageUsage,
+});
+
+export const tokenCount = z.looseObject({ input_tokens: count });
+
+export const messagesError = z
+  .object({
+    type: z.literal('error'),
+    error: z.object({
+      type: z.enum([
+        'invalid_request_error',
+        'authentication_error',
+        'permission_error',
+        'not_found_error',
+        'request_too_large',
+        'rate_limit_error',
+        'overloaded_error',
+        'api_error',
+      ]),
+      message: z.string(),
+      details: freeForm.optional().describe('the code, parameter and provider of the error, where there are any'),
+    }),
+    request_id: z.string(),
+  })
+  .describe("An error as Anthropic's clients know it.");

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal, refusals } from '../commands/refusal.ts';
+import { mannersOf } from './manners.ts';
 
 /** Headers that go with a refusal. */
 export function refusalHeaders(refusal: Refusal): Record<string, string> {
@@ -36,7 +37,9 @@ export function createErrorHandler(
     const refusal = toRefusal(error, bodyLimitBytes);
     if (refusal.code === 'internal_error') logError(refusal.cause ?? error, request);
     if (isStillSending(request.raw)) reply.header('connection', 'close');
-    reply.code(refusal.status).headers(refusalHeaders(refusal)).send(refusal.envelope());
+    const manners = mannersOf(request);
+    const headers = manners.headers({ ...refusalHeaders(refusal), 'x-request-id': request.id });
+    reply.code(refusal.status).headers(headers).send(manners.errorBody(refusal, request.id));
   };
 }
 

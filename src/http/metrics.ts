@@ -27,7 +27,8 @@ export interface LogFigures {
 
 export interface Metrics {
   observeExchange(facts: ExchangeSummary): void;
-  snapshotStoreFailed(facts: { providerType: string; provider: string; operation: string }): void;
+  /** A response was made and could not be recorded. */
+  responseNotStored(provider: { readonly name: string; readonly type: string } | undefined): void;
   /** Says where the figures come from that are asked for at a scrape. Adds to what was said before. */
   watch(sources: MetricSources): void;
   /** The text of a scrape, and its content type. */
@@ -153,8 +154,8 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       tally.inputTokens += facts.usage?.inputTokens ?? 0;
       tally.outputTokens += facts.usage?.outputTokens ?? 0;
     },
-    snapshotStoreFailed({ providerType, provider, operation }) {
-      snapshotFailures.inc({ provider: providerType, provider_name: provider, operation });
+    responseNotStored(provider) {
+      snapshotFailures.inc({ provider: provider?.type ?? '', provider_name: provider?.name ?? '', operation: 'store' });
     },
     watch(more) {
       Object.assign(sources, more);

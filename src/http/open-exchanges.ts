@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Client, EndReason, ModelRequest } from '../commands/exchange/client.ts';
 import { refusals } from '../commands/refusal.ts';
+import { mannersOf } from './manners.ts';
 import { redactHeaders, redactUrl } from './redaction.ts';
 import { ReplyClient } from './reply-client.ts';
 import { bodyOf, callerOf } from './server.ts';
@@ -13,16 +14,30 @@ const AFTER_CUT_MS = 2_000;
 
 export class OpenExchanges {
   readonly #clients = new Set<ReplyClient>();
+  /** Exchanges that have no client. */
+  readonly #unattended = new Set<Promise<void>>();
   readonly #stallTimeoutMs: number;
+  readonly #onCut: () => void;
   #stopping = false;
   #idle: (() => void) | undefined;
 
-  constructor(stallTimeoutMs: number) {
+  /** @param onCut called when the open exchanges are to end early, for those that do not depend on their client */
+  constructor(stallTimeoutMs: number, onCut: () => void = () => {}) {
     this.#stallTimeoutMs = stallTimeoutMs;
+    this.#onCut = onCut;
   }
 
   get count(): number {
-    return this.#clients.size;
+    return this.#clients.size + this.#unattended.size;
+  }
+
+  /** An exchange without a client, which a stop waits for like any other. */
+  track(exchange: Promise<void>): void {
+    this.#unattended.add(exchange);
+    void exchange.finally(() => {
+      this.#unattended.delete(exchange);
+      if (this.count === 0) this.#idle?.();
+    });
   }
 
   /** Hands a request to an exchange; the exchange answers on the hijacked response. */
@@ -36,15 +51,20 @@ export class OpenExchanges {
       throw refusals.stopping();
     }
     const modelRequest = toModelRequest(request);
+    await this.attend(reply, (client) => exchange(modelRequest, client));
+  }
+
+  /** Answers on the hijacked response; a stop waits for it as for an exchange. */
+  async attend(reply: FastifyReply, answer: (client: Client) => Promise<void>): Promise<void> {
     reply.hijack();
-    const client = new ReplyClient(reply.raw, this.#stallTimeoutMs);
+    const client = new ReplyClient(reply.raw, this.#stallTimeoutMs, mannersOf(reply.request));
     this.#clients.add(client);
     try {
-      await exchange(modelRequest, client);
+      await answer(client);
     } finally {
       client.whenSent(() => {
         this.#clients.delete(client);
-        if (this.#clients.size === 0) this.#idle?.();
+        if (this.count === 0) this.#idle?.();
       });
     }
   }
@@ -57,14 +77,14 @@ export class OpenExchanges {
   async stop(graceMs: number): Promise<number> {
     this.#stopping = true;
     if (await this.#idleWithin(graceMs)) return 0;
-    const cut = this.#clients.size;
+    const cut = this.count;
     this.endAll('gateway_stopping');
     await this.#idleWithin(AFTER_CUT_MS);
     return cut;
   }
 
   async #idleWithin(ms: number): Promise<boolean> {
-    if (this.#clients.size === 0) return true;
+    if (this.count === 0) return true;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#idle = () => resolve(true);
     const timer = setTimeout(() => resolve(false), ms);
@@ -75,6 +95,7 @@ export class OpenExchanges {
 
   endAll(reason: EndReason): void {
     for (const client of this.#clients) client.endEarly(reason);
+    if (reason === 'gateway_stopping') this.#onCut();
   }
 }
 

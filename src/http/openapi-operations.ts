@@ -1,9 +1,16 @@
 /** Every route of the gateway, as its description tells of it. */
 import { z } from 'zod';
 import { chatRequestSchema } from '../commands/chat/chat-request.ts';
+import {
+  addItemsSchema,
+  createConversationSchema,
+  updateConversationSchema,
+} from '../commands/conversations/conversation-request.ts';
 import { embeddingsRequestSchema } from '../commands/embeddings/embeddings-request.ts';
+import { countTokensRequestSchema, messagesRequestSchema } from '../commands/messages/messages-request.ts';
 import { createRequestSchema } from '../commands/responses/create-request.ts';
 import * as answers from './answer-schemas.ts';
+import { forwardedOperations } from './openapi-forwarded.ts';
 
 interface Answer {
   readonly description: string;
@@ -11,7 +18,7 @@ interface Answer {
   readonly content?: Readonly<Record<string, z.ZodType | Readonly<Record<string, unknown>>>>;
 }
 
-interface Parameter {
+export interface Parameter {
   readonly name: string;
   readonly in: 'query' | 'header';
   readonly description: string;
@@ -25,14 +32,17 @@ export interface Operation {
   readonly path: string;
   readonly summary: string;
   readonly description?: string;
-  readonly tag: 'models' | 'responses' | 'passthrough' | 'admin' | 'operations';
+  readonly tag: 'models' | 'responses' | 'conversations' | 'files' | 'passthrough' | 'admin' | 'operations';
   readonly pathParameters?: Readonly<Record<string, string>>;
   readonly parameters?: readonly Parameter[];
-  readonly request?: { readonly required: boolean; readonly schema: z.ZodType | 'any' };
+  /** `type`: the media type, when it is not the usual one for the schema. */
+  readonly request?: { readonly required: boolean; readonly schema: z.ZodType | 'any'; readonly type?: string };
   readonly success: Answer;
   readonly otherAnswers?: Readonly<Record<string, Answer>>;
   /** Statuses that come with the error envelope. */
   readonly errors: readonly number[];
+  /** `MessagesError`: they come in Anthropic's envelope. */
+  readonly errorSchema?: 'Error' | 'MessagesError';
   /** Needs no key. */
   readonly open?: boolean;
 }
@@ -50,7 +60,16 @@ const query = (name: string, description: string, schema: z.ZodType = z.string()
 const modelErrors = [400, 401, 404, 413, 429, 502, 503, 504];
 const lifecycleErrors = [400, 401, 404, 501, 502, 503];
 const provider = query('provider', 'Who is asked for a response that is not stored here: a provider name or type');
+const conversationErrors = [400, 401, 404, 409, 413, 503];
+const conversationId = { id: 'The id of the conversation' };
+const conversationItem = { ...conversationId, item: 'The id of the item' };
 const responseId = { id: 'The id of the response' };
+
+const pageParameters = (order: string): Parameter[] => [
+  query('limit', 'At most 100', z.int().default(20)),
+  query('order', order, z.enum(['asc', 'desc']).default('desc')),
+  query('after', 'The id of the item before the page'),
+];
 
 const requestHeaders: Parameter[] = [
   {
@@ -60,6 +79,13 @@ const requestHeaders: Parameter[] = [
     schema: z.string().max(200),
   },
 ];
+
+const anthropicHeaders: Parameter[] = ['anthropic-version', 'anthropic-beta'].map((name) => ({
+  name,
+  in: 'header',
+  description: "Passed on to a provider with Anthropic's own API",
+  schema: z.string(),
+}));
 
 const liveParameters: Parameter[] = [
   query(
@@ -106,6 +132,31 @@ export const operations: readonly Operation[] = [
     errors: modelErrors,
   },
   {
+    operationId: 'createMessage',
+    methods: ['POST'],
+    path: '/v1/messages',
+    summary: "Create a message, as Anthropic's API does",
+    tag: 'models',
+    parameters: [...requestHeaders, ...anthropicHeaders],
+    request: { required: true, schema: messagesRequestSchema },
+    success: { description: 'The message, or a stream of its events', content: jsonOrStream(answers.message) },
+    errors: modelErrors,
+    errorSchema: 'MessagesError',
+  },
+  {
+    operationId: 'countMessageTokens',
+    methods: ['POST'],
+    path: '/v1/messages/count_tokens',
+    summary: 'Count the tokens of a message request',
+    description: 'By the provider where it can count, else an estimate of the gateway.',
+    tag: 'models',
+    parameters: [...requestHeaders, ...anthropicHeaders],
+    request: { required: true, schema: countTokensRequestSchema },
+    success: { description: 'The count', content: json(answers.tokenCount) },
+    errors: modelErrors,
+    errorSchema: 'MessagesError',
+  },
+  {
     operationId: 'createResponse',
     methods: ['POST'],
     path: '/v1/responses',
@@ -145,20 +196,100 @@ export const operations: readonly Operation[] = [
     summary: 'List the input of a response',
     tag: 'responses',
     pathParameters: responseId,
-    parameters: [
-      provider,
-      query('limit', 'At most 100', z.int().default(20)),
-      query('order', 'By place in the input', z.enum(['asc', 'desc']).default('desc')),
-      query('after', 'The id of the item before the page'),
-    ],
+    parameters: [provider, ...pageParameters('By place in the input')],
     success: { description: 'One page of items', content: json(answers.inputItemList) },
     errors: lifecycleErrors,
   },
+  {
+    operationId: 'createConversation',
+    methods: ['POST'],
+    path: '/v1/conversations',
+    summary: 'Create a conversation',
+    tag: 'conversations',
+    request: { required: false, schema: createConversationSchema },
+    success: { description: 'The conversation', content: json(answers.conversation) },
+    errors: [400, 401, 404, 413, 503],
+  },
+  {
+    operationId: 'getConversation',
+    methods: ['GET'],
+    path: '/v1/conversations/{id}',
+    summary: 'Fetch a conversation',
+    tag: 'conversations',
+    pathParameters: conversationId,
+    success: { description: 'The conversation', content: json(answers.conversation) },
+    errors: [401, 404],
+  },
+  {
+    operationId: 'updateConversation',
+    methods: ['POST'],
+    path: '/v1/conversations/{id}',
+    summary: 'Add to the metadata of a conversation',
+    tag: 'conversations',
+    pathParameters: conversationId,
+    request: { required: true, schema: updateConversationSchema },
+    success: { description: 'The conversation as it is now', content: json(answers.conversation) },
+    errors: conversationErrors,
+  },
+  {
+    operationId: 'deleteConversation',
+    methods: ['DELETE'],
+    path: '/v1/conversations/{id}',
+    summary: 'Delete a conversation',
+    tag: 'conversations',
+    pathParameters: conversationId,
+    success: { description: 'It is deleted', content: json(answers.conversationDeletion) },
+    errors: [401, 404, 409, 503],
+  },
+  {
+    operationId: 'addConversationItems',
+    methods: ['POST'],
+    path: '/v1/conversations/{id}/items',
+    summary: 'Put items at the end of a conversation',
+    tag: 'conversations',
+    pathParameters: conversationId,
+    request: { required: true, schema: addItemsSchema },
+    success: { description: 'The items that were added', content: json(answers.inputItemList) },
+    errors: conversationErrors,
+  },
+  {
+    operationId: 'listConversationItems',
+    methods: ['GET'],
+    path: '/v1/conversations/{id}/items',
+    summary: 'List the items of a conversation',
+    tag: 'conversations',
+    pathParameters: conversationId,
+    parameters: pageParameters('By place in the conversation'),
+    success: { description: 'One page of items', content: json(answers.inputItemList) },
+    errors: [400, 401, 404],
+  },
+  {
+    operationId: 'getConversationItem',
+    methods: ['GET'],
+    path: '/v1/conversations/{id}/items/{item}',
+    summary: 'Fetch an item of a conversation',
+    tag: 'conversations',
+    pathParameters: conversationItem,
+    success: { description: 'The item', content: json(answers.item) },
+    errors: [401, 404],
+  },
+  {
+    operationId: 'deleteConversationItem',
+    methods: ['DELETE'],
+    path: '/v1/conversations/{id}/items/{item}',
+    summary: 'Delete an item of a conversation',
+    tag: 'conversations',
+    pathParameters: conversationItem,
+    success: { description: 'The conversation', content: json(answers.conversation) },
+    errors: [401, 404, 409, 503],
+  },
+  ...forwardedOperations,
   {
     operationId: 'listModels',
     methods: ['GET'],
     path: '/v1/models',
     summary: 'List models',
+    description: "With an `anthropic-version` header in Anthropic's shape, a page at a time.",
     tag: 'models',
     success: { description: 'The models of all providers', content: json(answers.modelList) },
     errors: [401],

@@ -13,6 +13,7 @@ const STATUS_TEXT: Record<number, string> = {
   401: 'No key, or not a valid one.',
   404: 'There is no such thing, or it is not for this caller.',
   408: 'The request did not arrive in time.',
+  409: 'Others changed the same thing at the same time, or the key was used for something else.',
   413: 'The request body is too large.',
   429: 'Too many requests.',
   501: 'The provider cannot do this, and the gateway cannot do it in its place.',
@@ -38,6 +39,8 @@ export function openApiDocument(): Json {
     tags: [
       { name: 'models', description: 'Model requests' },
       { name: 'responses', description: 'Stored responses' },
+      { name: 'conversations', description: 'Items that responses share, whoever answers' },
+      { name: 'files', description: 'Files and batches, where providers keep them' },
       { name: 'passthrough', description: "A provider's own API" },
       { name: 'admin', description: 'What happens and has happened' },
       { name: 'operations', description: 'Health, metrics, this description' },
@@ -51,7 +54,10 @@ export function openApiDocument(): Json {
           description: 'The master key or a managed key. `x-api-key` works too.',
         },
       },
-      schemas: { Error: schemaOf(answers.errorEnvelope, 'output') },
+      schemas: {
+        Error: schemaOf(answers.errorEnvelope, 'output'),
+        MessagesError: schemaOf(answers.messagesError, 'output'),
+      },
     },
   };
   return built;
@@ -78,6 +84,7 @@ function describe(operation: Operation, method: string): Json {
     request,
     success,
     errors,
+    errorSchema = 'Error',
     open,
   } = operation;
   const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
@@ -89,7 +96,7 @@ function describe(operation: Operation, method: string): Json {
   }));
   const inQueryOrHeader = parameters.map(({ schema, ...rest }) => ({ ...rest, schema: schemaOf(schema, 'input') }));
   const responses: Json = { '200': answer(success) };
-  for (const status of errors) responses[String(status)] = errorAnswer(status);
+  for (const status of errors) responses[String(status)] = errorAnswer(status, errorSchema);
   for (const [status, body] of Object.entries(operation.otherAnswers ?? {})) responses[status] = answer(body);
   return {
     operationId: methods.length === 1 ? operationId : `${operationId}_${method.toLowerCase()}`,
@@ -105,7 +112,7 @@ function describe(operation: Operation, method: string): Json {
 
 function requestBody(request: NonNullable<Operation['request']>): Json {
   const schema = request.schema === 'any' ? {} : schemaOf(request.schema, 'input');
-  const type = request.schema === 'any' ? '*/*' : 'application/json';
+  const type = request.type ?? (request.schema === 'any' ? '*/*' : 'application/json');
   return { required: request.required, content: { [type]: { schema } } };
 }
 
@@ -119,10 +126,10 @@ function answer({ description, content }: Operation['success']): Json {
   return { description, content: Object.fromEntries(described) };
 }
 
-function errorAnswer(status: number): Json {
+function errorAnswer(status: number, schema: string): Json {
   return {
     description: STATUS_TEXT[status] ?? 'An error.',
-    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+    content: { 'application/json': { schema: { $ref: `#/components/schemas/${schema}` } } },
   };
 }
 

@@ -4,6 +4,7 @@ import type { Client, EndReason } from '../commands/exchange/client.ts';
 import { isEventStream } from '../commands/exchange/media-type.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import { isStillSending, refusalHeaders } from './errors.ts';
+import type { Manners } from './manners.ts';
 
 const EVENT_STREAM_HEADERS = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
@@ -13,11 +14,13 @@ export class ReplyClient implements Client {
   readonly #response: ServerResponse;
   readonly #controller = new AbortController();
   readonly #stallTimeoutMs: number;
+  readonly #manners: Manners;
   #begun = false;
 
-  constructor(response: ServerResponse, stallTimeoutMs: number) {
+  constructor(response: ServerResponse, stallTimeoutMs: number, manners: Manners) {
     this.#response = response;
     this.#stallTimeoutMs = stallTimeoutMs;
+    this.#manners = manners;
     response.once('close', () => {
       if (!response.writableFinished) this.endEarly('client_gone');
     });
@@ -47,7 +50,7 @@ export class ReplyClient implements Client {
 
   answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
     this.#begun = true;
-    this.#response.writeHead(status, { ...headers, 'content-length': body.length });
+    this.#response.writeHead(status, { ...this.#manners.headers(headers), 'content-length': body.length });
     // As one string with the head it leaves in one plain write; longer bodies are not worth the copy.
     if (body.length > ONE_WRITE_BYTES) this.#response.end(body);
     else this.#response.end(Buffer.from(body.buffer, body.byteOffset, body.length).toString('latin1'), 'latin1');
@@ -58,14 +61,15 @@ export class ReplyClient implements Client {
       this.#response.destroy();
       return;
     }
-    const body = Buffer.from(JSON.stringify(refusal.envelope()));
+    const body = Buffer.from(JSON.stringify(this.#manners.errorBody(refusal, headers['x-request-id'])));
     const contentType = { 'content-type': 'application/json; charset=utf-8' };
     const close: Record<string, string> = isStillSending(this.#response.req) ? { connection: 'close' } : {};
     this.answer(refusal.status, { ...headers, ...refusalHeaders(refusal), ...contentType, ...close }, body);
   }
 
-  begin(status: number, headers: Record<string, string>): void {
+  begin(status: number, given: Record<string, string>): void {
     this.#begun = true;
+    const headers = this.#manners.headers(given);
     const isEvents = isEventStream(headers);
     this.#response.writeHead(status, isEvents ? { ...headers, ...EVENT_STREAM_HEADERS } : headers);
   }

@@ -1,6 +1,7 @@
 /**
  * The answer so far, read from a provider's chunks for somebody who watches. Works on any dialect that is told apart
- * by its own members: chat completion chunks, Responses events, whole JSON answers. What it cannot read it leaves out.
+ * by its own members: chat completion chunks, Responses and Messages events, Ollama's lines, whole JSON answers. What it
+ * cannot read it leaves out.
  */
 
 export interface AnswerSoFar {
@@ -49,9 +50,16 @@ export class AnswerText {
     this.#unreadBytes = 0;
     for (const chunk of unread) {
       const text = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('utf8');
-      if (/^\s*[{[]/.test(text)) this.#keep(parse(text), text.length);
+      if (/^\s*[{[]/.test(text)) this.#takeJson(parse(text), text.length);
       else for (const data of eventData(text)) this.#take(data);
     }
+  }
+
+  /** A whole answer, or a line of a stream of them. */
+  #takeJson(json: unknown, size: number): void {
+    const words = isObject(json) ? wordsOfLine(json, this.#text !== '') : undefined;
+    if (words === undefined) this.#keep(json, size);
+    else this.#append(words);
   }
 
   #take(data: string): void {
@@ -108,10 +116,19 @@ function* eventData(text: string): Iterable<string> {
 /** The words an event adds to the answer: of the first choice, where there are several. */
 function deltaOf(event: Record<string, unknown>): string | undefined {
   if (event.type === 'response.output_text.delta') return typeof event.delta === 'string' ? event.delta : undefined;
+  if (event.type === 'content_block_delta') {
+    return isObject(event.delta) && typeof event.delta.text === 'string' ? event.delta.text : undefined;
+  }
   const choice = Array.isArray(event.choices) ? event.choices[0] : undefined;
   if (!isObject(choice)) return undefined;
   const words = isObject(choice.delta) ? choice.delta.content : choice.text;
   return typeof words === 'string' ? words : undefined;
+}
+
+/** The words of one of Ollama's lines. The last of them looks like a whole answer, but for what came before it. */
+function wordsOfLine({ done, message }: Record<string, unknown>, hasBegun: boolean): string | undefined {
+  if (!isObject(message) || typeof message.content !== 'string') return undefined;
+  return done === false || (done === true && hasBegun) ? message.content : undefined;
 }
 
 function isTerminal(event: Record<string, unknown>): boolean {

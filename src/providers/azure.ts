@@ -18,7 +18,12 @@ export function createAzure(config: ProviderConfig, row: ProviderType): Provider
   if (deployment === undefined) return createOpenAiCompatible(config, { row, base });
   const model = { id: decodeURIComponent(deployment), created: 0, ownedBy: 'azure' };
   return createOpenAiCompatible(config, {
-    row: { ...row, responses: 'no', responseLifecycle: 'no' },
+    row: {
+      ...row,
+      responses: 'no',
+      responseLifecycle: 'no',
+      serves: ['completions', 'speech', 'transcriptions', 'images'],
+    },
     base: versioned(base, config.options['apiVersion'] ?? DEFAULT_API_VERSION),
     listModels: async () => [model],
   });

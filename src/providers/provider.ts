@@ -1,5 +1,18 @@
 /** What the exchange needs of a provider. A provider knows no event, no HTTP server and no projection. */
 
+/** What a provider's OpenAI API may have beside chat, responses and embeddings. */
+export const families = [
+  'completions',
+  'speech',
+  'transcriptions',
+  'images',
+  'files',
+  'batches',
+  'responses_input_tokens',
+  'responses_compact',
+] as const;
+export type Family = (typeof families)[number];
+
 /**
  * A model request's language: OpenAI's three, Anthropic's Messages, and Ollama's own two. `send` speaks those of them
  * that the provider knows; the rest of a provider's API is reached by `forward`.
@@ -23,6 +36,8 @@ export interface ForwardCall {
   readonly method: string;
   /** Below `/p/{provider}`, starting with `/`, with the query string. */
   readonly path: string;
+  /** The path is `/v1/…` of OpenAI's API, wherever the provider has that, and not one of its own routes. */
+  readonly openAi?: boolean;
   /** Already stripped of credentials and hop-by-hop headers; lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   /** Sent as it comes when it comes in pieces. */
@@ -85,6 +100,8 @@ export interface ProviderCapabilities {
   readonly embeddings: Support;
   /** Whether it keeps responses under their id: retrieve, delete, cancel, `previous_response_id`. */
   readonly responseLifecycle: Support;
+  /** Which of the other endpoints it has. Undefined: it is asked, and its answer shows. */
+  readonly serves?: readonly Family[] | undefined;
   readonly passthrough: boolean;
 }
 

@@ -1,5 +1,6 @@
 /** The provider types: one table of differences, a row per type. Everything not said here is plain OpenAI. */
-import type { Dialect, Support } from './provider.ts';
+import { type Dialect, type Family, families, type Support } from './provider.ts';
+import { ollamaEfforts } from './translate/chat-to-ollama/request.ts';
 import {
   plainReasoning,
   type ReasoningEffort,
@@ -16,7 +17,8 @@ export interface ProviderType {
   readonly defaultPath?: string;
   /** Settings beyond the common ones: environment suffix → option name. */
   readonly extra?: Readonly<Record<string, string>>;
-  readonly auth: 'bearer' | 'api-key';
+  /** How an API key is sent: as a bearer token, or in the header of that name. */
+  readonly auth: 'bearer' | 'api-key' | 'x-api-key';
   /** What it speaks, each with its path below the base URL. Undefined: OpenAI's three. */
   readonly paths?: Partial<Readonly<Record<Dialect, string>>>;
   /** The language in which it is asked for a chat completion. Default `chat`; others have a `ChatAdapter`. */
@@ -24,6 +26,8 @@ export interface ProviderType {
   readonly responses: Support;
   readonly responseLifecycle: Support;
   readonly embeddings: Support;
+  /** Which of the other endpoints it has. Undefined: it is asked, and its answer shows. */
+  readonly serves?: readonly Family[];
   /** Whether `/p/{provider}/…` is open unless the configuration says otherwise. */
   readonly passthrough: boolean;
   /**
@@ -45,6 +49,10 @@ export interface ProviderType {
   readonly maxTokensOnly?: boolean;
   /** Refuses requests with `stream_options`; it reports usage at the end of a stream anyway. */
   readonly refusesStreamOptions?: boolean;
+  /** The language in which it is asked for embeddings. Default `embeddings`. */
+  readonly embeddingsDialect?: Dialect;
+  /** Request headers that every call has, unless the client sends its own value. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Request headers made of options: header → option name. */
   readonly optionHeaders?: Readonly<Record<string, string>>;
 }
@@ -65,6 +73,7 @@ const rows = {
     responses: 'unknown',
     responseLifecycle: 'no',
     embeddings: 'yes',
+    serves: ['completions'],
     passthrough: true,
     servedFromBase: openAiShaped,
     reasoning: plainReasoning,
@@ -78,6 +87,7 @@ const rows = {
     responses: 'yes',
     responseLifecycle: 'yes',
     embeddings: 'yes',
+    serves: families,
     passthrough: true,
     reasoning: openAiReasoning,
     openAiReasoningModels: true,
@@ -90,6 +100,8 @@ const rows = {
     responses: 'unknown',
     responseLifecycle: 'no',
     embeddings: 'yes',
+    // Speech and images belong to its omni models.
+    serves: ['completions', 'transcriptions', 'speech', 'images'],
     passthrough: true,
     servedFromBase: [...openAiShaped, 'audio/transcriptions', 'audio/translations'],
     reasoning: { effort: 'flat', levels: lowToHigh, replay: 'reasoning_content' },
@@ -102,6 +114,7 @@ const rows = {
     responses: 'unknown',
     responseLifecycle: 'no',
     embeddings: 'yes',
+    serves: ['completions', 'transcriptions', 'images'],
     passthrough: true,
     servedFromBase: openAiShaped,
     reasoning: { effort: 'flat', levels: lowToHigh, replay: 'reasoning_content' },
@@ -116,6 +129,7 @@ const rows = {
     // Its Responses API is stateless: nothing is kept under an id.
     responseLifecycle: 'no',
     embeddings: 'unknown',
+    serves: ['speech', 'transcriptions', 'files', 'batches'],
     passthrough: false,
     reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning' },
   },
@@ -127,6 +141,8 @@ const rows = {
     responses: 'yes',
     responseLifecycle: 'yes',
     embeddings: 'unknown',
+    // Its batches have another shape.
+    serves: ['images', 'files'],
     passthrough: false,
     reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning_content' },
   },
@@ -138,6 +154,8 @@ const rows = {
     responses: 'no',
     responseLifecycle: 'no',
     embeddings: 'no',
+    // Completions are part of its beta, below another base URL.
+    serves: [],
     passthrough: true,
     // It lowers levels it lacks by itself.
     reasoning: { effort: 'flat', levels: reasoningEfforts, replay: 'reasoning_content' },
@@ -154,6 +172,8 @@ const rows = {
     // Its Responses API is stateless: nothing is kept under an id.
     responseLifecycle: 'no',
     embeddings: 'yes',
+    // Its transcriptions take JSON, not a form.
+    serves: ['completions', 'speech'],
     passthrough: true,
     reasoning: { effort: 'object', levels: toXhigh, replay: 'reasoning' },
     // Routing variants such as `…:nitro` are in no list.
@@ -168,8 +188,10 @@ const rows = {
     responses: 'no',
     responseLifecycle: 'no',
     embeddings: 'yes',
+    // Its batches have another shape, and completions only fill in the middle.
+    serves: ['transcriptions', 'files'],
     passthrough: false,
-    reasoning: { effort: 'flat', levels: ['none', 'high'], replay: 'omit' },
+    reasoning: { effort: 'flat', levels: ['none', 'high'], replay: 'omit', extraContent: 'omit' },
     // Members it does not know are refused with 422.
     maxTokensOnly: true,
     refusesStreamOptions: true,
@@ -184,6 +206,8 @@ const rows = {
     responses: 'no',
     responseLifecycle: 'no',
     embeddings: 'yes',
+    // Files are uploaded in its own API.
+    serves: ['images', 'batches'],
     passthrough: false,
     modelIdPrefix: 'models/',
     reasoning: { ...plainReasoning, replay: 'omit' },
@@ -197,11 +221,48 @@ const rows = {
     responses: 'yes',
     responseLifecycle: 'yes',
     embeddings: 'yes',
+    serves: families,
     passthrough: false,
     reasoning: openAiReasoning,
     openAiReasoningModels: true,
     // It lists what could be deployed, not the deployments.
     unlistedModels: true,
+  },
+  /** Anthropic's Messages API, and servers that speak it too. */
+  anthropic: {
+    keyless: false,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'https://api.anthropic.com/v1',
+    extra: { DEFAULT_MAX_TOKENS: 'defaultMaxTokens' },
+    auth: 'x-api-key',
+    headers: { 'anthropic-version': '2023-06-01' },
+    paths: { messages: '/messages' },
+    chatDialect: 'messages',
+    responses: 'no',
+    responseLifecycle: 'no',
+    embeddings: 'no',
+    serves: [],
+    passthrough: true,
+    // Thinking goes back whole and signed, beside the call it led to; its mere text is of no use.
+    reasoning: { effort: 'flat', levels: reasoningEfforts, replay: 'omit' },
+  },
+  /** Ollama in its own language. Its routes begin at the server's root, OpenAI's among them below `/v1`. */
+  ollama: {
+    keyless: true,
+    requiresBaseUrl: false,
+    defaultBaseUrl: 'http://localhost:11434',
+    defaultPath: '',
+    auth: 'bearer',
+    paths: { ollama_chat: '/api/chat', ollama_embed: '/api/embed' },
+    chatDialect: 'ollama_chat',
+    embeddingsDialect: 'ollama_embed',
+    responses: 'no',
+    responseLifecycle: 'no',
+    embeddings: 'yes',
+    serves: ['completions'],
+    passthrough: true,
+    servedFromBase: [],
+    reasoning: { effort: 'flat', levels: ollamaEfforts, replay: 'reasoning_content' },
   },
   /** The demonstration's own upstream. */
   simulated: {

@@ -1,5 +1,7 @@
 /** Turns whatever a provider says when it fails into the gateway's error. */
 import { STATUS_CODES } from 'node:http';
+import { codeOfErrorType, statusOfErrorType } from './anthropic/error-types.ts';
+import { errorCodeOf } from './error-code.ts';
 
 /** The `type` of an error: a closed set. */
 export type ErrorType =
@@ -47,7 +49,7 @@ export interface UpstreamAnswer {
 export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
   const { headers, body, provider } = answer;
   const said = readError(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(), headers);
-  const status = statusFor(answer.status, said.code);
+  const status = statusFor(answer.status, said.status ?? Number(said.code));
   const clean = (text: string, maxLength: number): string =>
     shorten(withoutKeys(provider.redact?.(text) ?? text), maxLength);
   // llama.cpp and others repeat the status as `code`.
@@ -81,9 +83,9 @@ function retryAfterOf(headers: Readonly<Record<string, string>>): string | undef
   return Number.isFinite(seconds) ? String(Math.max(0, Math.ceil(seconds))) : undefined;
 }
 
-function statusFor(status: number, code: string | undefined): number {
+/** @param told the status that the body tells */
+function statusFor(status: number, told: number): number {
   if (status >= 400 && status <= 599) return status;
-  const told = Number(code);
   if (status >= 200 && status <= 299 && Number.isInteger(told) && told >= 400 && told <= 599) return told;
   return 502;
 }
@@ -100,6 +102,7 @@ interface Said {
   readonly message?: string;
   readonly code?: string;
   readonly param?: string;
+  readonly status?: number;
 }
 
 function readError(text: string, headers: Readonly<Record<string, string>>): Said {
@@ -115,7 +118,7 @@ function readError(text: string, headers: Readonly<Record<string, string>>): Sai
   return readParsed(parsed);
 }
 
-/** The shapes in use: OpenAI's, a bare string, Gemini's array, Mistral's flat one, and FastAPI's `detail`. */
+/** The shapes in use: OpenAI's, Anthropic's, a bare string, Gemini's array, Mistral's flat one, FastAPI's `detail`. */
 function readParsed(parsed: unknown): Said {
   if (Array.isArray(parsed)) return parsed.length === 0 ? {} : readParsed(parsed[0]);
   if (typeof parsed === 'string') return { message: parsed };
@@ -123,16 +126,29 @@ function readParsed(parsed: unknown): Said {
   if (typeof parsed['error'] === 'string' && parsed['error'] !== '') {
     return { ...readMembers(parsed), message: parsed['error'] };
   }
-  return readMembers(isObject(parsed['error']) ? parsed['error'] : parsed);
+  const { type, error } = parsed;
+  if (!isObject(error)) return readMembers(parsed);
+  return type === 'error' ? readTyped(error) : readMembers(error);
+}
+
+/** Anthropic's: the type of the error says what others say in a code. */
+function readTyped(error: Record<string, unknown>): Said {
+  const said = readMembers(error);
+  return {
+    ...said,
+    code: said.code ?? codeOfErrorType(error['type']),
+    status: statusOfErrorType(error['type']),
+  };
 }
 
 function readMembers(error: Record<string, unknown>): Said {
-  const { code, param } = error;
+  const { param } = error;
+  const code = errorCodeOf(error);
   const told = error['message'] ?? error['detail'] ?? error['msg'];
   const message = isObject(told) && 'detail' in told ? told['detail'] : told;
   return {
     ...(message === undefined || message === null || message === '' ? {} : { message: sentence(message) }),
-    ...(typeof code === 'number' || (typeof code === 'string' && code !== '') ? { code: String(code) } : {}),
+    ...(code === undefined ? {} : { code }),
     ...(typeof param === 'string' ? { param } : {}),
   };
 }

@@ -3,6 +3,7 @@ import { createSimulatedProvider } from '../../infra/simulated-provider/server.t
 import { createChatDialect } from '../../src/commands/exchange/chat-dialect.ts';
 import { CircuitBreaker } from '../../src/commands/exchange/circuit-breaker.ts';
 import type { Client, ModelRequest } from '../../src/commands/exchange/client.ts';
+import { DetachedClients } from '../../src/commands/exchange/detached-client.ts';
 import { type ExchangeDependencies, runExchange } from '../../src/commands/exchange/exchange.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
@@ -85,6 +86,10 @@ function start(log: HeldLog, request: ModelRequest, recordBeforeCall: 'written' 
   const deps: ExchangeDependencies = {
     log: log as unknown as ExchangeDependencies['log'],
     models: { resolve: () => target, resolveOrRefresh: async () => target, knows: () => true },
+    archive: { load: async () => undefined },
+    dialects: new Map(),
+    detached: new DetachedClients(),
+    responseNotStored: () => {},
     resilienceOf: () => ({ retry, breaker }),
     recordBeforeCall,
     capture: 'full',
@@ -92,7 +97,6 @@ function start(log: HeldLog, request: ModelRequest, recordBeforeCall: 'written' 
     answerTimeoutMs: 10_000,
     newId: mintEventId,
     random: Math.random,
-    now: () => 0,
     wait: async () => {},
     ended: () => {},
     open: { begun: (stream) => open.add(stream), over: (stream) => open.delete(stream), leftOpen: () => {} },

@@ -109,7 +109,7 @@ describe('a scrape', () => {
 
   test('counts responses that could not be stored', async () => {
     const metrics = createMetrics({ processMetrics: false });
-    metrics.snapshotStoreFailed({ providerType: 'llamacpp', provider: 'local', operation: 'store' });
+    metrics.responseNotStored({ type: 'llamacpp', name: 'local' });
     expect(await lines(metrics, 'gateway_response_snapshot_store_failures_total')).toEqual([
       'gateway_response_snapshot_store_failures_total{provider="llamacpp",provider_name="local",operation="store"} 1',
     ]);

@@ -400,4 +400,81 @@ describe('a passthrough', () => {
     expect(started?.data).toMatchObject({ provider: 'llamacpp-odd', dialect: 'passthrough' });
     expect(chunk?.body).toBe(await answer.text());
   });
+
+  const usage = '"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}';
+  const spent = { provider: 'llamacpp-odd', inputTokens: 3, outputTokens: 4, endpoint: '/p' };
+  const typesOf = (events: readonly { type: string }[]) => events.map(({ type }) => type);
+
+  it('reads a short JSON answer whole, however many pieces it comes in, and records what it cost', async () => {
+    const text = `{"answer":"${'x'.repeat(200_000)}",${usage}}`;
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': text.length });
+      response.write(text.slice(0, 70_000));
+      setImmediate(() => response.end(text.slice(70_000)));
+    });
+    const answer = await gateway.fetch(`${ODD}/x`);
+    expect(answer.headers.get('content-length')).toBe(String(text.length));
+    expect(await answer.text()).toBe(text);
+    const stream = `stream=exchange-${exchangeOf(answer)}`;
+    const events = await eventsUntil(gateway, stream, ({ type }) => type === 'usage.recorded');
+    expect(typesOf(events)).toEqual([
+      'request.received',
+      'attempt.started',
+      'chunk.received',
+      'exchange.completed',
+      'usage.recorded',
+    ]);
+    expect(events.at(-1)?.data).toMatchObject(spent);
+  });
+
+  it('records what a JSON answer of unknown length cost', async () => {
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' });
+      response.write('{"answer":"first",');
+      setImmediate(() => response.end(`${usage}}`));
+    });
+    const answer = await gateway.fetch(`${ODD}/x`);
+    expect(await answer.text()).toBe(`{"answer":"first",${usage}}`);
+    const stream = `stream=exchange-${exchangeOf(answer)}`;
+    const events = await eventsUntil(gateway, stream, ({ type }) => type === 'usage.recorded');
+    expect(events.at(-1)?.data).toMatchObject(spent);
+  });
+
+  it('records what was seen of the cost when a stream breaks', async () => {
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(`data: {"delta":"a",${usage}}\n\n`, () => setImmediate(() => response.destroy()));
+    });
+    const answer = await gateway.fetch(`${ODD}/x`, { method: 'POST' });
+    expect(dataOf(await answer.text()).at(-1)).toMatchObject({ error: { code: 'stream_incomplete' } });
+    const stream = `stream=exchange-${exchangeOf(answer)}`;
+    const events = await eventsUntil(gateway, stream, ({ type }) => type === 'usage.recorded');
+    expect(typesOf(events).slice(-2)).toEqual(['exchange.failed', 'usage.recorded']);
+    expect(events.at(-1)?.data).toMatchObject(spent);
+  });
+
+  it('records what was seen of the cost when the client leaves', async () => {
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(`data: {"delta":"a",${usage}}\n\n`);
+    });
+    const client = new AbortController();
+    const answer = await gateway.fetch(`${ODD}/x`, { method: 'POST', signal: client.signal });
+    await (answer.body as ReadableStream<Uint8Array>).getReader().read();
+    client.abort();
+    const stream = `stream=exchange-${exchangeOf(answer)}`;
+    const events = await eventsUntil(gateway, stream, ({ type }) => type === 'usage.recorded');
+    expect(typesOf(events).slice(-2)).toEqual(['client.disconnected', 'usage.recorded']);
+    expect(events.at(-1)?.data).toMatchObject(spent);
+  });
+
+  it('never makes half of a file look like the whole of it', async () => {
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/octet-stream' });
+      response.write(Buffer.alloc(70_000), () => setImmediate(() => response.destroy()));
+    });
+    const answer = await gateway.fetch(`${ODD}/file`, { method: 'POST' });
+    if (answer.status === 200) await expect(answer.arrayBuffer()).rejects.toThrow();
+    else await errorOf(answer, 502);
+  });
 });

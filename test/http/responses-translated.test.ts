@@ -13,7 +13,7 @@ import {
 } from '../support/with-gateway.ts';
 import { checkStream } from '../translate/openai-shape.ts';
 
-const { gateway, create, stream, retrieve } = withBothKinds();
+const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds();
 const PATH = '/v1/responses';
 const lastChat = () => JSON.parse(gateway.lastAsked().body);
 const types = (events: readonly LoggedEvent[]) => events.map(({ type }) => type);
@@ -157,17 +157,79 @@ describe('a translated response', () => {
     expect(back.output[0].content[0].text).toBe('Your name is Ada.');
   });
 
-  it('refuses what only a provider with its own Responses API can do', async () => {
-    for (const [param, value] of [
-      ['background', true],
-      ['truncation', 'auto'],
-      ['context_management', [{ type: 'compaction' }]],
-    ] as const) {
-      const answer = await gateway.post(PATH, { model: translated, input: 'hi', [param]: value });
-      expect(await errorOf(answer, 400)).toMatchObject({ type: 'invalid_request_error', param });
-    }
-    const prompt = await gateway.post(PATH, { model: translated, prompt: { id: 'pmpt_1' } });
-    expect(await errorOf(prompt, 400)).toMatchObject({ type: 'invalid_request_error', param: 'prompt' });
+  it('carries its reasoning there and back for a client that keeps the conversation itself', async () => {
+    const asked = { type: 'message', role: 'user', content: 'Tell me something.' };
+    const include = ['reasoning.encrypted_content'];
+    const request = { store: false, include, reasoning: { effort: 'low' } };
+    const first = await create({ ...request, input: [asked] });
+    const [reasoning, message] = first.output;
+    expect(reasoning.encrypted_content).toEqual(expect.any(String));
+    const kept = [{ type: 'reasoning', summary: [], encrypted_content: reasoning.encrypted_content }, message];
+    const next = { role: 'user', content: 'And now?' };
+    await create({ ...request, input: [asked, ...kept, next] });
+    expect(lastChat().messages[1]).toMatchObject({
+      role: 'assistant',
+      content: message.content[0].text,
+      reasoning_content: reasoning.summary[0].text,
+    });
+    await create({ ...request, model: native, input: [asked, ...kept, next] });
+    const sent = nativeProvider.requests.findLast(({ path }) => path === PATH);
+    expect(JSON.parse(sent?.body ?? '').input).toMatchObject([asked, { type: 'message' }, next]);
+  });
+
+  it('takes all that a coding agent sends with its turns, hosted and namespaced tools included', async () => {
+    const request = {
+      instructions: null,
+      tools: [
+        ...tools,
+        { type: 'namespace', name: 'agents', description: 'Agents', tools: [{ type: 'function', name: 'spawn' }] },
+        { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'start: "x"' } },
+        { type: 'web_search', external_web_access: false },
+        { type: 'local_shell' },
+      ],
+      tool_choice: 'auto',
+      parallel_tool_calls: true,
+      reasoning: { effort: 'xhigh', summary: 'auto' },
+      text: { verbosity: 'medium' },
+      store: false,
+      include: ['reasoning.encrypted_content'],
+      prompt_cache_key: 'thread-1',
+      service_tier: 'auto',
+      client_metadata: { turn: '1' },
+    };
+    const input: object[] = [
+      { type: 'message', id: 'msg_1', role: 'developer', content: [{ type: 'input_text', text: 'You are an agent.' }] },
+      { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'What is the weather in Paris?' }] },
+    ];
+    const first = checkStream((await stream({ ...request, input })).events);
+    const call = first.output.find((item) => item.type === 'function_call');
+    const sent = lastChat();
+    expect(sent.tools.map((tool: { function: { name: string } }) => tool.function.name)).toEqual([
+      'get_weather',
+      'agents__spawn',
+      'apply_patch',
+    ]);
+    expect(Object.keys(sent).sort()).toEqual(
+      'messages model parallel_tool_calls reasoning_effort stream stream_options tool_choice tools'.split(' '),
+    );
+    expect(sent.reasoning_effort).toBe('high');
+    input.push(...first.output, { type: 'function_call_output', call_id: call?.call_id, output: '21 degrees' });
+    const second = checkStream((await stream({ ...request, input })).events);
+    expect(second.output.at(-1)).toMatchObject({ type: 'message', status: 'completed' });
+    const roles = lastChat().messages.map(({ role }: { role: string }) => role);
+    expect(roles).toEqual(['system', 'user', 'assistant', 'tool']);
+    expect(lastChat().messages[2]).toMatchObject({ tool_calls: [{ id: call?.call_id }] });
+  });
+
+  it('tells its reasoning as raw text to a client that asks for it', async () => {
+    const { events } = await stream({
+      input: 'Tell me something.',
+      reasoning: { effort: 'low' },
+      include: ['reasoning.content'],
+    });
+    const [reasoning] = checkStream(events).output;
+    expect(reasoning).toMatchObject({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text' }] });
+    expect(events.map(({ type }) => type)).toContain('response.reasoning_text.delta');
   });
 
   it('leaves the tools out that no chat provider can run', async () => {

@@ -115,6 +115,27 @@ describe('another attempt', () => {
     expect(down.calls()).toBe(3);
   });
 
+  it.each([
+    ['that is no JSON', { garbage: true }, chat],
+    [
+      'that is no JSON where a stream was asked for',
+      { garbage: true, contentType: 'text/html' },
+      { ...chat, stream: true },
+    ],
+    ['that is JSON where a stream was asked for', { contentType: 'application/json' }, { ...chat, stream: true }],
+  ])('is not made after an answer %s: it was paid for, and so would the next one be', async (_what, fault, body) => {
+    gateway.simulated.control.always(fault);
+    const { answer, calls } = await counted(body);
+    expect(await errorOf(answer, 502)).toMatchObject({ type: 'provider_error', code: 'bad_provider_answer' });
+    expect(calls()).toBe(1);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(told(events)).toEqual([
+      ['attempt.started', 1, 'primary'],
+      ['attempt.failed', 1, 502],
+    ]);
+    expect(events.find(({ type }) => type === 'attempt.failed')?.data.retryInMs).toBeUndefined();
+  });
+
   it('is not waited for by a client that has left', async () => {
     gateway.simulated.control.always({ status: 429, retryAfter: 20 });
     const client = new AbortController();
@@ -190,6 +211,31 @@ describe('a provider that fails again and again', () => {
     expect(calls()).toBe(3);
     expect((await ask()).status).toBe(503);
     expect(calls()).toBe(3);
+  });
+
+  it('is not asked again for a completion without choices that was to become a response', async () => {
+    const own = await startTestGateway({ simulated: { responses: 'absent' } });
+    running.push(own);
+    await modelsListed(own);
+    own.simulated.control.always({ emptyChoices: true });
+    const answer = await own.fetch('/v1/responses', { json: { model, input: 'hi' } });
+    expect(await errorOf(answer, 502)).toMatchObject({ type: 'provider_error' });
+    const events = await eventsOfExchange(own, exchangeOf(answer));
+    expect(events.filter(({ type }) => type === 'attempt.started').map(({ data }) => data.kind)).toEqual([
+      'primary',
+      'translation',
+    ]);
+  });
+
+  it('is left alone also when all it gives is answers that make no sense', async () => {
+    const { own, calls, ask } = await start({
+      CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2',
+      CIRCUIT_BREAKER_FAILURE_ON_STATUSES: '429',
+    });
+    own.simulated.control.always({ garbage: true });
+    for (let exchange = 0; exchange < 2; exchange++) expect((await ask()).status).toBe(502);
+    expect((await ask()).status).toBe(503);
+    expect(calls()).toBe(2);
   });
 
   it('is not given up for refusals that are the fault of the client, or for clients that leave', async () => {

@@ -58,3 +58,15 @@ test('it makes no difference when, and how often, somebody looks', () => {
     }),
   );
 });
+
+test('a stream of Messages events, or of lines, is its words', () => {
+  const delta = (text: string) => event({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } });
+  const thought = event({ type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: 'hm' } });
+  expect(answerOf(event({ type: 'message_start', message: {} }), thought, delta('Hel'), delta('lo'))).toEqual({
+    value: 'Hello',
+    tooBig: false,
+  });
+  const line = (content: string, done: boolean) => JSON.stringify({ message: { role: 'assistant', content }, done });
+  expect(answerOf(line('Hel', false), line('lo', false), line('', true))).toEqual({ value: 'Hello', tooBig: false });
+  expect(answerOf(line('Hello', true))).toEqual({ value: JSON.parse(line('Hello', true)), tooBig: false });
+});

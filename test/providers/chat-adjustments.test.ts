@@ -132,6 +132,16 @@ describe('the table of types', () => {
 
   test('opens passthrough for the types that are open by default', () => {
     const open = Object.keys(providerTypes).filter((type) => providerType(type)?.passthrough === true);
-    expect(open.sort()).toEqual(['deepseek', 'llamacpp', 'openai', 'openrouter', 'sglang', 'simulated', 'vllm']);
+    expect(open.sort()).toEqual([
+      'anthropic',
+      'deepseek',
+      'llamacpp',
+      'ollama',
+      'openai',
+      'openrouter',
+      'sglang',
+      'simulated',
+      'vllm',
+    ]);
   });
 });

@@ -206,3 +206,37 @@ describe('an error body', () => {
     expect(isErrorBody(body)).toBe(false);
   });
 });
+
+describe("Anthropic's errors", () => {
+  const anthropic = (type: string, message = 'no') => ({
+    type: 'error',
+    error: { type, message },
+    request_id: 'req_1',
+  });
+
+  test.each([
+    [400, 'invalid_request_error', 'invalid_request_error', null],
+    [401, 'authentication_error', 'authentication_error', null],
+    [402, 'billing_error', 'invalid_request_error', 'billing_error'],
+    [403, 'permission_error', 'authentication_error', null],
+    [404, 'not_found_error', 'not_found_error', null],
+    [413, 'request_too_large', 'invalid_request_error', 'request_too_large'],
+    [429, 'rate_limit_error', 'rate_limit_error', null],
+    [500, 'api_error', 'provider_error', null],
+    [529, 'overloaded_error', 'provider_error', 'overloaded_error'],
+  ])('%i %s becomes %s with the code %s, also in the middle of a stream', (status, theirs, type, code) => {
+    const expected = { status, type, code, message: 'no' };
+    expect(map(status, anthropic(theirs))).toMatchObject(expected);
+    expect(map(200, anthropic(theirs))).toMatchObject(expected);
+    expect(isErrorBody(anthropic(theirs))).toBe(true);
+  });
+
+  test('of a type nobody knows is a bad answer in the middle of a stream', () => {
+    expect(map(200, anthropic('new_error'))).toMatchObject({ status: 502, code: null });
+  });
+
+  test('about a prompt that is too long says so in the code', () => {
+    const tooLong = anthropic('invalid_request_error', 'prompt is too long: 210000 tokens > 200000 maximum');
+    expect(map(400, tooLong)).toMatchObject({ status: 400, code: 'context_length_exceeded' });
+  });
+});

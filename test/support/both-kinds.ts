@@ -17,6 +17,8 @@ export interface BothKinds {
   readonly gateway: StartedGateway;
   /** The provider behind `openai`. */
   readonly nativeProvider: SimulatedProvider;
+  /** Its base URL. */
+  readonly nativeUrl: string;
   /** A response in one piece; translated unless `model` says otherwise. */
   create(body: object): ReturnType<typeof json>;
   /** A response as a stream, read to its end. */
@@ -27,8 +29,9 @@ export interface BothKinds {
 
 export function withBothKinds(env: Record<string, string> = {}): BothKinds {
   const nativeProvider = createSimulatedProvider({ apiKey: NATIVE_KEY });
+  let url = '';
   const gateway = withGateway(async () => {
-    const url = await nativeProvider.listen();
+    url = await nativeProvider.listen();
     return {
       simulated: { responses: 'absent' },
       register: (own) => ({ LLAMACPP_BASE_URL: own, OPENAI_BASE_URL: url, OPENAI_API_KEY: NATIVE_KEY }),
@@ -40,6 +43,9 @@ export function withBothKinds(env: Record<string, string> = {}): BothKinds {
   return {
     gateway,
     nativeProvider,
+    get nativeUrl() {
+      return url;
+    },
     async create(body) {
       const answer = await gateway.post('/v1/responses', { model: translated, ...body });
       expect(answer.status, await answer.clone().text()).toBe(200);

@@ -89,14 +89,14 @@ describe('a chat answer becomes a response', () => {
     ];
     expect(answer(completion({ content: null, tool_calls }, 'tool_calls')).output).toEqual([
       {
-        id: 'fc_call_a',
+        id: 'fc_1a2b_0',
         type: 'function_call',
         status: 'completed',
         call_id: 'call_a',
         name: 'f',
         arguments: '{"x":1}',
       },
-      { id: 'fc_call_b', type: 'function_call', status: 'completed', call_id: 'call_b', name: 'g', arguments: '{}' },
+      { id: 'fc_1a2b_1', type: 'function_call', status: 'completed', call_id: 'call_b', name: 'g', arguments: '{}' },
     ]);
   });
 
@@ -131,9 +131,9 @@ describe('a chat answer becomes a response', () => {
       { id: '3', function: { name: 'agents__spawn', arguments: '{}' } },
     ];
     expect(answer(completion({ content: null, tool_calls }), shell).output).toMatchObject([
-      { id: 'ctc_1', type: 'custom_tool_call', call_id: '1', name: 'patch', input: 'say "hi"' },
-      { id: 'ctc_2', type: 'custom_tool_call', call_id: '2', name: 'patch', input: 'not json' },
-      { id: 'fc_3', type: 'function_call', call_id: '3', name: 'spawn', namespace: 'agents' },
+      { id: 'ctc_1a2b_0', type: 'custom_tool_call', call_id: '1', name: 'patch', input: 'say "hi"' },
+      { id: 'ctc_1a2b_1', type: 'custom_tool_call', call_id: '2', name: 'patch', input: 'not json' },
+      { id: 'fc_1a2b_2', type: 'function_call', call_id: '3', name: 'spawn', namespace: 'agents' },
     ]);
   });
 
@@ -260,6 +260,14 @@ describe('an answer that holds no answer is an error value', () => {
     expect(responseFromChat(given, shellFor(), completedAt)).toEqual({
       ok: false,
       error: { code: 'provider_error', message: "Provider 'local' gave an answer without a choice." },
+    });
+  });
+
+  it('also when its finish reason is an error', () => {
+    const completion = { choices: [{ index: 0, message: { content: 'Hel' }, finish_reason: 'error' }] };
+    expect(responseFromChat(completion, shellFor(), completedAt)).toMatchObject({
+      ok: false,
+      error: { code: 'provider_error', message: expect.stringContaining("'local'") },
     });
   });
 

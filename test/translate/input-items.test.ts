@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { mergeHistory } from '../../src/commands/responses/history.ts';
 import { pageInputItems, storedInputItems, uuidFromName } from '../../src/commands/responses/input-items.ts';
+import { responseOfItem } from '../../src/commands/responses/item-ids.ts';
 import { referencedItemIds, resolveItemReferences } from '../../src/commands/responses/item-references.ts';
 
 const responseId = 'resp_1a2b';
@@ -17,6 +18,17 @@ describe('stored input items', () => {
         content: [{ type: 'input_text', text: 'hi' }],
       },
     ]);
+  });
+
+  it('of a response that the gateway made have ids that tell it', () => {
+    const root = '0123456789abcdef0123456789abcdef';
+    const [first, second] = storedInputItems([{ role: 'user', content: 'a' }, { type: 'x' }], `resp_${root}`);
+    expect([first?.id, second?.id]).toEqual([`msg_${root}_i0`, `msg_${root}_i1`]);
+    for (const item of [first, second]) expect(responseOfItem(item?.id ?? '')).toBe(`resp_${root}`);
+    expect(responseOfItem(`fc_${root}_12`)).toBe(`resp_${root}`);
+    for (const other of ['msg_1', `msg_${root}`, `msg_${root}_`, `msg_${root}_x1`, `${root}_0`, `msg_${root}_0 `]) {
+      expect(responseOfItem(other)).toBeUndefined();
+    }
   });
 
   it('keep the ids they came with', () => {
@@ -220,6 +232,16 @@ describe('item references', () => {
       ok: false,
       refusal: { status: 404, code: 'item_not_found', param: 'input[1].id', message: "Item 'msg_1' was not found." },
     });
+  });
+
+  it('that earlier turns hold are told apart from those of the request', () => {
+    const named = [input[0], { role: 'user' }, { type: 'item_reference', id: 'msg_2' }].filter(
+      (item) => item !== undefined,
+    );
+    const refused = (earlier: number, has: string) =>
+      resolveItemReferences(named, (id) => (id === has ? said : undefined), { earlier });
+    expect(refused(1, 'msg_2')).toMatchObject({ refusal: { param: 'input' } });
+    expect(refused(1, 'msg_1')).toMatchObject({ refusal: { param: 'input[1].id' } });
   });
 
   it('are none in a text', () => {

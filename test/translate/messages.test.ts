@@ -210,6 +210,21 @@ describe('tool calls', () => {
     ]);
   });
 
+  it('give a vendor nothing back where that would be refused', () => {
+    const extra_content = { google: { thought_signature: 'c2ln' } };
+    const items = [
+      { role: 'assistant', content: 'Hm.', extra_content },
+      call('1', 'f', { extra_content }),
+      output('1'),
+    ];
+    expect(JSON.stringify(messages(items))).toContain('c2ln');
+    expect(JSON.stringify(messages(items, { ...plainReasoning, extraContent: 'omit' }))).not.toContain('c2ln');
+  });
+
+  it('with arguments as an object have them as JSON text', () => {
+    expect(messages([call('1', 'f', { arguments: { a: 1 } })])[0]?.tool_calls).toEqual([chatCall('1')]);
+  });
+
   it('without arguments have empty ones', () => {
     expect(messages([call('1', 'f', { arguments: '' })])[0]?.tool_calls).toEqual([chatCall('1', 'f', '{}')]);
   });
@@ -303,16 +318,62 @@ describe('reasoning', () => {
 });
 
 describe('other items', () => {
-  it.each(['web_search_call', 'file_search_call', 'mcp_list_tools'])('of type %s are records, and dropped', (type) => {
+  it.each([
+    'web_search_call',
+    'file_search_call',
+    'code_interpreter_call',
+    'image_generation_call',
+    'mcp_call',
+    'mcp_list_tools',
+    'mcp_approval_request',
+    'tool_search_call',
+    'tool_search_output',
+  ])('of type %s are records of what a hosted tool did, and dropped', (type) => {
     expect(messages([user, { type, id: 'x' }])).toEqual([user]);
   });
 
-  it.each(['computer_call', 'shell_call_output', 'compaction', 'something_new'])('of type %s are refused', (type) => {
-    expect(refusal([user, { type }])).toMatchObject({ status: 400, param: 'input[1].type' });
+  it.each([
+    'computer_call',
+    'computer_call_output',
+    'local_shell_call',
+    'shell_call_output',
+    'apply_patch_call',
+    'compaction',
+    'compaction_trigger',
+    'additional_tools',
+    'configuration_update',
+    'program',
+    'something_new',
+  ])('of type %s are refused', (type) => {
+    expect(refusal([user, { type }])).toMatchObject({
+      status: 400,
+      code: 'unsupported_value',
+      param: 'input[1].type',
+      message: expect.stringContaining(type),
+    });
   });
 
-  it('that are unresolved references are not found', () => {
-    expect(refusal([{ type: 'item_reference', id: 'msg_9' }])).toEqual({
+  it('that are an approval are a record once something came of it, and refused until then', () => {
+    const approval = { type: 'mcp_approval_response', approval_request_id: 'x', approve: true };
+    const said = { role: 'assistant', content: 'Done.' };
+    expect(messages([user, approval, { type: 'mcp_call', id: 'm' }])).toEqual([user]);
+    expect(messages([user, approval, said])).toEqual([user, said]);
+    expect(refusal([user, approval])).toMatchObject({ status: 400, param: 'input[1].type' });
+  });
+
+  it('that are a search for tools by the client are refused: what it found is not among the tools', () => {
+    expect(refusal([user, { type: 'tool_search_output', execution: 'client', tools: [] }])).toMatchObject({
+      status: 400,
+      param: 'input[1].type',
+    });
+  });
+
+  it.each([
+    ['with a type', { type: 'item_reference', id: 'msg_9' }],
+    ['without one', { id: 'msg_9' }],
+    ['with none', { type: null, id: 'msg_9' }],
+  ])('that are unresolved references %s are not found', (_what, item) => {
+    expect(refusal([item])).toEqual({
       status: 404,
       code: 'item_not_found',
       param: 'input[0].id',

@@ -18,7 +18,10 @@ const textPart = z.strictObject({
   logprobs,
 });
 const refusalPart = z.strictObject({ type: z.literal('refusal'), refusal: z.string() });
+const reasoningText = z.strictObject({ type: z.literal('reasoning_text'), text: z.string() });
 const part = z.discriminatedUnion('type', [textPart, refusalPart]);
+const anyPart = z.discriminatedUnion('type', [textPart, refusalPart, reasoningText]);
+const extra = z.looseObject({}).optional();
 const summaryText = z.strictObject({ type: z.literal('summary_text'), text: z.string() });
 
 const call = {
@@ -36,8 +39,17 @@ export const outputItem = z.discriminatedUnion('type', [
     status,
     role: z.literal('assistant'),
     content: z.array(part),
+    extra_content: extra,
   }),
-  z.strictObject({ type: z.literal('reasoning'), id: filled, status, summary: z.array(summaryText) }),
+  z.strictObject({
+    type: z.literal('reasoning'),
+    id: filled,
+    status,
+    summary: z.array(summaryText),
+    content: z.array(reasoningText).optional(),
+    encrypted_content: filled.optional(),
+    extra_content: extra,
+  }),
   z.strictObject({ type: z.literal('function_call'), ...call, arguments: z.string() }),
   z.strictObject({ type: z.literal('custom_tool_call'), ...call, input: z.string() }),
 ]);
@@ -95,6 +107,8 @@ export const responseObject = z
     metadata: z.record(z.string(), z.string()),
     conversation: z.looseObject({ id: filled }).optional(),
     prompt: z.unknown().optional(),
+    include: z.array(filled).min(1).optional(),
+    prompt_cache_options: z.looseObject({}).optional(),
   })
   .superRefine((response, context) => {
     const wrong = (message: string) => context.addIssue({ code: 'custom', message });
@@ -130,8 +144,8 @@ const members: Readonly<Record<string, z.ZodRawShape>> = {
   'response.failed': lifecycle,
   'response.output_item.added': { output_index: z.int(), item: outputItem },
   'response.output_item.done': { output_index: z.int(), item: outputItem },
-  'response.content_part.added': { ...inPart, part },
-  'response.content_part.done': { ...inPart, part },
+  'response.content_part.added': { ...inPart, part: anyPart },
+  'response.content_part.done': { ...inPart, part: anyPart },
   'response.output_text.delta': { ...inPart, delta: z.string(), logprobs },
   'response.output_text.done': { ...inPart, text: z.string(), logprobs },
   'response.output_text.annotation.added': { ...inPart, annotation_index: z.int(), annotation: z.looseObject({}) },
@@ -141,6 +155,8 @@ const members: Readonly<Record<string, z.ZodRawShape>> = {
   'response.reasoning_summary_part.done': { ...inSummary, part: summaryText },
   'response.reasoning_summary_text.delta': { ...inSummary, delta: z.string() },
   'response.reasoning_summary_text.done': { ...inSummary, text: z.string() },
+  'response.reasoning_text.delta': { ...inPart, delta: z.string() },
+  'response.reasoning_text.done': { ...inPart, text: z.string() },
   'response.function_call_arguments.delta': { ...place, delta: z.string() },
   'response.function_call_arguments.done': { ...place, name: z.string(), arguments: z.string() },
   'response.custom_tool_call_input.delta': { ...place, delta: z.string() },
@@ -176,7 +192,7 @@ interface Seen {
   readonly sequence_number: number;
   readonly response?: z.infer<typeof responseObject>;
   readonly item?: z.infer<typeof outputItem>;
-  readonly part?: z.infer<typeof part> | z.infer<typeof summaryText>;
+  readonly part?: z.infer<typeof anyPart> | z.infer<typeof summaryText>;
   readonly item_id?: string;
   readonly output_index?: number;
   readonly content_index?: number;

@@ -82,7 +82,21 @@ describe('a Responses request becomes a chat request', () => {
     ['reasoning without effort', { reasoning: { summary: 'auto' } }, {}],
     ['log probabilities asked by include', { include: ['message.output_text.logprobs'] }, { logprobs: true }],
     ['top_logprobs', { top_logprobs: 3 }, { logprobs: true, top_logprobs: 3 }],
-    ['other include values', { include: ['reasoning.encrypted_content'] }, {}],
+    ['include values that nothing is sent for', { include: ['reasoning.encrypted_content', 'reasoning.content'] }, {}],
+    [
+      'include values for hosted tools, of which none run',
+      { include: ['file_search_call.results', 'web_search_call.action.sources', 'code_interpreter_call.outputs'] },
+      {},
+    ],
+    [
+      'stream options that a server may know',
+      { stream: true, stream_options: { continuous_usage_stats: true, other: null } },
+      { stream: true, stream_options: { continuous_usage_stats: true, include_usage: true } },
+    ],
+    ['text.verbosity medium, which is what nothing means', { text: { verbosity: 'medium' } }, {}],
+    ['service_tier auto, which is what nothing means', { service_tier: 'auto' }, {}],
+    ['service_tier default, likewise', { service_tier: 'default' }, {}],
+    ['reasoning as it is without asking', { reasoning: { mode: 'standard', context: 'auto' } }, {}],
     ['truncation disabled', { truncation: 'disabled' }, {}],
   ])('%s', (_name, given, expected) => {
     expect(members(given)).toEqual(expected);
@@ -95,6 +109,7 @@ describe('a Responses request becomes a chat request', () => {
       max_tool_calls: 3,
       metadata: { a: 'b' },
       prompt_cache_key: 'k',
+      prompt_cache_options: { mode: 'explicit' },
       prompt_cache_retention: '24h',
       provider: 'local',
       safety_identifier: 's',
@@ -189,8 +204,23 @@ describe('what only a native Responses provider can honour is refused, naming th
     ['n', { n: 2 }],
     ['text.format.type', { text: { format: { type: 'grammar' } } }],
     ['text.tone', { text: { tone: 'warm' } }],
+    ['access_programs', { access_programs: { cyber: 'standard' } }],
+    ['image', { image: { context_compression: 'enabled' } }],
+    ['stream_options.include_obfuscation', { stream: true, stream_options: { include_obfuscation: true } }],
+    ['reasoning.mode', { reasoning: { mode: 'pro' } }],
+    ['reasoning.context', { reasoning: { context: 'all_turns' } }],
+    ['reasoning.max_tokens', { reasoning: { max_tokens: 100 } }],
   ])('%s', (param, given) => {
     expect(refusal(given)).toMatchObject({ status: 400, code: 'unsupported_parameter', param });
+  });
+
+  it('a value of include that nobody knows, with those that are known', () => {
+    expect(refusal({ include: ['reasoning.encrypted_content', 'everything'] })).toMatchObject({
+      status: 400,
+      code: 'unsupported_value',
+      param: 'include[1]',
+      message: expect.stringContaining('message.output_text.logprobs'),
+    });
   });
 
   it('and so is an input with nothing in it', () => {

@@ -37,7 +37,7 @@ describe('the shell of a response', () => {
 
   it('is the same when every optional member is null', () => {
     const optional =
-      'background instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store temperature text tool_choice tools top_logprobs top_p truncation user metadata conversation prompt frequency_penalty presence_penalty';
+      'background instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store temperature text tool_choice tools top_logprobs top_p truncation user metadata conversation prompt include prompt_cache_options frequency_penalty presence_penalty';
     const nulls = Object.fromEntries(optional.split(' ').map((member) => [member, null]));
     expect(shellFor(nulls)).toEqual(shellFor());
   });
@@ -51,6 +51,7 @@ describe('the shell of a response', () => {
       parallel_tool_calls: false,
       previous_response_id: 'resp_0',
       prompt_cache_key: 'k',
+      prompt_cache_options: { ttl: '30m' },
       prompt_cache_retention: '24h',
       safety_identifier: 's',
       service_tier: 'flex',
@@ -66,6 +67,7 @@ describe('the shell of a response', () => {
       tool_choice: { type: 'function', name: 'f' },
       conversation: { id: 'conv_1' },
       prompt: { id: 'pmpt_1' },
+      include: ['reasoning.encrypted_content'],
     };
     const shell = shellFor(request);
     checkResponse(shell);

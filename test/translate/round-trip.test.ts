@@ -6,6 +6,7 @@ import { storedInputItems } from '../../src/commands/responses/input-items.ts';
 import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
 import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
 import { chatRequestFromResponses } from '../../src/providers/translate/responses-to-chat/request.ts';
+import type { ResponseObject } from '../../src/providers/translate/responses-to-chat/response-object.ts';
 import { completedAt, shellFor } from './shells.ts';
 
 const tools = [
@@ -31,27 +32,87 @@ const turns = fc.oneof(
   fc.record({ content: fc.option(said), reasoning_content: fc.option(said, { nil: undefined }), tool_calls: calls }),
 );
 
-describe('a turn that is stored and replayed', () => {
-  it('reaches the chat model as the very message it gave, and the very question', () => {
+type Turn = typeof turns extends fc.Arbitrary<infer Value> ? Value : never;
+
+function messageOf(turn: Turn) {
+  const calls = 'tool_calls' in turn ? turn.tool_calls.map((call) => ({ ...call, type: 'function' })) : undefined;
+  return { role: 'assistant', ...turn, ...(calls === undefined ? {} : { tool_calls: calls }) };
+}
+
+function responseOf(message: object, request: Record<string, unknown> = {}, usage?: object): ResponseObject {
+  const shell = shellFor({ tools, ...request });
+  const answer = responseFromChat({ choices: [{ index: 0, message }], usage }, shell, completedAt);
+  if (!answer.ok) throw new Error(answer.error.message);
+  return JSON.parse(JSON.stringify(answer.response));
+}
+
+function messagesOf(input: unknown) {
+  const request = chatRequestFromResponses({ input, tools }, options);
+  if (!request.ok) throw new Error(request.refusal.message);
+  return request.body.messages;
+}
+
+describe('a turn reaches the chat model again as the very message it gave, and the very question', () => {
+  it('when it is stored and replayed', () => {
     fc.assert(
       fc.property(said, turns, (question, turn) => {
-        const message = {
-          role: 'assistant',
-          ...turn,
-          ...('tool_calls' in turn
-            ? { tool_calls: turn.tool_calls.map((call) => ({ ...call, type: 'function' })) }
-            : {}),
-        };
-        const answer = responseFromChat({ choices: [{ index: 0, message }] }, shellFor({ tools }), completedAt);
-        if (!answer.ok) throw new Error(answer.error.message);
-        const stored = JSON.parse(JSON.stringify(answer.response.output));
-        const chain = [{ input_items: storedInputItems(question, 'resp_1a2b'), output: stored }];
-        const next = chatRequestFromResponses({ input: mergeHistory(chain, 'And now?'), tools }, options);
-        if (!next.ok) throw new Error(next.refusal.message);
+        const message = messageOf(turn);
+        const output = responseOf(message).output.map((item) => ({ ...item }));
+        const chain = [{ input_items: storedInputItems(question, 'resp_1a2b'), output }];
         const expected = [{ role: 'user', content: question }, message, { role: 'user', content: 'And now?' }];
-        expect(next.body.messages).toEqual(JSON.parse(JSON.stringify(expected)));
+        expect(messagesOf(mergeHistory(chain, 'And now?'))).toEqual(JSON.parse(JSON.stringify(expected)));
       }),
       { numRuns: 300 },
+    );
+  });
+
+  it('when its client keeps it, and gives it back without a summary', () => {
+    fc.assert(
+      fc.property(said, turns, (question, turn) => {
+        const message = messageOf(turn);
+        const { output } = responseOf(message, { store: false, include: ['reasoning.encrypted_content'] });
+        const kept = output.map((item) => (item.type === 'reasoning' ? { ...item, summary: [] } : item));
+        const asked = { role: 'user', content: question };
+        expect(messagesOf([asked, ...kept])).toEqual(JSON.parse(JSON.stringify([asked, message])));
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('the usage of a turn', () => {
+  const tokens = fc.nat(1_000_000);
+  const usages = fc.record(
+    {
+      prompt_tokens: tokens,
+      completion_tokens: tokens,
+      total_tokens: tokens,
+      prompt_tokens_details: fc.record({ cached_tokens: tokens, audio_tokens: tokens }, { requiredKeys: [] }),
+      completion_tokens_details: fc.record(
+        { reasoning_tokens: tokens, accepted_prediction_tokens: tokens },
+        { requiredKeys: [] },
+      ),
+      timings: fc.jsonValue(),
+    },
+    { requiredKeys: ['prompt_tokens', 'completion_tokens', 'total_tokens'] },
+  );
+
+  it('is told as it was, in both vocabularies and in the words of the provider', () => {
+    fc.assert(
+      fc.property(usages, (given) => {
+        const usage = JSON.parse(JSON.stringify(given));
+        const told = responseOf({ role: 'assistant', content: 'Hi' }, {}, usage).usage;
+        expect(told).toMatchObject({
+          input_tokens: usage.prompt_tokens,
+          output_tokens: usage.completion_tokens,
+          total_tokens: usage.total_tokens,
+          input_tokens_details: { cached_tokens: usage.prompt_tokens_details?.cached_tokens ?? 0 },
+          output_tokens_details: { reasoning_tokens: usage.completion_tokens_details?.reasoning_tokens ?? 0 },
+          prompt_tokens_details: usage.prompt_tokens_details ?? {},
+          completion_tokens_details: usage.completion_tokens_details ?? {},
+        });
+        expect(told?.raw_usage).toEqual(usage);
+      }),
     );
   });
 });
@@ -67,13 +128,16 @@ describe('no JSON value', () => {
         name: fc.constantFrom('f', 'patch'),
         output: fc.jsonValue(),
         summary: fc.jsonValue(),
+        arguments: fc.jsonValue(),
+        encrypted_content: fc.jsonValue(),
+        extra_content: fc.jsonValue(),
       },
       { requiredKeys: [] },
     ),
   );
   const bodies = fc.oneof(
     fc.dictionary(
-      fc.constantFrom('input', 'tools', 'tool_choice', 'text', 'reasoning', 'include', 'n'),
+      fc.constantFrom('input', 'tools', 'tool_choice', 'text', 'reasoning', 'include', 'n', 'stream', 'stream_options'),
       fc.jsonValue(),
     ),
     fc.record({ input: items, tools: fc.jsonValue() }, { requiredKeys: ['input'] }),

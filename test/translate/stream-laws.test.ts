@@ -1,23 +1,40 @@
 import fc from 'fast-check';
+import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, it } from 'vitest';
+import { TranslatedResponsesRelay } from '../../src/commands/exchange/relay-responses-translated.ts';
+import { chatReader } from '../../src/commands/exchange/upstream-chat.ts';
+import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
+import type { ResponseShell } from '../../src/providers/translate/responses-to-chat/response-object.ts';
 import { createChatStreamTranslator } from '../../src/providers/translate/responses-to-chat/stream.ts';
 import { checkResponse, checkStream } from './openai-shape.ts';
-import { completedAt, shellFor } from './shells.ts';
+import { completedAt, createdAt, shellFor } from './shells.ts';
 
-const shell = shellFor({ tools: [{ type: 'custom', name: 'patch' }] });
+const tools = [{ type: 'custom', name: 'patch' }];
+const shell = shellFor({ tools });
+const shells = fc
+  .constantFrom(
+    [],
+    ['reasoning.encrypted_content'],
+    ['reasoning.content'],
+    ['reasoning.content', 'reasoning.encrypted_content'],
+  )
+  .map((include) => shellFor({ tools, include }));
 
 interface Answer {
   reasoning: string;
+  /** What a vendor says beside its reasoning. */
+  extra: object | undefined;
   content: string;
   refusal: string;
-  calls: { id: string | undefined; name: string; arguments: string }[];
+  calls: { id: string | undefined; name: string; arguments: string; extra: object | undefined }[];
   finish: string;
   usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number } | undefined;
 }
 
 const answers: fc.Arbitrary<Answer> = fc.record({
   reasoning: fc.string({ unit: 'grapheme' }),
+  extra: fc.option(fc.constant({ vendor: { thoughts: [{ signature: 'c2ln' }] } }), { nil: undefined }),
   content: fc.string({ unit: 'grapheme' }),
   refusal: fc.oneof({ arbitrary: fc.constant(''), weight: 3 }, fc.string()),
   calls: fc.array(
@@ -25,6 +42,7 @@ const answers: fc.Arbitrary<Answer> = fc.record({
       id: fc.option(fc.constantFrom('call_a', 'call_b', 'call_c'), { nil: undefined }),
       name: fc.constantFrom('f', 'g', 'patch'),
       arguments: fc.oneof(fc.json(), fc.constant(''), fc.constant('{"input":"x"}')),
+      extra: fc.option(fc.constant({ vendor: { signature: 'c2ln' } }), { nil: undefined }),
     }),
     { maxLength: 4 },
   ),
@@ -42,10 +60,12 @@ function whole(answer: Answer): unknown {
         message: {
           role: 'assistant',
           reasoning_content: answer.reasoning,
+          extra_content: answer.extra,
           content: answer.content,
           refusal: answer.refusal === '' ? null : answer.refusal,
-          tool_calls: answer.calls.map(({ id, name, arguments: args }) => ({
+          tool_calls: answer.calls.map(({ id, name, arguments: args, extra }) => ({
             id,
+            extra_content: extra,
             function: { name, arguments: args },
           })),
         },
@@ -75,11 +95,13 @@ const says = (delta: object, finish_reason: string | null = null) => ({
 function streamed(answer: Answer, cut: () => number): unknown[] {
   const chunks: unknown[] = [says({ role: 'assistant', content: '' })];
   for (const piece of pieces(answer.reasoning, cut)) chunks.push(says({ reasoning_content: piece }));
+  if (answer.extra !== undefined) chunks.push(says({ extra_content: answer.extra }));
   for (const piece of pieces(answer.content, cut)) chunks.push(says({ content: piece }));
   for (const piece of pieces(answer.refusal, cut)) chunks.push(says({ refusal: piece }));
   const queues = answer.calls.map((call, index) => ({ index, parts: pieces(call.arguments, cut) }));
-  for (const [index, { id, name }] of answer.calls.entries()) {
-    chunks.push(says({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }));
+  for (const [index, { id, name, extra }] of answer.calls.entries()) {
+    const called = { name, arguments: '' };
+    chunks.push(says({ tool_calls: [{ index, id, type: 'function', function: called, extra_content: extra }] }));
   }
   for (let open = queues.filter((queue) => queue.parts.length > 0); open.length > 0; ) {
     const queue = open[cut() % open.length];
@@ -93,12 +115,47 @@ function streamed(answer: Answer, cut: () => number): unknown[] {
   return chunks;
 }
 
+/** The stream as a provider puts it on the wire. */
+function onTheWire(chunks: readonly unknown[]): Buffer {
+  return Buffer.from(
+    [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]'].map((data) => `data: ${data}\n\n`).join(''),
+  );
+}
+
+/** What the client gets when the provider's bytes arrive in these pieces. */
+function relayed(bytes: readonly Buffer[], shell: ResponseShell): string {
+  const provider = { name: 'local' };
+  const facts = { id: 'chatcmpl-1a2b', model: shell.model, createdAt };
+  const relay = new TranslatedResponsesRelay(provider, chatReader('chat', facts), shell, () => completedAt);
+  const splitter = createFrameSplitter({ maxFrameBytes: 1024 * 1024, provider: provider.name });
+  const frames = bytes.flatMap((piece) => splitter.push(piece));
+  const told = frames.map((frame) => relay.frame(frame).bytes ?? Buffer.alloc(0));
+  return Buffer.concat([...told, relay.finish().bytes ?? Buffer.alloc(0)]).toString();
+}
+
+function split(bytes: Buffer, cut: () => number): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const size = 1 + (cut() % 40);
+    parts.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return parts;
+}
+
+/** The events as OpenAI's own client accumulates them. */
+async function accumulated(events: readonly unknown[]) {
+  const lines = events.map((event) => `${JSON.stringify(event)}\n`);
+  const stream = ResponseStream.fromReadableStream(ReadableStream.from(lines.map((line) => Buffer.from(line))));
+  return stream.finalResponse();
+}
+
 const cuts = fc.infiniteStream(fc.nat(1000)).map((numbers) => () => Number(numbers.next().value));
 
 describe('laws of the stream', () => {
   it('however an answer is cut into chunks, the response is that of the whole answer', () => {
     fc.assert(
-      fc.property(answers, cuts, (answer, cut) => {
+      fc.property(answers, cuts, shells, (answer, cut, shell) => {
         const translator = createChatStreamTranslator(shell);
         const events = streamed(answer, cut).flatMap((chunk) => translator.push(chunk));
         events.push(...translator.finish({ completedAt, endMarker: true }));
@@ -109,6 +166,29 @@ describe('laws of the stream', () => {
         expect(JSON.stringify(translator.snapshot())).toBe(JSON.stringify(result.response));
       }),
       { numRuns: 300 },
+    );
+  });
+
+  it('however its bytes are cut up by the network, the client gets the same bytes', () => {
+    fc.assert(
+      fc.property(answers, cuts, shells, (answer, cut, shell) => {
+        const bytes = onTheWire(streamed(answer, cut));
+        expect(relayed(split(bytes, cut), shell)).toBe(relayed([bytes], shell));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('OpenAI’s own client makes the very response of it that the terminal event holds', async () => {
+    await fc.assert(
+      fc.asyncProperty(answers, cuts, shells, async (answer, cut, shell) => {
+        const translator = createChatStreamTranslator(shell);
+        const events = streamed(answer, cut).flatMap((chunk) => translator.push(chunk));
+        events.push(...translator.finish({ completedAt, endMarker: true }));
+        const ours = JSON.parse(JSON.stringify(translator.snapshot()));
+        expect(await accumulated(events)).toMatchObject(ours);
+      }),
+      { numRuns: 200 },
     );
   });
 

@@ -190,7 +190,7 @@ describe('a chat stream becomes a Responses stream', () => {
     ]);
     expect(last(events).output).toMatchObject([
       { id: 'msg_1a2b_0', content: [{ text: 'First.' }] },
-      { id: 'fc_a' },
+      { id: 'fc_1a2b_1' },
       { id: 'msg_1a2b_2', content: [{ text: 'Then.' }] },
     ]);
   });
@@ -369,6 +369,35 @@ describe('a failure in mid-stream', () => {
     checkStream(events);
     expect(events.at(-2)).toMatchObject({ code, message, error: { type, provider: 'local' } });
     expect(translator.ended).toBe('response.failed');
+  });
+
+  it.each([
+    ['Slow down.', 1.46, 'Slow down. Please try again in 1.5s.'],
+    ['Slow down', 20, 'Slow down. Please try again in 20s.'],
+    ['Slow down.', undefined, 'Slow down.'],
+    ['Please try again in 3s.', 20, 'Please try again in 3s.'],
+  ])('of a rate limit says when to try again, where clients look for it: %s after %s s', (said, after, message) => {
+    const limited = { type: 'rate_limit_error', code: 'requests', message: said, retryAfterSeconds: after };
+    const events = createChatStreamTranslator(shellFor()).fail(limited);
+    expect(checkStream(events).error).toEqual({ type: 'rate_limit_error', code: 'rate_limit_exceeded', message });
+    expect(events.at(-2)).toMatchObject({ code: 'rate_limit_exceeded', message });
+  });
+
+  it('of a quota that is used up keeps its code, since waiting does not help', () => {
+    const used = { type: 'rate_limit_error', code: 'insufficient_quota', message: 'Pay.', retryAfterSeconds: 5 };
+    const { error } = checkStream(createChatStreamTranslator(shellFor()).fail(used));
+    expect(error).toMatchObject({ code: 'insufficient_quota', message: 'Pay.' });
+  });
+
+  it('without a code has that of its type', () => {
+    const events = createChatStreamTranslator(shellFor()).fail({ type: 'internal_error', code: null, message: 'x' });
+    expect(checkStream(events).error?.code).toBe('internal_error');
+  });
+
+  it('can be the finish reason', () => {
+    const { error, output } = last(play([text('Hel'), says({}, 'error')]));
+    expect(error).toMatchObject({ type: 'provider_error', message: expect.stringContaining("'local'") });
+    expect(output).toMatchObject([{ content: [{ text: 'Hel' }] }]);
   });
 
   it('is not seen in a chunk whose error is null', () => {

@@ -99,6 +99,58 @@ describe('tools in chat form', () => {
       tool_choice: 'required',
     });
   });
+
+  it('are only the allowed ones also when the list is nested as in chat, or names a namespace', () => {
+    const nested = { type: 'allowed_tools', allowed_tools: { tools: [{ type: 'function', name: 'get_time' }] } };
+    expect(members({ tools: [weather, time], tool_choice: nested })).toEqual({
+      tools: [chatTime],
+      tool_choice: 'auto',
+    });
+    const namespaced = { type: 'allowed_tools', tools: [{ type: 'namespace', name: 'agents' }] };
+    expect(members({ tools: [weather, agents], tool_choice: namespaced })).toMatchObject({
+      tools: [{ function: { name: 'agents__spawn' } }],
+    });
+  });
+
+  it('are none, when only a hosted one is allowed and the model may do without', () => {
+    const choice = { type: 'allowed_tools', mode: 'auto', tools: [webSearch] };
+    expect(members({ tools: [weather, webSearch], tool_choice: choice })).toEqual({});
+  });
+
+  it.each([
+    'web_search',
+    'file_search',
+    'mcp',
+    'code_interpreter',
+    'image_generation',
+    'local_shell',
+    'shell',
+    'apply_patch',
+    'computer',
+    'tool_search',
+    'programmatic_tool_calling',
+    'something_new',
+  ])('of the hosted type %s never fail a request that does not demand them', (type) => {
+    expect(members({ tools: [{ type }, weather], tool_choice: 'auto', parallel_tool_calls: true })).toEqual({
+      tools: [chatWeather],
+      tool_choice: 'auto',
+      parallel_tool_calls: true,
+    });
+  });
+});
+
+describe('a tool without a name is refused, naming where it is', () => {
+  it.each([
+    ['tools[1].name', [weather, { type: 'function' }]],
+    ['tools[0].name', [{ type: 'custom', name: '' }]],
+    ['tools[0].name', [{ type: 'function', function: { parameters: {} } }]],
+    ['tools[0].tools[0].name', [{ type: 'namespace', name: 'ns', tools: [{ type: 'function' }] }]],
+  ])('%s', (param, tools) => {
+    expect(chatTools({ tools })).toMatchObject({
+      ok: false,
+      refusal: { status: 400, code: 'missing_required_parameter', param },
+    });
+  });
 });
 
 describe('a choice that cannot be honoured is refused, naming tool_choice', () => {
@@ -111,6 +163,10 @@ describe('a choice that cannot be honoured is refused, naming tool_choice', () =
     [
       'one of some allowed tools, when none of them can be called',
       { tools: [webSearch], tool_choice: { type: 'allowed_tools', mode: 'required', tools: [webSearch] } },
+    ],
+    [
+      'allowed tools of which one is not there',
+      { tools: [weather], tool_choice: { type: 'allowed_tools', tools: [{ type: 'function', name: 'get_time' }] } },
     ],
   ])('%s', (_name, body) => {
     expect(chatTools(body)).toMatchObject({ ok: false, refusal: { status: 400, param: 'tool_choice' } });

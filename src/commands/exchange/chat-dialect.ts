@@ -26,10 +26,8 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         const { provider: _hint, ...chat } = asked.json;
         const upstream = upstreamChat({ ...chat, model: target.model }, target, asked.stream);
         const facts = chatAnswerFacts(record.id, asked.model, createdAt);
-        return {
-          ...upstream,
-          relay: () => new TranslatedChatRelay(target.provider, chatReader(upstream.dialect, facts), wantsUsage),
-        };
+        const reader = () => chatReader(upstream.dialect, facts);
+        return { ...upstream, relay: () => new TranslatedChatRelay(target.provider, reader(), wantsUsage) };
       }
       const changes = memberChanges(asked, target.model);
       if (asked.stream && enforceUsage && !wantsUsage) {
@@ -42,6 +40,12 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
         relay: () => new ChatRelay(target.provider, wantsUsage || !enforceUsage),
       };
+    },
+    relayAgain({ asked, provider, dialect, exchangeId, createdAt }) {
+      const wantsUsage = clientWantsUsage(asked);
+      if (dialect === 'chat') return new ChatRelay(provider, wantsUsage || !enforceUsage);
+      const reader = chatReader(dialect, chatAnswerFacts(exchangeId, asked.model, createdAt));
+      return new TranslatedChatRelay(provider, reader, wantsUsage);
     },
   };
 }

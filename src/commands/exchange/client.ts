@@ -3,7 +3,7 @@
 import type { Refusal } from '../refusal.ts';
 
 /** Why the exchange is to end early: the reason of the `ended` signal. */
-export type EndReason = 'client_gone' | 'gateway_stopping';
+export type EndReason = 'client_gone' | 'gateway_stopping' | 'cancelled';
 
 export interface Client {
   /** Aborted, with an `EndReason`, when nobody waits for the answer any more or the gateway must stop. */

@@ -1,42 +1,31 @@
 /**
  * After a crash: exchanges that began and never ended are ended now, so that nothing in the log stays open for ever.
  * What the provider said is in the log, so it is put through the same relay once more. If it had said its last word,
- * the exchange is complete; if not, it failed, and a response is kept as `incomplete`, as far as it had come.
+ * the exchange is complete; if not, it failed, and a response is kept as `incomplete`, as far as it had come. A
+ * background response of which nothing had been said is not ended: whoever calls takes it up again.
  */
-import type { z } from 'zod';
-import {
-  attemptStarted,
-  chunkReceived,
-  clientDisconnected,
-  exchangeCompleted,
-  exchangeFailed,
-  requestReceived,
-  requestRefused,
-  usageRecorded,
-} from '../../events/catalogue/exchange.ts';
-import { idOf, type RecordedEvent, type StreamName } from '../../events/event.ts';
+import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { createFrameSplitter } from '../../providers/sse.ts';
-import { parseChatRequest } from '../chat/chat-request.ts';
-import { parseEmbeddingsRequest } from '../embeddings/embeddings-request.ts';
+import { createSplitter, recordedFormat, type StreamFormat } from '../../providers/stream-splitter.ts';
+import { providerType } from '../../providers/types.ts';
 import { Refusal } from '../refusal.ts';
-import { parseCreateResponse } from '../responses/create-request.ts';
-import { storedInputItems } from '../responses/input-items.ts';
-import { clientWantsUsage, type Parsed, readWith } from './chat-dialect.ts';
+import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
+import { nobody } from './detached-client.ts';
 import type { Asked } from './dialect.ts';
 import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
-import type { Relay } from './relay.ts';
-import { ChatRelay, parseChunk } from './relay-chat.ts';
-import { TranslatedChatRelay } from './relay-chat-translated.ts';
-import { PassthroughRelay } from './relay-passthrough.ts';
-import { NativeResponsesRelay } from './relay-responses-native.ts';
-import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
-import { responseIdOf, shellOf } from './responses-dialect.ts';
-import { previousResponseOf } from './settle.ts';
-import { chatAnswerFacts, chatReader } from './upstream-chat.ts';
+import { noteTurn } from './note-turn.ts';
+import { isPending, withOutcome } from './pending-response.ts';
+import { previousResponseOf } from './previous-response.ts';
+import { askedAgain, type Dialects, type RecordedExchange, readExchange, relayAgain } from './recorded-exchange.ts';
+import type { Relay, StorableResponse } from './relay.ts';
+import { parseChunk } from './relay-chat.ts';
+import { responseIdOf } from './responses-dialect.ts';
+import type { Begun, Run } from './run.ts';
 
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+/** A crash may leave thousands open, and each takes its own synced append. */
+const AT_ONCE = 32;
 
 const REFUSALS = {
   gateway_stopped: new Refusal({
@@ -53,49 +42,106 @@ const REFUSALS = {
   }),
 };
 
-const ENDPOINTS = {
-  chat: '/v1/chat/completions',
-  responses: '/v1/responses',
-  embeddings: '/v1/embeddings',
-  messages: '/v1/messages',
-  forward: '/v1',
-  passthrough: '/p',
-} as const;
-
 /** Why they were left open. */
-export type LeftOpen = 'gateway_stopped' | 'log_unavailable';
+export type LeftOpen = keyof typeof REFUSALS;
 
-/** @throws LogUnavailable */
-export async function closeOpenExchanges(streams: Iterable<StreamName>, log: EventLog, why: LeftOpen): Promise<void> {
-  for (const stream of streams) await closeExchange(stream, log, why);
+export interface ClosingDependencies {
+  readonly log: EventLog;
+  readonly dialects: Dialects;
+  readonly archive: ResponseArchive;
 }
 
-interface Begun {
-  readonly id: string;
-  readonly received: RecordedEvent;
-  readonly request: z.infer<typeof requestReceived.data>;
-  readonly attempt: z.infer<typeof attemptStarted.data> | undefined;
-  /** Of the last attempt. */
-  readonly chunks: readonly RecordedEvent[];
-  readonly last: RecordedEvent;
+/**
+ * @returns those that are to be taken up again
+ * @throws LogUnavailable
+ */
+export async function closeOpenExchanges(
+  streams: Iterable<StreamName>,
+  deps: ClosingDependencies,
+  why: LeftOpen,
+): Promise<RecordedExchange[]> {
+  const resumable: RecordedExchange[] = [];
+  const waiting = streams[Symbol.iterator]();
+  const closeNext = async (): Promise<void> => {
+    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
+      const open = await closeExchange(next.value, deps, why);
+      if (open !== undefined) resumable.push(open);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, closeNext));
+  return resumable.sort((a, b) => a.received.at - b.received.at);
 }
 
-async function closeExchange(stream: StreamName, log: EventLog, why: LeftOpen): Promise<void> {
-  const begun = await readBegun(stream, log);
-  if (begun === undefined) return;
-  const { id, received, request, attempt, chunks, last } = begun;
-  const context = { ...received.context, actor: 'system' as const };
-  const elapsedMs = Math.max(0, last.at - received.at);
-  const record = new ExchangeRecord(log, id, context, { lastRevision: last.revision, elapsedMs });
-  const asked = received.body === undefined ? undefined : readAsked(request.dialect, received.body);
-  const relay = attempt === undefined || asked === undefined ? undefined : relayOf(begun, attempt, asked);
-  const replayed = relay === undefined ? { ended: false } : replay(relay, chunks, asked?.stream === true);
-  const responseId = relay === undefined || asked === undefined ? undefined : noteResponse(begun, relay, asked, record);
+async function closeExchange(
+  stream: StreamName,
+  deps: ClosingDependencies,
+  why: LeftOpen,
+): Promise<RecordedExchange | undefined> {
+  const told = await readExchange(stream, deps.log);
+  if (told === undefined || told.end !== undefined) return undefined;
+  const asked = askedAgain(told, deps.dialects);
+  const pending = await backgroundResponse(told, deps.archive);
+  if (pending !== undefined && asked !== undefined && told.chunks.length === 0) return told;
+  await close(told, asked, pending, deps, REFUSALS[why], why);
+  return undefined;
+}
+
+/** How an exchange that was left open is gone on with; undefined when the record does not hold its request. */
+export function resumableRun(
+  told: RecordedExchange,
+  dialects: Dialects,
+  log: EventLog,
+): (Run & { readonly begun: Begun }) | undefined {
+  const { request, received, attempt } = told;
+  const dialect = dialects.get(request.dialect);
+  const asked = askedAgain(told, dialects);
+  if (dialect === undefined || asked === undefined || received.body === undefined) return undefined;
+  const { actor, userPath, requestId = '', traceparent } = received.context;
+  const { method, path, headers, clientIp, authMethod } = request;
+  const caller = { actor, userPath, authMethod };
+  const body = bufferOf(received.body);
+  return {
+    dialect,
+    request: { caller, requestId, traceparent, method, path, headers, clientIp, body },
+    client: nobody,
+    record: recordAgain(told, log),
+    begun: { asked, attempts: attempt?.attempt ?? 0, resumed: true },
+  };
+}
+
+/** The response of an exchange that the gateway runs in the background, while it has not ended. */
+async function backgroundResponse(
+  told: RecordedExchange,
+  archive: ResponseArchive,
+): Promise<StoredResponse | undefined> {
+  if (told.request.dialect !== 'responses') return undefined;
+  const stored = await archive.load(responseIdOf(told.id));
+  return stored !== undefined && isPending(stored) ? stored : undefined;
+}
+
+async function close(
+  told: RecordedExchange,
+  asked: Asked | undefined,
+  pending: StoredResponse | undefined,
+  deps: ClosingDependencies,
+  refusal: Refusal,
+  why: LeftOpen,
+): Promise<void> {
+  const { attempt, chunks, request } = told;
+  const record = recordAgain(told, deps.log);
+  const relay = asked === undefined ? undefined : relayAgain(told, asked, deps.dialects);
+  const ended =
+    relay !== undefined && replay(relay, chunks, asked?.stream === true ? recordedFormat(attempt?.dialect) : undefined);
+  const said = chunks.length > 0 ? relay?.response() : undefined;
+  const failed =
+    pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
+  const responseId = noteResponse(told, asked, failed ?? said, pending, record, deps.dialects);
 
   const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
-  if (replayed.ended && attempt !== undefined && relay !== undefined) {
+  if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
     const json = translated ? relay.response()?.json : undefined;
+    if (asked !== undefined) await noteTurn(deps.dialects.get(request.dialect), asked, relay, record);
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,
@@ -107,128 +153,80 @@ async function closeExchange(stream: StreamName, log: EventLog, why: LeftOpen): 
     });
   } else {
     const status = chunks.length > 0 ? 200 : 0;
-    events.noteFailed(record, REFUSALS[why], {
-      status,
-      reason: why,
-      chunks: chunks.length,
-      responseId,
-    });
+    events.noteFailed(record, refusal, { status, reason: why, chunks: chunks.length, responseId });
   }
   if (attempt !== undefined && relay !== undefined && chunks.length > 0) {
-    const { provider, providerType, model = '' } = attempt;
-    const endpoint = ENDPOINTS[request.dialect];
-    events.noteUsage(record, { provider, providerType, model, endpoint, usage: relay.usage() });
+    const { provider, providerType: type, model = '' } = attempt;
+    const endpoint = deps.dialects.get(request.dialect)?.endpoint ?? '/p';
+    events.noteUsage(record, { provider, providerType: type, model, endpoint, usage: relay.usage() });
   }
   await record.flush('durable');
 }
 
-async function readBegun(stream: StreamName, log: EventLog): Promise<Begun | undefined> {
-  let received: RecordedEvent | undefined;
-  let attempt: Begun['attempt'];
-  let last: RecordedEvent | undefined;
-  let chunks: RecordedEvent[] = [];
-  for await (const event of log.readStream(stream)) {
-    last = event;
-    if (event.type === requestReceived.type) received = event;
-    if (event.type === chunkReceived.type) chunks.push(event);
-    if (event.type === attemptStarted.type) {
-      attempt = event.data as Begun['attempt'];
-      chunks = [];
-    }
-  }
-  if (last === undefined || received === undefined || ENDS.has(last.type)) return undefined;
-  const request = received.data as Begun['request'];
-  return { id: idOf(stream), received, request, attempt, chunks, last };
-}
-
-/** What an exchange can end with; usage may follow it, in the same append. */
-const ENDS: ReadonlySet<string> = new Set([
-  requestRefused.type,
-  exchangeCompleted.type,
-  exchangeFailed.type,
-  clientDisconnected.type,
-  usageRecorded.type,
-]);
-
-const PARSERS = new Map<Begun['request']['dialect'], (json: unknown) => Parsed>([
-  ['chat', parseChatRequest],
-  ['responses', parseCreateResponse],
-  ['embeddings', parseEmbeddingsRequest],
-]);
-
-function readAsked(dialect: Begun['request']['dialect'], body: Uint8Array): Asked | undefined {
-  const parser = PARSERS.get(dialect);
-  if (parser === undefined) return undefined;
-  try {
-    const read = readWith(parser(JSON.parse(new TextDecoder().decode(body))));
-    return read.ok ? read.asked : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The relay that the exchange had, with everything it knew then. */
-function relayOf({ id, received, request }: Begun, attempt: NonNullable<Begun['attempt']>, asked: Asked): Relay {
-  const provider = { name: attempt.provider };
-  const createdAt = Math.floor(received.at / 1000);
-  const facts = chatAnswerFacts(id, asked.model, createdAt);
-  const reader = () => chatReader(attempt.dialect, facts);
-  if (request.dialect === 'chat') {
-    return attempt.dialect === 'chat'
-      ? new ChatRelay(provider, true)
-      : new TranslatedChatRelay(provider, reader(), clientWantsUsage(asked));
-  }
-  if (request.dialect === 'embeddings') return new PassthroughRelay();
-  if (attempt.dialect === 'responses') return new NativeResponsesRelay(provider);
-  const shell = shellOf(asked, { id: responseIdOf(id), createdAt, provider: provider.name });
-  return new TranslatedResponsesRelay(provider, reader(), shell, () => createdAt);
+/** The record of an exchange, to be gone on with. */
+function recordAgain({ id, received, last }: RecordedExchange, log: EventLog): ExchangeRecord {
+  const context = { ...received.context, actor: 'system' as const };
+  const elapsedMs = Math.max(0, last.at - received.at);
+  return new ExchangeRecord(log, id, context, { lastRevision: last.revision, receivedAt: received.at, elapsedMs });
 }
 
 /** @returns whether the provider had said its last word */
-function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: boolean): { ended: boolean } {
+function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: StreamFormat | undefined): boolean {
   try {
-    if (!stream) {
+    if (stream === undefined) {
       const [only] = chunks;
-      if (only?.body === undefined) return { ended: false };
+      if (only?.body === undefined) return false;
       const bytes = bufferOf(only.body);
       relay.whole(bytes, parseChunk(bytes.toString()));
-      return { ended: true };
+      return true;
     }
     let ended = false;
-    const splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES });
+    const splitter = createSplitter(stream, { maxFrameBytes: MAX_FRAME_BYTES });
     for (const { body } of chunks) {
       if (body === undefined) continue;
       for (const frame of splitter.push(bufferOf(body))) {
         const answer = relay.frame(frame);
-        if (answer.refusal !== undefined) return { ended: false };
+        if (answer.refusal !== undefined) return false;
         ended ||= answer.terminal;
       }
     }
     if (ended) relay.finish();
     else relay.abandon();
-    return { ended };
+    return ended;
   } catch (error) {
-    if (error instanceof Refusal) return { ended: false };
+    if (error instanceof Refusal) return false;
     throw error;
   }
 }
 
-function noteResponse(begun: Begun, relay: Relay, asked: Asked, record: ExchangeRecord): string | undefined {
-  const { attempt, chunks, request } = begun;
-  if (request.dialect !== 'responses' || attempt === undefined) return undefined;
-  if (chunks.length === 0 || asked.json.store === false) return undefined;
-  const stored = relay.response();
-  if (stored === undefined) return undefined;
-  const { provider, providerType, model = '' } = attempt;
-  events.noteResponse(record, stored, {
+/** @returns the id under which the response is kept, when it is */
+function noteResponse(
+  { attempt, request }: RecordedExchange,
+  asked: Asked | undefined,
+  response: StorableResponse | undefined,
+  pending: StoredResponse | undefined,
+  record: ExchangeRecord,
+  dialects: Dialects,
+): string | undefined {
+  if (response === undefined) return undefined;
+  if (pending !== undefined) {
+    const { provider, providerType: type, model, native, previousResponseId, inputItems } = pending;
+    const facts = { provider, providerType: type, model, native, previousResponseId };
+    events.noteResponse(record, response, { ...facts, inputItems: JSON.stringify(inputItems) });
+    return response.id;
+  }
+  const dialect = dialects.get(request.dialect);
+  if (attempt === undefined || asked === undefined || dialect?.keeps?.(asked) !== true) return undefined;
+  const { provider, providerType: type, model = '' } = attempt;
+  events.noteResponse(record, response, {
     provider,
-    providerType,
+    providerType: type,
     model,
-    native: attempt.dialect === 'responses',
+    native: attempt.dialect === 'responses' && providerType(type)?.responseLifecycle === 'yes',
     previousResponseId: previousResponseOf(asked),
-    inputItems: JSON.stringify(storedInputItems(asked.json.input, stored.id)),
+    inputItems: dialect.inputItems?.(asked, response.id) ?? '[]',
   });
-  return stored.id;
+  return response.id;
 }
 
 function sizeOf(chunks: readonly RecordedEvent[]): number {

@@ -1,8 +1,13 @@
-/** `POST /v1/embeddings`: forwarded as it is to any model, whatever its category. */
+/** `POST /v1/embeddings`: forwarded as it is to any model, whatever its category, or put into its provider's language. */
 import { rewriteMembers } from '../../providers/json-members.ts';
+import { embedRequestFromOpenAi } from '../../providers/translate/embeddings-to-ollama.ts';
+import { providerType } from '../../providers/types.ts';
 import { parseEmbeddingsRequest } from '../embeddings/embeddings-request.ts';
+import { refusals, refusedInTranslation } from '../refusal.ts';
 import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
-import type { ExchangeDialect } from './dialect.ts';
+import type { Asked, ExchangeDialect, Target } from './dialect.ts';
+import type { Answering, Plan, Relay } from './relay.ts';
+import { OllamaEmbeddingsRelay } from './relay-embeddings-ollama.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
@@ -13,7 +18,13 @@ export const embeddingsDialect: ExchangeDialect = {
     // There is no such thing as streamed embeddings, and a member that asks for it changes nothing.
     return read.ok ? { ok: true, asked: { ...read.asked, stream: false } } : read;
   },
+  relayAgain: ({ asked, provider, dialect }) => relayFor(dialect, provider, asked),
   plan({ asked, body, target }) {
+    const row = providerType(target.provider.type);
+    if (row?.embeddingsDialect === 'ollama_embed') return ollamaPlan(asked, target);
+    if (row?.paths !== undefined && row.paths.embeddings === undefined) {
+      throw refusals.unsupportedEndpoint(`The provider '${target.provider.name}' makes no embeddings.`);
+    }
     const changes = memberChanges(asked, target.model);
     return {
       dialect: 'embeddings',
@@ -22,3 +33,15 @@ export const embeddingsDialect: ExchangeDialect = {
     };
   },
 };
+
+function ollamaPlan(asked: Asked, target: Target): Plan {
+  const translated = embedRequestFromOpenAi(asked.json, target.model);
+  if (!translated.ok) throw refusedInTranslation(translated.refusal);
+  const dialect = 'ollama_embed';
+  const body = Buffer.from(JSON.stringify(translated.body));
+  return { dialect, body, relay: () => relayFor(dialect, target.provider, asked) };
+}
+
+function relayFor(dialect: string, provider: Answering, asked: Asked): Relay {
+  return dialect === 'ollama_embed' ? new OllamaEmbeddingsRelay(provider, asked) : new PassthroughRelay();
+}

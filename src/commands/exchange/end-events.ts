@@ -1,5 +1,6 @@
 /** The end of an exchange, told in events. Every way an exchange can end is a function here. */
 
+import type { z } from 'zod';
 import {
   clientDisconnected,
   exchangeCompleted,
@@ -11,9 +12,10 @@ import { responseStored } from '../../events/catalogue/response.ts';
 import type { EventContext } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { Refusal } from '../refusal.ts';
+import { itemWrites } from '../responses/item-index.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { StorableResponse } from './relay.ts';
-import type { TokenUsage } from './usage.ts';
+import { isObject, type TokenUsage } from './usage.ts';
 
 /** What has come back from the provider so far. */
 export interface Received {
@@ -72,13 +74,15 @@ export function noteCompleted(
   );
 }
 
+type FailureReason = z.infer<typeof exchangeFailed.data>['reason'];
+
 export function noteFailed(
   record: ExchangeRecord,
   refusal: Refusal,
   facts: {
     /** What the client got: the refusal's status, or 200 when bytes had gone out before, or 0. */
     status: number;
-    reason: 'provider_error' | 'stream_broken' | 'gateway_stopped' | 'log_unavailable' | 'internal_error';
+    reason: FailureReason;
     chunks: number;
     responseId?: string;
     answer?: Uint8Array;
@@ -121,6 +125,7 @@ export function noteResponse(
 ): void {
   const { inputItems, ...rest } = facts;
   record.noteElsewhere(storedResponseWrite(record.id, record.context, stored, rest, inputItems));
+  for (const write of outputItemWrites(stored, record.context)) record.noteElsewhere(write);
 }
 
 export function storedResponseWrite(
@@ -142,4 +147,16 @@ export function storedResponseWrite(
     events: [responseStored.create({ status: stored.status, exchangeId, ...facts }, context, body)],
     expectedRevision: 'any' as const,
   };
+}
+
+/** The index of output items whose ids do not tell their response: those a provider gave. */
+export function outputItemWrites(stored: StorableResponse, context: EventContext) {
+  const ids = outputOf(stored).flatMap((item) => (isObject(item) && typeof item.id === 'string' ? [item.id] : []));
+  return itemWrites(ids, { kind: 'response', id: stored.id }, context);
+}
+
+export function outputOf({ json, output }: StorableResponse): readonly unknown[] {
+  if (output !== undefined) return output;
+  const response: unknown = JSON.parse(json);
+  return isObject(response) && Array.isArray(response.output) ? response.output : [];
 }

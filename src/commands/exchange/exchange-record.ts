@@ -4,28 +4,38 @@
  */
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
-import type { AppendStage, EventLog, StreamWrite } from '../../events/log.ts';
+import { type AppendStage, type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
+import { wallClock } from '../../events/wall-clock.ts';
 
 const NOTHING = Promise.resolve();
 const STAGES = { written: { until: 'written' }, durable: { until: 'durable' } } as const;
+
+/** What is recorded already, of an exchange that is taken up again. */
+export interface Begun {
+  readonly lastRevision: bigint;
+  readonly receivedAt: number;
+  readonly elapsedMs: number;
+}
 
 export class ExchangeRecord {
   readonly id: string;
   readonly stream: StreamName;
   readonly context: EventContext;
   readonly startedAt: number;
+  /** Milliseconds since the epoch: the time of `request.received`. */
+  readonly receivedAt: number;
   readonly #log: EventLog;
   #noted: NewEvent[] = [];
   #elsewhere: StreamWrite[] = [];
   #revision = -1;
 
-  /** @param begun what is recorded already, of an exchange that is taken up again after a crash */
-  constructor(log: EventLog, id: string, context: EventContext, begun?: { lastRevision: bigint; elapsedMs: number }) {
+  constructor(log: EventLog, id: string, context: EventContext, begun?: Begun) {
     this.#log = log;
     this.id = id;
     this.stream = streamName('exchange', id);
     this.context = context;
     this.startedAt = performance.now() - (begun?.elapsedMs ?? 0);
+    this.receivedAt = begun?.receivedAt ?? Math.floor(wallClock());
     if (begun !== undefined) this.#revision = Number(begun.lastRevision);
   }
 
@@ -46,7 +56,37 @@ export class ExchangeRecord {
 
   /** Keeps a write to another stream, appended in one piece with the events noted here. */
   noteElsewhere(write: StreamWrite): void {
-    this.#elsewhere.push(write);
+    const at = this.#elsewhere.findIndex(({ stream }) => stream === write.stream);
+    const before = this.#elsewhere[at];
+    if (before === undefined) this.#elsewhere.push(write);
+    else this.#elsewhere[at] = { ...before, events: [...before.events, ...write.events] };
+  }
+
+  /** Unix seconds, for objects that carry their time of creation: the same whenever the record is read again. */
+  get createdAt(): number {
+    return Math.floor(this.receivedAt / 1000);
+  }
+
+  /**
+   * Hands over what is noted together with a write to another stream, durably, if that stream is where the write
+   * expects it; else nothing is recorded and everything stays noted.
+   * @throws LogUnavailable
+   */
+  async flushIf(write: StreamWrite): Promise<boolean> {
+    const noted = this.#noted;
+    const elsewhere = this.#elsewhere;
+    const revision = this.#revision;
+    this.#elsewhere = [...elsewhere, write];
+    try {
+      await this.flush('durable');
+      return true;
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+      this.#noted = noted;
+      this.#elsewhere = elsewhere;
+      this.#revision = revision;
+      return false;
+    }
   }
 
   /** @throws LogUnavailable */

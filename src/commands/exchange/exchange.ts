@@ -2,20 +2,26 @@
  * One model request, from its bytes to its answer, for JSON and for streams, in every dialect. Read top to bottom it
  * is the whole pipeline; each step is told in events before anybody outside sees its effect.
  */
-import { isUtf8 } from 'node:buffer';
-import { modelResolved, requestReceived } from '../../events/catalogue/exchange.ts';
+import { exchangeResumed, modelResolved, requestReceived } from '../../events/catalogue/exchange.ts';
 import type { UserPath } from '../../events/event.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
+import type { Provider } from '../../providers/provider.ts';
 import { Refusal, refusals } from '../refusal.ts';
+import type { ResponseArchive } from '../responses/archive.ts';
 import { attempts, type Outcome } from './attempts.ts';
+import { noteOutcome, type PromisedResponse, promiseResponse } from './background.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { Client, ModelRequest } from './client.ts';
-import type { Asked, ExchangeDialect, ReadResult, Target } from './dialect.ts';
+import type { DetachedClients } from './detached-client.ts';
+import type { Asked, ExchangeDialect, PlanInput, ReadResult, Target } from './dialect.ts';
 import * as events from './end-events.ts';
-import { parseExactly } from './exact-json.ts';
 import { ExchangeRecord } from './exchange-record.ts';
+import { answerUnderKey } from './idempotency.ts';
 import type { OpenRecords } from './open-records.ts';
+import { readJson } from './read-json.ts';
+import type { Dialects } from './recorded-exchange.ts';
 import type { RetryPolicy } from './retry-policy.ts';
+import type { Begun, Run } from './run.ts';
 import { answerHeaders, settle, tell } from './settle.ts';
 import type { TokenUsage } from './usage.ts';
 
@@ -31,6 +37,11 @@ export interface ModelDirectory {
 
 export interface ExchangeDependencies {
   readonly log: EventLog;
+  readonly archive: ResponseArchive;
+  /** Every dialect by its name, for what is read again from the record. */
+  readonly dialects: Dialects;
+  /** The exchanges that go on without their clients. */
+  readonly detached: DetachedClients;
   readonly models: ModelDirectory;
   /** How patient to be with a provider. */
   resilienceOf(provider: string): Resilience;
@@ -40,12 +51,12 @@ export interface ExchangeDependencies {
   readonly answerTimeoutMs: number;
   newId(): string;
   random(): number;
-  /** Unix seconds. */
-  now(): number;
   wait(ms: number, signal: AbortSignal): Promise<void>;
   /** Told once about every exchange, after it ended. Must not throw. */
   ended(summary: ExchangeSummary): void;
   readonly open: Pick<OpenRecords, 'begun' | 'over' | 'leftOpen'>;
+  /** Told of a response that was made and could not be recorded. */
+  responseNotStored(provider: Provider | undefined): void;
   /** Told of what should not have happened, for the operator's own log. */
   failed(error: unknown): void;
 }
@@ -67,7 +78,7 @@ export interface ExchangeSummary {
 }
 
 /** Never throws: whatever happens, the client is told and the log knows. */
-export async function runExchange(
+export function runExchange(
   dialect: ExchangeDialect,
   request: ModelRequest,
   client: Client,
@@ -75,28 +86,71 @@ export async function runExchange(
 ): Promise<void> {
   const record = new ExchangeRecord(deps.log, deps.newId(), contextOf(request));
   deps.open.begun(record.stream);
+  const run = { dialect, request, client, record };
+  // Only what can be read back from the record can be given again.
+  const isKeyed = request.headers['idempotency-key'] !== undefined && deps.dialects.has(dialect.name);
+  return isKeyed ? answerOnce(run, deps) : answer(run, deps);
+}
+
+/** Takes up a background response of which nothing had been said when the gateway went down. Never throws. */
+export function resumeExchange(run: Run & { readonly begun: Begun }, deps: ExchangeDependencies): Promise<void> {
+  const { record, begun } = run;
+  deps.open.begun(record.stream);
+  record.note(exchangeResumed.create({ attempts: begun.attempts }, record.context));
+  return answer(run, deps);
+}
+
+/** A request under an idempotency key: the answer that there is, or else a new one. */
+async function answerOnce(run: Run, deps: ExchangeDependencies): Promise<void> {
+  const { dialect, request, client, record } = run;
   let asked: Asked | undefined;
+  let status: number | undefined;
+  try {
+    asked = heard(run, readJson(dialect, request.body), deps);
+    status = await answerUnderKey({ endpoint: dialect.endpoint, request, record, client }, deps);
+  } catch (error) {
+    status = await refuse(run, client, error, undefined, deps);
+  }
+  if (asked !== undefined && status === undefined) {
+    // Whoever tries again under the key is to find the answer, also when this client does not wait for it.
+    const detached = deps.detached.detach(client);
+    await answer({ ...run, client: detached, begun: { asked, attempts: 0, resumed: false } }, deps);
+    detached.over();
+    return;
+  }
+  deps.open.over(record.stream);
+  conclude(run, { asked, status: status ?? 500 }, deps);
+}
+
+async function answer(run: Run, deps: ExchangeDependencies): Promise<void> {
+  const { dialect, request, record, begun } = run;
+  let { client } = run;
+  let asked = begun?.asked;
   let target: Target | undefined;
+  let promise: PromisedResponse | undefined;
   let outcome: Outcome | undefined;
   let status: number;
   try {
-    const read = readBody(dialect, request.body);
-    noteReceived(record, dialect, request, read, deps.capture);
-    if (!read.ok) throw read.refusal;
-    asked = read.asked;
-    target = await resolveModel(record, asked, deps.models);
-    const plan = await dialect.plan({
-      asked,
-      body: request.body,
-      target,
-      record,
-      createdAt: deps.now(),
-    });
+    asked ??= heard(
+      run,
+      dialect.take === undefined ? readJson(dialect, request.body) : await dialect.take(request),
+      deps,
+    );
+    target = await (dialect.target?.(asked) ?? resolveModel(record, asked, deps.models));
+    const { body, headers } = request;
+    const input: PlanInput = { asked, body, headers, target, record, createdAt: record.createdAt };
+    const background = dialect.background?.(input);
+    const plan = await dialect.plan(input);
+    if (background !== undefined) {
+      promise = { response: background, dialect, asked, target, record };
+      client = await promiseResponse(promise, run, deps.detached);
+    }
     outcome = await attempts({
       plan,
       target,
       record,
       client,
+      attemptsBefore: begun?.attempts ?? 0,
       requestId: request.requestId,
       stream: asked.stream,
       ...deps.resilienceOf(target.provider.name),
@@ -106,19 +160,40 @@ export async function runExchange(
       answerTimeoutMs: deps.answerTimeoutMs,
       random: deps.random,
       wait: deps.wait,
-      answerHeaders: (reply) => answerHeaders({ record, request }, reply),
+      answerHeaders: (reply) => answerHeaders({ dialect, record, request }, reply),
     });
     const keepBodies = deps.capture === 'full';
-    status = await settle(outcome, { dialect, asked, target, record, request, client, keepBodies });
+    const { open } = deps;
+    status = await settle(outcome, { dialect, asked, target, record, request, client, keepBodies, promise, open });
   } catch (error) {
-    status = await refuse(record, request, client, error, deps);
+    if (outcome !== undefined && asked !== undefined && error instanceof LogUnavailable && dialect.keeps?.(asked)) {
+      deps.responseNotStored(target?.provider);
+    }
+    status = await refuse(run, client, error, promise, deps);
   }
   deps.open.over(record.stream);
+  if (promise !== undefined) deps.detached.over(promise.response.id);
+  conclude(run, { asked, target, outcome, status }, deps);
+}
+
+/** The request is noted, whatever is to be said about it. @throws Refusal */
+function heard({ dialect, request, record }: Run, read: ReadResult, deps: ExchangeDependencies): Asked {
+  noteReceived(record, dialect, request, read, deps.capture);
+  if (!read.ok) throw read.refusal;
+  return read.asked;
+}
+
+function conclude(
+  { dialect, record }: Run,
+  end: { asked: Asked | undefined; target?: Target | undefined; outcome?: Outcome | undefined; status: number },
+  deps: ExchangeDependencies,
+): void {
+  const { asked, target, outcome, status } = end;
   const answered = outcome === undefined || outcome.kind === 'refused' ? undefined : outcome;
   deps.ended({
     endpoint: dialect.endpoint,
     provider: target?.provider.name,
-    model: target?.model,
+    model: target?.model || undefined,
     status,
     stream: asked?.stream ?? false,
     durationMs: record.elapsed(),
@@ -132,18 +207,6 @@ function contextOf(request: ModelRequest) {
   return { actor: caller.actor, userPath: caller.userPath as UserPath | undefined, requestId, traceparent };
 }
 
-function readBody(dialect: ExchangeDialect, body: Buffer): ReadResult {
-  if (!isUtf8(body)) return { ok: false, refusal: refusals.malformedJson('it is not valid UTF-8') };
-  let json: unknown;
-  try {
-    json = parseExactly(body.toString());
-  } catch (error) {
-    const detail = body.length === 0 ? 'it is empty' : error instanceof Error ? error.message : 'it cannot be read';
-    return { ok: false, refusal: refusals.malformedJson(detail) };
-  }
-  return dialect.read(json);
-}
-
 function noteReceived(
   record: ExchangeRecord,
   dialect: ExchangeDialect,
@@ -155,9 +218,19 @@ function noteReceived(
   const { model, stream } = read.ok ? read.asked : { model: undefined, stream: false };
   record.note(
     requestReceived.create(
-      { dialect: dialect.name, method, path, headers, model, stream, clientIp, authMethod: caller.authMethod, capture },
+      {
+        dialect: dialect.name,
+        method,
+        path,
+        headers,
+        model: model || undefined,
+        stream,
+        clientIp,
+        authMethod: caller.authMethod,
+        capture,
+      },
       record.context,
-      capture === 'full' ? body : undefined,
+      capture === 'full' && (dialect.take === undefined || body.length > 0) ? body : undefined,
     ),
   );
 }
@@ -178,10 +251,10 @@ async function resolveModel(record: ExchangeRecord, asked: Asked, models: ModelD
 }
 
 async function refuse(
-  record: ExchangeRecord,
-  request: ModelRequest,
+  { record, request }: Run,
   client: Client,
   error: unknown,
+  promise: PromisedResponse | undefined,
   deps: ExchangeDependencies,
 ): Promise<number> {
   const refusal = refusalOf(error);
@@ -189,8 +262,9 @@ async function refuse(
   if (refusal.code === 'log_unavailable') {
     if (record.flushed) deps.open.leftOpen(record.stream);
   } else {
-    if (!record.flushed) events.noteRefused(record, refusal);
+    if (!record.flushed || error instanceof Refusal) events.noteRefused(record, refusal);
     else events.noteFailed(record, refusal, { status: refusal.status, reason: 'internal_error', chunks: 0 });
+    if (promise !== undefined) noteOutcome(promise, 'failed', refusal, undefined);
     try {
       await record.flush('durable');
     } catch (lost) {

@@ -4,10 +4,24 @@
  */
 import type { Position, StreamName } from '../../events/event.ts';
 import type { WatchableLog } from '../../events/log-status.ts';
-import { closeOpenExchanges } from './close-open-exchanges.ts';
+import type { LeftOpen } from './close-open-exchanges.ts';
+import type { RecordedExchange } from './recorded-exchange.ts';
+
+/** @returns those that are to be taken up again. @throws LogUnavailable */
+export type CloseOpen = (streams: readonly StreamName[], why: LeftOpen) => Promise<RecordedExchange[]>;
+
+export interface OpenRecordsOptions {
+  readonly log: WatchableLog;
+  readonly close: CloseOpen;
+  /** Takes up an exchange that was left open before anything was said. Must not throw. */
+  readonly resume: (told: RecordedExchange) => void;
+  readonly onError: (error: unknown) => void;
+}
 
 export class OpenRecords {
   readonly #log: WatchableLog;
+  readonly #close: CloseOpen;
+  readonly #resume: (told: RecordedExchange) => void;
   readonly #onError: (error: unknown) => void;
   /** In the order they began, each with a position before its first event. */
   readonly #open = new Map<StreamName, Position>();
@@ -15,9 +29,11 @@ export class OpenRecords {
   #headOfTurn: Position | undefined;
   #closing: Promise<void> = Promise.resolve();
 
-  constructor(log: WatchableLog, onError: (error: unknown) => void) {
-    this.#log = log;
-    this.#onError = onError;
+  constructor(options: OpenRecordsOptions) {
+    this.#log = options.log;
+    this.#close = options.close;
+    this.#resume = options.resume;
+    this.#onError = options.onError;
   }
 
   begun(stream: StreamName): void {
@@ -55,9 +71,10 @@ export class OpenRecords {
   async #closeAll(): Promise<void> {
     for (const stream of [...this.#leftOpen]) {
       try {
-        await closeOpenExchanges([stream], this.#log, 'log_unavailable');
+        const [resumable] = await this.#close([stream], 'log_unavailable');
         this.#leftOpen.delete(stream);
-        this.#open.delete(stream);
+        if (resumable === undefined) this.#open.delete(stream);
+        else this.#resume(resumable);
       } catch (error) {
         this.#onError(error);
       }

@@ -11,7 +11,13 @@ export interface UploadOptions {
   readonly keep: boolean;
 }
 
-export class RecordedUpload implements AsyncIterable<Buffer> {
+/** A request body on its way to the provider. */
+export interface Upload extends AsyncIterable<Buffer> {
+  /** Why it broke off, when it was not the provider who did it. */
+  readonly failure: Refusal | LogUnavailable | undefined;
+}
+
+export class RecordedUpload implements Upload {
   readonly #pieces: AsyncIterable<Buffer>;
   readonly #options: UploadOptions;
   #failure: Refusal | LogUnavailable | undefined;
@@ -21,7 +27,6 @@ export class RecordedUpload implements AsyncIterable<Buffer> {
     this.#options = options;
   }
 
-  /** Why the upload broke off, when it was not the provider who did it. */
   get failure(): Refusal | LogUnavailable | undefined {
     return this.#failure;
   }

@@ -16,6 +16,8 @@ export interface BytesRelayOptions {
   readonly received: Received;
   readonly keepBodies: boolean;
   readonly headers: Record<string, string>;
+  /** Sees each piece before it is passed on. */
+  onPiece?(piece: Buffer): void;
 }
 
 /**
@@ -27,6 +29,7 @@ export async function relayBytes(options: BytesRelayOptions): Promise<Buffer | u
   let held: Buffer | undefined;
   await reply.body.pieces(async (piece) => {
     received.firstByteMs ??= record.elapsed();
+    options.onPiece?.(piece);
     const data = { attempt, index: received.chunks };
     record.note(chunkReceived.create(data, record.context, keepBodies ? piece : undefined));
     received.chunks += 1;

@@ -9,8 +9,16 @@ import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
+export interface NativeResponsesOptions {
+  /** Members that every response object is to have instead of the provider's own, such as the id it goes by here. */
+  readonly echo?: Readonly<Record<string, unknown>>;
+  /** The provider goes on with the response when nobody listens any more: a stream that ends early ends nothing. */
+  readonly providerRuns?: boolean;
+}
+
 export class NativeResponsesRelay implements Relay {
   readonly #provider: Answering;
+  readonly #options: NativeResponsesOptions;
   /** The newest response object seen, brought up to date from the events after it. */
   #response: Record<string, unknown> | undefined;
   #whole: Buffer | undefined;
@@ -20,14 +28,17 @@ export class NativeResponsesRelay implements Relay {
   /** What the provider's own `error` event said: `response.failed` has to follow it. */
   #reported: { readonly code: string; readonly message: string } | undefined;
 
-  constructor(provider: Answering) {
+  constructor(provider: Answering, options: NativeResponsesOptions = {}) {
     this.#provider = provider;
+    this.#options = options;
   }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
-    if (isObject(parsed)) this.#response = parsed;
-    this.#whole = bytes;
-    return bytes;
+    const { echo } = this.#options;
+    const echoed = echo !== undefined && isObject(parsed);
+    if (isObject(parsed)) this.#response = echoed ? { ...parsed, ...echo } : parsed;
+    this.#whole = echoed ? Buffer.from(JSON.stringify(this.#response)) : bytes;
+    return this.#whole;
   }
 
   frame(frame: Frame): FrameAnswer {
@@ -36,7 +47,9 @@ export class NativeResponsesRelay implements Relay {
     if (event === undefined) return { bytes: frame.raw, terminal: this.#ended };
     if (event.type === undefined && isErrorBody(event)) return reportedFailure(event, frame, this.#provider);
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
-    this.#observe(event);
+    const echoed = this.#echoed(event);
+    this.#observe(echoed ?? event);
+    if (echoed !== undefined) return { bytes: sse(String(event.type), echoed), terminal: this.#ended };
     if (event.type === 'error') {
       const clean = redacted(frame.raw, this.#provider);
       return { bytes: clean, record: clean, terminal: this.#ended };
@@ -77,6 +90,7 @@ export class NativeResponsesRelay implements Relay {
       id: response.id,
       status: statusOf(response) ?? 'completed',
       json: this.#whole?.toString() ?? JSON.stringify(response),
+      output: Array.isArray(response.output) ? response.output : [],
     };
   }
 
@@ -111,11 +125,19 @@ export class NativeResponsesRelay implements Relay {
     }
   }
 
+  /** The event with the members of its response that the gateway knows better; undefined when it is right as it is. */
+  #echoed(event: Record<string, unknown>): Record<string, unknown> | undefined {
+    const { echo } = this.#options;
+    if (echo === undefined || !isObject(event.response)) return undefined;
+    return { ...event, response: { ...event.response, ...echo } };
+  }
+
   #clean(text: string): string {
     return this.#provider.redact?.(text) ?? text;
   }
 
   #interrupt(): Buffer | undefined {
+    if (this.#options.providerRuns === true) return undefined;
     return this.#end('response.incomplete', {
       status: 'incomplete',
       incomplete_details: { reason: 'interrupted' },

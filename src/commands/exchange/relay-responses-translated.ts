@@ -2,6 +2,7 @@
 import type { Frame } from '../../providers/sse.ts';
 import type { ChatReader } from '../../providers/translate/chat-adapter.ts';
 import { responseFromChat } from '../../providers/translate/responses-to-chat/answer.ts';
+import { errorIn } from '../../providers/translate/responses-to-chat/chat-delta.ts';
 import {
   DONE,
   encodeResponseEvent,
@@ -12,7 +13,6 @@ import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
 } from '../../providers/translate/responses-to-chat/stream.ts';
-import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
 import { streamIncomplete } from './relay-chat.ts';
@@ -42,7 +42,8 @@ export class TranslatedResponsesRelay implements Relay {
     if (isObject(completion)) this.#usage = readUsage(completion.usage);
     const answer = responseFromChat(completion, this.#shell, this.#now());
     if (!answer.ok) throw refusals.badAnswer(this.#shell.provider, answer.error.message, answer.error.code);
-    this.#whole = { id: answer.response.id, status: answer.response.status, json: JSON.stringify(answer.response) };
+    const { id, status, output } = answer.response;
+    this.#whole = { id, status, json: JSON.stringify(answer.response), output };
     return Buffer.from(this.#whole.json);
   }
 
@@ -50,7 +51,7 @@ export class TranslatedResponsesRelay implements Relay {
     if (frame.data === undefined) return { terminal: this.#hasEnded };
     const bytes: Buffer[] = [];
     for (const chunk of this.#reader.chunks(frame.data)) {
-      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+      if (errorIn(chunk) !== undefined) return reportedFailure(chunk, frame, this.#provider);
       if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
       for (const event of this.#translator.push(chunk)) bytes.push(encodeResponseEvent(event));
     }
@@ -66,8 +67,7 @@ export class TranslatedResponsesRelay implements Relay {
   broken(refusal: Refusal): Buffer | undefined {
     if (this.#hasEnded) return DONE;
     if (refusal.code === streamIncomplete('').code) return this.#lastBytes(this.#translator.cut('interrupted'));
-    const { type, message, provider } = refusal;
-    return this.#lastBytes(this.#translator.fail({ type, code: refusal.code ?? 'provider_error', message, provider }));
+    return this.#lastBytes(this.#translator.fail(refusal));
   }
 
   abandon(): Buffer | undefined {
@@ -85,7 +85,8 @@ export class TranslatedResponsesRelay implements Relay {
   response(): StorableResponse | undefined {
     if (this.#whole !== undefined) return this.#whole;
     const response = this.#translator.snapshot();
-    return { id: response.id, status: response.status, json: JSON.stringify(response) };
+    const { id, status, output } = response;
+    return { id, status, json: JSON.stringify(response), output };
   }
 
   get #hasEnded(): boolean {

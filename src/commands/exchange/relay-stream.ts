@@ -5,7 +5,8 @@
 import { chunkReceived } from '../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../events/log.ts';
 import { ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
-import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
+import type { Frame } from '../../providers/sse.ts';
+import { createSplitter, streamFormatOf } from '../../providers/stream-splitter.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { Client } from './client.ts';
 import type { Received } from './end-events.ts';
@@ -28,7 +29,13 @@ export type StreamEnd =
   /** It broke after bytes had gone out. */
   | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] }
   /** It failed before anything had gone out: the attempt failed, and another may be made. */
-  | { readonly kind: 'failed'; readonly refusal: Refusal; readonly failure?: ProviderFailure }
+  | {
+      readonly kind: 'failed';
+      readonly refusal: Refusal;
+      readonly failure?: ProviderFailure;
+      /** There was a whole answer, but it makes no sense. */
+      readonly senseless?: boolean;
+    }
   /** The client left, or the gateway stops. */
   | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
 
@@ -47,7 +54,8 @@ export interface StreamRelayOptions {
 /** @throws LogUnavailable */
 export async function relayStream(options: StreamRelayOptions): Promise<StreamEnd> {
   const { reply, relay, record, client, attempt, received, provider, keepBodies } = options;
-  const splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES, provider });
+  const format = streamFormatOf(reply.headers) ?? 'events';
+  const splitter = createSplitter(format, { maxFrameBytes: MAX_FRAME_BYTES, provider });
   const rest: Buffer[] = [];
   let refusal: Refusal | undefined;
   let terminal = false;
@@ -149,6 +157,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     return {
       kind: 'failed',
       refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`),
+      senseless: true,
     };
   }
   const { bytes, cut } = relay.finish();

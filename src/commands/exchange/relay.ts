@@ -1,15 +1,12 @@
 /** How an answer is brought back from the dialect the provider speaks to the one the client asked in. */
 
-import type { Dialect } from '../../providers/provider.ts';
+import type { Dialect, ForwardCall } from '../../providers/provider.ts';
 import type { Frame } from '../../providers/sse.ts';
 import type { Refusal } from '../refusal.ts';
+import type { Upload } from './recorded-upload.ts';
 import type { TokenUsage } from './usage.ts';
 
-/** One request as it is put to one provider. */
-export interface Plan {
-  /** The dialect spoken to the provider. */
-  readonly dialect: Dialect;
-  readonly body: Buffer;
+interface Way {
   /** A fresh relay for each attempt: it holds the state of one answer. */
   relay(): Relay;
   /**
@@ -18,6 +15,35 @@ export interface Plan {
    */
   instead?(status: number, code: string | null): Promise<Plan> | undefined;
 }
+
+/** A model request in a dialect that the provider speaks. */
+export interface ModelPlan extends Way {
+  /** The dialect spoken to the provider. */
+  readonly dialect: Dialect;
+  readonly body: Buffer;
+  /** Of the client's headers those that the provider is to get: lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A request that is passed on as it is, and so is its answer, of whatever kind. */
+export interface ForwardPlan extends Way {
+  readonly dialect: 'forward' | 'passthrough';
+  readonly call: Omit<ForwardCall, 'requestId' | 'signal' | 'body'>;
+  readonly body: Uint8Array | Upload | undefined;
+  /** Whether it may be sent twice without asking. */
+  readonly repeatable: boolean;
+  /** The answer's bytes are not for the record: their number and digest are kept in place of them. */
+  readonly digestOnly?: boolean;
+  /** A JSON answer is seen whole by its relay, however long it is, before any of it is passed on. */
+  readonly readsWhole?: boolean;
+  /** Whatever the provider answers with is the answer, also what looks like an error, or leads elsewhere. */
+  readonly verbatim?: boolean;
+  /** What a provider's refusal means, when it shows that the provider does not have this operation. */
+  unsupported?(refusal: Refusal): Refusal | undefined;
+}
+
+/** One request as it is put to one provider. */
+export type Plan = ModelPlan | ForwardPlan;
 
 export interface FrameAnswer {
   /** What the client gets for this frame; undefined when it gets nothing. */
@@ -44,6 +70,8 @@ export interface StorableResponse {
   readonly status: ResponseStatus;
   /** The response object as JSON text. */
   readonly json: string;
+  /** Its output items, when they are at hand. */
+  readonly output?: readonly unknown[];
 }
 
 /** Who answers, and how its credentials are taken out of what it says. */

@@ -1,19 +1,28 @@
 /** `POST /v1/responses`: native where the provider has it, otherwise translated to chat completions and back. */
-import { historyReplayed } from '../../events/catalogue/exchange.ts';
+import type { UserPath } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
+import { isCarriedItem } from '../../providers/translate/responses-to-chat/carried-reasoning.ts';
+import { inResponsesWords, ofNewInput } from '../../providers/translate/responses-to-chat/client-words.ts';
 import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { chatRequestFromResponses } from '../../providers/translate/responses-to-chat/request.ts';
 import { providerType } from '../../providers/types.ts';
+import { conversationIn, type TurnInput, turnWrites } from '../conversations/turn.ts';
 import { refusals, refusedInTranslation } from '../refusal.ts';
-import type { ResponseArchive } from '../responses/archive.ts';
-import { loadChain, withReferencedItems } from '../responses/chain.ts';
+import { type ResponseArchive, visibleTo } from '../responses/archive.ts';
+import { withReferencedItems } from '../responses/chain.ts';
 import { type CreateResponseRequest, parseCreateResponse } from '../responses/create-request.ts';
-import { mergeHistory } from '../responses/history.ts';
+import type { FindItem, FoundItem } from '../responses/find-item.ts';
+import { replayed } from '../responses/history.ts';
 import { storedInputItems } from '../responses/input-items.ts';
-import { responseShell } from '../responses/response-shell.ts';
+import { responseShell, type ShellFacts } from '../responses/response-shell.ts';
+import { isScoped } from '../visibility.ts';
 import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
-import type { Asked, ExchangeDialect, PlanInput } from './dialect.ts';
-import type { Plan } from './relay.ts';
+import type { Asked, ExchangeDialect, PastAttempt, PlanInput } from './dialect.ts';
+import { withEarlierTurns } from './earlier-turns.ts';
+import { outputOf } from './end-events.ts';
+import { previousResponseOf } from './previous-response.ts';
+import type { Plan, Relay } from './relay.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';
 import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
 import { chatAnswerFacts, chatReader, upstreamChat } from './upstream-chat.ts';
@@ -21,25 +30,33 @@ import { isObject } from './usage.ts';
 
 /** What a server without `/v1/responses` answers. */
 const NOT_THERE = new Set([404, 405, 501]);
+/** A response that said something, and all of it that there will be. */
+const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
 
 export interface ResponsesDialectOptions {
   readonly archive: ResponseArchive;
+  readonly log: EventLog;
+  /** What a caller may name in place of an item. */
+  readonly findItem: (caller: UserPath | undefined) => FindItem;
   /** Unix seconds. */
   readonly now: () => number;
   /** Told when an answer showed whether a provider speaks `/v1/responses`. */
   readonly learned: (provider: string, supported: boolean) => void;
 }
 
-export function createResponsesDialect({ archive, now, learned }: ResponsesDialectOptions): ExchangeDialect {
+export function createResponsesDialect(options: ResponsesDialectOptions): ExchangeDialect {
+  const { archive, log, findItem, now, learned } = options;
   return {
     name: 'responses',
     endpoint: '/v1/responses',
     read: (json) => readWith(parseCreateResponse(json)),
     async plan(input: PlanInput): Promise<Plan> {
       const { capabilities } = input.target.provider;
-      const history = await replayedInput(input, archive);
-      if (capabilities.responses === 'no') return translated(input, history, archive, now);
-      const plan = native(input, history);
+      const { userPath } = input.record.context;
+      const turns = await withEarlierTurns(input, { archive: visibleTo(userPath, archive), log });
+      const find = findItem(userPath);
+      if (capabilities.responses === 'no') return translated(input, turns, find, now);
+      const plan = await native(input, turns, find, now);
       if (capabilities.responses === 'yes') return plan;
       return {
         ...plan,
@@ -47,13 +64,57 @@ export function createResponsesDialect({ archive, now, learned }: ResponsesDiale
           if (!NOT_THERE.has(status) || code === 'model_not_found') return undefined;
           input.target.provider.learnResponses(false);
           learned(input.target.provider.name, false);
-          return translated(input, history, archive, now);
+          return translated(input, turns, find, now);
         },
       };
     },
+    relayAgain,
     inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
     keeps: ({ json }) => json.store !== false,
+    turn({ json }, relay, { id: exchangeId, context }) {
+      const conversationId = conversationIn(json);
+      const response = conversationId === undefined ? undefined : relay.response();
+      if (conversationId === undefined || response === undefined || !SUCCEEDED.has(response.status)) return undefined;
+      const responseId = response.id;
+      const output = outputOf(response);
+      const turn = { conversationId, exchangeId, responseId, input: json.input, output, context };
+      return turnWrites(turn, log, findItem(context.userPath));
+    },
+    background({ asked, target, record, createdAt }) {
+      if (!isRunHere(asked, target.provider.type)) return undefined;
+      if (asked.json.store === false) {
+        throw refusals.unsupportedParameter('store', 'a background response is fetched later, so it has to be stored');
+      }
+      const id = responseIdOf(record.id);
+      return { id, shell: shellOf(asked, { id, createdAt, provider: target.provider.name, status: 'queued' }) };
+    },
   };
+}
+
+/** Whether the gateway makes this response in the background, because its provider does not keep responses. */
+function isRunHere({ json }: Asked, type: string): boolean {
+  return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
+}
+
+function relayAgain(past: PastAttempt): Relay {
+  const { asked, exchangeId, createdAt, provider, providerType: type, dialect, now } = past;
+  if (dialect === 'responses') {
+    const providerRuns = asked.json.background === true && !isRunHere(asked, type);
+    return new NativeResponsesRelay(provider, { echo: echoOf(past), providerRuns });
+  }
+  const shell = shellOf(asked, { id: responseIdOf(exchangeId), createdAt, provider: provider.name });
+  const facts = chatAnswerFacts(exchangeId, asked.model, createdAt);
+  return new TranslatedResponsesRelay(provider, chatReader(dialect, facts), shell, now);
+}
+
+/** What the provider cannot know of its response: the turns the gateway put in front, the id it goes by here. */
+function echoOf({ asked, exchangeId, providerType: type, historyReplayed }: PastAttempt) {
+  const echo: Record<string, unknown> = {};
+  if (historyReplayed) echo.previous_response_id = previousResponseOf(asked);
+  const conversation = conversationIn(asked.json);
+  if (conversation !== undefined) echo.conversation = { id: conversation };
+  if (isRunHere(asked, type)) Object.assign(echo, { id: responseIdOf(exchangeId), background: true });
+  return hasMembers(echo) ? echo : undefined;
 }
 
 /** The id of a response that the gateway makes itself. */
@@ -61,78 +122,99 @@ export function responseIdOf(exchangeId: string): string {
   return `resp_${exchangeId.replaceAll('-', '')}`;
 }
 
-/**
- * The input with the turns before it, when the provider cannot look them up itself; undefined when it can, or when
- * there are none.
- */
-async function replayedInput(input: PlanInput, archive: ResponseArchive): Promise<unknown[] | undefined> {
-  const { asked, target, record } = input;
-  const previous = asked.json.previous_response_id;
-  if (typeof previous !== 'string' || previous === '') return undefined;
-  if (target.provider.capabilities.responseLifecycle === 'yes') {
-    const head = await archive.load(previous);
-    // A response of its own, or one this gateway never saw: the provider knows better. One that was translated is
-    // known to nobody but us.
-    if (head === undefined || (head.native && head.provider === target.provider.name)) return undefined;
-  }
-  const chain = await loadChain(previous, archive);
-  const turns = chain.map(({ inputItems, response }) => ({ input_items: inputItems, output: outputOf(response) }));
-  const merged = mergeHistory(turns, asked.json.input);
-  const responses = chain.map(({ id }) => id);
-  record.note(historyReplayed.create({ responses, items: merged.length }, record.context));
-  return merged;
-}
-
-function outputOf(response: Readonly<Record<string, unknown>>): Record<string, unknown>[] {
-  return Array.isArray(response.output) ? response.output : [];
-}
-
-function native({ asked, body, target }: PlanInput, history: unknown[] | undefined): Plan {
-  const changes = memberChanges(asked, target.model);
-  if (history !== undefined) {
-    changes.input = JSON.stringify(history.filter(isUnderstoodNatively));
-    changes.previous_response_id = undefined;
-  }
+async function native(
+  planned: PlanInput,
+  turns: TurnInput | undefined,
+  find: FindItem,
+  now: () => number,
+): Promise<Plan> {
+  const changes = await nativeChanges(planned, turns, find);
   return {
     dialect: 'responses',
-    body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-    relay: () => new NativeResponsesRelay(target.provider),
+    body: hasMembers(changes) ? rewriteMembers(planned.body, changes) : planned.body,
+    relay: () => relayAgain(attemptOf(planned, 'responses', turns, now)),
   };
 }
 
+/** What a provider with its own Responses API gets otherwise than the client wrote it, as JSON texts by member. */
+export async function nativeChanges(
+  planned: PlanInput,
+  turns: TurnInput | undefined,
+  find: FindItem,
+): Promise<Record<string, string | undefined>> {
+  const { asked, target } = planned;
+  const changes = memberChanges(asked, target.model);
+  if (isRunHere(asked, target.provider.type)) changes.background = undefined;
+  const { input: given, earlier } = turns ?? { input: asked.json.input, earlier: 0 };
+  const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
+  const input = await withReferencedItems(given, { find, stays, form: replayed, earlier });
+  if (input !== asked.json.input) {
+    changes.input = JSON.stringify(Array.isArray(input) ? input.filter(isUnderstoodNatively) : input);
+  } else if (Array.isArray(input) && input.some(isCarriedItem)) {
+    changes.input = JSON.stringify(input.filter((item) => !isCarriedItem(item)));
+  }
+  if (turns !== undefined) changes.previous_response_id = undefined;
+  if (conversationIn(asked.json) !== undefined) changes.conversation = undefined;
+  return changes;
+}
+
+/**
+ * Whether the provider can look up an item itself: one of its own responses, or one this gateway never saw. Of the
+ * latter nobody can tell whose it is, and a conversation has to hold what is said in it.
+ */
+function isKnownTo({ asked, target, record }: PlanInput, found: FoundItem | undefined): boolean {
+  if (target.provider.capabilities.responseLifecycle !== 'yes') return false;
+  if (found !== undefined) return found.provider === target.provider.name;
+  return !isScoped(record.context.userPath) && conversationIn(asked.json) === undefined;
+}
+
 /** What a model thought is of use to another provider only in the form that it encrypted itself. */
-function isUnderstoodNatively(item: unknown): boolean {
-  return !isObject(item) || item.type !== 'reasoning' || typeof item.encrypted_content === 'string';
+export function isUnderstoodNatively(item: unknown): boolean {
+  if (!isObject(item) || item.type !== 'reasoning') return true;
+  return typeof item.encrypted_content === 'string' && !isCarriedItem(item);
 }
 
 /** @throws Refusal when a chat provider cannot honour the request */
 async function translated(
-  { asked, target, record, createdAt }: PlanInput,
-  history: unknown[] | undefined,
-  archive: ResponseArchive,
+  planned: PlanInput,
+  turns: TurnInput | undefined,
+  find: FindItem,
   now: () => number,
 ): Promise<Plan> {
-  const { json } = asked;
-  if (json.background === true) throw refusals.unsupportedParameter('background', NATIVE_ONLY);
-  const { previous_response_id: _replayed, ...request } = json;
-  const input = await withReferencedItems(history ?? request.input, archive);
+  const { asked, target } = planned;
+  const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = asked.json;
+  const { input: given, earlier } = turns ?? { input: request.input, earlier: 0 };
+  const input = await withReferencedItems(given, { find, earlier });
   const chat = chatRequestFromResponses(input === request.input ? request : { ...request, input }, {
     model: target.model,
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
   });
-  if (!chat.ok) throw refusedInTranslation(chat.refusal);
-  const shell = shellOf(asked, { id: responseIdOf(record.id), createdAt, provider: target.provider.name });
-  const upstream = upstreamChat(chat.body, target, asked.stream);
-  const facts = chatAnswerFacts(record.id, asked.model, createdAt);
+  if (!chat.ok) throw refusedInTranslation(ofNewInput(chat.refusal, earlier));
+  const upstream = upstreamChat(chat.body, target, asked.stream, inResponsesWords);
+  return { ...upstream, relay: () => relayAgain(attemptOf(planned, upstream.dialect, turns, now)) };
+}
+
+function attemptOf(
+  { asked, target, record, createdAt }: PlanInput,
+  dialect: string,
+  turns: TurnInput | undefined,
+  now: () => number,
+): PastAttempt {
+  const { provider } = target;
+  const historyReplayed = turns !== undefined;
   return {
-    ...upstream,
-    relay: () => new TranslatedResponsesRelay(target.provider, chatReader(upstream.dialect, facts), shell, now),
+    asked,
+    exchangeId: record.id,
+    createdAt,
+    provider,
+    providerType: provider.type,
+    dialect,
+    historyReplayed,
+    now,
   };
 }
 
-const NATIVE_ONLY = 'only a provider with its own Responses API can do that';
-
 /** The response before anything was said: everything in it that is known from the request. */
-export function shellOf(asked: Asked, facts: { id: string; createdAt: number; provider: string }) {
+export function shellOf(asked: Asked, facts: Omit<ShellFacts, 'model'>) {
   return responseShell(asked.json as CreateResponseRequest, { ...facts, model: asked.model });
 }

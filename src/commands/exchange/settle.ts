@@ -1,11 +1,17 @@
 /** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
 import type { ProviderReply } from '../../providers/provider.ts';
-import type { Refusal } from '../refusal.ts';
-import type { Answered, Outcome } from './attempts.ts';
+import { streamFormatOf } from '../../providers/stream-splitter.ts';
+import { Refusal } from '../refusal.ts';
+import type { Outcome } from './attempts.ts';
+import { noteOutcome, type PromisedResponse } from './background.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect, Target } from './dialect.ts';
 import * as events from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
+import { noteTurn } from './note-turn.ts';
+import type { Answered } from './one-attempt.ts';
+import type { OpenRecords } from './open-records.ts';
+import { previousResponseOf } from './previous-response.ts';
 import { gatewayStopping } from './relay-chat.ts';
 
 export interface Settling {
@@ -17,6 +23,9 @@ export interface Settling {
   readonly client: Client;
   /** Whether what was said is kept, or only that it was. */
   readonly keepBodies: boolean;
+  /** The response that was promised, when it is made in the background. */
+  readonly promise?: PromisedResponse | undefined;
+  readonly open: Pick<OpenRecords, 'leftOpen'>;
 }
 
 /** @returns the status that stands for how it ended. @throws LogUnavailable */
@@ -25,21 +34,30 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
   if (outcome.kind === 'refused') {
     const { refusal } = outcome;
     if (outcome.attempts === 0) events.noteRefused(record, refusal);
-    else events.noteFailed(record, refusal, { status: refusal.status, reason: 'provider_error', chunks: 0 });
+    else {
+      const { reason = 'provider_error' } = outcome;
+      events.noteFailed(record, refusal, { status: refusal.status, reason, chunks: 0 });
+    }
+    if (exchange.promise !== undefined) noteOutcome(exchange.promise, 'failed', refusal, undefined);
     await record.flush('durable');
     return tell(exchange, refusal);
   }
 
   const { chunks } = outcome.received;
+  if (outcome.kind === 'abandoned' && exchange.promise !== undefined) {
+    return settleInterrupted(outcome, exchange, exchange.promise);
+  }
   const responseId = noteResponse(outcome, exchange);
   switch (outcome.kind) {
     case 'whole': {
+      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record);
       noteCompleted(outcome, exchange, outcome.reply, responseId);
       await record.flush('durable');
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
       return outcome.reply.status;
     }
     case 'streamed': {
+      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record);
       noteCompleted(outcome, exchange, outcome.reply, responseId);
       await record.flush('durable');
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
@@ -50,6 +68,7 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
       events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
       noteUsage(outcome, exchange);
       await record.flush('durable');
+      if (outcome.cut) return tell(exchange, refusal);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
@@ -65,11 +84,47 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
       events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
       noteUsage(outcome, exchange);
       await record.flush('durable');
-      if (!client.begun) return tell(exchange, refusal);
+      if (!client.begun || outcome.cut) return tell(exchange, refusal);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
   }
+}
+
+/** A background response was cancelled, or the gateway stops: one of which nothing had been said is made another time. */
+async function settleInterrupted(
+  { relay, received, rest, attempt, plan }: Extract<Outcome, { kind: 'abandoned' }>,
+  exchange: Settling,
+  promise: PromisedResponse,
+): Promise<number> {
+  const { record, client } = exchange;
+  const { chunks } = received;
+  const cancelled = client.ended.reason === 'cancelled';
+  const refusal = cancelled ? responseCancelled() : gatewayStopping();
+  if (!cancelled && chunks === 0) {
+    await record.flush('durable');
+    exchange.open.leftOpen(record.stream);
+    return tell(exchange, refusal);
+  }
+  const said = chunks > 0 ? relay.response() : undefined;
+  const responseId = noteOutcome(promise, cancelled ? 'cancelled' : 'failed', refusal, said);
+  const reason = cancelled ? 'cancelled' : 'gateway_stopped';
+  const status = client.begun ? 200 : refusal.status;
+  events.noteFailed(record, refusal, { status, reason, chunks, responseId });
+  noteUsage({ relay, received, attempt, plan }, exchange);
+  await record.flush('durable');
+  if (!client.begun) return tell(exchange, refusal);
+  finishStream(client, 200, {}, rest);
+  return refusal.status;
+}
+
+function responseCancelled(): Refusal {
+  return new Refusal({
+    status: 409,
+    type: 'invalid_request_error',
+    code: 'response_cancelled',
+    message: 'The response was cancelled.',
+  });
 }
 
 /** Tells the client of an error. */
@@ -81,15 +136,19 @@ export function tell(
   return refusal.status;
 }
 
+/** A provider may stream in lines of JSON; its client gets events all the same. */
+function answerType({ headers }: ProviderReply): string {
+  return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
+}
+
 export function answerHeaders(
-  { record, request }: Pick<Settling, 'record' | 'request'>,
+  { dialect, record, request }: Pick<Settling, 'dialect' | 'record' | 'request'>,
   reply: ProviderReply,
 ): Record<string, string> {
-  return {
-    'content-type': reply.headers['content-type'] ?? 'application/json',
-    'x-request-id': request.requestId,
-    'x-exchange-id': record.id,
-  };
+  const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
+  headers['x-request-id'] = request.requestId;
+  headers['x-exchange-id'] = record.id;
+  return headers;
 }
 
 function noteCompleted(
@@ -106,7 +165,7 @@ function noteCompleted(
     status: reply.status,
     attempt,
     provider: target.provider.name,
-    model: target.model,
+    model: target.model || undefined,
     finishReason: relay.finishReason(),
     responseId,
     answer: json === undefined ? undefined : Buffer.from(json),
@@ -118,8 +177,10 @@ function noteUsage({ relay, received }: Answered, { record, target, dialect }: S
   if (received.chunks === 0) return;
   const { name, type } = target.provider;
   const { model } = target;
-  const { endpoint } = dialect;
-  events.noteUsage(record, { provider: name, providerType: type, model, endpoint, usage: relay.usage() });
+  const { endpoint, mayBeFree } = dialect;
+  const usage = relay.usage();
+  if (mayBeFree && usage.source === 'unknown') return;
+  events.noteUsage(record, { provider: name, providerType: type, model, endpoint, usage });
 }
 
 /** @returns the id under which the response is kept, when it is */
@@ -138,11 +199,6 @@ function noteResponse({ relay, received, plan }: Answered, exchange: Settling): 
     inputItems: dialect.inputItems?.(asked, stored.id) ?? '[]',
   });
   return stored.id;
-}
-
-export function previousResponseOf({ json }: Asked): string | null {
-  const previous = json.previous_response_id;
-  return typeof previous === 'string' && previous !== '' ? previous : null;
 }
 
 function finishStream(client: Client, status: number, headers: Record<string, string>, rest: readonly Buffer[]): void {

@@ -6,6 +6,7 @@ import { rewriteMembers } from '../../providers/json-members.ts';
 import type { Dialect } from '../../providers/provider.ts';
 import type { ChatAnswerFacts, ChatReader } from '../../providers/translate/chat-adapter.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
+import type { Refusal as TranslatorsRefusal } from '../../providers/translate/refusal.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusedInTranslation } from '../refusal.ts';
 import type { Target } from './dialect.ts';
@@ -23,9 +24,15 @@ export function chatDialectOf(type: string): Dialect {
 
 /**
  * @param chat a chat completion request with the provider's own id of the model
+ * @param inClientsWords a refusal as the client understands it, when it did not speak of a chat completion itself
  * @throws Refusal when the provider's language has no words for it
  */
-export function upstreamChat(chat: JsonObject, { provider, model }: Target, stream: boolean): UpstreamChat {
+export function upstreamChat(
+  chat: JsonObject,
+  { provider, model }: Target,
+  stream: boolean,
+  inClientsWords: (refusal: TranslatorsRefusal) => TranslatorsRefusal = (refusal) => refusal,
+): UpstreamChat {
   const dialect = chatDialectOf(provider.type);
   const adapter = chatAdapter(dialect);
   if (adapter === undefined) {
@@ -34,7 +41,7 @@ export function upstreamChat(chat: JsonObject, { provider, model }: Target, stre
     return { dialect, body: changes === undefined ? body : rewriteMembers(body, changes) };
   }
   const translated = adapter.request(chat, { model, stream, options: provider.options });
-  if (!translated.ok) throw refusedInTranslation(translated.refusal);
+  if (!translated.ok) throw refusedInTranslation(inClientsWords(translated.refusal));
   return { dialect, body: Buffer.from(JSON.stringify(translated.body)) };
 }
 

@@ -20,10 +20,14 @@ export const unknownUsage: TokenUsage = {
   raw: null,
 };
 
-/** Reads either vocabulary: `prompt_tokens`/`completion_tokens` and `input_tokens`/`output_tokens`. */
+/**
+ * Reads every vocabulary: `prompt_tokens`/`completion_tokens` and `input_tokens`/`output_tokens`. Anthropic's
+ * `input_tokens` leave out what went through its cache; here, as with everybody else, they count in.
+ */
 export function readUsage(raw: unknown): TokenUsage {
   if (!isObject(raw)) return unknownUsage;
-  const inputTokens = count(raw.prompt_tokens) ?? count(raw.input_tokens);
+  const cacheRead = count(raw.cache_read_input_tokens);
+  const inputTokens = count(raw.prompt_tokens) ?? withCached(count(raw.input_tokens), raw);
   const outputTokens = count(raw.completion_tokens) ?? count(raw.output_tokens);
   const totalTokens = count(raw.total_tokens);
   if (inputTokens === null && outputTokens === null && totalTokens === null) return unknownUsage;
@@ -33,11 +37,16 @@ export function readUsage(raw: unknown): TokenUsage {
     inputTokens,
     outputTokens,
     totalTokens: totalTokens ?? (inputTokens ?? 0) + (outputTokens ?? 0),
-    cachedInputTokens: count(inputDetails?.cached_tokens),
-    reasoningTokens: count(outputDetails?.reasoning_tokens),
+    cachedInputTokens: count(inputDetails?.cached_tokens) ?? cacheRead,
+    reasoningTokens: count(outputDetails?.reasoning_tokens) ?? count(outputDetails?.thinking_tokens),
     source: 'provider',
     raw,
   };
+}
+
+function withCached(uncached: number | null, raw: Record<string, unknown>): number | null {
+  if (uncached === null) return null;
+  return uncached + (count(raw.cache_read_input_tokens) ?? 0) + (count(raw.cache_creation_input_tokens) ?? 0);
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,5 +1,6 @@
 /** Where stored responses are found. A projection implements it. */
 import type { UserPath } from '../../events/event.ts';
+import { mayRead } from '../visibility.ts';
 import type { StoredItem } from './input-items.ts';
 
 export interface StoredResponse {
@@ -21,4 +22,15 @@ export interface StoredResponse {
 export interface ResponseArchive {
   /** Undefined when it was never stored, or was deleted. */
   load(id: string): Promise<StoredResponse | undefined>;
+}
+
+/** The archive as one caller sees it: what belongs to others is not there. */
+export function visibleTo(caller: UserPath | undefined, archive: ResponseArchive): ResponseArchive {
+  if (caller === undefined) return archive;
+  return {
+    async load(id) {
+      const stored = await archive.load(id);
+      return stored !== undefined && mayRead(caller, stored.userPath) ? stored : undefined;
+    },
+  };
 }

@@ -2,7 +2,8 @@
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from './archive.ts';
-import { referencedItemIds, resolveItemReferences } from './item-references.ts';
+import type { FindItem, FoundItem } from './find-item.ts';
+import { type ReferencePlace, referencedItemIds, resolveItemReferences } from './item-references.ts';
 
 export const MAX_CHAIN_LENGTH = 256;
 
@@ -29,27 +30,34 @@ export async function loadChain(previousId: string, archive: ResponseArchive): P
   return chain.reverse();
 }
 
-/**
- * The input with every `item_reference` replaced by the item it names. A translated response derives the ids of its
- * items from its own, so the response is found without an index; an item of any other is not.
- * @throws Refusal (404) for an item that is not found
- */
-export async function withReferencedItems(input: unknown, archive: ResponseArchive): Promise<unknown> {
-  const ids = referencedItemIds(input);
-  if (ids.length === 0 || !Array.isArray(input)) return input;
-  const items = new Map<string, JsonObject>();
-  for (const responseId of new Set(ids.map(responseOfItem))) {
-    const stored = responseId === undefined ? undefined : await archive.load(responseId);
-    const output = stored?.response.output;
-    for (const item of Array.isArray(output) ? output : []) items.set(item.id, item);
-  }
-  const resolved = resolveItemReferences(input, (id) => items.get(id));
-  if (!resolved.ok) throw new Refusal({ ...resolved.refusal, type: 'not_found_error' });
-  return resolved.input;
+export interface ReferenceOptions extends ReferencePlace {
+  readonly find: FindItem;
+  /** Whether the provider knows what is named, so that the reference can stay as it is. */
+  readonly stays?: (found: FoundItem | undefined) => boolean;
+  /** The form in which an item is put in; as it is stored when not given. */
+  readonly form?: (item: JsonObject) => JsonObject;
 }
 
-/** `msg_<response>_<index>` → `resp_<response>`. */
-function responseOfItem(itemId: string): string | undefined {
-  const root = /^[a-z]+_([0-9a-f]{32})_\d+$/.exec(itemId)?.[1];
-  return root === undefined ? undefined : `resp_${root}`;
+/**
+ * The input with every `item_reference` replaced by what the item says; the very same input when there is nothing to
+ * replace.
+ * @throws Refusal (404) for an item that is not found
+ */
+export async function withReferencedItems(input: unknown, options: ReferenceOptions): Promise<unknown> {
+  const { find, stays = () => false, form = (item) => item } = options;
+  const ids = new Set(referencedItemIds(input));
+  if (ids.size === 0 || !Array.isArray(input)) return input;
+  const items = new Map<string, JsonObject>();
+  let staying = 0;
+  for (const id of ids) {
+    const found = await find(id);
+    if (stays(found)) {
+      items.set(id, { type: 'item_reference', id });
+      staying += 1;
+    } else if (found !== undefined) items.set(id, form(found.item));
+  }
+  if (staying === ids.size) return input;
+  const resolved = resolveItemReferences(input, (id) => items.get(id), options);
+  if (!resolved.ok) throw new Refusal({ ...resolved.refusal, type: 'not_found_error' });
+  return resolved.input;
 }

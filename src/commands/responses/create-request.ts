@@ -7,7 +7,8 @@ const text = z.string().nullish();
 const flag = z.boolean().nullish();
 const object = z.looseObject({}).nullish();
 
-const inputItem = z.looseObject({
+/** What the gateway itself reads of an item; the rest is its own type's. */
+export const inputItemSchema = z.looseObject({
   type: text,
   role: text,
   content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]).nullish(),
@@ -17,7 +18,7 @@ const inputItem = z.looseObject({
 export const createRequestSchema = z.looseObject({
   model: z.string().min(1),
   provider: text,
-  input: z.union([z.string(), z.array(inputItem)]).nullish(),
+  input: z.union([z.string(), z.array(inputItemSchema)]).nullish(),
   instructions: z.union([z.string(), z.array(z.looseObject({}))]).nullish(),
   previous_response_id: text,
   conversation: z.union([z.string(), z.looseObject({ id: z.string() })]).nullish(),
@@ -41,6 +42,7 @@ export const createRequestSchema = z.looseObject({
   service_tier: text,
   safety_identifier: text,
   prompt_cache_key: text,
+  prompt_cache_options: object,
   prompt_cache_retention: text,
   user: text,
 });

@@ -18,7 +18,8 @@ export function mergeHistory(chain: readonly Turn[], input: unknown): JsonObject
   return [...earlier.map(replayed), ...inputItems(input)];
 }
 
-function replayed(item: JsonObject): JsonObject {
+/** An item without what was only stored about it. */
+export function replayed(item: JsonObject): JsonObject {
   // Its id is all that a reference says.
   if (item['type'] === 'item_reference') return item;
   const { id: _id, status: _status, ...said } = item;

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
+import { inputItemId, rootOf } from './item-ids.ts';
 
 /** An item of a response, in or out: an object with an id of its own. */
 export interface StoredItem extends JsonObject {
@@ -14,8 +15,22 @@ export interface StoredItem extends JsonObject {
  * an item without an id gets one that is the same at every read.
  */
 export function storedInputItems(input: unknown, responseId: string): StoredItem[] {
-  return inputItems(input).map((item, index) => storedItem(item, responseId, index));
+  return inputItems(input).map((item, index) => storedItem(item, (type) => itemId(item, type, responseId, index)));
 }
+
+/**
+ * The items as a conversation holds them: as above, except that an id is made of the call id nowhere, since a later
+ * turn may have the same one.
+ * @param root 32 hexadecimal digits that no other items were given
+ */
+export function conversationItems(input: unknown, root: string): StoredItem[] {
+  return inputItems(input).map((item, index) => {
+    const stored = storedItem(item, (type) => inputItemId(KINDS[type] ?? 'msg', root, index));
+    return stored.type === 'message' ? { status: 'completed', ...stored } : stored;
+  });
+}
+
+const KINDS: Readonly<Record<string, string>> = { function_call: 'fc', function_call_output: 'fco', reasoning: 'rs' };
 
 /** The input as a list of items; a string is one user message. */
 export function inputItems(input: unknown): readonly JsonObject[] {
@@ -23,9 +38,9 @@ export function inputItems(input: unknown): readonly JsonObject[] {
   return Array.isArray(input) ? input.filter(isObject) : [];
 }
 
-function storedItem(item: JsonObject, responseId: string, index: number): StoredItem {
+function storedItem(item: JsonObject, newId: (type: string) => string): StoredItem {
   const type = filled(item['type']) ?? 'message';
-  const id = filled(item['id']) ?? itemId(item, type, responseId, index);
+  const id = filled(item['id']) ?? newId(type);
   if (type !== 'message') return { ...item, id, type };
   const { content } = item;
   const role = filled(item['role']) ?? 'user';
@@ -37,7 +52,8 @@ function itemId(item: JsonObject, type: string, responseId: string, index: numbe
   const callId = filled(item['call_id']);
   if (callId !== undefined && type === 'function_call') return `fc_${callId}`;
   if (callId !== undefined && type === 'function_call_output') return `fco_${callId}`;
-  return `msg_${uuidFromName(`${responseId}/${type}/${index}`)}`;
+  const root = rootOf(responseId);
+  return root === undefined ? `msg_${uuidFromName(`${responseId}/${type}/${index}`)}` : inputItemId('msg', root, index);
 }
 
 function storedPart(part: unknown, role: string): unknown {

@@ -8,16 +8,26 @@ export function referencedItemIds(input: unknown): string[] {
   return input.filter(isReference).map((item) => item.id);
 }
 
+/** Where the items stand in the request, for the words of a refusal. */
+export interface ReferencePlace {
+  /** The member of the request; default `input`. */
+  readonly member?: string;
+  /** How many of the items are earlier turns, and not the client's new ones. */
+  readonly earlier?: number;
+}
+
 /** The input with each reference replaced by its item. One that is not found is a 404, never left out. */
 export function resolveItemReferences(
   input: readonly JsonObject[],
   find: (id: string) => JsonObject | undefined,
+  { member = 'input', earlier = 0 }: ReferencePlace = {},
 ): { readonly ok: true; readonly input: JsonObject[] } | Refused {
   const resolved: JsonObject[] = [];
   for (const [index, item] of input.entries()) {
     const found = isReference(item) ? find(item.id) : item;
     if (found === undefined) {
-      return refuse('item_not_found', `input[${index}].id`, `Item '${String(item['id'])}' was not found.`, 404);
+      const param = index < earlier ? member : `${member}[${index - earlier}].id`;
+      return refuse('item_not_found', param, `Item '${String(item['id'])}' was not found.`, 404);
     }
     resolved.push(found);
   }

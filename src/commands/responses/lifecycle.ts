@@ -1,27 +1,33 @@
-/** What can be done with a response after it was made: fetched, its input listed, deleted. */
+/** What can be done with a response after it was made: fetched, its input listed, cancelled, deleted. */
 import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
-import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
-import { type Provider, ProviderFailure } from '../../providers/provider.ts';
+import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
+import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../providers/provider.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
-import { storedResponseWrite } from '../exchange/end-events.ts';
+import { outputItemWrites, storedResponseWrite } from '../exchange/end-events.ts';
+import { isEventStream } from '../exchange/media-type.ts';
+import { isPending } from '../exchange/pending-response.ts';
+import type { Dialects } from '../exchange/recorded-exchange.ts';
 import { refusalFromFailure, refusalFromUpstream } from '../exchange/refusal-from-upstream.ts';
-import { statusOf } from '../exchange/relay.ts';
+import { type ResponseStatus, type StorableResponse, statusOf } from '../exchange/relay.ts';
 import { isObject } from '../exchange/usage.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import type { ResponseArchive, StoredResponse } from './archive.ts';
+import { type ResponseArchive, type StoredResponse, visibleTo } from './archive.ts';
+import { streamResponse } from './stream-response.ts';
+
+type Method = 'GET' | 'POST' | 'DELETE';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-
-/** States that only the provider can tell the end of. */
-const PENDING: ReadonlySet<string> = new Set(['queued', 'in_progress']);
 
 export interface LifecycleDependencies {
   readonly log: EventLog;
   readonly archive: ResponseArchive;
+  readonly dialects: Dialects;
   provider(nameOrType: string): Provider | undefined;
   /** Every configured provider, in order. */
   providers(): readonly Provider[];
+  /** Ends a background response that is being made here. Resolves when its end is recorded; undefined when it is not. */
+  cancelRunning(id: string): Promise<void> | undefined;
 }
 
 export interface LifecycleRequest {
@@ -35,10 +41,13 @@ export interface LifecycleRequest {
   readonly signal: AbortSignal;
 }
 
+/** The bytes of an event stream. */
+export type EventStream = AsyncIterable<Buffer> | Pick<ReplyBody, 'pieces'>;
+
 /** @throws Refusal */
 export async function retrieveResponse(request: LifecycleRequest, deps: LifecycleDependencies): Promise<object> {
-  const stored = await deps.archive.load(request.id);
-  if (stored !== undefined) return PENDING.has(stored.status) ? refreshed(stored, request, deps) : stored.response;
+  const stored = await load(request, deps);
+  if (stored !== undefined) return isPending(stored) ? refreshed(stored, request, deps) : stored.response;
   return askNatively('GET', '', request, deps, 'Native retrieval of responses is not available for this provider.');
 }
 
@@ -61,25 +70,35 @@ async function refreshed(
     throw error;
   }
   if (found === undefined) return stored.response;
-  const { previousResponseId, exchangeId, model, providerType, native } = stored;
   const response = {
     ...found,
     id: stored.id,
     object: 'response',
-    previous_response_id: found.previous_response_id ?? previousResponseId,
+    previous_response_id: found.previous_response_id ?? stored.previousResponseId,
+    conversation: stored.response.conversation,
   };
   const status = statusOf(found);
-  if (status === undefined || PENDING.has(status)) return response;
-  const write = storedResponseWrite(
-    exchangeId,
-    // It still belongs to whoever made it, whoever it is that asks.
-    { ...request.context, userPath: stored.userPath },
-    { id: stored.id, status, json: JSON.stringify(response) },
-    { provider: stored.provider, providerType, model, native, previousResponseId },
-    JSON.stringify(stored.inputItems),
-  );
+  if (status === undefined || isPending({ status })) return response;
+  return keep(stored, status, response, request, deps);
+}
+
+/** The response in its last state, as its provider told it. @returns what is kept */
+async function keep(
+  stored: StoredResponse,
+  status: ResponseStatus,
+  response: object,
+  request: LifecycleRequest,
+  deps: LifecycleDependencies,
+): Promise<object> {
+  const { previousResponseId, exchangeId, model, providerType, native } = stored;
+  const told: StorableResponse = { id: stored.id, status, json: JSON.stringify(response) };
+  // It still belongs to whoever made it, whoever it is that asks.
+  const context = { ...request.context, userPath: stored.userPath };
+  const facts = { provider: stored.provider, providerType, model, native, previousResponseId };
+  const write = storedResponseWrite(exchangeId, context, told, facts, JSON.stringify(stored.inputItems));
+  const others = [...outputItemWrites(told, context), ...(await turnOf(stored, told, context, deps))];
   try {
-    await deps.log.append([{ ...write, expectedRevision: stored.revision }]);
+    await deps.log.append([{ ...write, expectedRevision: stored.revision }, ...others]);
   } catch (error) {
     // Somebody else was told of its end first: their word stands.
     if (!(error instanceof WrongExpectedRevision)) throw error;
@@ -88,12 +107,25 @@ async function refreshed(
   return response;
 }
 
+/** The turn that the response is in a conversation, now that it has ended. */
+async function turnOf(
+  { exchangeId, response, inputItems }: StoredResponse,
+  told: StorableResponse,
+  context: EventContext,
+  { dialects }: LifecycleDependencies,
+): Promise<readonly StreamWrite[]> {
+  const json = { conversation: response.conversation, input: inputItems };
+  return (
+    (await dialects.get('responses')?.turn?.({ json }, { response: () => told }, { id: exchangeId, context })) ?? []
+  );
+}
+
 /** The stored items, or the provider's own list when the response is not stored here. @throws Refusal */
 export async function inputItemsOf(
   request: LifecycleRequest,
   deps: LifecycleDependencies,
 ): Promise<{ stored: StoredResponse['inputItems'] } | { native: object }> {
-  const stored = await deps.archive.load(request.id);
+  const stored = await load(request, deps);
   if (stored !== undefined) return { stored: stored.inputItems };
   const refusal = 'Native retrieval of input items is not available for this provider.';
   return { native: await askNatively('GET', '/input_items', request, deps, refusal) };
@@ -102,10 +134,12 @@ export async function inputItemsOf(
 /** @throws Refusal */
 export async function deleteResponse(request: LifecycleRequest, deps: LifecycleDependencies): Promise<object> {
   const { id, context } = request;
-  const stored = await deps.archive.load(id);
+  const stored = await load(request, deps);
   if (stored === undefined) {
     return askNatively('DELETE', '', request, deps, 'Native deletion of responses is not available for this provider.');
   }
+  // Nobody could fetch it any more, so it is not made to its end.
+  await deps.cancelRunning(id);
   const provider = stored.native ? deps.provider(stored.provider) : undefined;
   // Gone there already is as good as deleted; any other trouble is told before anything is dropped here.
   if (provider !== undefined) await callProvider(provider, 'DELETE', '', request);
@@ -119,53 +153,138 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
   return { id, object: 'response', deleted: true };
 }
 
+/**
+ * Ends a background response early. One that has ended is given back as it is.
+ * @throws Refusal
+ */
+export async function cancelResponse(request: LifecycleRequest, deps: LifecycleDependencies): Promise<object> {
+  const { id } = request;
+  const stored = await load(request, deps);
+  if (stored === undefined) {
+    const refusal = 'Native cancellation of responses is not available for this provider.';
+    return askNatively('POST', '/cancel', request, deps, refusal);
+  }
+  if (stored.response.background !== true) throw refusals.notCancellable();
+  if (!isPending(stored)) return stored.response;
+  if (stored.native) return cancelNatively(stored, request, deps);
+  const over = deps.cancelRunning(id);
+  if (over !== undefined) {
+    await over;
+    return (await load(request, deps))?.response ?? stored.response;
+  }
+  const cancelled = { ...stored.response, status: 'cancelled', completed_at: null };
+  return keep(stored, 'cancelled', cancelled, request, deps);
+}
+
+async function cancelNatively(
+  stored: StoredResponse,
+  request: LifecycleRequest,
+  deps: LifecycleDependencies,
+): Promise<object> {
+  const provider = deps.provider(stored.provider);
+  const found = provider === undefined ? undefined : await callProvider(provider, 'POST', '/cancel', request);
+  if (found === undefined) throw refusals.responseNotFound(stored.id);
+  const previous_response_id = found.previous_response_id ?? stored.previousResponseId;
+  const { conversation } = stored.response;
+  const response = { ...found, id: stored.id, object: 'response', previous_response_id, conversation };
+  const status = statusOf(found);
+  return status === undefined || isPending({ status }) ? response : keep(stored, status, response, request, deps);
+}
+
+/** The stored response, if the caller may know of it. @throws Refusal (404) when it belongs to somebody else */
+async function load(request: LifecycleRequest, deps: LifecycleDependencies): Promise<StoredResponse | undefined> {
+  const { id, context } = request;
+  const stored = await visibleTo(context.userPath, deps.archive).load(id);
+  // What is not on the record here belongs to nobody in particular: only those who see everything may ask for it.
+  if (stored === undefined && context.userPath !== undefined) throw refusals.responseNotFound(id);
+  return stored;
+}
+
+/**
+ * The response as a stream, from the record, or from its provider when that is the one who knows it.
+ * @param after the sequence number of the last event that is not wanted; -1 for all events
+ * @throws Refusal
+ */
+export async function openResponseStream(
+  request: LifecycleRequest,
+  after: number,
+  deps: LifecycleDependencies,
+): Promise<EventStream> {
+  const stored = await load(request, deps);
+  const provider = stored?.native === true && isPending(stored) ? deps.provider(stored.provider) : undefined;
+  if (provider !== undefined) {
+    const reply = await send(provider, 'GET', '', request);
+    if (reply.status === 200 && isEventStream(reply.headers)) return reply.body;
+    reply.body.cancel();
+  }
+  if (stored !== undefined) return streamResponse(stored, after, deps, request.signal);
+  const unsupported = 'Native retrieval of responses is not available for this provider.';
+  for (const one of nativeProviders(request, deps, unsupported)) {
+    const reply = await send(one, 'GET', '', request);
+    if (reply.status === 200 && isEventStream(reply.headers)) return reply.body;
+    await parsedReply(one, reply);
+  }
+  throw refusals.responseNotFound(request.id);
+}
+
 /** Asks the named provider, or each that keeps responses in turn. */
 async function askNatively(
-  method: 'GET' | 'DELETE',
+  method: Method,
   path: string,
   request: LifecycleRequest,
   deps: LifecycleDependencies,
   unsupported: string,
 ): Promise<object> {
-  const { id, provider: name } = request;
-  if (name !== undefined && name !== '') {
-    const provider = deps.provider(name);
-    if (provider === undefined) throw refusals.unknownProvider(name);
-    if (provider.capabilities.responseLifecycle !== 'yes') throw refusals.unsupportedOperation(unsupported);
-    const found = await callProvider(provider, method, path, request);
-    if (found === undefined) throw refusals.responseNotFound(id);
-    return found;
-  }
-  for (const provider of deps.providers()) {
-    if (provider.capabilities.responseLifecycle !== 'yes') continue;
+  for (const provider of nativeProviders(request, deps, unsupported)) {
     const found = await callProvider(provider, method, path, request);
     if (found !== undefined) return found;
   }
-  throw refusals.responseNotFound(id);
+  throw refusals.responseNotFound(request.id);
+}
+
+/** Who may know a response that is not on the record. @throws Refusal when the one that is named cannot */
+function nativeProviders(
+  { provider: name }: LifecycleRequest,
+  deps: LifecycleDependencies,
+  unsupported: string,
+): readonly Provider[] {
+  const keeps = ({ capabilities }: Provider) => capabilities.responseLifecycle === 'yes';
+  if (name === undefined || name === '') return deps.providers().filter(keeps);
+  const provider = deps.provider(name);
+  if (provider === undefined) throw refusals.unknownProvider(name);
+  if (!keeps(provider)) throw refusals.unsupportedOperation(unsupported);
+  return [provider];
 }
 
 /** Undefined when the provider does not have it. */
 async function callProvider(
   provider: Provider,
-  method: 'GET' | 'DELETE',
+  method: Method,
   path: string,
   request: LifecycleRequest,
 ): Promise<Record<string, unknown> | undefined> {
+  return parsedReply(provider, await send(provider, method, path, request));
+}
+
+async function send(provider: Provider, method: Method, path: string, request: LifecycleRequest) {
   const { id, query, requestId, signal } = request;
+  const target = `/responses/${encodeURIComponent(id)}${path}${query}`;
   try {
-    const reply = await provider.forward({
-      method,
-      path: `/responses/${encodeURIComponent(id)}${path}${query}`,
-      headers: {},
-      requestId,
-      signal,
-    });
-    const body = await reply.body.bytes(MAX_ANSWER_BYTES);
-    if (reply.status === 404) return undefined;
-    if (reply.status >= 400) {
-      const { status, headers } = reply;
-      throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
-    }
+    return await provider.forward({ method, path: target, headers: {}, requestId, signal });
+  } catch (error) {
+    throw error instanceof ProviderFailure ? refusalFromFailure(error) : error;
+  }
+}
+
+/** Undefined when the provider does not have it. @throws Refusal */
+async function parsedReply(
+  provider: Provider,
+  { status, headers, body: answer }: ProviderReply,
+): Promise<Record<string, unknown> | undefined> {
+  try {
+    const body = await answer.bytes(MAX_ANSWER_BYTES);
+    if (status === 404) return undefined;
+    if (status >= 400) throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
     const parsed: unknown = JSON.parse(body.toString());
     if (!isObject(parsed)) throw new SyntaxError('not an object');
     return parsed;

@@ -56,8 +56,15 @@ export function responseShell(request: CreateResponseRequest, facts: ShellFacts)
     user: request.user ?? null,
     metadata: request.metadata ?? {},
     ...conversation(request.conversation),
-    ...(request['prompt'] === undefined || request['prompt'] === null ? {} : { prompt: request['prompt'] }),
+    ...(request.include?.length ? { include: request.include } : {}),
+    ...whenGiven(request, 'prompt'),
+    ...whenGiven(request, 'prompt_cache_options'),
   };
+}
+
+function whenGiven(request: CreateResponseRequest, member: string): JsonObject {
+  const value = request[member];
+  return value === undefined || value === null ? {} : { [member]: value };
 }
 
 function numberOr(value: unknown, otherwise: number): number {

@@ -1,12 +1,16 @@
 /** Every event there is. `docs/events.md` is generated from this list (`npm run docs:events`). */
 import type { RecordedEvent } from '../event.ts';
+import * as conversation from './conversation.ts';
 import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
+import * as files from './files.ts';
 import * as gateway from './gateway.ts';
+import * as idempotency from './idempotency.ts';
+import * as item from './item.ts';
 import * as provider from './provider.ts';
 import * as response from './response.ts';
 
-export const families = { exchange, response, provider, gateway } as const;
+export const families = { exchange, response, conversation, item, idempotency, provider, files, gateway } as const;
 
 const definitions = new Map<string, EventDefinition>();
 for (const family of Object.values(families)) {

@@ -29,9 +29,22 @@ export const requestReceived = defineEvent({
 
 export const requestBodyReceived = defineEvent({
   type: 'request.body_received',
-  when: 'A piece of a large passthrough body arrived; it is forwarded once this is recorded.',
+  when: 'A piece of a body that is passed on as it comes arrived; it is forwarded once this is recorded.',
   body: 'the bytes of the piece',
   data: z.object({ index: z.number().int().min(0) }),
+});
+
+export const requestPartReceived = defineEvent({
+  type: 'request.part_received',
+  when: 'A part of a multipart form went by. The bytes of a file are kept as `request.body_received`, or not at all.',
+  data: z.object({
+    name: z.string(),
+    filename: z.string().optional().describe('absent for a text field'),
+    contentType: z.string().optional(),
+    bytes: z.number().int(),
+    sha256: z.string().optional().describe('of the bytes of a file, hexadecimal'),
+    value: z.string().optional().describe('of a text field, where bodies are kept'),
+  }),
 });
 
 export const requestRefused = defineEvent({
@@ -63,8 +76,21 @@ export const historyReplayed = defineEvent({
   when: 'Earlier turns were put in front of the input, because the provider cannot look them up itself.',
   data: z.object({
     responses: z.array(z.string()).describe('response ids, oldest first'),
+    conversation: z.string().optional().describe('the conversation whose items they are, when it is one'),
     items: z.number().int(),
   }),
+});
+
+export const exchangeResumed = defineEvent({
+  type: 'exchange.resumed',
+  when: 'A background response that was interrupted before its first output is taken up again.',
+  data: z.object({ attempts: z.number().int().describe('calls to a provider made before') }),
+});
+
+export const answerReplayed = defineEvent({
+  type: 'answer.replayed',
+  when: 'The request repeats an earlier one under the same idempotency key: that answer is given again.',
+  data: z.object({ exchangeId: z.string().describe('the exchange that made the answer') }),
 });
 
 export const attemptStarted = defineEvent({
@@ -101,6 +127,17 @@ export const chunkReceived = defineEvent({
   data: z.object({ attempt, index: z.number().int().min(0) }),
 });
 
+export const answerReceived = defineEvent({
+  type: 'answer.received',
+  when: 'An answer came to its end whose bytes are not kept: audio, images, files.',
+  data: z.object({
+    attempt,
+    contentType: z.string().optional(),
+    bytes: z.number().int(),
+    sha256: z.string().describe("of the answer's bytes, hexadecimal"),
+  }),
+});
+
 export const exchangeCompleted = defineEvent({
   type: 'exchange.completed',
   when: 'The answer is complete and on its way to the client.',
@@ -128,7 +165,15 @@ export const exchangeFailed = defineEvent({
     type: z.string(),
     code: z.string().nullable(),
     message: z.string(),
-    reason: z.enum(['provider_error', 'stream_broken', 'gateway_stopped', 'log_unavailable', 'internal_error']),
+    reason: z.enum([
+      'provider_error',
+      'stream_broken',
+      'upload_failed',
+      'gateway_stopped',
+      'log_unavailable',
+      'internal_error',
+      'cancelled',
+    ]),
     chunks: z.number().int(),
     durationMs,
     responseId: z.string().optional(),

@@ -1,13 +1,9 @@
-/** `GET /v1/models` and `GET /v1/models/{selector}`. */
+/** `GET /v1/models` and `GET /v1/models/{selector}`, in OpenAI's shape or, for its clients, in Anthropic's. */
 import type { FastifyInstance } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-
-export interface ListedModel {
-  readonly id: string;
-  readonly created: number;
-  readonly ownedBy: string;
-  readonly metadata?: object;
-}
+import { isAnthropicClient } from '../manners.ts';
+import type { ListedModel } from './listed-model.ts';
+import { type ModelsQuery, modelInfo, pageOfModels } from './messages-models.ts';
 
 export interface ModelListing {
   list(): readonly ListedModel[];
@@ -15,12 +11,15 @@ export interface ModelListing {
 }
 
 export function registerModels(app: FastifyInstance, models: ModelListing): void {
-  app.get('/v1/models', () => ({ object: 'list', data: models.list().map(toWire) }));
+  app.get<{ Querystring: ModelsQuery }>('/v1/models', (request) => {
+    if (isAnthropicClient(request)) return pageOfModels(models.list(), request.query);
+    return { object: 'list', data: models.list().map(toWire) };
+  });
   app.get<{ Params: { '*': string } }>('/v1/models/*', (request) => {
     const selector = request.params['*'];
     const model = models.find(selector);
     if (model === undefined) throw refusals.modelNotFound(selector);
-    return toWire(model);
+    return isAnthropicClient(request) ? modelInfo(model) : toWire(model);
   });
 }
 

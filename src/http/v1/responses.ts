@@ -3,13 +3,17 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import { pageInputItems } from '../../commands/responses/input-items.ts';
 import {
+  cancelResponse,
   deleteResponse,
   inputItemsOf,
   type LifecycleDependencies,
   type LifecycleRequest,
+  openResponseStream,
   retrieveResponse,
 } from '../../commands/responses/lifecycle.ts';
 import type { UserPath } from '../../events/event.ts';
+import type { OpenExchanges } from '../open-exchanges.ts';
+import { sendEvents } from '../send-events.ts';
 import { callerOf } from '../server.ts';
 
 interface ById {
@@ -17,10 +21,24 @@ interface ById {
   Querystring: Record<string, string | string[] | undefined>;
 }
 
-export function registerResponses(app: FastifyInstance, deps: LifecycleDependencies): void {
-  app.get<ById>('/v1/responses/:id', async (request) => {
+export function registerResponses(
+  app: FastifyInstance,
+  deps: LifecycleDependencies,
+  open: Pick<OpenExchanges, 'attend'>,
+): void {
+  app.get<ById>('/v1/responses/:id', async (request, reply) => {
     checkRetrieveQuery(request.query);
-    return retrieveResponse(lifecycleRequest(request), deps);
+    if (request.query['stream'] !== 'true') return retrieveResponse(lifecycleRequest(request), deps);
+    const ended = new AbortController();
+    const asked = { ...lifecycleRequest(request), signal: ended.signal };
+    const after = request.query['starting_after'];
+    const stream = await openResponseStream(asked, after === undefined ? -1 : Number(after), deps);
+    const { id: requestId } = request;
+    await open.attend(reply, async (client) => {
+      client.ended.addEventListener('abort', () => ended.abort(), { once: true });
+      await sendEvents(stream, { 'x-request-id': requestId }, client);
+    });
+    return reply;
   });
   app.get<ById>('/v1/responses/:id/input_items', async (request) => {
     const { limit, order, after } = request.query;
@@ -32,6 +50,7 @@ export function registerResponses(app: FastifyInstance, deps: LifecycleDependenc
     if (!listed.ok) throw refusals.invalidRequest(listed.refusal.message, listed.refusal.param, listed.refusal.code);
     return listed.page;
   });
+  app.post<ById>('/v1/responses/:id/cancel', (request) => cancelResponse(lifecycleRequest(request), deps));
   app.delete<ById>('/v1/responses/:id', (request) => deleteResponse(lifecycleRequest(request), deps));
 }
 
@@ -46,7 +65,6 @@ function checkRetrieveQuery(query: ById['Querystring']): void {
   if (after !== undefined && !/^\d{1,15}$/.test(String(after))) {
     throw refusals.invalidRequest("'starting_after' must be an integer.", 'starting_after');
   }
-  if (query['stream'] === 'true') throw refusals.unsupportedOperation('Streaming retrieval is not supported.');
 }
 
 function lifecycleRequest(request: FastifyRequest<ById>): LifecycleRequest {

@@ -1,4 +1,4 @@
-/** The base of every provider that speaks OpenAI's API; a type adds only its row of differences and its listing. */
+/** The base of every provider, made for OpenAI's API; a type adds only its row of differences and its listing. */
 import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
 import { type Dialect, dialects, type Provider, type ProviderCapabilities, type ProviderModel } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
@@ -13,7 +13,13 @@ const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 const LISTING_TIMEOUT_MS = 10_000;
 
 /** Reads a JSON document of the provider's server. @throws ProviderFailure, UpstreamError */
-export type ReadJson = (path: string, signal: AbortSignal, timeoutMs?: number) => Promise<unknown>;
+export type ReadJson = (
+  path: string,
+  signal: AbortSignal,
+  timeoutMs?: number,
+  /** For a document that is asked for by POST. */
+  body?: object,
+) => Promise<unknown>;
 
 export interface Differences {
   readonly row: ProviderType;
@@ -59,6 +65,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     idleTimeoutMs: config.timeouts?.idleMs,
   });
   const own = optionHeaders(config, row);
+  const fixed = Object.entries(row.headers ?? {}).flat();
   const headersOf = (credentials: readonly string[]): HeaderSet => headerSet([...credentials, ...own, ...agent]);
   const keyless = headersOf(base.basicAuth === undefined ? [] : ['authorization', base.basicAuth]);
   const perKey = config.apiKeys.map((key) => headersOf(credentialsFor(key, row)));
@@ -75,20 +82,21 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     responses: row.responses,
     embeddings: row.embeddings,
     responseLifecycle: row.responseLifecycle,
+    serves: row.serves,
     passthrough: row.passthrough,
   };
 
   const redact = (text: string): string =>
     secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text);
 
-  const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS) => {
+  const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS, asked) => {
     const timeout = AbortSignal.timeout(timeoutMs);
+    const accepting = [...nextHeaders().any, ...fixed, 'accept', 'application/json'];
     try {
       const reply = await transport.send({
-        method: 'GET',
         path: withQuery(path, base.query),
-        headers: [...nextHeaders().any, 'accept', 'application/json'],
         signal: AbortSignal.any([signal, timeout]),
+        ...(asked === undefined ? { method: 'GET', headers: accepting } : posted(accepting, asked)),
       });
       const body = await reply.body.bytes(MAX_LISTING_BYTES);
       const { status, headers } = reply;
@@ -121,15 +129,18 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       const { json, eventStream } = nextHeaders();
       const headers = (stream ? eventStream : json).concat(requestId);
       if (extra !== undefined) headers.push(...Object.entries(extra).flat());
+      headers.push(...without(fixed, extra));
       const path = urls.get(dialect);
       if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
       return transport.send({ method: 'POST', path, headers, body, signal });
     },
-    forward({ method, path, headers, body, requestId, signal }) {
+    forward({ method, path, openAi, headers, body, requestId, signal }) {
       const { any, names } = nextHeaders();
       const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));
-      const target = withQuery(passthroughPath(path, base, row.servedFromBase), base.query);
-      const all = [...passed.flat(), ...any, 'x-request-id', requestId];
+      // A type none of whose routes is below its base has OpenAI's at its root.
+      const served = openAi && row.servedFromBase?.length !== 0 ? undefined : row.servedFromBase;
+      const target = withQuery(passthroughPath(path, base, served), base.query);
+      const all = [...passed.flat(), ...without(fixed, headers), ...any, 'x-request-id', requestId];
       // A body that comes in pieces keeps the length it was announced with: not every server takes one of unknown length.
       const length = headers['content-length'];
       if (body !== undefined && !(body instanceof Uint8Array) && length !== undefined)
@@ -138,6 +149,11 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     },
     close: () => transport.close(),
   };
+}
+
+function posted(headers: readonly string[], document: object) {
+  const body = Buffer.from(JSON.stringify(document));
+  return { method: 'POST', headers: [...headers, 'content-type', 'application/json'], body };
 }
 
 /** The headers of one API key's calls, as flat lists of names and values, made once. */
@@ -163,8 +179,14 @@ function headerSet(any: readonly string[]): HeaderSet {
   };
 }
 
-function credentialsFor(key: string, row: ProviderType): string[] {
-  return row.auth === 'api-key' ? ['api-key', key] : ['authorization', `Bearer ${key}`];
+function credentialsFor(key: string, { auth }: ProviderType): string[] {
+  return auth === 'bearer' ? ['authorization', `Bearer ${key}`] : [auth, key];
+}
+
+/** A flat list of headers without those that the client gives its own value. */
+function without(headers: readonly string[], given: Readonly<Record<string, string>> = {}): readonly string[] {
+  if (headers.length === 0) return headers;
+  return headers.filter((_, index) => given[headers[index - (index % 2)] ?? ''] === undefined);
 }
 
 function optionHeaders(config: ProviderConfig, row: ProviderType): string[] {

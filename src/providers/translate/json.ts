@@ -9,3 +9,25 @@ export function isObject(value: unknown): value is JsonObject {
 export function filled(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
+
+/** The object that a text holds as JSON; undefined when it holds none. */
+export function parsedObject(text: string): JsonObject | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return isObject(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The arguments of a tool call, which nearly everybody writes as a text; undefined when they are no JSON object. */
+export function callArguments(given: unknown): JsonObject | undefined {
+  if (given === undefined || given === null || given === '') return {};
+  if (typeof given === 'string') return parsedObject(given);
+  return isObject(given) ? given : undefined;
+}
+
+/** The members that have a value: clients send `null` for "not set". */
+export function withoutNulls(members: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null && value !== undefined));
+}

@@ -11,7 +11,8 @@ export type TranslatedAnswer =
 /**
  * A whole chat completion as a finished response. The same completion and shell always give the same bytes.
  *
- * `finish_reason` `length` and `content_filter` make it `incomplete`; anything else, also none, `completed`.
+ * `finish_reason` `length` and `content_filter` make it `incomplete`, `error` makes it no answer; anything else, also
+ * none, `completed`.
  *
  * @param completedAt unix seconds
  */
@@ -25,7 +26,8 @@ export function responseFromChat(completion: unknown, shell: ResponseShell, comp
   const translator = createChatStreamTranslator(shell);
   translator.push(chunk);
   translator.finish({ completedAt, endMarker: true });
-  return { ok: true, response: translator.snapshot() };
+  const response = translator.snapshot();
+  return response.error === null ? { ok: true, response } : { ok: false, error: response.error };
 }
 
 /** A whole answer is a stream of one chunk that says everything. */

@@ -1,4 +1,5 @@
 /** Reads what a chat model says, in the spellings that servers use for it, both in chunks and in whole messages. */
+import { errorCodeOf } from '../../error-code.ts';
 import { filled, isObject, type JsonObject } from '../json.ts';
 import type { Logprob, TokenLogprob } from './response-object.ts';
 
@@ -107,10 +108,12 @@ export function errorIn(chunk: JsonObject): ChatError | undefined {
   const error = chunk['error'];
   if (error === undefined || error === null || error === false || error === '') return undefined;
   if (!isObject(error)) return { code: 'provider_error', message: String(error) };
-  const { code, type, message } = error;
-  const text = filled(message) ?? filled(error['error']) ?? 'The provider reported an error without a message.';
-  if (type === 'exceed_context_size_error') return { code: 'context_length_exceeded', message: text };
-  if (code === 429 || code === '429' || type === 'rate_limit_error')
-    return { code: 'rate_limit_exceeded', message: text };
-  return { code: typeof code === 'string' && code !== '' ? code : 'provider_error', message: text };
+  const { code, type } = error;
+  const message = filled(error['message']) ?? filled(error['error']) ?? silent;
+  if (code === 429 || code === '429') return { code: 'rate_limit_exceeded', message };
+  const told = errorCodeOf(error);
+  if (told !== undefined && !/^\d+$/.test(told)) return { code: told, message };
+  return { code: type === 'rate_limit_error' ? 'rate_limit_exceeded' : 'provider_error', message };
 }
+
+const silent = 'The provider reported an error without a message.';

@@ -19,8 +19,17 @@ export interface ChatParts {
   readonly parts: readonly JsonObject[];
 }
 
-/** Members that tell about a stored item and mean nothing in a request. */
-const leftOut = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs', 'id', 'status']);
+/** Members that tell about a stored item and mean nothing in a request, and the hint where a prompt cache may break. */
+const leftOut = new Set([
+  'type',
+  'text',
+  'refusal',
+  'annotations',
+  'logprobs',
+  'id',
+  'status',
+  'prompt_cache_breakpoint',
+]);
 
 /** @param path of the content in the request, for refusals */
 export function chatParts(content: readonly unknown[], path: string): ChatParts | Refused {
@@ -49,6 +58,8 @@ function chatPart(part: JsonObject, path: string): { readonly part: JsonObject }
     case 'input_image':
     case 'image_url':
       return imagePart(part, path);
+    case 'input_audio':
+      return { part: rest(part, new Set(['prompt_cache_breakpoint'])) };
     case 'input_file':
     case 'file':
       return { part: filePart(part) };

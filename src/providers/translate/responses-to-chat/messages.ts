@@ -3,23 +3,29 @@
  *
  * | Item | Becomes |
  * |---|---|
- * | message | message of the same role; `developer` becomes `system` |
+ * | message | message of the same role; `developer` becomes `system`; `phase` is left out |
  * | `function_call`, `custom_tool_call` | tool call of the assistant message before it, parallel ones together |
  * | `function_call_output`, `custom_tool_call_output` | `tool` message; images and files of it follow in a user message after the last tool message, since a tool message holds text only |
- * | `reasoning` | its text rides on the assistant message that follows; encrypted or trailing reasoning is dropped |
- * | a record of a hosted tool (`web_search_call`, …) | dropped: its outcome is in the assistant text that follows |
+ * | `reasoning` | its text rides on the assistant message that follows; trailing reasoning, and what another provider encrypted, is dropped |
  * | `item_reference` | refused with 404: references are resolved before translation |
- * | anything else (`computer_call`, `shell_call`, `compaction`, …) | refused: leaving it out would change the meaning |
+ * | the record of a hosted tool's work (see hosted-records.ts) | dropped |
+ * | anything else | refused |
+ *
+ * `extra_content` of an item goes with what the item becomes.
  */
 import { filled, isObject, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
-import { chatParts, isPlainText } from './content-parts.ts';
+import { readCarried } from './carried-reasoning.ts';
+import { chatParts } from './content-parts.ts';
+import { mergedExtra } from './extra-content.ts';
+import { hostedRecord } from './hosted-records.ts';
+import { type Content, compact, joined, textOf } from './message-content.ts';
 import type { ReasoningStyle } from './reasoning-style.ts';
 import { chatToolName } from './tool-names.ts';
 
 export interface ChatMessage {
   role: string;
-  content: string | readonly JsonObject[] | null;
+  content: Content | null;
   tool_calls?: JsonObject[];
   tool_call_id?: string;
   [member: string]: unknown;
@@ -30,21 +36,8 @@ export interface ChatMessages {
   readonly messages: readonly ChatMessage[];
 }
 
-const hostedRecords = new Set([
-  'web_search_call',
-  'file_search_call',
-  'code_interpreter_call',
-  'image_generation_call',
-  'mcp_call',
-  'mcp_list_tools',
-  'mcp_approval_request',
-  'mcp_approval_response',
-  'tool_search_call',
-  'tool_search_output',
-]);
-
 /** Members of a message item that are the gateway's or the Responses API's own; others are kept. */
-const itemMembers = new Set(['type', 'role', 'content', 'id', 'status', 'phase']);
+const itemMembers = new Set(['type', 'role', 'content', 'id', 'status', 'phase', 'extra_content']);
 
 /** @throws nothing; what cannot be said in chat messages is refused, naming the member */
 export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessages | Refused {
@@ -64,6 +57,7 @@ export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessa
     if (refused !== undefined) return refused;
   }
   draft.endTurn();
+  if (draft.openApproval !== undefined) return onlyNative(draft.openApproval, 'mcp_approval_response');
   if (draft.messages.length === 0)
     return refuse('invalid_value', 'input', "'input' holds nothing to send to the model.");
   return { ok: true, messages: draft.messages };
@@ -74,6 +68,12 @@ class Draft {
   readonly messages: ChatMessage[] = [];
   readonly #style: ReasoningStyle;
   #reasoning = '';
+  /** What a vendor wants to get back with the reasoning. */
+  #extra: JsonObject | undefined;
+  /** The same with tool calls, by call id, where a client carried it there and back. */
+  readonly #callExtras = new Map<string, JsonObject>();
+  /** Where the client approved a hosted tool's call that nothing has come of so far. */
+  #approval: string | undefined;
   /** Images and files that tools returned, waiting until all tool messages of the turn are there. */
   #media: JsonObject[] = [];
 
@@ -96,44 +96,51 @@ class Draft {
     this.messages.push(message);
   }
 
+  get openApproval(): string | undefined {
+    return this.#approval;
+  }
+
   endTurn(): void {
-    this.#reasoning = '';
+    this.#dropReasoning();
     if (this.#media.length === 0) return;
     this.messages.push({ role: 'user', content: this.#media });
     this.#media = [];
   }
 
   #add(item: JsonObject, path: string): Refused | undefined {
-    const type = filled(item['type']) ?? 'message';
+    const type = filled(item['type']) ?? (isBareReference(item) ? 'item_reference' : 'message');
     switch (type) {
       case 'message':
         return this.#addMessage(item, path);
       case 'function_call':
-        return this.#addCall(item, filled(item['arguments']) ?? '{}', path);
+        return this.#addCall(item, callArguments(item['arguments']), path);
       case 'custom_tool_call':
         return this.#addCall(item, JSON.stringify({ input: item['input'] ?? '' }), path);
       case 'function_call_output':
       case 'custom_tool_call_output':
         return this.#addOutput(item, path);
       case 'reasoning':
-        this.#reasoning += reasoningText(item);
+        this.#addReasoning(item);
         return undefined;
       case 'item_reference':
         return refuse('item_not_found', `${path}.id`, `Item '${String(item['id'])}' was not found.`, 404);
       default:
-        if (hostedRecords.has(type)) return undefined;
-        return refuse(
-          'unsupported_value',
-          `${path}.type`,
-          `Items of type '${type}' need a provider with a native Responses API; this model's provider has none.`,
-        );
+        return this.#addHosted(item, type, path);
     }
+  }
+
+  #addHosted(item: JsonObject, type: string, path: string): Refused | undefined {
+    const fate = hostedRecord(item, type);
+    if (fate === 'refused') return onlyNative(`${path}.type`, type);
+    if (fate === 'approval') this.#approval = `${path}.type`;
+    else if (type === 'mcp_call') this.#approval = undefined;
+    return undefined;
   }
 
   #addMessage(item: JsonObject, path: string): Refused | undefined {
     const role = filled(item['role']) ?? 'user';
     const given = item['content'];
-    let content: string | readonly JsonObject[] = '';
+    let content: Content = '';
     if (typeof given === 'string') {
       content = given;
     } else if (Array.isArray(given)) {
@@ -145,13 +152,16 @@ class Draft {
     for (const member in item) {
       if (!itemMembers.has(member) && item[member] !== null) message[member] = item[member];
     }
+    this.#addExtra(message, item['extra_content']);
     if (role !== 'assistant') {
       this.push(message);
       return undefined;
     }
+    this.#approval = undefined;
     const last = this.#openAssistant();
     if (last?.tool_calls !== undefined) {
       last.content = joined(last.content, content);
+      this.#addExtra(last, item['extra_content']);
       this.#attachReasoning(last);
       return undefined;
     }
@@ -170,7 +180,8 @@ class Draft {
       type: 'function',
       function: { name: chatToolName(name, filled(item['namespace'])), arguments: args },
     };
-    if (isObject(item['extra_content'])) call['extra_content'] = item['extra_content'];
+    const extra = isObject(item['extra_content']) ? item['extra_content'] : this.#callExtras.get(id);
+    if (extra !== undefined && this.#style.extraContent !== 'omit') call['extra_content'] = extra;
     const last = this.#openAssistant();
     if (last !== undefined) {
       if (last.tool_calls === undefined) last.tool_calls = [];
@@ -204,9 +215,26 @@ class Draft {
     } else if (output !== null && output !== undefined) {
       content = JSON.stringify(output);
     }
-    this.#reasoning = '';
-    this.messages.push({ role: 'tool', tool_call_id: id, content });
+    this.#dropReasoning();
+    const message: ChatMessage = { role: 'tool', tool_call_id: id, content };
+    this.#addExtra(message, item['extra_content']);
+    this.messages.push(message);
     return undefined;
+  }
+
+  /** What the gateway carried there and back is whole; else the raw reasoning, else the summary. */
+  #addReasoning(item: JsonObject): void {
+    const carried = readCarried(item['encrypted_content']);
+    const text = carried?.text;
+    this.#reasoning += text === undefined || text === '' ? reasoningText(item) : text;
+    const given = item['extra_content'];
+    this.#extra = mergedExtra(this.#extra, isObject(given) ? given : carried?.extra);
+    for (const [callId, extra] of carried?.calls ?? []) this.#callExtras.set(callId, extra);
+  }
+
+  #dropReasoning(): void {
+    this.#reasoning = '';
+    this.#extra = undefined;
   }
 
   /** The assistant message that the last item belongs to; undefined once anything else has been said. */
@@ -216,37 +244,33 @@ class Draft {
   }
 
   #attachReasoning(message: ChatMessage): void {
-    if (this.#reasoning === '') return;
     const member = this.#style.replay;
-    if (member !== 'omit') message[member] = `${filled(message[member]) ?? ''}${this.#reasoning}`;
-    this.#reasoning = '';
+    if (this.#reasoning !== '' && member !== 'omit') {
+      message[member] = `${filled(message[member]) ?? ''}${this.#reasoning}`;
+    }
+    this.#addExtra(message, this.#extra);
+    this.#dropReasoning();
+  }
+
+  #addExtra(message: ChatMessage, extra: unknown): void {
+    if (!isObject(extra) || this.#style.extraContent === 'omit') return;
+    const before = message['extra_content'];
+    message['extra_content'] = mergedExtra(isObject(before) ? before : undefined, extra);
   }
 }
 
-/** A string where the parts say no more than one: many servers take nothing else from an assistant. */
-function compact(parts: readonly JsonObject[], role: string): string | readonly JsonObject[] {
-  if (parts.length === 0) return '';
-  if (!parts.every(isPlainText)) return parts;
-  if (parts.length === 1 || role === 'assistant') return textOf(parts).join('');
-  return parts;
+/** An item that is nothing but an id: `type` may be left out of a reference. */
+function isBareReference(item: JsonObject): boolean {
+  const { id, role, content } = item;
+  return filled(id) !== undefined && filled(role) === undefined && (content === undefined || content === null);
 }
 
-function textOf(parts: readonly JsonObject[]): string[] {
-  return parts.flatMap((part) => (part['type'] === 'text' ? [filled(part['text']) ?? ''] : []));
+/** Arguments are JSON text; some clients send the object itself. */
+function callArguments(given: unknown): string {
+  return isObject(given) ? JSON.stringify(given) : (filled(given) ?? '{}');
 }
 
-function joined(before: ChatMessage['content'], after: string | readonly JsonObject[]): ChatMessage['content'] {
-  if (before === null || before === '') return after === '' ? before : after;
-  if (typeof before === 'string' && typeof after === 'string') return before + after;
-  return [...asParts(before), ...asParts(after)];
-}
-
-function asParts(content: string | readonly JsonObject[]): readonly JsonObject[] {
-  if (typeof content !== 'string') return content;
-  return content === '' ? [] : [{ type: 'text', text: content }];
-}
-
-/** The raw reasoning when it is there, else the summary; nothing of what is encrypted. */
+/** The raw reasoning when it is there, else the summary; nothing of what another provider encrypted. */
 function reasoningText(item: JsonObject): string {
   for (const parts of [item['content'], item['summary']]) {
     if (!Array.isArray(parts)) continue;
@@ -254,6 +278,14 @@ function reasoningText(item: JsonObject): string {
     if (text !== '') return text;
   }
   return '';
+}
+
+function onlyNative(path: string, type: string): Refused {
+  return refuse(
+    'unsupported_value',
+    path,
+    `Items of type '${type}' need a provider with a native Responses API; this model's provider has none.`,
+  );
 }
 
 function missing(param: string): Refused {

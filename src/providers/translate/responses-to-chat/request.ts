@@ -9,22 +9,25 @@
  * | `tools`, `tool_choice`, `parallel_tool_calls` | the same (see tools.ts) |
  * | `max_output_tokens` | `max_tokens` |
  * | `text.format` | `response_format`; an unknown format or option of `text` is refused |
- * | `text.verbosity` | `verbosity` |
- * | `reasoning.effort` | as the provider's reasoning style says (see reasoning-style.ts) |
- * | `include: ["message.output_text.logprobs"]`, `top_logprobs` | `logprobs`, `top_logprobs` |
+ * | `text.verbosity` | `verbosity`, unless it is `medium`, which is what nothing means too |
+ * | `reasoning` | as the provider's reasoning style says (see reasoning-style.ts) |
+ * | `include`, `top_logprobs` | `logprobs`, `top_logprobs` (see include.ts) |
  * | `stream` | `stream`, always with `stream_options.include_usage` |
- * | `temperature`, `top_p`, `user`, `service_tier`, any unknown member | the same |
+ * | `stream_options.include_obfuscation: true` | refused: deltas are not padded |
+ * | `service_tier` | the same, unless it is `auto` or `default`, which is what nothing means too |
+ * | `temperature`, `top_p`, `user`, any unknown member | the same |
  * | `n` above 1 | refused: a response has one answer |
- * | `prompt`, `context_management`, `moderation`, `truncation` other than `disabled` | refused: only a native Responses provider can honour them |
+ * | `prompt`, `context_management`, `moderation`, `access_programs`, `image`, `truncation` other than `disabled` | refused: only a native Responses provider can honour them |
  * | `previous_response_id`, `conversation` | refused: history is put into `input` before translation |
  * | `max_tool_calls` | not sent: it limits hosted tools, of which none run |
- * | `background` | not sent: the answer is simply there sooner |
- * | `metadata`, `store`, `provider`, `safety_identifier`, `prompt_cache_*`, `client_metadata`, other `include` values | not sent: they do not change the answer |
+ * | `background` | not sent: it is the gateway that runs in the background |
+ * | `metadata`, `store`, `provider`, `safety_identifier`, `prompt_cache_*`, `client_metadata` | not sent: they do not change the answer |
  */
 import { filled, isObject, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
+import { refusedInclude } from './include.ts';
 import { type ChatMessage, chatMessages } from './messages.ts';
-import { type ReasoningStyle, reasoningMembers } from './reasoning-style.ts';
+import { type ReasoningStyle, reasoningMembers, refusedReasoning } from './reasoning-style.ts';
 import { chatTools } from './tools.ts';
 
 export interface ChatRequest {
@@ -76,10 +79,24 @@ const withoutEffect = new Set([
   'store',
 ]);
 
-const nativeOnly = ['prompt', 'context_management', 'moderation', 'previous_response_id', 'conversation'];
+const nativeOnly = [
+  'prompt',
+  'context_management',
+  'moderation',
+  'access_programs',
+  'image',
+  'previous_response_id',
+  'conversation',
+];
+
+/** Values that say the same as leaving the member out, and that a provider without the member would refuse. */
+const asIfUnset: ReadonlyMap<string, readonly unknown[]> = new Map([['service_tier', ['auto', 'default']]]);
 
 export function chatRequestFromResponses(body: JsonObject, options: ChatRequestOptions): TranslatedRequest | Refused {
-  const refused = refusedMember(body);
+  const refused =
+    refusedMember(body) ??
+    refusedInclude(body['include']) ??
+    refusedReasoning(body['reasoning'], options.reasoningStyle);
   if (refused !== undefined) return refused;
   const conversation = chatMessages(body, options.reasoningStyle);
   if (!conversation.ok) return conversation;
@@ -92,6 +109,7 @@ export function chatRequestFromResponses(body: JsonObject, options: ChatRequestO
   for (const member in body) {
     const value = body[member];
     if (isUnset(value) || handledElsewhere.has(member) || withoutEffect.has(member)) continue;
+    if (asIfUnset.get(member)?.includes(value) === true) continue;
     if (!nativeOnly.includes(member)) request[member] = value;
   }
   if (!isUnset(body['max_output_tokens'])) request['max_tokens'] = body['max_output_tokens'];
@@ -102,7 +120,9 @@ export function chatRequestFromResponses(body: JsonObject, options: ChatRequestO
     reasoningMembers(body['reasoning'], options.reasoningStyle),
     logprobMembers(body),
   );
-  if (body['stream'] === true) Object.assign(request, { stream: true, stream_options: { include_usage: true } });
+  if (body['stream'] === true) {
+    Object.assign(request, { stream: true, stream_options: streamOptions(body['stream_options']) });
+  }
   return { ok: true, body: { ...request, model: options.model, messages: conversation.messages } };
 }
 
@@ -112,6 +132,10 @@ function refusedMember(body: JsonObject): Refused | undefined {
   }
   const truncation = filled(body['truncation']);
   if (truncation !== undefined && truncation !== 'disabled') return unsupported('truncation');
+  const options = body['stream_options'];
+  if (isObject(options) && options['include_obfuscation'] === true) {
+    return unsupported('stream_options.include_obfuscation');
+  }
   if (typeof body['n'] === 'number' && body['n'] > 1) {
     return refuse('unsupported_parameter', 'n', "'n' must be 1: a response holds one answer.");
   }
@@ -130,6 +154,14 @@ function unsupported(member: string): Refused {
   );
 }
 
+/** With the usage, which every response tells; what else a server may know goes along. */
+function streamOptions(given: unknown): JsonObject {
+  if (!isObject(given)) return { include_usage: true };
+  const { include_obfuscation: _unpadded, ...rest } = given;
+  const kept = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
+  return { ...kept, include_usage: true };
+}
+
 function textMembers(text: unknown): { readonly ok: true; readonly members: JsonObject } | Refused {
   const members: Record<string, unknown> = {};
   if (!isObject(text)) return { ok: true, members };
@@ -137,7 +169,7 @@ function textMembers(text: unknown): { readonly ok: true; readonly members: Json
     const value = text[option];
     if (isUnset(value)) continue;
     if (option === 'verbosity') {
-      members['verbosity'] = value;
+      if (value !== 'medium') members['verbosity'] = value;
     } else if (option === 'format' && isObject(value)) {
       const format = responseFormat(value);
       if (!format.ok) return format;

@@ -1,6 +1,13 @@
 /** The events of a Responses stream that a chat model can cause. OpenAI Responses API: streaming events. */
 import type { JsonObject } from '../json.ts';
-import type { Logprob, MessagePart, OutputItem, ResponseObject, SummaryText } from './response-object.ts';
+import type {
+  Logprob,
+  MessagePart,
+  OutputItem,
+  ReasoningText,
+  ResponseObject,
+  SummaryText,
+} from './response-object.ts';
 
 interface Numbered {
   /** Counts from 0 without gaps. */
@@ -35,7 +42,7 @@ export interface OutputItemEvent extends Numbered {
 
 export interface ContentPartEvent extends OfPart {
   readonly type: 'response.content_part.added' | 'response.content_part.done';
-  readonly part: MessagePart;
+  readonly part: MessagePart | ReasoningText;
 }
 
 export interface TextDeltaEvent extends OfPart {
@@ -78,6 +85,16 @@ export interface SummaryDeltaEvent extends OfSummary {
 
 export interface SummaryDoneEvent extends OfSummary {
   readonly type: 'response.reasoning_summary_text.done';
+  readonly text: string;
+}
+
+export interface ReasoningTextDeltaEvent extends OfPart {
+  readonly type: 'response.reasoning_text.delta';
+  readonly delta: string;
+}
+
+export interface ReasoningTextDoneEvent extends OfPart {
+  readonly type: 'response.reasoning_text.done';
   readonly text: string;
 }
 
@@ -131,6 +148,8 @@ export type ResponseEvent =
   | SummaryPartEvent
   | SummaryDeltaEvent
   | SummaryDoneEvent
+  | ReasoningTextDeltaEvent
+  | ReasoningTextDoneEvent
   | ArgumentsDeltaEvent
   | ArgumentsDoneEvent
   | CustomInputDeltaEvent

@@ -37,6 +37,8 @@ export interface MessageItem {
   readonly status: ItemStatus;
   readonly role: 'assistant';
   readonly content: readonly MessagePart[];
+  /** What a vendor wants to get back with this message. */
+  readonly extra_content?: JsonObject;
 }
 
 export interface SummaryText {
@@ -44,11 +46,22 @@ export interface SummaryText {
   readonly text: string;
 }
 
+export interface ReasoningText {
+  readonly type: 'reasoning_text';
+  readonly text: string;
+}
+
+/** What was thought is in `summary`, or in `content` for a client that asked for it there; never in both. */
 export interface ReasoningItem {
   readonly id: string;
   readonly type: 'reasoning';
   readonly status: ItemStatus;
   readonly summary: readonly SummaryText[];
+  readonly content?: readonly ReasoningText[];
+  /** The same in a form to be given back unread (see carried-reasoning.ts), for a client that asked for it. */
+  readonly encrypted_content?: string;
+  /** What a vendor wants to get back with this thought, for example its signature. */
+  readonly extra_content?: JsonObject;
 }
 
 export interface FunctionCallItem {
@@ -107,6 +120,8 @@ export interface ResponseObject {
   readonly background: boolean;
   readonly error: ResponseError | null;
   readonly frequency_penalty: number;
+  /** What the client asked for beyond the usual; absent when it asked for nothing. */
+  readonly include?: readonly string[];
   readonly incomplete_details: { readonly reason: string } | null;
   readonly instructions: unknown;
   readonly max_output_tokens: number | null;
@@ -118,6 +133,7 @@ export interface ResponseObject {
   readonly presence_penalty: number;
   readonly previous_response_id: string | null;
   readonly prompt_cache_key: string | null;
+  readonly prompt_cache_options?: unknown;
   readonly prompt_cache_retention: string | null;
   readonly reasoning: JsonObject;
   readonly safety_identifier: string | null;

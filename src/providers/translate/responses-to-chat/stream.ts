@@ -7,8 +7,14 @@
  * go through the same door (see answer.ts), so a stream and a whole answer that say the same give the same response.
  */
 import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
-import { EventQueue, OpenCall, type OpenItem, OpenMessage, OpenReasoning } from './open-items.ts';
+import { mergedExtra } from './extra-content.ts';
+import { failedWithoutWord, failureForClients, type StreamFailure, typeOfCode } from './failure.ts';
+import { OpenCall } from './open-call.ts';
+import { EventQueue, type OpenItem } from './open-items.ts';
+import { OpenMessage } from './open-message.ts';
+import { OpenReasoning, type ReasoningForm, reasoningForm } from './open-reasoning.ts';
 import type { EnvelopeError, ResponseEvent, TerminalEventType } from './response-events.ts';
 import type { ItemStatus, Logprob, ResponseObject, ResponseShell } from './response-object.ts';
 import { toolIdentities } from './tool-names.ts';
@@ -19,15 +25,6 @@ export interface StreamEnd {
   readonly completedAt: number;
   /** Whether the provider sent its end marker, `[DONE]`. Without it, and without a finish reason, it was cut. */
   readonly endMarker: boolean;
-}
-
-export interface StreamFailure {
-  /** One of the error envelope's types. */
-  readonly type: string;
-  readonly code: string;
-  readonly message: string;
-  /** Left out when the gateway itself failed. */
-  readonly provider?: string;
 }
 
 export interface ChatStreamTranslator {
@@ -49,29 +46,23 @@ export function createChatStreamTranslator(shell: ResponseShell): ChatStreamTran
   return new Translator(shell);
 }
 
-/** A tool call as the provider counts it; `open` once its name is known. */
-interface Call {
-  id: string | undefined;
-  held: string;
-  open?: OpenCall;
-}
-
 class Translator implements ChatStreamTranslator {
   ended: TerminalEventType | undefined;
   readonly #shell: ResponseShell;
   readonly #root: string;
   readonly #tools: ReturnType<typeof toolIdentities>;
+  readonly #form: ReasoningForm;
   readonly #queue = new EventQueue();
   readonly #items: OpenItem[] = [];
   readonly #done = new Set<OpenItem>();
   #started = false;
   #reasoning: OpenReasoning | undefined;
   #message: OpenMessage | undefined;
-  readonly #calls: Call[] = [];
-  readonly #callByIndex = new Map<number, Call>();
+  readonly #calls = new CallLedger();
   readonly #callIds = new Set<string>();
   #heldLogprobs: Logprob[] = [];
   #heldAnnotations: JsonObject[] = [];
+  #heldExtra: JsonObject | undefined;
   #finishReason: string | undefined;
   #usage: unknown;
   #serviceTier: string;
@@ -81,6 +72,7 @@ class Translator implements ChatStreamTranslator {
     this.#shell = shell;
     this.#root = shell.id.startsWith('resp_') ? shell.id.slice('resp_'.length) : shell.id;
     this.#tools = toolIdentities(shell.tools);
+    this.#form = reasoningForm(shell.include);
     this.#serviceTier = shell.service_tier;
   }
 
@@ -88,8 +80,7 @@ class Translator implements ChatStreamTranslator {
     if (this.ended !== undefined || !isObject(chunk)) return [];
     const error = errorIn(chunk);
     if (error !== undefined) {
-      const type = error.code === 'rate_limit_exceeded' ? 'rate_limit_error' : 'provider_error';
-      return this.fail({ ...error, type, provider: this.#shell.provider });
+      return this.fail({ ...error, type: typeOfCode(error.code), provider: this.#shell.provider });
     }
     this.#start();
     if (isObject(chunk['usage'])) this.#usage = chunk['usage'];
@@ -102,6 +93,7 @@ class Translator implements ChatStreamTranslator {
   finish(end: StreamEnd): ResponseEvent[] {
     if (this.#finishReason === 'length') return this.#end('response.incomplete', 'max_output_tokens');
     if (this.#finishReason === 'content_filter') return this.#end('response.incomplete', 'content_filter');
+    if (this.#finishReason === 'error') return this.fail(failedWithoutWord(this.#shell.provider));
     if (this.#finishReason === undefined && !end.endMarker) return this.cut('interrupted');
     return this.#end('response.completed', null, end.completedAt);
   }
@@ -113,7 +105,8 @@ class Translator implements ChatStreamTranslator {
   fail(failure: StreamFailure): ResponseEvent[] {
     if (this.ended !== undefined) return [];
     this.#start();
-    const { type, code, message, provider } = failure;
+    const { type, provider } = failure;
+    const { code, message } = failureForClients(failure);
     const error: EnvelopeError = { type, code, message, param: null, ...(provider === undefined ? {} : { provider }) };
     this.#queue.add({ type: 'error', sequence_number: this.#queue.next(), code, message, param: null, error });
     this.#conclude('response.failed', { ...this.#read(), status: 'failed', error: { type, code, message } });
@@ -136,6 +129,7 @@ class Translator implements ChatStreamTranslator {
     const delta = isObject(choice['delta']) ? choice['delta'] : {};
     const { text, reasoning } = saidIn(delta);
     if (reasoning !== '') this.#openReasoning().addText(this.#queue, reasoning);
+    if (isObject(delta['extra_content'])) this.#hearExtra(delta['extra_content']);
     const logprobs = logprobsIn(choice);
     if (logprobs.length > 0) this.#heldLogprobs.push(...logprobs);
     if (text !== '') this.#openMessage().addText(this.#queue, text, this.#takeLogprobs());
@@ -149,8 +143,14 @@ class Translator implements ChatStreamTranslator {
     this.#finishReason = filled(choice['finish_reason']) ?? this.#finishReason;
   }
 
+  /** It belongs to the message, or to the one that comes; where a call comes first, to what was thought. */
+  #hearExtra(extra: JsonObject): void {
+    if (this.#message === undefined) this.#heldExtra = mergedExtra(this.#heldExtra, extra);
+    else this.#message.addExtra(extra);
+  }
+
   #hearCall(delta: CallDelta): void {
-    const call = this.#callOf(delta);
+    const call = this.#calls.callOf(delta);
     call.held += delta.arguments;
     if (call.open === undefined) {
       if (delta.name === undefined) return;
@@ -163,28 +163,11 @@ class Translator implements ChatStreamTranslator {
     call.held = '';
   }
 
-  /** Servers count calls by index, by id, or not at all; some give every call the index 0. */
-  #callOf(delta: CallDelta): Call {
-    let known: Call | undefined;
-    if (delta.index !== undefined) known = this.#callByIndex.get(delta.index);
-    else if (delta.id !== undefined) known = this.#calls.find((call) => call.id === delta.id);
-    else if (delta.name === undefined) known = this.#calls.at(-1);
-    const another = delta.id !== undefined && delta.name !== undefined && known?.id !== delta.id;
-    if (known !== undefined && !(another && known.open !== undefined)) {
-      if (known.open === undefined) known.id ??= delta.id;
-      return known;
-    }
-    const call: Call = { id: delta.id, held: '' };
-    this.#calls.push(call);
-    if (delta.index !== undefined) this.#callByIndex.set(delta.index, call);
-    return call;
-  }
-
   #openReasoning(): OpenReasoning {
     if (this.#reasoning === undefined) {
       this.#closeMessage();
       const index = this.#items.length;
-      this.#reasoning = new OpenReasoning(this.#queue, `rs_${this.#root}_${index}`, index);
+      this.#reasoning = new OpenReasoning(this.#queue, `rs_${this.#root}_${index}`, index, this.#form);
       this.#items.push(this.#reasoning);
     }
     return this.#reasoning;
@@ -196,19 +179,29 @@ class Translator implements ChatStreamTranslator {
       const index = this.#items.length;
       this.#message = new OpenMessage(this.#queue, `msg_${this.#root}_${index}`, index);
       this.#items.push(this.#message);
+      this.#giveHeldExtra(this.#message);
     }
     return this.#message;
   }
 
+  #giveHeldExtra(item: OpenReasoning | OpenMessage): void {
+    if (this.#heldExtra !== undefined) item.addExtra(this.#heldExtra);
+    this.#heldExtra = undefined;
+  }
+
   #openCall(call: Call, name: string, extra: unknown): OpenCall {
-    this.#closeReasoning();
-    this.#closeMessage();
+    const carried = this.#form.carried && isObject(extra) ? extra : undefined;
+    // A thought that is hidden has no text, but its signature still has to be given back with the call.
+    if (this.#heldExtra !== undefined || carried !== undefined) this.#giveHeldExtra(this.#openReasoning());
     const index = this.#items.length;
     const free = call.id !== undefined && !this.#callIds.has(call.id);
     const id = free && call.id !== undefined ? call.id : `call_${this.#root}_${index}`;
     this.#callIds.add(id);
+    if (carried !== undefined) this.#reasoning?.carryForCall(id, carried);
+    this.#closeReasoning();
+    this.#closeMessage();
     const tool = this.#tools.get(name) ?? { kind: 'function', name };
-    const open = new OpenCall(this.#queue, id, index, tool, extra);
+    const open = new OpenCall(this.#queue, this.#root, id, index, tool, extra);
     this.#items.push(open);
     return open;
   }
@@ -242,11 +235,11 @@ class Translator implements ChatStreamTranslator {
   #end(type: TerminalEventType, reason: string | null, completedAt: number | null = null): ResponseEvent[] {
     if (this.ended !== undefined) return [];
     this.#start();
-    for (const call of this.#calls) {
-      if (call.open !== undefined || call.held === '') continue;
+    for (const call of this.#calls.nameless()) {
       call.open = this.#openCall(call, '', undefined);
       call.open.addArguments(this.#queue, call.held);
     }
+    if (this.#heldExtra !== undefined) this.#giveHeldExtra(this.#openReasoning());
     if (this.#items.length === 0 && type === 'response.completed') this.#openMessage().addText(this.#queue, '');
     const last = this.#items.length - 1;
     const lastStatus = type === 'response.completed' ? 'completed' : 'incomplete';

@@ -9,7 +9,8 @@
  * | a hosted tool (web_search, file_search, mcp, …) | left out: no chat provider runs it, and the model may do without |
  * | `tool_choice` of a tool that is left out or was never given | refused: the client demands it |
  * | `tool_choice: "required"` with no callable tool | refused |
- * | `tool_choice: {type: "allowed_tools"}` | only those tools are sent, and its mode is the choice |
+ * | `tool_choice: {type: "allowed_tools"}` | only those tools are sent, and its mode is the choice; one that was never given is refused |
+ * | a function or custom tool without a name | refused |
  * | no callable tool | `tool_choice` and `parallel_tool_calls` are not sent |
  */
 import { filled, isObject, type JsonObject } from '../json.ts';
@@ -31,21 +32,44 @@ interface NamedTool {
 export function chatTools(body: JsonObject): ChatTools | Refused {
   const callable: NamedTool[] = [];
   if (Array.isArray(body['tools'])) {
+    const nameless = namelessTool(body['tools'], 'tools');
+    if (nameless !== undefined) return nameless;
     eachCallableTool(body['tools'], (tool, identity) => {
       const name = chatToolName(identity.name, identity.namespace);
       callable.push({ name, identity, tool: chatTool(tool, name) });
     });
   }
   const wanted = body['tool_choice'];
-  if (isObject(wanted) && wanted['type'] === 'allowed_tools') {
-    const allowed = Array.isArray(wanted['tools']) ? wanted['tools'] : [];
-    return chosen(
-      body,
-      callable.filter((tool) => allowed.some((entry) => isObject(entry) && isMeant(entry, tool.identity))),
-      wanted['mode'] ?? 'auto',
-    );
+  if (!isObject(wanted) || wanted['type'] !== 'allowed_tools') return chosen(body, callable, wanted);
+  const { tools, mode } = isObject(wanted['allowed_tools']) ? wanted['allowed_tools'] : wanted;
+  const allowed = Array.isArray(tools) ? tools.filter(isObject) : [];
+  const stranger = allowed.find(
+    (entry) => isCallableType(entry['type']) && !callable.some(({ identity }) => isMeant(entry, identity)),
+  );
+  if (stranger !== undefined) return notAmongTools(stranger);
+  const left = callable.filter(({ identity }) => allowed.some((entry) => isMeant(entry, identity)));
+  return chosen(body, left, filled(mode) ?? 'auto');
+}
+
+function isCallableType(type: unknown): boolean {
+  return type === 'function' || type === 'custom' || type === 'namespace';
+}
+
+/** Refused, since a tool that nobody can call by name would be lost without a word. */
+function namelessTool(tools: readonly unknown[], path: string): Refused | undefined {
+  for (const [index, tool] of tools.entries()) {
+    if (!isObject(tool) || !isCallableType(tool['type'])) continue;
+    const nested = tool['function'];
+    const name = filled(tool['name']) ?? (isObject(nested) ? filled(nested['name']) : undefined);
+    const param = `${path}[${index}].name`;
+    if (name === undefined) {
+      return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
+    }
+    if (tool['type'] !== 'namespace' || !Array.isArray(tool['tools'])) continue;
+    const inside = namelessTool(tool['tools'], `${path}[${index}].tools`);
+    if (inside !== undefined) return inside;
   }
-  return chosen(body, callable, wanted);
+  return undefined;
 }
 
 function chosen(body: JsonObject, callable: readonly NamedTool[], wanted: unknown): ChatTools | Refused {
@@ -56,15 +80,7 @@ function chosen(body: JsonObject, callable: readonly NamedTool[], wanted: unknow
   }
   if (isObject(wanted)) {
     const found = callable.find((entry) => isMeant(wanted, entry.identity));
-    if (found === undefined) {
-      const what = String(filled(wanted['name']) ?? wanted['type']);
-      return refuse(
-        'invalid_value',
-        'tool_choice',
-        `tool_choice demands '${what}', which is not among the tools that this model's provider can call. ` +
-          'Give it as a function tool, or choose a provider with a native Responses API.',
-      );
-    }
+    if (found === undefined) return notAmongTools(wanted);
     members['tool_choice'] = { type: 'function', function: { name: found.name } };
   } else if (wanted === 'required' && callable.length === 0) {
     return refuse(
@@ -76,6 +92,16 @@ function chosen(body: JsonObject, callable: readonly NamedTool[], wanted: unknow
     members['tool_choice'] = wanted;
   }
   return { ok: true, members };
+}
+
+function notAmongTools(wanted: JsonObject): Refused {
+  const what = String(filled(wanted['name']) ?? wanted['type']);
+  return refuse(
+    'invalid_value',
+    'tool_choice',
+    `tool_choice demands '${what}', which is not among the tools that this model's provider can call. ` +
+      'Give it as a function tool, or choose a provider with a native Responses API.',
+  );
 }
 
 /** Whether a `tool_choice` object (or an entry of its allowed tools) means this tool. */

@@ -1,0 +1,53 @@
+/** What a simulated provider can be told about itself. */
+import type { JsonObject } from './json.ts';
+
+export interface SimulatedModel {
+  readonly id: string;
+  /** The `meta` object with which llama.cpp describes a model. */
+  readonly meta?: JsonObject;
+}
+
+/** `absent`: every path of the family is a 404, as in a llama.cpp that lacks it. */
+export type Offer = 'native' | 'absent';
+
+/** The paths of a family, which are present or absent together. */
+export const FAMILIES = {
+  chat: '/v1/chat',
+  completions: '/v1/completions',
+  embeddings: '/v1/embeddings',
+  responses: '/v1/responses',
+  messages: '/v1/messages',
+  files: '/v1/files',
+  batches: '/v1/batches',
+  audio: '/v1/audio',
+  images: '/v1/images',
+  ollama: '/api',
+} as const;
+
+export type Family = keyof typeof FAMILIES;
+
+/** Each family is `native` unless it is said to be `absent`. */
+export interface SimulatedProviderOptions extends Readonly<Partial<Record<Family, Offer>>> {
+  readonly models?: readonly (string | SimulatedModel)[];
+  /** Refuse models that are not listed with a 404. Otherwise every id is answered, as llama.cpp does. */
+  readonly strictModels?: boolean;
+  /** When given, `Authorization: Bearer <apiKey>` or `X-Api-Key: <apiKey>` is demanded. */
+  readonly apiKey?: string;
+  /** Milliseconds between stream frames; 0 is as fast as it goes, one write per frame. */
+  readonly paceMs?: number;
+  /** Length of an ordinary answer, in tokens. */
+  readonly words?: number;
+  /** For `/props`; the route is absent when `false`. The context window is also what Ollama's `/api/show` tells. */
+  readonly props?: false | { readonly contextWindow?: number; readonly modalities?: Readonly<Record<string, boolean>> };
+  /** How many requests are remembered. */
+  readonly remember?: number;
+  /** How long a response in the background or a batch takes, in milliseconds; it is queued for half of that. */
+  readonly backgroundMs?: number;
+}
+
+export const MODELS = ['simulated-small', 'simulated-large', 'simulated-embed'] as const;
+export const CONTEXT_WINDOW = 4096;
+
+export function familyNamed(name: string): Family | undefined {
+  return Object.keys(FAMILIES).find((family): family is Family => family === name);
+}

@@ -1,0 +1,183 @@
+/** What may happen to a conversation, decided from what has happened to it. Pure. */
+import { z } from 'zod';
+import {
+  conversationCreated,
+  conversationDeleted,
+  conversationItemDeleted,
+  conversationItemsAdded,
+  conversationMetadataUpdated,
+} from '../../events/catalogue/conversation.ts';
+import type { EventContext, NewEvent, UserPath } from '../../events/event.ts';
+import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import type { StoredItem } from '../responses/input-items.ts';
+import { mayRead } from '../visibility.ts';
+import { type Metadata, mergedMetadata, metadataRefusal } from './metadata.ts';
+
+/** A conversation that has reached either takes no more. The turn that reaches it is still kept whole. */
+export const MAX_CONVERSATION_ITEMS = 10_000;
+export const MAX_CONVERSATION_BYTES = 64 * 1024 * 1024;
+
+export type ConversationState =
+  | { readonly status: 'absent' }
+  | OpenConversation
+  /** For good: what comes after changes nothing. */
+  | { readonly status: 'deleted' };
+
+export interface OpenConversation {
+  readonly status: 'open';
+  /** Unix seconds. */
+  readonly createdAt: number;
+  readonly metadata: Metadata;
+  readonly owner: UserPath | undefined;
+  /** The newest, behind it all before. `itemsOf` makes the items of them, for those few who want them. */
+  readonly changes: Change | undefined;
+  /** Of all items that were ever added: what has to be read to know the conversation. */
+  readonly bytes: number;
+}
+
+interface Change {
+  readonly before: Change | undefined;
+  readonly what: { readonly added: Uint8Array } | { readonly deleted: string };
+}
+
+export type ConversationCommand = { readonly id: string; readonly context: EventContext } & (
+  | {
+      readonly kind: 'create';
+      /** Unix seconds. */
+      readonly createdAt: number;
+      readonly metadata: Metadata;
+      readonly items: readonly StoredItem[];
+    }
+  | { readonly kind: 'add items'; readonly items: readonly StoredItem[] }
+  | { readonly kind: 'delete item'; readonly itemId: string }
+  | { readonly kind: 'update metadata'; readonly metadata: Metadata }
+  | { readonly kind: 'delete' }
+);
+
+export const conversationDecider: Decider<ConversationState, ConversationCommand> = {
+  initial: { status: 'absent' },
+  decide,
+  evolve,
+};
+
+function decide(command: ConversationCommand, state: ConversationState): readonly NewEvent[] | Refusal {
+  const { id, context } = command;
+  if (command.kind === 'create') return created(command, state);
+  if (state.status !== 'open' || !mayRead(context.userPath, state.owner)) return refusals.conversationNotFound(id);
+  switch (command.kind) {
+    case 'add items':
+      return added(command.items, state, context);
+    case 'delete item': {
+      const { itemId } = command;
+      if (!itemsOf(state).has(itemId)) return refusals.conversationItemNotFound(itemId, id);
+      return [conversationItemDeleted.create({ itemId }, context)];
+    }
+    case 'update metadata': {
+      const metadata = mergedMetadata(state.metadata, command.metadata);
+      return metadataRefusal(metadata) ?? [conversationMetadataUpdated.create({ metadata }, context)];
+    }
+    case 'delete':
+      return [conversationDeleted.create({}, context)];
+  }
+}
+
+function created(
+  { id, createdAt, metadata, items, context }: Extract<ConversationCommand, { kind: 'create' }>,
+  state: ConversationState,
+): readonly NewEvent[] | Refusal {
+  if (state.status !== 'absent') return refusals.changedMeanwhile(id);
+  const wrong = metadataRefusal(metadata) ?? duplicateAmong(items, new Map());
+  if (wrong !== undefined) return wrong;
+  const events: NewEvent[] = [conversationCreated.create({ createdAt, metadata }, context)];
+  if (items.length > 0) events.push(itemsAdded(items, {}, context));
+  return events;
+}
+
+function added(
+  items: readonly StoredItem[],
+  state: OpenConversation,
+  context: EventContext,
+): readonly NewEvent[] | Refusal {
+  const held = itemsOf(state);
+  const wrong = fullRefusal(held.size + items.length, state.bytes, 'items') ?? duplicateAmong(items, held);
+  if (wrong !== undefined) return wrong;
+  return items.length === 0 ? [] : [itemsAdded(items, {}, context)];
+}
+
+/** Why a conversation of so many items and bytes takes no more; undefined while it does. */
+export function fullRefusal(items: number, bytes: number, param: string): Refusal | undefined {
+  if (items > MAX_CONVERSATION_ITEMS) {
+    return refusals.conversationFull(`${items} items would be more than ${MAX_CONVERSATION_ITEMS}.`, param);
+  }
+  if (bytes <= MAX_CONVERSATION_BYTES) return undefined;
+  return refusals.conversationFull(`it holds more than ${MAX_CONVERSATION_BYTES} bytes.`, param);
+}
+
+function duplicateAmong(items: readonly StoredItem[], held: ReadonlyMap<string, unknown>): Refusal | undefined {
+  const seen = new Set<string>();
+  for (const { id } of items) {
+    if (held.has(id) || seen.has(id)) return refusals.duplicateItem(id, 'items');
+    seen.add(id);
+  }
+  return undefined;
+}
+
+/** The event of items that are known to belong at the end of an open conversation. */
+export function itemsAdded(
+  items: readonly StoredItem[],
+  origin: { readonly responseId?: string; readonly exchangeId?: string },
+  context: EventContext,
+): NewEvent {
+  const itemIds = items.map(({ id }) => id);
+  return conversationItemsAdded.create({ itemIds, ...origin }, context, Buffer.from(JSON.stringify(items)));
+}
+
+function evolve(state: ConversationState, event: DecidedEvent): ConversationState {
+  if (event.type === conversationCreated.type && state.status === 'absent') {
+    const { createdAt, metadata } = conversationCreated.data.parse(event.data);
+    const { userPath: owner } = event.context;
+    return { status: 'open', createdAt, metadata, owner, changes: undefined, bytes: 0 };
+  }
+  // A turn that was on its way when its conversation was deleted comes after the end.
+  if (state.status !== 'open') return state;
+  const { changes: before, bytes } = state;
+  switch (event.type) {
+    case conversationItemsAdded.type: {
+      const added = event.body ?? new Uint8Array();
+      return { ...state, changes: { before, what: { added } }, bytes: bytes + added.length };
+    }
+    case conversationItemDeleted.type: {
+      const { itemId: deleted } = conversationItemDeleted.data.parse(event.data);
+      return { ...state, changes: { before, what: { deleted } } };
+    }
+    case conversationMetadataUpdated.type:
+      return { ...state, metadata: conversationMetadataUpdated.data.parse(event.data).metadata };
+    case conversationDeleted.type:
+      return { status: 'deleted' };
+    default:
+      return state;
+  }
+}
+
+const addedItems = z.array(z.looseObject({ id: z.string(), type: z.string() }));
+
+/**
+ * The items by their ids, oldest first. Two turns at the same time may bring the same item: the first one counts.
+ * @throws when the stored bytes are damaged
+ */
+export function itemsOf({ changes }: OpenConversation): ReadonlyMap<string, StoredItem> {
+  const inOrder: Change[] = [];
+  for (let change = changes; change !== undefined; change = change.before) inOrder.push(change);
+  const items = new Map<string, StoredItem>();
+  for (const { what } of inOrder.reverse()) {
+    if ('deleted' in what) {
+      items.delete(what.deleted);
+      continue;
+    }
+    for (const item of addedItems.parse(JSON.parse(new TextDecoder().decode(what.added)))) {
+      if (!items.has(item.id)) items.set(item.id, item);
+    }
+  }
+  return items;
+}

@@ -1,0 +1,152 @@
+/** What clients do with conversations: each of these is one command, or one look at what there is. */
+import { randomBytes } from 'node:crypto';
+import { conversationItemsAdded } from '../../events/catalogue/conversation.ts';
+import type { EventContext, NewEvent, UserPath } from '../../events/event.ts';
+import type { EventLog, StreamWrite } from '../../events/log.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
+import { handleCommand } from '../handle-command.ts';
+import { refusals, refusedInTranslation } from '../refusal.ts';
+import { withReferencedItems } from '../responses/chain.ts';
+import type { FindItem } from '../responses/find-item.ts';
+import {
+  conversationItems,
+  type ItemPage,
+  type ItemPageQuery,
+  pageInputItems,
+  type StoredItem,
+} from '../responses/input-items.ts';
+import { itemWrites } from '../responses/item-index.ts';
+import {
+  type ConversationCommand,
+  type ConversationState,
+  conversationDecider,
+  itemsOf,
+  type OpenConversation,
+} from './conversation.ts';
+import { readAddItems, readCreateConversation, readUpdateConversation } from './conversation-request.ts';
+import { conversationStream, isConversationId, loadConversation } from './load-conversation.ts';
+
+export interface ConversationDependencies {
+  readonly log: EventLog;
+  /** What the caller may name in place of an item. */
+  findItem(caller: UserPath | undefined): FindItem;
+  /** Unix seconds. */
+  now(): number;
+}
+
+/** Where a request is aimed, and who sent it. */
+export interface AtConversation {
+  readonly id: string;
+  readonly context: EventContext;
+}
+
+/** @throws Refusal, like all of these */
+export async function createConversation(
+  body: Buffer,
+  context: EventContext,
+  deps: ConversationDependencies,
+): Promise<object> {
+  const { items, metadata } = readCreateConversation(body);
+  const id = `conv_${randomBytes(16).toString('hex')}`;
+  const state = await handle(
+    { kind: 'create', id, createdAt: deps.now(), metadata, items: await withIds(items, context, deps), context },
+    deps,
+  );
+  return conversationObject(id, state);
+}
+
+export async function retrieveConversation(
+  { id, context }: AtConversation,
+  deps: ConversationDependencies,
+): Promise<object> {
+  return conversationObject(id, await loadConversation(id, context.userPath, deps.log));
+}
+
+export async function updateConversation(
+  at: AtConversation,
+  body: Buffer,
+  deps: ConversationDependencies,
+): Promise<object> {
+  const metadata = readUpdateConversation(body);
+  return conversationObject(at.id, await handle({ kind: 'update metadata', ...at, metadata }, deps));
+}
+
+export async function deleteConversation(at: AtConversation, deps: ConversationDependencies): Promise<object> {
+  await handle({ kind: 'delete', ...at }, deps);
+  return { id: at.id, object: 'conversation.deleted', deleted: true };
+}
+
+export async function addItems(at: AtConversation, body: Buffer, deps: ConversationDependencies): Promise<ItemPage> {
+  const items = await withIds(readAddItems(body), at.context, deps);
+  await handle({ kind: 'add items', ...at, items }, deps);
+  return {
+    object: 'list',
+    data: items,
+    first_id: items[0]?.id ?? null,
+    last_id: items.at(-1)?.id ?? null,
+    has_more: false,
+  };
+}
+
+export async function listItems(
+  { id, context }: AtConversation,
+  query: ItemPageQuery,
+  deps: ConversationDependencies,
+): Promise<ItemPage> {
+  const items = itemsOf(await loadConversation(id, context.userPath, deps.log));
+  const listed = pageInputItems([...items.values()], query);
+  if (!listed.ok) throw refusedInTranslation(listed.refusal);
+  if (query.after !== undefined && query.after !== '' && !items.has(query.after)) {
+    throw refusals.unknownAfter(query.after, id);
+  }
+  return listed.page;
+}
+
+export async function retrieveItem(
+  { id, context }: AtConversation,
+  itemId: string,
+  deps: ConversationDependencies,
+): Promise<StoredItem> {
+  const item = itemsOf(await loadConversation(id, context.userPath, deps.log)).get(itemId);
+  if (item === undefined) throw refusals.conversationItemNotFound(itemId, id);
+  return item;
+}
+
+export async function deleteItem(at: AtConversation, itemId: string, deps: ConversationDependencies): Promise<object> {
+  return conversationObject(at.id, await handle({ kind: 'delete item', ...at, itemId }, deps));
+}
+
+/** The items in the form they are held in, references replaced by what they name. */
+async function withIds(
+  items: readonly JsonObject[],
+  context: EventContext,
+  deps: ConversationDependencies,
+): Promise<StoredItem[]> {
+  const find = deps.findItem(context.userPath);
+  const whole = await withReferencedItems(items, { find, member: 'items' });
+  return conversationItems(whole, randomBytes(16).toString('hex'));
+}
+
+async function handle(command: ConversationCommand, { log }: ConversationDependencies): Promise<ConversationState> {
+  const { id, context } = command;
+  if (!isConversationId(id)) throw refusals.conversationNotFound(id);
+  return handleCommand(conversationDecider, command, {
+    log,
+    stream: conversationStream(id),
+    alongside: (events, before) => {
+      const userPath = before.status === 'open' ? before.owner : context.userPath;
+      return events.flatMap((event) => indexed(event, id, { ...context, userPath }));
+    },
+  });
+}
+
+/** The index of the items that an event adds. */
+function indexed(event: NewEvent, id: string, context: EventContext): StreamWrite[] {
+  if (event.type !== conversationItemsAdded.type) return [];
+  return itemWrites(conversationItemsAdded.data.parse(event.data).itemIds, { kind: 'conversation', id }, context);
+}
+
+function conversationObject(id: string, state: ConversationState | OpenConversation): object {
+  if (state.status !== 'open') throw refusals.conversationNotFound(id);
+  return { id, object: 'conversation', created_at: state.createdAt, metadata: state.metadata };
+}

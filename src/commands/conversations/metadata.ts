@@ -1,0 +1,31 @@
+/** Free texts that a client hangs on an object, within OpenAI's limits. */
+import { type Refusal, refusals } from '../refusal.ts';
+
+export type Metadata = Readonly<Record<string, string>>;
+
+export const MAX_METADATA_PAIRS = 16;
+const MAX_KEY_LENGTH = 64;
+const MAX_VALUE_LENGTH = 512;
+
+/** What was there, with the new pairs put over it. */
+export function mergedMetadata(before: Metadata, given: Metadata): Metadata {
+  return { ...before, ...given };
+}
+
+export function metadataRefusal(metadata: Metadata): Refusal | undefined {
+  const pairs = Object.entries(metadata);
+  if (pairs.length > MAX_METADATA_PAIRS) {
+    const message = `'metadata' may have at most ${MAX_METADATA_PAIRS} pairs, but it would have ${pairs.length}.`;
+    return refusals.invalidRequest(message, 'metadata', 'metadata_max_properties_exceeded');
+  }
+  for (const [key, value] of pairs) {
+    if (key.length > MAX_KEY_LENGTH) return tooLong(`The key '${key.slice(0, MAX_KEY_LENGTH)}…'`, MAX_KEY_LENGTH);
+    if (value.length > MAX_VALUE_LENGTH) return tooLong(`The value of '${key}'`, MAX_VALUE_LENGTH);
+  }
+  return undefined;
+}
+
+function tooLong(what: string, limit: number): Refusal {
+  const message = `${what} in 'metadata' is longer than ${limit} characters.`;
+  return refusals.invalidRequest(message, 'metadata', 'string_above_max_length');
+}

@@ -1,0 +1,120 @@
+/**
+ * The turn of a conversation that a response is: everything before it goes in front of its input, and its input and
+ * output go to the end of the conversation, in the same append as the end of its exchange.
+ */
+import type { EventContext } from '../../events/event.ts';
+import type { EventLog, StreamWrite } from '../../events/log.ts';
+import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { refusals } from '../refusal.ts';
+import type { FindItem } from '../responses/find-item.ts';
+import { mergeHistory } from '../responses/history.ts';
+import { conversationItems, inputItems, type StoredItem } from '../responses/input-items.ts';
+import { itemWrites } from '../responses/item-index.ts';
+import { referencedItemIds } from '../responses/item-references.ts';
+import { fullRefusal, itemsAdded, itemsOf, type OpenConversation } from './conversation.ts';
+import { conversationStream, findConversation } from './load-conversation.ts';
+
+/** The conversation that a request for a response names, if it names one as it should. */
+export function conversationIn(request: JsonObject): string | undefined {
+  const given = request['conversation'];
+  return filled(isObject(given) ? given['id'] : given);
+}
+
+/** As above. @throws Refusal when the request may not name it so */
+export function conversationNamed(request: JsonObject): string | undefined {
+  const given = request['conversation'];
+  if (given === null || given === undefined) return undefined;
+  const id = conversationIn(request);
+  if (id === undefined) {
+    throw refusals.invalidRequest("'conversation' must be the id of a conversation.", 'conversation', 'invalid_value');
+  }
+  if (filled(request['previous_response_id']) !== undefined) {
+    const message = "'conversation' and 'previous_response_id' exclude each other: give only one of them.";
+    throw refusals.invalidRequest(message, 'conversation', 'mutually_exclusive_parameters');
+  }
+  return id;
+}
+
+export interface TurnInput {
+  readonly input: readonly JsonObject[];
+  /** How many of the items are earlier turns. */
+  readonly earlier: number;
+}
+
+/**
+ * The conversation in front of the new input. What the new input only names, and the conversation holds, is said once.
+ * @throws Refusal when an item is given again, or the conversation takes no more
+ */
+export function inputOfTurn(conversation: OpenConversation, input: unknown): TurnInput {
+  const held = itemsOf(conversation);
+  const given = inputItems(input);
+  const full = fullRefusal(held.size + given.length, conversation.bytes, 'conversation');
+  if (full !== undefined) throw full;
+  const seen = new Set(held.keys());
+  const fresh = given.filter((item, index) => {
+    const id = filled(item['id']);
+    if (id === undefined) return true;
+    if (item['type'] === 'item_reference') return !held.has(id);
+    if (seen.has(id)) throw refusals.duplicateItem(id, `input[${index}].id`);
+    seen.add(id);
+    return true;
+  });
+  const merged = mergeHistory([{ input_items: [...held.values()], output: [] }], fresh);
+  return { input: merged, earlier: held.size };
+}
+
+export interface EndedTurn {
+  readonly conversationId: string;
+  readonly exchangeId: string;
+  readonly responseId: string;
+  /** As the client sent it. */
+  readonly input: unknown;
+  readonly output: readonly unknown[];
+  readonly context: EventContext;
+}
+
+/** What is to be appended with the end of a turn that succeeded; nothing when its conversation has been deleted. */
+export async function turnWrites(turn: EndedTurn, log: EventLog, find: FindItem): Promise<StreamWrite[]> {
+  const { conversationId, exchangeId, responseId, input, output, context } = turn;
+  const conversation = await findConversation(conversationId, context.userPath, log);
+  if (conversation === undefined) return [];
+  const root = exchangeId.replaceAll('-', '');
+  const given = await inFull(inputItems(input), conversation, find);
+  const items = [...conversationItems(given, root), ...outputItems(output, root)];
+  if (items.length === 0) return [];
+  const event = itemsAdded(items, { responseId, exchangeId }, context);
+  const ids = items.map(({ id }) => id);
+  const ownersContext = { ...context, userPath: conversation.owner };
+  return [
+    // Other turns may end at the same time, each behind the one before: whoever asked first is not asked to wait.
+    { stream: conversationStream(conversationId), events: [event], expectedRevision: 'any' },
+    ...itemWrites(ids, { kind: 'conversation', id: conversationId }, ownersContext),
+  ];
+}
+
+/**
+ * The items, those that were only named in full. What the conversation holds is not put into it again; what is gone by
+ * now was in front of the model all the same, but cannot be kept.
+ */
+async function inFull(
+  items: readonly JsonObject[],
+  conversation: OpenConversation,
+  find: FindItem,
+): Promise<readonly JsonObject[]> {
+  if (referencedItemIds(items).length === 0) return items;
+  const held = itemsOf(conversation);
+  const all: JsonObject[] = [];
+  for (const item of items) {
+    const id = item['type'] === 'item_reference' ? String(item['id']) : undefined;
+    const whole = id === undefined ? item : held.has(id) ? undefined : (await find(id))?.item;
+    if (whole !== undefined) all.push(whole);
+  }
+  return all;
+}
+
+function outputItems(output: readonly unknown[], root: string): StoredItem[] {
+  return output.filter(isObject).map((item, index) => {
+    const type = filled(item['type']) ?? 'message';
+    return { ...item, id: filled(item['id']) ?? `item_${root}_${index}`, type };
+  });
+}

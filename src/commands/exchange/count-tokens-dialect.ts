@@ -1,0 +1,30 @@
+/** `POST /v1/messages/count_tokens` where the provider can count: passed on, and on the record like any request. */
+import { parseCountTokensRequest } from '../messages/messages-request.ts';
+import { readWith } from './chat-dialect.ts';
+import type { ExchangeDialect } from './dialect.ts';
+import { anthropicHeaders, nativeBody } from './messages-dialect.ts';
+import { PassthroughRelay } from './relay-passthrough.ts';
+
+export const countTokensDialect: ExchangeDialect = {
+  name: 'forward',
+  endpoint: '/v1/messages/count_tokens',
+  mayBeFree: true,
+  read: (json) => readWith(parseCountTokensRequest(json)),
+  plan: (input) => ({
+    dialect: 'forward',
+    call: {
+      method: 'POST',
+      path: '/messages/count_tokens',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json',
+        ...anthropicHeaders(input.headers),
+      },
+    },
+    body: nativeBody(input),
+    repeatable: true,
+    readsWhole: true,
+    relay: () => new PassthroughRelay(),
+  }),
+  relayAgain: () => new PassthroughRelay(),
+};

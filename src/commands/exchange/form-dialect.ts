@@ -1,0 +1,104 @@
+/** A model endpoint that takes a form. One dialect for each request, since a form is read once, as it comes. */
+import { Refusal, refusals } from '../refusal.ts';
+import type { ModelRequest } from './client.ts';
+import type { ExchangeDialect, PlanInput, ReadResult, Target } from './dialect.ts';
+import { FormUpload } from './form-upload.ts';
+import { type ForwardOptions, forwardPlan } from './forward-dialect.ts';
+import type { ForwardOperation } from './forward-operations.ts';
+import { type OpenForm, openForm } from './open-form.ts';
+import type { ForwardPlan } from './relay.ts';
+import { ForwardRelay } from './relay-forward.ts';
+
+export interface FormOptions extends ForwardOptions {
+  readonly capture: 'full' | 'metadata';
+  readonly limitBytes: number;
+}
+
+export function formDialect(operation: ForwardOperation, options: FormOptions): ExchangeDialect {
+  let form: OpenForm | undefined;
+  return {
+    name: 'forward',
+    endpoint: operation.endpoint,
+    read: () => ({ ok: false, refusal: refusals.formExpected('JSON') }),
+    async take(request): Promise<ReadResult> {
+      const opened = await openedForm(request, options.limitBytes, (fields) => fields.has('model'));
+      if (!opened.ok) return opened;
+      form = opened.form;
+      const { fields } = form;
+      const model = fields.get('model') ?? '';
+      if (model === '') return { ok: false, refusal: missingModel() };
+      const json = Object.fromEntries(fields);
+      return {
+        ok: true,
+        asked: { model, provider: fields.get('provider') || undefined, stream: fields.get('stream') === 'true', json },
+      };
+    },
+    plan(input) {
+      if (form === undefined) throw new Error('the form was not read');
+      const { model } = input.target;
+      const head = forwardPlan(operation, options, input);
+      const { headers, ...upload } = formUpload(form, input, {
+        change: (name, value) => (name === 'model' ? model : value),
+        keepText: options.capture === 'full',
+        keepFiles: options.capture === 'full' && operation.files !== undefined && options.keeps[operation.files],
+      });
+      return { ...head, call: { ...head.call, headers }, ...upload };
+    },
+    relayAgain: ({ provider }) => new ForwardRelay(provider),
+  };
+}
+
+/** Reads a request's form as far as it takes. */
+export async function openedForm(
+  request: ModelRequest,
+  limitBytes: number,
+  isDecided: (fields: ReadonlyMap<string, string>) => boolean,
+): Promise<{ readonly ok: true; readonly form: OpenForm } | { readonly ok: false; readonly refusal: Refusal }> {
+  const { headers, body, bodyPieces } = request;
+  const source = { pieces: bodyPieces ?? only(body), contentType: headers['content-type'] ?? 'nothing', limitBytes };
+  try {
+    return { ok: true, form: await openForm(source, isDecided) };
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, refusal: error };
+    throw error;
+  }
+}
+
+/** How a form is put to the provider: in one piece when all of it is here, else as it comes. */
+export function formUpload(
+  form: OpenForm,
+  { record, target }: Pick<PlanInput, 'record' | 'target'>,
+  options: {
+    /** What the provider gets for the value of a field; undefined when it does not get the field. */
+    change(name: string, value: string): string | undefined;
+    readonly keepText: boolean;
+    readonly keepFiles: boolean;
+  },
+): Pick<ForwardPlan, 'body' | 'repeatable'> & { readonly headers: Record<string, string> } {
+  const upload = new FormUpload(form, {
+    ...options,
+    record,
+    change: (name, value) => (name === 'provider' ? undefined : options.change(name, value)),
+    late: (name, value) => refuseLate(name, value, target),
+  });
+  const repeatable = form.rest === undefined;
+  return {
+    headers: { 'content-type': upload.contentType },
+    body: repeatable ? upload.held() : upload,
+    repeatable,
+  };
+}
+
+/** @throws Refusal for a field that would have sent the form elsewhere */
+function refuseLate(name: string, value: string, { provider, model }: Target): void {
+  if (name === 'provider' && value !== provider.name && value !== provider.type) throw refusals.lateField(name);
+  if (name === 'model' && model !== '') throw refusals.lateField(name);
+}
+
+function missingModel(): Refusal {
+  return refusals.invalidRequest("Missing required parameter: 'model'.", 'model', 'missing_required_parameter');
+}
+
+async function* only(body: Buffer): AsyncGenerator<Buffer> {
+  yield body;
+}

@@ -1,0 +1,170 @@
+/**
+ * `Idempotency-Key`: one key, one answer. The first request under a key claims it in the log, in the same append that
+ * records the request; whoever comes with the same key and body within 24 hours gets that answer, also while it is
+ * still being made. A request that was refused, or failed, leaves the key to the next.
+ */
+import { createHash } from 'node:crypto';
+import type { z } from 'zod';
+import { answerReplayed, exchangeCompleted } from '../../events/catalogue/exchange.ts';
+import { idempotencyKeyClaimed } from '../../events/catalogue/idempotency.ts';
+import { type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
+import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import { wallClock } from '../../events/wall-clock.ts';
+import { refusals } from '../refusal.ts';
+import type { ResponseArchive } from '../responses/archive.ts';
+import type { Client, ModelRequest } from './client.ts';
+import * as events from './end-events.ts';
+import type { ExchangeRecord } from './exchange-record.ts';
+import { type FollowDependencies, followAnswer } from './follow-answer.ts';
+import { type RecordedExchange, readExchange } from './recorded-exchange.ts';
+import { responseIdOf } from './responses-dialect.ts';
+
+const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
+const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
+
+/** @returns the exchange that has the key already, when there is one */
+async function claimKey({ endpoint, request, record }: Repeat, log: EventLog): Promise<RecordedExchange | undefined> {
+  const key = request.headers['idempotency-key'] ?? '';
+  if (!KEY.test(key)) {
+    throw refusals.invalidRequest('An Idempotency-Key has 1 to 255 printable ASCII characters.', 'Idempotency-Key');
+  }
+  const stream = keyStream(key, endpoint, request);
+  const requestDigest = createHash('sha256').update(request.body).digest('hex');
+  const claim = idempotencyKeyClaimed.create({ exchangeId: record.id, requestDigest }, record.context);
+  for (;;) {
+    const newest = await newestOf(stream, log);
+    if (newest !== undefined && newest.at > wallClock() - HOLDS_FOR_MS) {
+      const held = newest.data as z.infer<typeof idempotencyKeyClaimed.data>;
+      const earlier = await readExchange(streamName('exchange', held.exchangeId), log);
+      if (earlier !== undefined && isRunningOrAnswered(earlier)) {
+        if (held.requestDigest !== requestDigest) throw refusals.idempotencyKeyReused();
+        return earlier;
+      }
+    }
+    const expectedRevision = newest === undefined ? 'noStream' : newest.revision;
+    if (await record.flushIf({ stream, events: [claim], expectedRevision })) return undefined;
+    // Somebody else was faster; who it was can be read as soon as it is on disk.
+    await moved(stream, newest, log);
+  }
+}
+
+/** Callers are strangers to one another: a key means something only to whoever chose it. */
+function keyStream(key: string, endpoint: string, { caller }: ModelRequest): StreamName {
+  const scope = JSON.stringify([caller.actor, caller.userPath ?? null, endpoint, key]);
+  return streamName('idempotency', createHash('sha256').update(scope).digest('hex'));
+}
+
+function isRunningOrAnswered({ end }: RecordedExchange): boolean {
+  return end === undefined || end.type === exchangeCompleted.type;
+}
+
+async function newestOf(stream: StreamName, log: EventLog): Promise<RecordedEvent | undefined> {
+  try {
+    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return undefined;
+}
+
+/** Resolves once the stream's newest event is another one. */
+async function moved(stream: StreamName, from: RecordedEvent | undefined, log: EventLog): Promise<void> {
+  const head = await log.head();
+  if ((await newestOf(stream, log))?.revision !== from?.revision) return;
+  for await (const said of log.subscribe({ after: head, filter: { streams: [stream] } })) {
+    if (said.type !== '$caughtUp') return;
+  }
+}
+
+export interface Repeat {
+  readonly endpoint: string;
+  /** `request.received` is noted in it, and recorded with the claim. */
+  readonly record: ExchangeRecord;
+  readonly request: ModelRequest;
+  readonly client: Client;
+}
+
+/**
+ * Gives the answer again that was given under the request's key, following it while it is still being made.
+ * @returns the status it was given with; undefined when there is none, and the key is claimed for this exchange
+ * @throws Refusal when the key is none, was used for another request, or its answer was not kept; LogUnavailable
+ */
+export async function answerUnderKey(repeat: Repeat, deps: FollowDependencies): Promise<number | undefined> {
+  for (;;) {
+    const earlier = await claimKey(repeat, deps.log);
+    if (earlier === undefined) return undefined;
+    const status = await giveAgain(earlier, repeat, deps);
+    if (status !== undefined) return status;
+  }
+}
+
+/** @returns its status; undefined when it came to nothing before the client got a byte */
+async function giveAgain(
+  earlier: RecordedExchange,
+  { record, request, client }: Repeat,
+  deps: FollowDependencies,
+): Promise<number | undefined> {
+  const isStream = earlier.request.stream;
+  const headers = {
+    'content-type': isStream ? 'text/event-stream; charset=utf-8' : 'application/json',
+    'x-request-id': request.requestId,
+    'x-exchange-id': record.id,
+    'idempotent-replayed': 'true',
+  };
+  const note = () => record.note(answerReplayed.create({ exchangeId: earlier.id }, record.context));
+  const given = async (bytes: number): Promise<void> => {
+    const received = { chunks: 0, bytes, firstByteMs: undefined };
+    const { attempt = 1, provider = '', model } = earlier.attempt ?? {};
+    events.noteCompleted(record, received, { status: 200, attempt, provider, model, finishReason: null });
+    await record.flush('durable');
+  };
+
+  const promised = isStream ? undefined : await promisedResponse(earlier, deps.archive);
+  if (promised !== undefined) {
+    note();
+    await given(promised.length);
+    client.answer(200, headers, promised);
+    return 200;
+  }
+  let held: Buffer | undefined;
+  let bytes = 0;
+  for await (const part of followAnswer(earlier.id, deps, client.ended)) {
+    if (part.kind === 'bytes') {
+      bytes += part.bytes.length;
+      // The newest piece waits: the last one leaves only when everything is on disk.
+      const before = held;
+      held = part.bytes;
+      if (before === undefined) {
+        note();
+        await record.flush('written');
+      } else {
+        if (!client.begun) client.begin(200, headers);
+        await client.write(before);
+      }
+      continue;
+    }
+    if (held === undefined && !part.complete) return undefined;
+    if (held === undefined) throw refusals.answerNotKept();
+    await given(bytes);
+    if (!isStream) {
+      client.answer(200, headers, held);
+      return 200;
+    }
+    if (!client.begun) client.begin(200, headers);
+    client.write(held);
+    client.end();
+    return 200;
+  }
+  // The client left, or the gateway stops.
+  if (held === undefined) note();
+  events.noteDisconnected(record, { chunks: 0, bytes, firstByteMs: undefined });
+  await record.flush('durable');
+  return 499;
+}
+
+/** What a background request was answered with, as it stands now. */
+async function promisedResponse(earlier: RecordedExchange, archive: ResponseArchive): Promise<Buffer | undefined> {
+  if (earlier.request.dialect !== 'responses') return undefined;
+  const stored = await archive.load(responseIdOf(earlier.id));
+  return stored?.response.background === true ? Buffer.from(JSON.stringify(stored.response)) : undefined;
+}

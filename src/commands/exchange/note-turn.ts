@@ -1,0 +1,15 @@
+import type { Asked, ExchangeDialect } from './dialect.ts';
+import type { ExchangeRecord } from './exchange-record.ts';
+import type { Relay } from './relay.ts';
+
+/** Notes the turn that a completed exchange is in its conversation, to be appended with its end. */
+export async function noteTurn(
+  dialect: ExchangeDialect | undefined,
+  asked: Asked,
+  relay: Relay,
+  record: ExchangeRecord,
+): Promise<void> {
+  const writes = dialect?.turn?.(asked, relay, record);
+  if (writes === undefined) return;
+  for (const write of await writes) record.noteElsewhere(write);
+}

@@ -1,0 +1,50 @@
+/**
+ * Reads a form as far as it takes to know who is to get it. Parts up to there are held; the rest is still on its way,
+ * and is read when the provider takes it.
+ */
+import { type FieldPart, type FilePart, type FormPart, formParts } from './form-parts.ts';
+
+/** A file that came before the fields that decide, whole. */
+export interface HeldFile extends Omit<FilePart, 'bytes'> {
+  readonly bytes: readonly Buffer[];
+}
+
+export interface OpenForm {
+  /** The text fields so far: of several with one name, the first. */
+  readonly fields: ReadonlyMap<string, string>;
+  readonly held: readonly (FieldPart | HeldFile)[];
+  /** The file at which it was decided, and the parts behind it. Undefined when the whole form is held. */
+  readonly rest: { readonly file: FilePart; readonly parts: AsyncIterator<FormPart> } | undefined;
+}
+
+export interface FormSource {
+  readonly pieces: AsyncIterable<Buffer>;
+  /** Of the request, with the form's boundary. */
+  readonly contentType: string;
+  readonly limitBytes: number;
+}
+
+/**
+ * @param isDecided asked when a file begins: whether the fields before it say who gets it
+ * @throws Refusal when it is no form, is too large, or breaks off
+ */
+export async function openForm(
+  source: FormSource,
+  isDecided: (fields: ReadonlyMap<string, string>) => boolean,
+): Promise<OpenForm> {
+  const parts = formParts(source.pieces, source.contentType, source.limitBytes);
+  const fields = new Map<string, string>();
+  const held: (FieldPart | HeldFile)[] = [];
+  for (let next = await parts.next(); next.done !== true; next = await parts.next()) {
+    const part = next.value;
+    if (part.kind === 'file') {
+      if (isDecided(fields)) return { fields, held, rest: { file: part, parts } };
+      const { bytes, ...facts } = part;
+      held.push({ ...facts, bytes: await Array.fromAsync(bytes) });
+    } else {
+      if (!fields.has(part.name)) fields.set(part.name, part.value);
+      held.push(part);
+    }
+  }
+  return { fields, held, rest: undefined };
+}

@@ -1,0 +1,57 @@
+/** Embeddings to a client whose model sits behind Ollama: translated. There is no stream of them. */
+import { embeddingsFromEmbed } from '../../providers/translate/embeddings-to-ollama.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import type { Asked } from './dialect.ts';
+import type { Answering, FrameAnswer, Relay } from './relay.ts';
+import { readUsage, type TokenUsage, unknownUsage } from './usage.ts';
+
+export class OllamaEmbeddingsRelay implements Relay {
+  readonly #provider: Answering;
+  readonly #asked: Asked;
+  #usage: TokenUsage = unknownUsage;
+
+  constructor(provider: Answering, asked: Asked) {
+    this.#provider = provider;
+    this.#asked = asked;
+  }
+
+  whole(_bytes: Buffer, parsed: unknown): Buffer {
+    const { model, json } = this.#asked;
+    const encoding = json.encoding_format === 'base64' ? 'base64' : 'float';
+    const answer = embeddingsFromEmbed(parsed, { model, encoding });
+    if (answer === undefined) {
+      const { name } = this.#provider;
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer without embeddings.`);
+    }
+    this.#usage = readUsage(answer.usage);
+    return Buffer.from(JSON.stringify(answer));
+  }
+
+  frame(): FrameAnswer {
+    return { terminal: true };
+  }
+
+  finish(): { cut: boolean } {
+    return { cut: false };
+  }
+
+  broken(_refusal: Refusal): undefined {
+    return undefined;
+  }
+
+  abandon(): undefined {
+    return undefined;
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+
+  finishReason(): null {
+    return null;
+  }
+
+  response(): undefined {
+    return undefined;
+  }
+}

@@ -1,0 +1,55 @@
+/** The answer of an endpoint that is passed on as it is: looked at for its usage, and for errors in mid-stream. */
+import type { Frame } from '../../providers/sse.ts';
+import { isErrorBody } from '../../providers/upstream-error.ts';
+import type { Refusal } from '../refusal.ts';
+import type { Answering, FrameAnswer, Relay } from './relay.ts';
+import { parseChunk } from './relay-chat.ts';
+import { PassthroughRelay } from './relay-passthrough.ts';
+import { reportedFailure } from './reported-failure.ts';
+import type { TokenUsage } from './usage.ts';
+
+/** In JSON text this matches members only: inside a string the quotes would be escaped. */
+const MAY_FAIL = /"error"\s*:\s*[{"]/;
+
+export class ForwardRelay implements Relay {
+  readonly #provider: Answering;
+  readonly #untouched = new PassthroughRelay();
+
+  constructor(provider: Answering) {
+    this.#provider = provider;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    return this.#untouched.whole(bytes, parsed);
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    const failed = frame.data !== undefined && MAY_FAIL.test(frame.data) ? parseChunk(frame.data) : undefined;
+    if (failed !== undefined && isErrorBody(failed)) return reportedFailure(failed, frame, this.#provider);
+    return this.#untouched.frame(frame);
+  }
+
+  finish(): { cut: boolean } {
+    return this.#untouched.finish();
+  }
+
+  broken(refusal: Refusal): Buffer {
+    return this.#untouched.broken(refusal);
+  }
+
+  abandon(): undefined {
+    return undefined;
+  }
+
+  usage(): TokenUsage {
+    return this.#untouched.usage();
+  }
+
+  finishReason(): null {
+    return null;
+  }
+
+  response(): undefined {
+    return undefined;
+  }
+}

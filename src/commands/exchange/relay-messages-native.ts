@@ -1,0 +1,98 @@
+/** Messages to a client that asked for messages: the provider's bytes, untouched, observed for the record. */
+import type { Frame } from '../../providers/sse.ts';
+import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
+import type { Refusal } from '../refusal.ts';
+import { refusalFromUpstream } from './refusal-from-upstream.ts';
+import { type Answering, type FrameAnswer, type Relay, redacted } from './relay.ts';
+import { gatewayStopping, parseChunk, streamIncomplete } from './relay-chat.ts';
+import { errorEvent } from './relay-messages-translated.ts';
+import { isObject, readUsage, type TokenUsage } from './usage.ts';
+
+/** In JSON text this matches members only: inside a string the quotes would be escaped. */
+const SAYS_MORE = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error)"/;
+
+/** The status that Anthropic would have answered with, had it known before the stream began ("Errors"). */
+const STATUS_OF: ReadonlyMap<unknown, number> = new Map([
+  ['invalid_request_error', 400],
+  ['authentication_error', 401],
+  ['permission_error', 403],
+  ['not_found_error', 404],
+  ['request_too_large', 413],
+  ['rate_limit_error', 429],
+  ['api_error', 500],
+  ['timeout_error', 504],
+  ['overloaded_error', 529],
+]);
+
+export class NativeMessagesRelay implements Relay {
+  readonly #provider: Answering;
+  /** As it was reported last, member by member: the counts of a stream are cumulative. */
+  #usage: Record<string, unknown> | undefined;
+  #stopReason: string | null = null;
+  #stopped = false;
+  /** The client has the provider's own `error` event. */
+  #reported = false;
+
+  constructor(provider: Answering) {
+    this.#provider = provider;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    if (isObject(parsed)) this.#observe(parsed, parsed);
+    return bytes;
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    const { data, raw } = frame;
+    const event = data !== undefined && SAYS_MORE.test(data) ? parseChunk(data) : undefined;
+    if (event === undefined) return { bytes: raw, terminal: this.#stopped };
+    if (isErrorBody(event)) return this.#fail(event, raw);
+    const { type, message, delta } = event;
+    if (type === 'message_start' && isObject(message)) this.#observe(message, message);
+    if (type === 'message_delta') this.#observe(event, delta);
+    if (type === 'message_stop') this.#stopped = true;
+    return { bytes: raw, terminal: this.#stopped };
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (this.#stopped) return { cut: false };
+    return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
+  }
+
+  broken(refusal: Refusal): Buffer | undefined {
+    return this.#reported || this.#stopped ? undefined : errorEvent(refusal);
+  }
+
+  abandon(): Buffer | undefined {
+    return this.broken(gatewayStopping());
+  }
+
+  usage(): TokenUsage {
+    return readUsage(this.#usage);
+  }
+
+  finishReason(): string | null {
+    return this.#stopReason;
+  }
+
+  response(): undefined {
+    return undefined;
+  }
+
+  #fail(event: Record<string, unknown>, raw: Buffer): FrameAnswer {
+    this.#reported = true;
+    const type = isObject(event.error) ? event.error.type : undefined;
+    const said = { headers: {}, body: Buffer.from(JSON.stringify(event)), provider: this.#provider };
+    const refusal = refusalFromUpstream(mapUpstreamError({ ...said, status: STATUS_OF.get(type) ?? 200 }));
+    const clean = redacted(raw, this.#provider);
+    return { bytes: clean, record: clean, terminal: true, refusal };
+  }
+
+  #observe({ usage }: Record<string, unknown>, stopped: unknown): void {
+    if (isObject(usage)) {
+      const told = Object.entries(usage).filter(([, value]) => value !== null);
+      this.#usage = { ...this.#usage, ...Object.fromEntries(told) };
+    }
+    if (isObject(stopped) && typeof stopped.stop_reason === 'string') this.#stopReason = stopped.stop_reason;
+  }
+}

@@ -1,0 +1,103 @@
+/** Messages to a client whose model sits behind a provider of another language: translated, answer and stream. */
+import type { Frame } from '../../providers/sse.ts';
+import type { ChatReader } from '../../providers/translate/chat-adapter.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
+import { messageFromChat } from '../../providers/translate/messages-to-chat/answer.ts';
+import {
+  encodeMessageEvent,
+  type Message,
+  type MessageShell,
+} from '../../providers/translate/messages-to-chat/message-object.ts';
+import {
+  createMessageStreamTranslator,
+  type MessageStreamTranslator,
+} from '../../providers/translate/messages-to-chat/stream.ts';
+import { isErrorBody } from '../../providers/upstream-error.ts';
+import { messagesErrorBody } from '../messages/error-object.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { parseExactly } from './exact-json.ts';
+import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
+import { gatewayStopping, streamIncomplete } from './relay-chat.ts';
+import { reportedFailure } from './reported-failure.ts';
+import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
+
+export class TranslatedMessagesRelay implements Relay {
+  readonly #provider: Answering;
+  readonly #reader: ChatReader;
+  readonly #shell: MessageShell;
+  readonly #translator: MessageStreamTranslator;
+  #whole: Message | undefined;
+  #usage: TokenUsage = unknownUsage;
+
+  constructor(provider: Answering, reader: ChatReader, shell: MessageShell) {
+    this.#provider = provider;
+    this.#reader = reader;
+    this.#shell = shell;
+    this.#translator = createMessageStreamTranslator(shell, parseExactly);
+  }
+
+  whole(_bytes: Buffer, parsed: unknown): Buffer {
+    const completion = this.#reader.whole(parsed);
+    if (isObject(completion)) this.#observe(completion);
+    this.#whole = messageFromChat(completion, this.#shell, parseExactly);
+    if (this.#whole === undefined) {
+      const { name } = this.#provider;
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer without a choice.`);
+    }
+    return Buffer.from(JSON.stringify(this.#whole));
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    const bytes: Buffer[] = [];
+    if (frame.data !== undefined) {
+      for (const chunk of this.#reader.chunks(frame.data)) {
+        if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+        this.#observe(chunk);
+        for (const event of this.#translator.push(chunk)) bytes.push(encodeMessageEvent(event));
+      }
+    }
+    return { bytes: joined(bytes), terminal: this.#reader.ended };
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (!this.#reader.ended && !this.#translator.stopped) {
+      return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
+    }
+    return { bytes: Buffer.concat(this.#translator.finish().map(encodeMessageEvent)), cut: false };
+  }
+
+  broken(refusal: Refusal): Buffer {
+    return errorEvent(refusal);
+  }
+
+  abandon(): Buffer {
+    return errorEvent(gatewayStopping());
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+
+  finishReason(): string | null {
+    return this.#message().stop_reason;
+  }
+
+  /** The message as the client gets it, for the record; nobody can ask for it again. */
+  response(): StorableResponse {
+    const message = this.#message();
+    return { id: message.id, status: 'completed', json: JSON.stringify(message) };
+  }
+
+  #message(): Message {
+    return this.#whole ?? this.#translator.message();
+  }
+
+  #observe({ usage }: JsonObject): void {
+    if (isObject(usage)) this.#usage = readUsage(usage);
+  }
+}
+
+/** A stream that fails ends with an `error` event, as Anthropic's do. */
+export function errorEvent(refusal: Refusal): Buffer {
+  return encodeMessageEvent({ type: 'error', ...messagesErrorBody(refusal) });
+}

@@ -1,0 +1,76 @@
+/** Lists the files, or the batches, of all providers that have such things. */
+import type { Provider } from '../../providers/provider.ts';
+import { isRouteMissing } from '../exchange/forward-operations.ts';
+import { isObject } from '../exchange/usage.ts';
+import { Refusal } from '../refusal.ts';
+import { isScoped, mayRead } from '../visibility.ts';
+import { askProvider } from './ask-provider.ts';
+import { ableProvider, candidates } from './holders.ts';
+import { type ListedObject, type ListSource, mergedPage, type Page } from './merged-list.ts';
+import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
+import type { ObjectKind } from './tracked.ts';
+
+export interface ListRequest extends ObjectRequest {
+  readonly limit: number;
+  readonly after: string | undefined;
+  readonly order: 'asc' | 'desc';
+  /** Passed on to every provider. */
+  readonly filters: Readonly<Record<string, string>>;
+}
+
+/** One page of what all providers have, as far as the caller may see it. @throws Refusal */
+export async function listObjects(kind: ObjectKind, request: ListRequest, deps: ObjectDependencies): Promise<object> {
+  const { limit, after, order, provider: named, context } = request;
+  const { userPath } = context;
+  const providers =
+    named === undefined ? candidates(kind, deps.providers) : [ableProvider(kind, named, deps.providers)];
+  const page = await mergedPage(
+    providers.map((provider) => listOf(kind, provider, request)),
+    {
+      limit,
+      after,
+      order,
+      isVisible: async (id) => {
+        if (!isScoped(userPath)) return true;
+        const tracked = await deps.tracked.find(kind.name, id);
+        return tracked !== undefined && mayRead(userPath, tracked.userPath);
+      },
+    },
+  );
+  if (page === undefined) throw kind.notFound(after ?? '');
+  const { data, hasMore } = page;
+  return { object: 'list', data, has_more: hasMore, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+}
+
+/** As many as most servers give at once. */
+const PAGE_SIZE = '100';
+
+function listOf(kind: ObjectKind, provider: Provider, request: ListRequest): ListSource {
+  const isKnown = provider.capabilities.serves !== undefined;
+  return {
+    provider: provider.name,
+    async page(after) {
+      const query = new URLSearchParams({ ...request.filters, limit: PAGE_SIZE });
+      if (kind.name === 'file') query.set('order', request.order);
+      if (after !== undefined) query.set('after', after);
+      const { requestId, signal } = request;
+      try {
+        const path = `${kind.endpoint}?${query}`;
+        const found = await askProvider(provider, { method: 'GET', path, requestId, signal });
+        return found === undefined ? undefined : pageIn(found);
+      } catch (error) {
+        if (!isKnown && error instanceof Refusal && isRouteMissing(error, '')) return undefined;
+        throw error;
+      }
+    },
+  };
+}
+
+function pageIn({ data, has_more }: Record<string, unknown>): Page {
+  const entries = Array.isArray(data) ? data.filter(isListed) : [];
+  return { data: entries, hasMore: has_more === true };
+}
+
+function isListed(entry: unknown): entry is ListedObject {
+  return isObject(entry) && typeof entry.id === 'string';
+}

@@ -1,0 +1,46 @@
+/** What a provider says of an object it keeps, or the object itself: nothing in it is a model's answer. */
+import type { Frame } from '../../providers/sse.ts';
+import type { FrameAnswer, Relay } from '../exchange/relay.ts';
+import { type TokenUsage, unknownUsage } from '../exchange/usage.ts';
+import type { Refusal } from '../refusal.ts';
+
+export class ObjectRelay implements Relay {
+  readonly #whole: (bytes: Buffer, parsed: unknown) => Buffer;
+
+  /** @param whole sees a JSON answer, and says what the client gets */
+  constructor(whole: (bytes: Buffer, parsed: unknown) => Buffer = (bytes) => bytes) {
+    this.#whole = whole;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    return this.#whole(bytes, parsed);
+  }
+
+  frame({ raw }: Frame): FrameAnswer {
+    return { bytes: raw, terminal: false };
+  }
+
+  finish(): { cut: boolean } {
+    return { cut: false };
+  }
+
+  broken(_refusal: Refusal): undefined {
+    return undefined;
+  }
+
+  abandon(): undefined {
+    return undefined;
+  }
+
+  usage(): TokenUsage {
+    return unknownUsage;
+  }
+
+  finishReason(): null {
+    return null;
+  }
+
+  response(): undefined {
+    return undefined;
+  }
+}

@@ -1,0 +1,178 @@
+/** What can be done with a file or a batch that a provider has: fetched, deleted, cancelled. */
+import { fileDeleted } from '../../events/catalogue/files.ts';
+import { type EventContext, streamName, type UserPath } from '../../events/event.ts';
+import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
+import type { Provider } from '../../providers/provider.ts';
+import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
+import { Refusal } from '../refusal.ts';
+import { isScoped, mayRead } from '../visibility.ts';
+import { askProvider } from './ask-provider.ts';
+import { ableProvider, candidates, type Providers } from './holders.ts';
+import {
+  batches,
+  files,
+  isObjectId,
+  type ObjectKind,
+  type TrackedObject,
+  type TrackedObjects,
+  trackingWrite,
+} from './tracked.ts';
+
+export interface ObjectDependencies {
+  readonly log: EventLog;
+  readonly tracked: TrackedObjects;
+  readonly providers: Providers;
+}
+
+export interface ObjectRequest {
+  readonly context: EventContext;
+  readonly requestId: string;
+  /** The `provider` query parameter: who is asked for what was not made here. */
+  readonly provider: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface Holder {
+  readonly provider: Provider;
+  /** Undefined for what was not made here. */
+  readonly tracked: TrackedObject | undefined;
+  /** The object, when it took a look to find out who has it. */
+  readonly object?: Record<string, unknown>;
+}
+
+/**
+ * Who has an object: what the log remembers, else whom the caller names, else the first of those that could.
+ * @throws Refusal when nobody has it, or the caller may not know of it
+ */
+export async function holderOf(
+  kind: ObjectKind,
+  id: string,
+  request: ObjectRequest,
+  deps: ObjectDependencies,
+): Promise<Holder> {
+  const tracked = await remembered(kind, id, request.context.userPath, deps);
+  if (tracked !== undefined) {
+    const provider = deps.providers.named(tracked.provider);
+    if (provider === undefined) throw kind.notFound(id);
+    return { provider, tracked };
+  }
+  if (request.provider !== undefined) {
+    return { provider: ableProvider(kind, request.provider, deps.providers), tracked };
+  }
+  let refused: unknown;
+  for (const provider of candidates(kind, deps.providers)) {
+    try {
+      const object = await askProvider(provider, question('GET', kind, id, '', request));
+      if (object !== undefined) return { provider, tracked, object };
+    } catch (error) {
+      // One that is not known to keep such things may say so in any way.
+      if (provider.capabilities.serves !== undefined) refused ??= error;
+    }
+  }
+  throw refused ?? kind.notFound(id);
+}
+
+/**
+ * What is remembered of an object. What is not on the record here belongs to nobody in particular: only those who see
+ * everything may ask for it.
+ * @throws Refusal when the caller may not know of it
+ */
+export async function remembered(
+  kind: ObjectKind,
+  id: string,
+  caller: UserPath | undefined,
+  { tracked }: Pick<ObjectDependencies, 'tracked'>,
+): Promise<TrackedObject | undefined> {
+  const found = await tracked.find(kind.name, id);
+  if (found === undefined ? isScoped(caller) : !mayRead(caller, found.userPath)) throw kind.notFound(id);
+  return found;
+}
+
+/** @throws Refusal */
+export async function retrieveObject(
+  kind: ObjectKind,
+  id: string,
+  request: ObjectRequest,
+  deps: ObjectDependencies,
+): Promise<object> {
+  const holder = await holderOf(kind, id, request, deps);
+  const object = holder.object ?? (await asked('GET', kind, id, '', holder, request));
+  return told(kind, object, holder, request, deps);
+}
+
+/** @throws Refusal */
+export async function cancelBatch(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<object> {
+  const holder = await holderOf(batches, id, request, deps);
+  const object = await asked('POST', batches, id, '/cancel', holder, request);
+  return told(batches, object, holder, request, deps);
+}
+
+/** @throws Refusal */
+export async function deleteFile(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<object> {
+  const { provider, tracked } = await holderOf(files, id, request, deps);
+  const deleted = await askProvider(provider, question('DELETE', files, id, '', request));
+  if (tracked === undefined) {
+    if (deleted === undefined) throw files.notFound(id);
+    return deleted;
+  }
+  // Gone there already is as good as deleted.
+  const events = [fileDeleted.create({}, request.context)];
+  try {
+    await deps.log.append([{ stream: streamName('file', id), events, expectedRevision: tracked.revision }]);
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error;
+  }
+  return deleted ?? { id, object: 'file', deleted: true };
+}
+
+async function asked(
+  method: 'GET' | 'POST',
+  kind: ObjectKind,
+  id: string,
+  below: string,
+  { provider, tracked }: Holder,
+  request: ObjectRequest,
+): Promise<Record<string, unknown>> {
+  let found: Record<string, unknown> | undefined;
+  try {
+    found = await askProvider(provider, question(method, kind, id, below, request));
+  } catch (error) {
+    const isKnown = provider.capabilities.serves !== undefined || tracked !== undefined;
+    if (!isKnown && error instanceof Refusal && isRouteMissing(error, id)) throw notServed(kind);
+    throw error;
+  }
+  if (found === undefined) throw kind.notFound(id);
+  return found;
+}
+
+function question(
+  method: 'GET' | 'POST' | 'DELETE',
+  kind: ObjectKind,
+  id: string,
+  below: string,
+  { requestId, signal }: ObjectRequest,
+) {
+  return { method, path: `${kind.endpoint}/${encodeURIComponent(id)}${below}`, requestId, signal };
+}
+
+/**
+ * The object as the client sees it. What a batch made belongs to whoever made the batch, and is remembered before the
+ * client learns of it.
+ */
+async function told(
+  kind: ObjectKind,
+  object: Record<string, unknown>,
+  { provider, tracked }: Holder,
+  { context }: ObjectRequest,
+  deps: ObjectDependencies,
+): Promise<object> {
+  if (kind.name === 'batch' && tracked !== undefined) {
+    const owner = { ...context, userPath: tracked.userPath };
+    for (const id of [object.output_file_id, object.error_file_id]) {
+      if (typeof id !== 'string' || !isObjectId(id)) continue;
+      if ((await deps.tracked.find('file', id)) !== undefined) continue;
+      await deps.log.append([trackingWrite('file', id, provider, owner)]);
+    }
+  }
+  return { ...object, provider: provider.name };
+}

@@ -1,0 +1,63 @@
+/**
+ * How many tokens a Messages request is likely to cost, where nobody can be asked. Tokenizers differ, and this is none:
+ * a word of up to eight letters counts as one token, a longer one as one for every eight letters begun, three digits
+ * as one, a sign as one, a character of a script without spaces as one.
+ */
+import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+
+const FOR_A_MESSAGE = 3;
+const FOR_A_TOOL = 8;
+const FOR_AN_IMAGE = 1500;
+/** A page of a PDF takes about this many bytes, and costs about this many tokens. */
+const PAGE_BYTES = 50_000;
+const FOR_A_PAGE = 2000;
+
+const PIECES =
+  /\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Script=Hangul}|\p{Script=Thai}|\p{Lu}?[\p{Ll}\p{M}]+|[\p{L}\p{M}]+|\p{N}{1,3}|[^\s\p{L}\p{M}\p{N}]|\n+/gu;
+const LETTERS = 8;
+
+export function estimateInputTokens({ system, messages, tools }: JsonObject): number {
+  let tokens = FOR_A_MESSAGE + tokensOf(system);
+  for (const { content } of objectsIn(messages)) tokens += FOR_A_MESSAGE + tokensOf(content);
+  for (const { name, description, input_schema } of objectsIn(tools)) {
+    tokens += FOR_A_TOOL + tokensOf(name) + tokensOf(description) + tokensOf(JSON.stringify(input_schema));
+  }
+  return tokens;
+}
+
+function objectsIn(list: unknown): readonly JsonObject[] {
+  return Array.isArray(list) ? list.filter(isObject) : [];
+}
+
+/** Of text, of a content block, or of a list of them. */
+function tokensOf(content: unknown): number {
+  if (typeof content === 'string') return tokensInText(content);
+  if (Array.isArray(content)) return content.reduce<number>((sum, block) => sum + tokensOf(block), 0);
+  if (!isObject(content)) return 0;
+  const { type, text, thinking, title, context, name, input, content: inner, source } = content;
+  switch (type) {
+    case 'image':
+      return FOR_AN_IMAGE;
+    case 'document':
+      return tokensOf(title) + tokensOf(context) + tokensOfSource(source);
+    case 'tool_use':
+      return FOR_A_TOOL + tokensOf(name) + tokensOf(JSON.stringify(input ?? {}));
+    default:
+      return tokensOf(title) + tokensOf(text) + tokensOf(thinking) + tokensOf(inner);
+  }
+}
+
+function tokensOfSource(source: unknown): number {
+  if (!isObject(source)) return 0;
+  const { type, data, content } = source;
+  if (type === 'text') return tokensOf(data);
+  if (type === 'content') return tokensOf(content);
+  const bytes = typeof data === 'string' ? (data.length * 3) / 4 : 0;
+  return FOR_A_PAGE * Math.max(1, Math.ceil(bytes / PAGE_BYTES));
+}
+
+function tokensInText(text: string): number {
+  let tokens = 0;
+  for (const [piece] of text.matchAll(PIECES)) tokens += Math.ceil(piece.length / LETTERS);
+  return tokens;
+}

@@ -1,0 +1,80 @@
+/** Finds the item that an id names, among everything that one caller may read. */
+import type { UserPath } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { itemsOf } from '../conversations/conversation.ts';
+import { findConversation } from '../conversations/load-conversation.ts';
+import { mayRead } from '../visibility.ts';
+import { type ResponseArchive, visibleTo } from './archive.ts';
+import { responseOfItem } from './item-ids.ts';
+import { type ItemHolder, type ItemIndex, isIndexable } from './item-index.ts';
+
+export interface FoundItem {
+  readonly item: JsonObject;
+  /** The provider that knows it under the same id, when there is one. */
+  readonly provider: string | undefined;
+}
+
+/** Undefined when nothing that this caller may read has such an item. */
+export type FindItem = (id: string) => Promise<FoundItem | undefined>;
+
+export interface ItemSources {
+  readonly log: EventLog;
+  readonly archive: ResponseArchive;
+  readonly index: ItemIndex;
+}
+
+/** An id that many things hold is looked for in so many of them: real ids are held by one or two. */
+const MAX_HOLDERS = 16;
+
+/** For one request: what was read once is not read again. */
+export function itemFinder(caller: UserPath | undefined, { log, archive, index }: ItemSources): FindItem {
+  const visible = visibleTo(caller, archive);
+  const read = new Map<string, Promise<ReadonlyMap<string, FoundItem>>>();
+  const itemsIn = (holder: ItemHolder) => {
+    const key = `${holder.kind}/${holder.id}`;
+    const known = read.get(key) ?? (holder.kind === 'response' ? ofResponse(holder.id) : ofConversation(holder.id));
+    read.set(key, known);
+    return known;
+  };
+
+  async function ofResponse(id: string): Promise<ReadonlyMap<string, FoundItem>> {
+    const stored = await visible.load(id);
+    if (stored === undefined) return new Map();
+    const { response, inputItems, native, provider } = stored;
+    const output = Array.isArray(response.output) ? response.output.filter(isObject) : [];
+    // The ids of its input are ours, also where the response is the provider's.
+    return new Map([...found(inputItems, undefined), ...found(output, native ? provider : undefined)]);
+  }
+
+  async function ofConversation(id: string): Promise<ReadonlyMap<string, FoundItem>> {
+    const conversation = await findConversation(id, caller, log);
+    return conversation === undefined ? new Map() : found(itemsOf(conversation).values(), undefined);
+  }
+
+  return async (id) => {
+    const responseId = responseOfItem(id);
+    if (responseId !== undefined) {
+      const item = (await itemsIn({ kind: 'response', id: responseId })).get(id);
+      if (item !== undefined) return item;
+    }
+    if (!isIndexable(id)) return undefined;
+    let tried = 0;
+    for await (const { kind, id: holderId, owner } of index.holdersOf(id)) {
+      if (!mayRead(caller, owner)) continue;
+      const item = (await itemsIn({ kind, id: holderId })).get(id);
+      tried += 1;
+      if (item !== undefined || tried === MAX_HOLDERS) return item;
+    }
+    return undefined;
+  };
+}
+
+/** What only names an item is not the item. */
+function found(items: Iterable<JsonObject>, provider: string | undefined): ReadonlyMap<string, FoundItem> {
+  const byId = new Map<string, FoundItem>();
+  for (const item of items) {
+    if (typeof item['id'] === 'string' && item['type'] !== 'item_reference') byId.set(item['id'], { item, provider });
+  }
+  return byId;
+}

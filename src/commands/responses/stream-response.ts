@@ -1,0 +1,90 @@
+/**
+ * `GET /v1/responses/{id}?stream=true`: the stream a response was made as, once more from the record; while it is
+ * still being made, on to its end. A response that was made in one piece is told as the stream it would have been.
+ */
+import { streamName } from '../../events/event.ts';
+import { createFrameSplitter } from '../../providers/sse.ts';
+import { type FollowDependencies, followAnswer } from '../exchange/follow-answer.ts';
+import { isPending } from '../exchange/pending-response.ts';
+import { readExchange } from '../exchange/recorded-exchange.ts';
+import { parseChunk } from '../exchange/relay-chat.ts';
+import type { StoredResponse } from './archive.ts';
+import { responseAsEvents, type StreamedEvent } from './response-as-events.ts';
+
+const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+const DONE = Buffer.from('data: [DONE]\n\n');
+
+/**
+ * Its events after the given sequence number, as they go on the wire, with `[DONE]` behind them.
+ * @param after -1 for all of them
+ */
+export async function* streamResponse(
+  stored: StoredResponse,
+  after: number,
+  deps: FollowDependencies,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const numbered = new AfterNumber(after);
+  const exchange = await readExchange(streamName('exchange', stored.exchangeId), deps.log);
+  const wasStreamed = exchange?.request.stream === true && exchange.request.capture === 'full';
+  // What a provider made in the background after its stream had been cut, the chunks do not hold.
+  const isProviders = stored.native && stored.response.background === true;
+  const isWhole = !isProviders || exchange?.end?.type === 'exchange.completed';
+  let latest: StoredResponse | undefined = stored;
+  if (exchange !== undefined && wasStreamed && isWhole) {
+    for await (const part of followAnswer(exchange.id, deps, signal)) {
+      if (part.kind === 'bytes') yield* numbered.of(part.bytes);
+    }
+  } else if (isPending(stored) && exchange !== undefined && exchange.end === undefined) {
+    yield* numbered.events(responseAsEvents(stored.response));
+    for await (const _ of followAnswer(exchange.id, deps, signal));
+    latest = await deps.archive.load(stored.id);
+  }
+  if (signal.aborted) return;
+  if (latest !== undefined) yield* numbered.ending(responseAsEvents(latest.response));
+  yield DONE;
+}
+
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+/** Lets through what a reader has not had yet. */
+class AfterNumber {
+  #last: number;
+  #isFirst = true;
+  #hasEnded = false;
+  readonly #splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES });
+
+  constructor(after: number) {
+    this.#last = after;
+  }
+
+  *of(bytes: Buffer): Generator<Buffer> {
+    for (const frame of this.#splitter.push(bytes)) {
+      const event = frame.data === undefined ? undefined : parseChunk(frame.data);
+      if (event !== undefined && this.#isNew(event)) yield frame.raw;
+    }
+  }
+
+  *events(events: readonly StreamedEvent[]): Generator<Buffer> {
+    for (const event of events) {
+      if (this.#isNew(event)) yield Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+    }
+  }
+
+  /** All of the events, or, after others, the last one alone: a reader must be told how it ended. */
+  *ending(events: readonly StreamedEvent[]): Generator<Buffer> {
+    if (this.#hasEnded) return;
+    const last = events.at(-1);
+    if (this.#isFirst || last === undefined || last.sequence_number > this.#last) yield* this.events(events);
+    else yield* this.events([{ ...last, sequence_number: this.#last + 1 }]);
+  }
+
+  #isNew({ type, sequence_number: number }: { readonly type?: unknown; readonly sequence_number?: unknown }): boolean {
+    if (typeof type === 'string' && TERMINAL.has(type)) this.#hasEnded = true;
+    if (typeof number !== 'number') return true;
+    this.#isFirst = false;
+    if (number <= this.#last) return false;
+    this.#last = number;
+    return true;
+  }
+}

@@ -1,0 +1,40 @@
+/** The conversation family: a list of items that several responses share, on stream `conversation-<id>`. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+
+const metadata = z.record(z.string(), z.string());
+
+export const conversationCreated = defineEvent({
+  type: 'conversation.created',
+  when: 'A client created a conversation; it belongs to the user path of this event.',
+  data: z.object({ createdAt: z.number().int().describe('Unix seconds'), metadata }),
+});
+
+export const conversationItemsAdded = defineEvent({
+  type: 'conversation.items_added',
+  when: 'Items were put at the end of the conversation: by a client, or as the turn of a response that succeeded.',
+  body: 'JSON array of the items, normalised, each with its id; one whose id is there already changes nothing',
+  data: z.object({
+    itemIds: z.array(z.string()),
+    responseId: z.string().optional().describe('the response whose input and output they are'),
+    exchangeId: z.string().optional(),
+  }),
+});
+
+export const conversationItemDeleted = defineEvent({
+  type: 'conversation.item_deleted',
+  when: 'A client deleted one item; it is neither served nor replayed any more.',
+  data: z.object({ itemId: z.string() }),
+});
+
+export const conversationMetadataUpdated = defineEvent({
+  type: 'conversation.metadata_updated',
+  when: 'A client changed the metadata of the conversation.',
+  data: z.object({ metadata: metadata.describe('all of it, as it is now') }),
+});
+
+export const conversationDeleted = defineEvent({
+  type: 'conversation.deleted',
+  when: 'A client deleted the conversation; whatever follows on its stream changes nothing.',
+  data: z.object({}),
+});

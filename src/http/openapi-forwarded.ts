@@ -1,0 +1,164 @@
+/** The endpoints that are passed on to a provider, as the description tells of them. */
+import { z } from 'zod';
+import { forwardRequestSchema } from '../commands/exchange/forward-dialect.ts';
+import { type ForwardOperation, forwardOperations } from '../commands/exchange/forward-operations.ts';
+import { batchRequestSchema } from '../commands/files/object-dialects.ts';
+import type { Operation, Parameter } from './openapi-operations.ts';
+
+const FORM = 'multipart/form-data';
+const errors = [400, 401, 404, 413, 429, 501, 502, 503, 504];
+const lookupErrors = [400, 401, 404, 501, 502, 503];
+
+/** Names of operations that the route does not give. */
+const names: Readonly<Record<string, string>> = {
+  '/v1/completions': 'createCompletion',
+  '/v1/audio/speech': 'createSpeech',
+  '/v1/audio/transcriptions': 'createTranscription',
+  '/v1/audio/translations': 'createTranslation',
+  '/v1/images/generations': 'createImage',
+  '/v1/images/edits': 'editImage',
+  '/v1/responses/input_tokens': 'countInputTokens',
+  '/v1/responses/compact': 'compactResponse',
+};
+
+const provider: Parameter = {
+  name: 'provider',
+  in: 'query',
+  description: 'Who is meant, where the gateway does not remember it: a provider name or type',
+  schema: z.string(),
+};
+
+const page: Parameter[] = [
+  provider,
+  { name: 'limit', in: 'query', description: 'At most 100', schema: z.int().default(20) },
+  { name: 'order', in: 'query', description: 'By time of creation', schema: z.enum(['asc', 'desc']).default('desc') },
+  { name: 'after', in: 'query', description: 'The id of the entry before the page', schema: z.string() },
+];
+
+const object = (description: string) => ({ description, content: { 'application/json': { type: 'object' } } });
+const anything = (description: string) => ({ description, content: { '*/*': {} } });
+
+function forwarded(operation: ForwardOperation): Operation {
+  const { endpoint, title, body } = operation;
+  return {
+    operationId: names[endpoint] ?? endpoint,
+    methods: ['POST'],
+    path: endpoint,
+    summary: title,
+    description: 'Passed on to the provider of the model, and its answer to the client, as they are.',
+    tag: endpoint.startsWith('/v1/responses/') ? 'responses' : 'models',
+    request:
+      body === 'json'
+        ? { required: true, schema: forwardRequestSchema }
+        : { required: true, schema: 'any', ...(body === 'form' ? { type: FORM } : {}) },
+    success: anything("The provider's answer"),
+    errors,
+  };
+}
+
+const fileId = { id: 'The id of the file' };
+const batchId = { id: 'The id of the batch' };
+
+export const forwardedOperations: readonly Operation[] = [
+  ...forwardOperations.map(forwarded),
+  {
+    operationId: 'uploadFile',
+    methods: ['POST'],
+    path: '/v1/files',
+    summary: 'Upload a file to a provider',
+    description: 'A field `provider`, in front of the file, says to which; it may be left out where there is one only.',
+    tag: 'files',
+    parameters: [provider],
+    request: { required: true, schema: 'any', type: FORM },
+    success: object("The provider's file object, with `provider`"),
+    errors,
+  },
+  {
+    operationId: 'listFiles',
+    methods: ['GET'],
+    path: '/v1/files',
+    summary: 'List the files of all providers',
+    tag: 'files',
+    parameters: [...page, { name: 'purpose', in: 'query', description: 'Of these only', schema: z.string() }],
+    success: object('One page'),
+    errors: lookupErrors,
+  },
+  {
+    operationId: 'getFile',
+    methods: ['GET'],
+    path: '/v1/files/{id}',
+    summary: 'Fetch what is known of a file',
+    tag: 'files',
+    pathParameters: fileId,
+    parameters: [provider],
+    success: object("The provider's file object, with `provider`"),
+    errors: lookupErrors,
+  },
+  {
+    operationId: 'deleteFile',
+    methods: ['DELETE'],
+    path: '/v1/files/{id}',
+    summary: 'Delete a file at its provider',
+    tag: 'files',
+    pathParameters: fileId,
+    parameters: [provider],
+    success: object('It is deleted'),
+    errors: lookupErrors,
+  },
+  {
+    operationId: 'getFileContent',
+    methods: ['GET'],
+    path: '/v1/files/{id}/content',
+    summary: 'Fetch a file',
+    tag: 'files',
+    pathParameters: fileId,
+    parameters: [provider],
+    success: anything('Its bytes'),
+    errors: [...lookupErrors, 504],
+  },
+  {
+    operationId: 'createBatch',
+    methods: ['POST'],
+    path: '/v1/batches',
+    summary: 'Create a batch',
+    description:
+      "It goes to the provider that has its input file, unless `provider` or `model` says otherwise. Models named inside the file are the provider's own.",
+    tag: 'files',
+    parameters: [provider],
+    request: { required: true, schema: batchRequestSchema },
+    success: object("The provider's batch object, with `provider`"),
+    errors,
+  },
+  {
+    operationId: 'listBatches',
+    methods: ['GET'],
+    path: '/v1/batches',
+    summary: 'List the batches of all providers',
+    tag: 'files',
+    parameters: page,
+    success: object('One page'),
+    errors: lookupErrors,
+  },
+  {
+    operationId: 'getBatch',
+    methods: ['GET'],
+    path: '/v1/batches/{id}',
+    summary: 'Fetch a batch',
+    tag: 'files',
+    pathParameters: batchId,
+    parameters: [provider],
+    success: object("The provider's batch object, with `provider`"),
+    errors: lookupErrors,
+  },
+  {
+    operationId: 'cancelBatch',
+    methods: ['POST'],
+    path: '/v1/batches/{id}/cancel',
+    summary: 'Cancel a batch',
+    tag: 'files',
+    pathParameters: batchId,
+    parameters: [provider],
+    success: object("The provider's batch object, with `provider`"),
+    errors: lookupErrors,
+  },
+];

@@ -1,0 +1,31 @@
+/** An event stream that is no exchange of its own: written at the client's pace, kept alive while nothing comes. */
+import type { Client } from '../commands/exchange/client.ts';
+import { refusals } from '../commands/refusal.ts';
+import type { EventStream } from '../commands/responses/lifecycle.ts';
+
+/** Nothing for this long and a comment is sent, so that no proxy on the way takes the stream for dead. */
+const HEARTBEAT_MS = 15_000;
+const HEARTBEAT = Buffer.from(': keep-alive\n\n');
+
+/** Resolves when it is over. A stream that breaks off is cut off for the client too. */
+export async function sendEvents(stream: EventStream, headers: Record<string, string>, client: Client): Promise<void> {
+  client.begin(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8' });
+  let quiet = true;
+  const write = (bytes: Buffer) => {
+    quiet = false;
+    return client.write(bytes);
+  };
+  const heartbeat = setInterval(() => {
+    if (quiet) client.write(HEARTBEAT);
+    quiet = true;
+  }, HEARTBEAT_MS);
+  try {
+    if ('pieces' in stream) await stream.pieces((bytes) => write(bytes));
+    else for await (const bytes of stream) await write(bytes);
+    client.end();
+  } catch (error) {
+    client.refuse(refusals.internal(error), {});
+  } finally {
+    clearInterval(heartbeat);
+  }
+}

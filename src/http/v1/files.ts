@@ -1,0 +1,109 @@
+/** `/v1/files` and `/v1/batches`: objects that providers keep, under the providers' own ids. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
+import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
+import { listObjects } from '../../commands/files/list-objects.ts';
+import {
+  batchDialect,
+  type CreateOptions,
+  contentDialect,
+  uploadDialect,
+} from '../../commands/files/object-dialects.ts';
+import {
+  cancelBatch,
+  deleteFile,
+  type ObjectDependencies,
+  type ObjectRequest,
+  retrieveObject,
+} from '../../commands/files/stored-objects.ts';
+import { batches, files, type ObjectKind } from '../../commands/files/tracked.ts';
+import { refusals } from '../../commands/refusal.ts';
+import type { UserPath } from '../../events/event.ts';
+import type { OpenExchanges } from '../open-exchanges.ts';
+import { callerOf } from '../server.ts';
+import { formOf, takeFormsAsTheyCome } from './model-endpoints.ts';
+
+interface Asked {
+  Querystring: Record<string, string | string[] | undefined>;
+}
+interface ById extends Asked {
+  Params: { id: string };
+}
+
+export interface FilesOptions extends ObjectDependencies {
+  readonly exchanges: OpenExchanges;
+  readonly capture: CreateOptions['capture'];
+  readonly limitBytes: number;
+  readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
+}
+
+export function registerFiles(app: FastifyInstance, options: FilesOptions): void {
+  const run = (request: FastifyRequest, reply: FastifyReply, dialect: ExchangeDialect): Promise<void> =>
+    options.exchanges.run(request, reply, (asked, client) =>
+      options.run(dialect, { ...asked, ...formOf(request) }, client),
+    );
+  const create = ({ query }: FastifyRequest<Asked>): CreateOptions => ({
+    provider: single(query['provider']),
+    capture: options.capture,
+    limitBytes: options.limitBytes,
+  });
+
+  app.register(async (scope) => {
+    takeFormsAsTheyCome(scope);
+    scope.post<Asked>('/v1/files', (request, reply) => run(request, reply, uploadDialect(create(request), options)));
+  });
+  app.get<ById>('/v1/files/:id/content', (request, reply) =>
+    run(request, reply, contentDialect(request.params.id, objectRequest(request), options)),
+  );
+  app.delete<ById>('/v1/files/:id', (request) => deleteFile(request.params.id, objectRequest(request), options));
+
+  app.post<Asked>('/v1/batches', (request, reply) => {
+    const caller = callerOf(request).userPath as UserPath | undefined;
+    return run(request, reply, batchDialect(create(request), caller, options));
+  });
+  app.post<ById>('/v1/batches/:id/cancel', (request) =>
+    cancelBatch(request.params.id, objectRequest(request), options),
+  );
+
+  for (const kind of [files, batches]) {
+    app.get<Asked>(kind.endpoint, (request) => listObjects(kind, listRequest(kind, request), options));
+    app.get<ById>(`${kind.endpoint}/:id`, (request) =>
+      retrieveObject(kind, request.params.id, objectRequest(request), options),
+    );
+  }
+}
+
+function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
+  const { actor, userPath } = callerOf(request);
+  return {
+    context: { actor, userPath: userPath as UserPath | undefined, requestId: request.id },
+    requestId: request.id,
+    provider: single(request.query['provider']),
+    signal: AbortSignal.timeout(60_000),
+  };
+}
+
+const MAX_LIMIT = 100;
+
+/** @throws Refusal */
+function listRequest({ name }: ObjectKind, request: FastifyRequest<Asked>) {
+  const { limit = '20', order = 'desc', purpose } = request.query;
+  if (!/^\d{1,3}$/.test(String(limit)) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
+    throw refusals.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`, 'limit');
+  }
+  if (order !== 'asc' && order !== 'desc') throw refusals.invalidRequest("'order' must be asc or desc.", 'order');
+  const filters: Record<string, string> = {};
+  if (name === 'file' && typeof purpose === 'string') filters['purpose'] = purpose;
+  return {
+    ...objectRequest(request),
+    limit: Number(limit),
+    after: single(request.query['after']),
+    order,
+    filters,
+  } as const;
+}
+
+function single(value: string | string[] | undefined): string | undefined {
+  const one = Array.isArray(value) ? value.at(-1) : value;
+  return one === '' ? undefined : one;
+}

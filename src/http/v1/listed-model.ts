@@ -1,0 +1,7 @@
+export interface ListedModel {
+  readonly id: string;
+  /** Unix seconds. */
+  readonly created: number;
+  readonly ownedBy: string;
+  readonly metadata?: object;
+}

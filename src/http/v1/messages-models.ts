@@ -1,0 +1,56 @@
+/** The models in the shape in which Anthropic lists them ("List Models"). */
+import { refusals } from '../../commands/refusal.ts';
+import type { ListedModel } from './listed-model.ts';
+
+const DEFAULT_LIMIT = 20;
+const MAX_LIMIT = 1000;
+
+export interface ModelsQuery {
+  readonly limit?: string;
+  readonly after_id?: string;
+  readonly before_id?: string;
+}
+
+/** One page of the list. @throws Refusal for a bad query */
+export function pageOfModels(models: readonly ListedModel[], query: ModelsQuery) {
+  const limit = limitOf(query.limit);
+  const after = placeOf(models, query.after_id, 'after_id');
+  const before = placeOf(models, query.before_id, 'before_id');
+  const end = before ?? models.length;
+  const start = after === undefined ? (before === undefined ? 0 : Math.max(0, end - limit)) : after + 1;
+  const page = models.slice(start, Math.min(end, start + limit));
+  const hasMore = before !== undefined && after === undefined ? start > 0 : start + page.length < end;
+  return {
+    data: page.map(modelInfo),
+    first_id: page[0]?.id ?? null,
+    last_id: page.at(-1)?.id ?? null,
+    has_more: hasMore,
+  };
+}
+
+export function modelInfo({ id, created, metadata }: ListedModel) {
+  const known: { readonly [member: string]: unknown } = { ...metadata };
+  const { display_name, context_window, max_output_tokens } = known;
+  return {
+    type: 'model',
+    id,
+    display_name: typeof display_name === 'string' ? display_name : id,
+    created_at: new Date(created * 1000).toISOString(),
+    max_input_tokens: typeof context_window === 'number' ? context_window : null,
+    max_tokens: typeof max_output_tokens === 'number' ? max_output_tokens : null,
+  };
+}
+
+function limitOf(given: string | undefined): number {
+  if (given === undefined) return DEFAULT_LIMIT;
+  const limit = Number(given);
+  if (Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw refusals.invalidRequest(`'limit' must be an integer from 1 to ${MAX_LIMIT}.`, 'limit');
+}
+
+function placeOf(models: readonly ListedModel[], id: string | undefined, param: string): number | undefined {
+  if (id === undefined || id === '') return undefined;
+  const place = models.findIndex((model) => model.id === id);
+  if (place === -1) throw refusals.invalidRequest(`'${param}' names no model of the list.`, param);
+  return place;
+}

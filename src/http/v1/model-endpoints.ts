@@ -1,0 +1,49 @@
+/** The model endpoints that are passed on as they are: each hands its body to the exchange, a form as it comes. */
+import { IncomingMessage } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
+import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
+import { type FormOptions, formDialect } from '../../commands/exchange/form-dialect.ts';
+import { createForwardDialect, type ForwardOptions } from '../../commands/exchange/forward-dialect.ts';
+import { forwardOperations } from '../../commands/exchange/forward-operations.ts';
+import type { OpenExchanges } from '../open-exchanges.ts';
+
+export interface ModelEndpointOptions {
+  readonly exchanges: OpenExchanges;
+  readonly forward: FormOptions;
+  /** For the endpoints below `/v1/responses`. */
+  readonly responses: Pick<ForwardOptions, 'changes'>;
+  readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
+}
+
+export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpointOptions): void {
+  app.register(async (scope) => {
+    takeFormsAsTheyCome(scope);
+    for (const operation of forwardOperations) {
+      const { endpoint, body } = operation;
+      const ofResponses = endpoint.startsWith('/v1/responses/');
+      const json = createForwardDialect(operation, { ...options.forward, ...(ofResponses ? options.responses : {}) });
+      scope.post(endpoint, (request, reply) => {
+        const isForm = body === 'form' || (body === 'json or form' && isMultipart(request));
+        const dialect = isForm ? formDialect(operation, options.forward) : json;
+        return options.exchanges.run(request, reply, (modelRequest, client) =>
+          options.run(dialect, { ...modelRequest, ...formOf(request) }, client),
+        );
+      });
+    }
+  });
+}
+
+/** Forms reach their handler unread. */
+export function takeFormsAsTheyCome(scope: FastifyInstance): void {
+  scope.addContentTypeParser(/^multipart\/form-data\b/i, (_request, payload, done) => done(null, payload));
+}
+
+/** The form of a request, when it has one. */
+export function formOf({ body }: FastifyRequest): Pick<ModelRequest, 'bodyPieces'> {
+  return body instanceof IncomingMessage ? { bodyPieces: body } : {};
+}
+
+function isMultipart(request: FastifyRequest): boolean {
+  return request.body instanceof IncomingMessage;
+}

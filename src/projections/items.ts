@@ -1,0 +1,36 @@
+/** The index of items, read from its own streams: `item-<id>` says who holds it, found as soon as that was appended. */
+import { itemStored } from '../events/catalogue/item.ts';
+import { streamName, type UserPath } from '../events/event.ts';
+import { type EventLog, StreamNotFound } from '../events/log.ts';
+import { isA } from './known-event.ts';
+
+export interface HeldItem {
+  readonly kind: 'response' | 'conversation';
+  readonly id: string;
+  /** Of the holder; undefined when it belongs to nobody in particular. */
+  readonly owner: UserPath | undefined;
+}
+
+export interface ItemIndex {
+  /** Who was ever said to hold the item, the newest first. Some may not exist any more. */
+  holdersOf(itemId: string): AsyncIterable<HeldItem>;
+}
+
+/** How far back a holder is looked for: nobody can make a reader go through more by storing the same id again. */
+const MAX_EVENTS = 1024;
+
+export function createItemIndex(log: EventLog): ItemIndex {
+  return {
+    async *holdersOf(itemId) {
+      try {
+        const stream = streamName('item', itemId);
+        for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: MAX_EVENTS })) {
+          if (!isA(event, itemStored)) continue;
+          yield { kind: event.data.holder, id: event.data.holderId, owner: event.context.userPath };
+        }
+      } catch (error) {
+        if (!(error instanceof StreamNotFound)) throw error;
+      }
+    },
+  };
+}

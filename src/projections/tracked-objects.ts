@@ -1,0 +1,44 @@
+/**
+ * Files and batches, each read from its own stream, like stored responses: its newest event says who has it. There is
+ * no copy that could lag behind.
+ */
+import { batchTracked, fileTracked } from '../events/catalogue/files.ts';
+import { type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
+import { type EventLog, StreamNotFound } from '../events/log.ts';
+import { isA } from './known-event.ts';
+
+export interface TrackedObject {
+  /** The provider's name. */
+  readonly provider: string;
+  /** Of whoever made it; undefined when they had none. */
+  readonly userPath: UserPath | undefined;
+  /** Of its newest event: expected by whoever appends the next one. */
+  readonly revision: bigint;
+}
+
+export interface TrackedObjects {
+  /** Undefined when it was not made here, was deleted, or when `id` cannot be the id of such a thing. */
+  find(kind: 'file' | 'batch', id: string): Promise<TrackedObject | undefined>;
+}
+
+const TOKEN = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/;
+
+export function createTrackedObjects(log: EventLog): TrackedObjects {
+  return {
+    async find(kind, id) {
+      if (!TOKEN.test(id)) return undefined;
+      const newest = await newestEvent(log, streamName(kind, id));
+      if (newest === undefined || !(isA(newest, fileTracked) || isA(newest, batchTracked))) return undefined;
+      return { provider: newest.data.provider, userPath: newest.context.userPath, revision: newest.revision };
+    },
+  };
+}
+
+async function newestEvent(log: EventLog, stream: StreamName): Promise<RecordedEvent | undefined> {
+  try {
+    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return undefined;
+}

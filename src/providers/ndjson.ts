@@ -1,0 +1,45 @@
+/** Cuts a stream of JSON lines into its lines without losing a byte. */
+import { ProviderFailure } from './provider.ts';
+import type { Frame, FrameSplitter, SplitterOptions } from './sse.ts';
+
+const LF = 0x0a;
+
+/** Each line is a frame whose data is the line; an empty one has none. */
+export function createLineSplitter({ maxFrameBytes, provider = '' }: SplitterOptions): FrameSplitter {
+  let begun: Buffer[] = [];
+  let begunBytes = 0;
+
+  const complete = (last: Buffer): Frame => {
+    begun.push(last);
+    const raw = begun.length === 1 ? last : Buffer.concat(begun, begunBytes + last.length);
+    begun = [];
+    begunBytes = 0;
+    if (raw.length > maxFrameBytes) throw tooLong(provider, maxFrameBytes);
+    const data = raw.toString().trim();
+    return { raw, data: data === '' ? undefined : data };
+  };
+
+  return {
+    push(piece) {
+      const frames: Frame[] = [];
+      let start = 0;
+      for (let end = piece.indexOf(LF); end !== -1; end = piece.indexOf(LF, start)) {
+        frames.push(complete(piece.subarray(start, end + 1)));
+        start = end + 1;
+      }
+      if (start < piece.length) {
+        begun.push(piece.subarray(start));
+        begunBytes += piece.length - start;
+        if (begunBytes > maxFrameBytes) throw tooLong(provider, maxFrameBytes);
+      }
+      return frames;
+    },
+    end() {
+      return begunBytes === 0 ? undefined : complete(Buffer.alloc(0));
+    },
+  };
+}
+
+function tooLong(provider: string, maxBytes: number): ProviderFailure {
+  return new ProviderFailure(provider, 'too_large', `it sent a line of more than ${maxBytes} bytes`);
+}

@@ -1,0 +1,60 @@
+/**
+ * What a model thought, in the form in which Anthropic takes it back: whole blocks with their signatures. They ride in
+ * `extra_content.anthropic.thinking_blocks` of the message, and again of the tool call that they led to, since some
+ * clients give back the one and some the other. Found in both, they count once.
+ *
+ * Anthropic wants the blocks back where they stood. The calls say that by themselves; a block after some of the
+ * message's text says in `after_text` how many characters of it came before.
+ */
+import { isObject, type JsonObject } from '../json.ts';
+
+export interface KeptBlock {
+  readonly block: JsonObject;
+  /** Length of the message's text before it. */
+  readonly afterText: number;
+}
+
+const VENDOR = 'anthropic';
+const BLOCKS = 'thinking_blocks';
+const PLACE = 'after_text';
+
+export function isThinking(block: unknown): block is JsonObject {
+  return isObject(block) && (block['type'] === 'thinking' || block['type'] === 'redacted_thinking');
+}
+
+/** The `extra_content` that carries these blocks. */
+export function extraContentWith(blocks: readonly KeptBlock[]): JsonObject {
+  const placed = blocks.map(({ block, afterText }) => (afterText === 0 ? block : { ...block, [PLACE]: afterText }));
+  return { [VENDOR]: { [BLOCKS]: placed } };
+}
+
+/** What is Anthropic's in an `extra_content`. */
+export function anthropicsOwn(extraContent: unknown): JsonObject {
+  const own = isObject(extraContent) ? extraContent[VENDOR] : undefined;
+  return isObject(own) ? own : {};
+}
+
+export function keptBlocks(extraContent: unknown): KeptBlock[] {
+  const blocks = anthropicsOwn(extraContent)[BLOCKS];
+  if (!Array.isArray(blocks)) return [];
+  return blocks.filter(isThinking).map(({ [PLACE]: place, ...block }) => ({
+    block,
+    afterText: typeof place === 'number' && place > 0 ? place : 0,
+  }));
+}
+
+/** Without those that are there twice, or are known already. */
+export function unlike(blocks: readonly KeptBlock[], known: readonly KeptBlock[] = []): KeptBlock[] {
+  const seen = new Set(known.map(identityOf));
+  return blocks.filter((kept) => {
+    const identity = identityOf(kept);
+    if (seen.has(identity)) return false;
+    seen.add(identity);
+    return true;
+  });
+}
+
+/** A signature is of one thought alone; so is what is redacted. */
+function identityOf({ block }: KeptBlock): unknown {
+  return block['signature'] ?? block['data'] ?? block['thinking'];
+}

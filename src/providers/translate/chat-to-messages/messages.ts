@@ -1,0 +1,200 @@
+/**
+ * Chat messages in the language of the Messages API, where turns alternate and the system prompt stands apart.
+ *
+ * | Chat | Messages |
+ * |---|---|
+ * | `system`, `developer`, wherever they stand | `system`, in their order |
+ * | `user` | a user turn; neighbours are one |
+ * | `assistant` | an assistant turn: what it thought, its text, its calls |
+ * | `tool` | `tool_result` at the head of the user turn that follows the calls, all of one turn together |
+ * | `function` | refused: the older form has no ids to match calls by |
+ *
+ * Reasoning that carries no signature cannot be given back, and is left out. Anthropic knows no names of participants.
+ */
+import { callArguments, filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+import { contentBlocks } from './content-blocks.ts';
+import { anthropicsOwn, type KeptBlock, keptBlocks, unlike } from './kept-thinking.ts';
+
+export interface Turn {
+  readonly role: 'user' | 'assistant';
+  readonly content: readonly JsonObject[];
+}
+
+export interface Turns {
+  readonly ok: true;
+  readonly system: readonly JsonObject[];
+  readonly turns: readonly Turn[];
+}
+
+interface OpenTurn extends Turn {
+  readonly content: JsonObject[];
+}
+
+export function turnsOf(messages: unknown): Turns | Refused {
+  if (!Array.isArray(messages)) return refuse('invalid_type', 'messages', "'messages' must be an array.");
+  const draft: Draft = { system: [], turns: [] };
+  for (const [index, message] of messages.entries()) {
+    const path = `messages[${index}]`;
+    if (!isObject(message)) return refuse('invalid_type', path, `${path} must be an object.`);
+    const refused = addMessage(draft, message, path);
+    if (refused !== undefined) return refused;
+  }
+  if (draft.turns.length === 0) {
+    return refuse('invalid_value', 'messages', "'messages' holds nothing to say to the model beside its instructions.");
+  }
+  return { ok: true, ...draft };
+}
+
+interface Draft {
+  readonly system: JsonObject[];
+  readonly turns: OpenTurn[];
+}
+
+function addMessage(draft: Draft, message: JsonObject, path: string): Refused | undefined {
+  const { role, content } = message;
+  const translated = contentBlocks(content, `${path}.content`);
+  if (!translated.ok) return translated;
+  const blocks = withMarker(translated.blocks, message['cache_control']);
+  switch (role) {
+    case 'system':
+    case 'developer': {
+      const other = blocks.findIndex(({ type }) => type !== 'text');
+      if (other !== -1) return refuse('unsupported_value', `${path}.content`, 'Instructions can be text only.');
+      draft.system.push(...blocks);
+      return undefined;
+    }
+    case 'user':
+      if (blocks.length > 0) turnOf(draft, 'user').content.push(...blocks);
+      return undefined;
+    case 'assistant':
+      return addAssistant(draft, message, blocks, path);
+    case 'tool':
+      return addResult(draft, message, blocks, path);
+    default:
+      return refuse('unsupported_value', `${path}.role`, `Messages of role '${String(role)}' cannot be translated.`);
+  }
+}
+
+/** The last turn when it is this side's, else a new one. */
+function turnOf({ turns }: Draft, role: Turn['role']): OpenTurn {
+  const last = turns.at(-1);
+  if (last?.role === role) return last;
+  const turn: OpenTurn = { role, content: [] };
+  turns.push(turn);
+  return turn;
+}
+
+/** Some clients mark a message, not a part, as the end of what is to be cached. */
+function withMarker(blocks: readonly JsonObject[], marker: unknown): readonly JsonObject[] {
+  const last = blocks.at(-1);
+  return isObject(marker) && last !== undefined ? [...blocks.slice(0, -1), { ...last, cache_control: marker }] : blocks;
+}
+
+function addAssistant(
+  draft: Draft,
+  message: JsonObject,
+  said: readonly JsonObject[],
+  path: string,
+): Refused | undefined {
+  const calls: JsonObject[] = [];
+  /** What led to the first call, and what led to a later one. */
+  const thought: KeptBlock[] = [];
+  const between: KeptBlock[] = [];
+  const given = message['tool_calls'] ?? [];
+  if (!Array.isArray(given))
+    return refuse('invalid_type', `${path}.tool_calls`, `${path}.tool_calls must be an array.`);
+  for (const [index, call] of given.entries()) {
+    const translated = toolUse(call, `${path}.tool_calls[${index}]`);
+    if ('ok' in translated) return translated;
+    // Thinking between two calls stays between them.
+    const before = unlike(keptBlocks(isObject(call) ? call['extra_content'] : undefined), [...thought, ...between]);
+    if (index === 0) thought.push(...before);
+    else {
+      between.push(...before);
+      calls.push(...before.map(({ block }) => block));
+    }
+    calls.push(translated.block);
+  }
+  thought.push(...unlike(keptBlocks(message['extra_content']), [...thought, ...between]));
+  const blocks = [...interleaved(said, thought), ...calls];
+  if (blocks.length > 0) turnOf(draft, 'assistant').content.push(...blocks);
+  return undefined;
+}
+
+/** Puts each block where it stood in the text. */
+function interleaved(said: readonly JsonObject[], thought: readonly KeptBlock[]): JsonObject[] {
+  const blocks: JsonObject[] = [];
+  const waiting = thought.toSorted((one, other) => one.afterText - other.afterText);
+  let at = 0;
+  for (const block of said) {
+    const text = block['type'] === 'text' ? (filled(block['text']) ?? '') : '';
+    let cut = 0;
+    for (let next = waiting[0]; next !== undefined && next.afterText < at + text.length; next = waiting[0]) {
+      const place = Math.max(cut, next.afterText - at);
+      if (place > cut) blocks.push({ ...block, text: text.slice(cut, place) });
+      cut = place;
+      blocks.push(next.block);
+      waiting.shift();
+    }
+    blocks.push(cut === 0 ? block : { ...block, text: text.slice(cut) });
+    at += text.length;
+  }
+  return [...blocks, ...waiting.map(({ block }) => block)];
+}
+
+function toolUse(call: unknown, path: string): { readonly block: JsonObject } | Refused {
+  const called = isObject(call) ? call['function'] : undefined;
+  if (!isObject(call) || !isObject(called)) {
+    return refuse('unsupported_value', path, `${path} must be the call of a function.`);
+  }
+  const id = filled(call['id']);
+  if (id === undefined) return missing(`${path}.id`);
+  const name = filled(called['name']);
+  if (name === undefined) return missing(`${path}.function.name`);
+  const input = callArguments(called['arguments']);
+  if (input === undefined) {
+    const at = `${path}.function.arguments`;
+    return refuse('invalid_value', at, `${at} must be the text of a JSON object; Anthropic takes nothing else.`);
+  }
+  const marker = call['cache_control'];
+  const block = { type: 'tool_use', id: toolUseId(id), name, input };
+  return { block: isObject(marker) ? { ...block, cache_control: marker } : block };
+}
+
+function addResult(
+  draft: Draft,
+  message: JsonObject,
+  blocks: readonly JsonObject[],
+  path: string,
+): Refused | undefined {
+  const id = filled(message['tool_call_id']);
+  if (id === undefined) return missing(`${path}.tool_call_id`);
+  const result: Record<string, unknown> = { type: 'tool_result', tool_use_id: toolUseId(id) };
+  const content = plainText(blocks);
+  if (content === undefined) result['content'] = blocks;
+  else if (content !== '') result['content'] = content;
+  if (anthropicsOwn(message['extra_content'])['is_error'] === true) result['is_error'] = true;
+  const { content: turn } = turnOf(draft, 'user');
+  const place = turn.findIndex(({ type }) => type !== 'tool_result');
+  turn.splice(place === -1 ? turn.length : place, 0, result);
+  return undefined;
+}
+
+/** The text when there is no more than one plain one; undefined when the blocks say more. */
+export function plainText(blocks: readonly JsonObject[]): string | undefined {
+  const [block, ...more] = blocks;
+  if (block === undefined) return '';
+  const { type, text, ...rest } = block;
+  const isPlain = type === 'text' && typeof text === 'string' && more.length === 0;
+  return isPlain && Object.keys(rest).length === 0 ? text : undefined;
+}
+
+/** Ids that other providers gave may hold characters that are refused here. Calls and results change alike. */
+function toolUseId(id: string): string {
+  return id.replace(/[^a-zA-Z0-9_-]/g, '_');
+}
+
+function missing(param: string): Refused {
+  return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
+}

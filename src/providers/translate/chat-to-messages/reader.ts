@@ -1,0 +1,258 @@
+/**
+ * Reads an answer of the Messages API as chat completions. A whole answer is read as the stream that says the same.
+ *
+ * | Messages | Chat |
+ * |---|---|
+ * | `text` | `content`; web citations become `annotations` |
+ * | `thinking` | `reasoning_content`, and whole with its signature in `extra_content` (see kept-thinking.ts) |
+ * | `redacted_thinking` | in `extra_content` only |
+ * | `tool_use` | tool call: its head at once, then the arguments as they come |
+ * | other blocks (records of Anthropic's own tools) | left out: what came of them is in the text |
+ * | `message_delta` | the chunk with `finish_reason`, then the one with `usage` |
+ * | `ping`, unknown events | nothing |
+ * | `error` | the error, as it is |
+ */
+import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
+import { completionOf } from '../chunk-fold.ts';
+import { filled, isObject, type JsonObject, parsedObject } from '../json.ts';
+import { extraContentWith, isThinking, type KeptBlock } from './kept-thinking.ts';
+import { chatUsage, mergedUsage } from './usage.ts';
+
+const finishReasons: ReadonlyMap<unknown, string> = new Map([
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['tool_use', 'tool_calls'],
+  ['refusal', 'content_filter'],
+]);
+
+/** Anthropic's tiers as OpenAI calls them. */
+const serviceTiers: ReadonlyMap<unknown, string> = new Map([
+  ['standard', 'default'],
+  ['priority', 'priority'],
+]);
+
+interface OpenCall {
+  readonly index: number;
+  readonly input: unknown;
+  hasArguments: boolean;
+}
+
+type OpenBlock =
+  | { readonly type: 'text'; readonly from: number; readonly citations: JsonObject[] }
+  | { readonly type: 'thinking'; block: JsonObject }
+  | { readonly type: 'call'; readonly call: OpenCall };
+
+export class MessagesReader implements ChatReader {
+  readonly #facts: ChatAnswerFacts;
+  #id: string;
+  #ended = false;
+  #usage: JsonObject = {};
+  readonly #blocks = new Map<unknown, OpenBlock>();
+  /** Thinking since the last call: the next one carries it. */
+  #kept: KeptBlock[] = [];
+  #textLength = 0;
+  #hasThought = false;
+  #calls = 0;
+  #finished = false;
+
+  constructor(facts: ChatAnswerFacts) {
+    this.#facts = facts;
+    this.#id = facts.id;
+  }
+
+  whole(answer: unknown): unknown {
+    if (!isObject(answer) || !Array.isArray(answer['content'])) return answer;
+    const { content, stop_reason, stop_sequence, usage, ...message } = answer;
+    const events: JsonObject[] = [{ type: 'message_start', message: { ...message, usage } }];
+    for (const [index, block] of content.entries()) {
+      events.push({ type: 'content_block_start', index, content_block: block }, { type: 'content_block_stop', index });
+    }
+    events.push({ type: 'message_delta', delta: { stop_reason: stop_reason ?? 'end_turn', stop_sequence } });
+    return completionOf(events.flatMap((event) => this.#hear(event)));
+  }
+
+  chunks(data: string): readonly JsonObject[] {
+    const event = parsedObject(data);
+    return event === undefined ? [] : this.#hear(event);
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  #hear(event: JsonObject): JsonObject[] {
+    switch (event['type']) {
+      case 'message_start':
+        return this.#start(event['message']);
+      case 'content_block_start':
+        return this.#open(event['index'], event['content_block']);
+      case 'content_block_delta':
+        return this.#add(event['index'], event['delta']);
+      case 'content_block_stop':
+        return this.#close(event['index']);
+      case 'message_delta':
+        return this.#finish(event);
+      case 'message_stop':
+        this.#ended = true;
+        return this.#finished ? [] : this.#finish({ delta: { stop_reason: 'end_turn' } });
+      case 'error':
+        return [event];
+      default:
+        return [];
+    }
+  }
+
+  #start(message: unknown): JsonObject[] {
+    if (isObject(message)) {
+      this.#id = filled(message['id']) ?? this.#id;
+      this.#usage = mergedUsage(this.#usage, message['usage']);
+    }
+    return [this.#says({ role: 'assistant', content: '' })];
+  }
+
+  #open(index: unknown, block: unknown): JsonObject[] {
+    if (!isObject(block)) return [];
+    switch (block['type']) {
+      case 'text': {
+        const citations = Array.isArray(block['citations']) ? block['citations'].filter(isObject) : [];
+        this.#blocks.set(index, { type: 'text', from: this.#textLength, citations });
+        return this.#text(block['text']);
+      }
+      case 'thinking': {
+        const { thinking, ...rest } = block;
+        const open: OpenBlock = { type: 'thinking', block: { ...rest, thinking: '' } };
+        this.#blocks.set(index, open);
+        return this.#thought(open, thinking);
+      }
+      case 'redacted_thinking':
+        this.#blocks.set(index, { type: 'thinking', block });
+        return [];
+      case 'tool_use':
+        return this.#openCall(index, block);
+      default:
+        return [];
+    }
+  }
+
+  #openCall(index: unknown, block: JsonObject): JsonObject[] {
+    const call = { index: this.#calls, input: block['input'], hasArguments: false };
+    this.#calls += 1;
+    this.#blocks.set(index, { type: 'call', call });
+    const { id, name } = block;
+    const head = { index: call.index, id, type: 'function', function: { name, arguments: '' } };
+    const kept = this.#kept;
+    this.#kept = [];
+    const extra = kept.length === 0 ? {} : { extra_content: extraContentWith(kept) };
+    return [this.#says({ tool_calls: [{ ...head, ...extra }] })];
+  }
+
+  #add(index: unknown, delta: unknown): JsonObject[] {
+    const open = this.#blocks.get(index);
+    if (open === undefined || !isObject(delta)) return [];
+    switch (delta['type']) {
+      case 'text_delta':
+        return this.#text(delta['text']);
+      case 'citations_delta':
+        if (open.type === 'text' && isObject(delta['citation'])) open.citations.push(delta['citation']);
+        return [];
+      case 'thinking_delta':
+        return open.type === 'thinking' ? this.#thought(open, delta['thinking']) : [];
+      case 'signature_delta':
+        if (open.type === 'thinking') open.block = { ...open.block, signature: delta['signature'] };
+        return [];
+      case 'input_json_delta':
+        return open.type === 'call' ? this.#arguments(open.call, filled(delta['partial_json'])) : [];
+      default:
+        return [];
+    }
+  }
+
+  #close(index: unknown): JsonObject[] {
+    const open = this.#blocks.get(index);
+    this.#blocks.delete(index);
+    if (open === undefined) return [];
+    if (open.type === 'text') return this.#cited(open.from, open.citations);
+    if (open.type === 'thinking') {
+      return isThinking(open.block) ? this.#keep({ block: open.block, afterText: this.#textLength }) : [];
+    }
+    // A whole answer holds the input from the beginning, and a call without arguments is told none.
+    return open.call.hasArguments ? [] : this.#arguments(open.call, JSON.stringify(open.call.input ?? {}));
+  }
+
+  #finish({ delta, usage }: JsonObject): JsonObject[] {
+    this.#usage = mergedUsage(this.#usage, usage);
+    const { stop_reason: reason, stop_sequence: sequence } = isObject(delta) ? delta : {};
+    if (this.#finished || typeof reason !== 'string') return [];
+    this.#finished = true;
+    const choice = {
+      ...choiceOf({}),
+      finish_reason: finishReasons.get(reason) ?? 'stop',
+      ...(typeof sequence === 'string' ? { stop_sequence: sequence } : {}),
+    };
+    const counted = chatUsage(this.#usage);
+    const end = this.#chunk({ choices: [choice] });
+    return counted === null ? [end] : [end, this.#chunk({ choices: [], usage: counted })];
+  }
+
+  #text(text: unknown): JsonObject[] {
+    const said = filled(text);
+    if (said === undefined) return [];
+    this.#textLength += said.length;
+    return [this.#says({ content: said })];
+  }
+
+  #thought(open: { block: JsonObject }, text: unknown): JsonObject[] {
+    const said = filled(text);
+    if (said === undefined) return [];
+    const before = filled(open.block['thinking']) ?? '';
+    open.block = { ...open.block, thinking: before + said };
+    const apart = before === '' && this.#hasThought ? '\n\n' : '';
+    this.#hasThought = true;
+    return [this.#says({ reasoning_content: apart + said })];
+  }
+
+  #arguments(call: OpenCall, json: string | undefined): JsonObject[] {
+    if (json === undefined) return [];
+    call.hasArguments = true;
+    return [this.#says({ tool_calls: [{ index: call.index, function: { arguments: json } }] })];
+  }
+
+  #cited(from: number, citations: readonly JsonObject[]): JsonObject[] {
+    const annotations = citations.flatMap(({ url, title }) =>
+      typeof url === 'string'
+        ? [
+            {
+              type: 'url_citation',
+              url_citation: { url, title: filled(title) ?? url, start_index: from, end_index: this.#textLength },
+            },
+          ]
+        : [],
+    );
+    return annotations.length === 0 ? [] : [this.#says({ annotations })];
+  }
+
+  #keep(thought: KeptBlock): JsonObject[] {
+    this.#kept.push(thought);
+    return [this.#says({ extra_content: extraContentWith([thought]) })];
+  }
+
+  #says(delta: JsonObject): JsonObject {
+    return this.#chunk({ choices: [{ ...choiceOf(delta), finish_reason: null }] });
+  }
+
+  #chunk(members: JsonObject): JsonObject {
+    const tier = serviceTiers.get(this.#usage['service_tier']);
+    return {
+      id: this.#id,
+      object: 'chat.completion.chunk',
+      created: this.#facts.createdAt,
+      model: this.#facts.model,
+      ...(tier === undefined ? {} : { service_tier: tier }),
+      ...members,
+    };
+  }
+}
+
+function choiceOf(delta: JsonObject): JsonObject {
+  return { index: 0, delta, logprobs: null };
+}

@@ -1,0 +1,178 @@
+/**
+ * A chat completion request as a request of Anthropic's Messages API.
+ *
+ * | Chat | Messages |
+ * |---|---|
+ * | `messages` | `system`, `messages` (see messages.ts) |
+ * | `max_completion_tokens`, `max_tokens` | `max_tokens`, which is never left out: the provider's default stands in |
+ * | `stop` | `stop_sequences` |
+ * | `temperature` | the same; above 1 it is refused, since Anthropic's scale ends there |
+ * | `tools`, `tool_choice`, `parallel_tool_calls` | see tools.ts |
+ * | `reasoning_effort`, `reasoning.effort` | `thinking`, `output_config.effort` (see thinking.ts) |
+ * | `response_format` `json_schema` | `output_config.format` |
+ * | `response_format` `json_object` | refused: only a schema is enforced |
+ * | `safety_identifier`, `user` | `metadata.user_id` |
+ * | `service_tier` `auto`, `default` | `auto`, `standard_only`; others are refused |
+ * | `n`, `seed`, `logprobs`, penalties, `logit_bias`, audio, … | refused, unless they ask for nothing |
+ * | `metadata`, `store`, `prompt_cache_*`, `stream_options` | not sent: they do not change the answer |
+ * | `top_p`, any unknown member (`top_k`, `thinking`, `context_management`, …) | the same |
+ */
+import type { ChatRequestFacts } from '../chat-adapter.ts';
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+import { refusedMember, type UnhonouredMember, withoutEffect } from '../unhonoured-members.ts';
+import { plainText, type Turn, turnsOf } from './messages.ts';
+import { thinkingMembers } from './thinking.ts';
+import { toolMembers } from './tools.ts';
+
+export interface MessagesRequest {
+  readonly ok: true;
+  readonly body: JsonObject;
+}
+
+export const DEFAULT_MAX_TOKENS = 4096;
+
+const unhonoured: readonly UnhonouredMember[] = [
+  'audio',
+  'frequency_penalty',
+  'function_call',
+  'functions',
+  'logit_bias',
+  'logprobs',
+  'modalities',
+  'moderation',
+  'n',
+  'prediction',
+  'presence_penalty',
+  'seed',
+  'top_logprobs',
+  'verbosity',
+  'web_search_options',
+];
+
+const handledElsewhere = new Set<string>([
+  ...unhonoured,
+  'max_completion_tokens',
+  'max_tokens',
+  'messages',
+  'model',
+  'output_config',
+  'parallel_tool_calls',
+  'reasoning',
+  'reasoning_effort',
+  'response_format',
+  'service_tier',
+  'stop',
+  'stream',
+  'temperature',
+  'tool_choice',
+  'tools',
+]);
+
+export function messagesRequestFromChat(chat: JsonObject, facts: ChatRequestFacts): MessagesRequest | Refused {
+  const refused = refusedMember(chat, unhonoured, "Anthropic's Messages API");
+  if (refused !== undefined) return refused;
+  const conversation = turnsOf(chat['messages']);
+  if (!conversation.ok) return conversation;
+  const tools = toolMembers(chat);
+  if (!tools.ok) return tools;
+  const settings = settingMembers(chat);
+  if (!settings.ok) return settings;
+  const format = outputFormat(chat['response_format']);
+  if (!format.ok) return format;
+  const limit = limitOf(chat);
+  if (!limit.ok) return limit;
+  const { system, turns } = conversation;
+  const toolChoice = tools.members['tool_choice'];
+  const thinking = thinkingMembers(chat, { model: facts.model, maxTokens: limit.maxTokens, turns, toolChoice });
+  if (!thinking.ok) return thinking;
+
+  const { output_config: effort, ...thinks } = thinking.members;
+  const output = { ...format.members, ...asObject(effort), ...asObject(chat['output_config']) };
+  return {
+    ok: true,
+    body: {
+      model: facts.model,
+      max_tokens: limit.maxTokens ?? defaultLimit(facts.options) + thinking.budget,
+      ...(system.length === 0 ? {} : { system: plainText(system) ?? system }),
+      messages: turns.map(messageOf),
+      ...unknownMembers(chat),
+      ...settings.members,
+      ...tools.members,
+      ...thinks,
+      ...(Object.keys(output).length === 0 ? {} : { output_config: output }),
+      ...(facts.stream ? { stream: true } : {}),
+    },
+  };
+}
+
+function messageOf({ role, content }: Turn): JsonObject {
+  return { role, content: plainText(content) ?? content };
+}
+
+function unknownMembers(chat: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(chat).filter(
+      ([member, value]) => value !== null && !handledElsewhere.has(member) && !withoutEffect.has(member),
+    ),
+  );
+}
+
+type Members = { readonly ok: true; readonly members: JsonObject };
+
+function settingMembers(chat: JsonObject): Members | Refused {
+  const members: Record<string, unknown> = {};
+  const { temperature, stop, service_tier: tier } = chat;
+  if (temperature !== undefined && temperature !== null) {
+    if (typeof temperature === 'number' && temperature > 1) {
+      const message = `'temperature' must be at most 1 for an Anthropic model, but is ${temperature}.`;
+      return refuse('invalid_value', 'temperature', message);
+    }
+    members['temperature'] = temperature;
+  }
+  if (typeof stop === 'string') members['stop_sequences'] = [stop];
+  else if (Array.isArray(stop) && stop.length > 0) members['stop_sequences'] = stop;
+  if (tier === 'auto') members['service_tier'] = tier;
+  else if (tier === 'default' || tier === 'standard_only') members['service_tier'] = 'standard_only';
+  else if (filled(tier) !== undefined) {
+    return refuse('unsupported_parameter', 'service_tier', `Anthropic has no service tier '${String(tier)}'.`);
+  }
+  const userId =
+    filled(chat['safety_identifier']) ?? filled(chat['user']) ?? filled(asObject(chat['metadata'])['user_id']);
+  if (userId !== undefined) members['metadata'] = { user_id: userId };
+  return { ok: true, members };
+}
+
+function outputFormat(format: unknown): Members | Refused {
+  if (format === undefined || format === null) return { ok: true, members: {} };
+  const { type, json_schema: given } = asObject(format);
+  if (type === 'text') return { ok: true, members: {} };
+  const schema = asObject(given)['schema'];
+  if (type === 'json_schema' && isObject(schema)) {
+    return { ok: true, members: { format: { type: 'json_schema', schema } } };
+  }
+  return refuse(
+    'unsupported_value',
+    'response_format',
+    "An Anthropic model can be held to a JSON schema only: use a 'response_format' of type 'json_schema' with a schema.",
+  );
+}
+
+function limitOf(chat: JsonObject): { readonly ok: true; readonly maxTokens: number | undefined } | Refused {
+  for (const member of ['max_completion_tokens', 'max_tokens']) {
+    const limit = chat[member];
+    if (limit === undefined || limit === null) continue;
+    if (typeof limit === 'number' && Number.isInteger(limit) && limit > 0) return { ok: true, maxTokens: limit };
+    return refuse('invalid_value', member, `'${member}' must be a positive integer.`);
+  }
+  return { ok: true, maxTokens: undefined };
+}
+
+function defaultLimit(options: Readonly<Record<string, string>>): number {
+  const configured = Number(options['defaultMaxTokens']);
+  return Number.isInteger(configured) && configured > 0 ? configured : DEFAULT_MAX_TOKENS;
+}
+
+function asObject(value: unknown): JsonObject {
+  return isObject(value) ? value : {};
+}

@@ -1,0 +1,138 @@
+/**
+ * How hard a model is to think. Claude from 4.6 on decides by itself, told an effort (`thinking: adaptive`); models
+ * before it, and models of others behind the same API, are given a budget of tokens (`thinking: enabled`).
+ *
+ * | Effort | Told to adaptive models | Budget |
+ * |---|---|---|
+ * | `none` | `thinking: disabled` | `thinking: disabled` |
+ * | `minimal` | `low` | 1,024 |
+ * | `low` | `low` | 5,000 |
+ * | `medium` | `medium` | 10,000 |
+ * | `high` | `high` | 20,000 |
+ * | `xhigh`, `max` | the same; lowered where 4.6 lacks it | 30,000 |
+ *
+ * The client's limit counts thinking too, so a budget is lowered to half of it. Where the client sets no limit, the
+ * default one is raised by the budget. With thinking Anthropic takes no other temperature than 1, and with a budget no
+ * forced tool: those are refused here, since leaving one of them out would not be what was asked for.
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+import { loweredEffort, type ReasoningEffort } from '../responses-to-chat/reasoning-style.ts';
+import { isThinking } from './kept-thinking.ts';
+import type { Turn } from './messages.ts';
+
+export interface Thinking {
+  readonly ok: true;
+  /** `thinking` and `output_config`, as far as they are to be sent. */
+  readonly members: JsonObject;
+  /** What thinking may take of the limit on output tokens. */
+  readonly budget: number;
+}
+
+export interface ThinkingFacts {
+  readonly model: string;
+  /** The client's own limit on output tokens. */
+  readonly maxTokens: number | undefined;
+  readonly turns: readonly Turn[];
+  readonly toolChoice: unknown;
+}
+
+const SMALLEST_BUDGET = 1024;
+
+const budgets: ReadonlyMap<string, number> = new Map([
+  ['minimal', SMALLEST_BUDGET],
+  ['low', 5000],
+  ['medium', 10_000],
+  ['high', 20_000],
+  ['xhigh', 30_000],
+  ['max', 30_000],
+]);
+
+const nothing: Thinking = { ok: true, members: {}, budget: 0 };
+
+export function thinkingMembers(chat: JsonObject, facts: ThinkingFacts): Thinking | Refused {
+  const asked = askedEffort(chat);
+  if ('ok' in asked) return asked;
+  const { effort, param } = asked;
+  // A client that speaks of Anthropic's own thinking knows what it wants.
+  if (effort === undefined || isObject(chat['thinking'])) return nothing;
+  if (effort === 'none') return { ok: true, members: { thinking: { type: 'disabled' } }, budget: 0 };
+  const budget = budgets.get(effort);
+  if (budget === undefined) return refuse('invalid_value', param, `'${effort}' is no level of reasoning effort.`);
+  const levels = adaptiveLevels(facts.model);
+  if (levels === undefined && continuesWithoutThinking(facts.turns)) return nothing;
+  const { temperature } = chat;
+  if (temperature !== undefined && temperature !== null && temperature !== 1) {
+    const message = `'temperature' must be 1, or left out, when '${param}' asks the model to think.`;
+    return refuse('unsupported_parameter', 'temperature', message);
+  }
+  if (levels !== undefined) {
+    // Newer models keep their thoughts to themselves unless asked.
+    const thinking = { type: 'adaptive', display: 'summarized' };
+    return { ok: true, members: { thinking, output_config: { effort: loweredEffort(effort, levels) } }, budget };
+  }
+  return withBudget(budget, param, facts);
+}
+
+function withBudget(wanted: number, param: string, { maxTokens, toolChoice }: ThinkingFacts): Thinking | Refused {
+  if (isObject(toolChoice) && (toolChoice['type'] === 'any' || toolChoice['type'] === 'tool')) {
+    const message = `'tool_choice' cannot force a tool when '${param}' asks this model to think.`;
+    return refuse('unsupported_parameter', 'tool_choice', message);
+  }
+  if (maxTokens !== undefined && maxTokens <= SMALLEST_BUDGET) {
+    const message = `The limit on output tokens must be above ${SMALLEST_BUDGET} when '${param}' asks the model to think.`;
+    return refuse('invalid_value', 'max_tokens', message);
+  }
+  const half = maxTokens === undefined ? wanted : Math.floor(maxTokens / 2);
+  const budget = Math.max(SMALLEST_BUDGET, Math.min(wanted, half));
+  return { ok: true, members: { thinking: { type: 'enabled', budget_tokens: budget } }, budget };
+}
+
+interface AskedEffort {
+  readonly effort: string | undefined;
+  readonly param: string;
+}
+
+function askedEffort(chat: JsonObject): AskedEffort | Refused {
+  const { reasoning, reasoning_effort: flat } = chat;
+  if (isObject(reasoning)) {
+    const { effort: _effort, summary: _summary, generate_summary: _older, ...rest } = reasoning;
+    const other = Object.keys(rest).find((member) => rest[member] !== null && rest[member] !== undefined);
+    if (other !== undefined) {
+      const message = `'reasoning.${other}' cannot be honoured: an Anthropic model is told an effort only.`;
+      return refuse('unsupported_parameter', `reasoning.${other}`, message);
+    }
+  }
+  const effort = filled(flat);
+  if (effort !== undefined) return { effort, param: 'reasoning_effort' };
+  return { effort: isObject(reasoning) ? filled(reasoning['effort']) : undefined, param: 'reasoning.effort' };
+}
+
+const FIRST_ADAPTIVE = 406;
+const toMax: readonly ReasoningEffort[] = ['low', 'medium', 'high', 'xhigh', 'max'];
+
+/** The efforts that a model knows which decides by itself; undefined for one that is given a budget. */
+function adaptiveLevels(model: string): readonly ReasoningEffort[] | undefined {
+  const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase();
+  if (!name.includes('claude')) return undefined;
+  const version = versionOf(name);
+  if (version === undefined || version > FIRST_ADAPTIVE) return toMax;
+  if (version < FIRST_ADAPTIVE) return undefined;
+  return name.includes('opus') ? ['low', 'medium', 'high', 'max'] : ['low', 'medium', 'high'];
+}
+
+/** `claude-opus-4-6` and `claude-3-7-sonnet` alike, as 406 and 307; eight digits are a date. */
+function versionOf(name: string): number | undefined {
+  const found = /(?:^|[-.])(\d{1,2})(?:[-.](\d{1,2})(?!\d))?(?=[-.@:]|$)/.exec(name);
+  return found === null ? undefined : Number(found[1]) * 100 + Number(found[2] ?? 0);
+}
+
+/**
+ * Whether the request goes on with a turn whose thinking is lost: tools were called in it, and the client did not give
+ * back what led to that. With a budget Anthropic would refuse; without thinking it goes on.
+ */
+function continuesWithoutThinking(turns: readonly Turn[]): boolean {
+  const [before, last] = turns.slice(-2);
+  if (before?.role !== 'assistant' || last?.content[0]?.['type'] !== 'tool_result') return false;
+  return !isThinking(before.content[0]);
+}

@@ -1,0 +1,108 @@
+/**
+ * Tools and the choice among them, in the language of the Messages API.
+ *
+ * | Chat | Messages |
+ * |---|---|
+ * | `function` | tool with `input_schema`; `strict: true` and members beside the function are kept |
+ * | `custom` | refused: there are no tools of free text |
+ * | any other type (`web_search_20250305`, …) | as it is: it is the provider's own, or the provider can say no |
+ * | `tool_choice` `auto`, `none` | the same |
+ * | `tool_choice` `required` | `any` |
+ * | `tool_choice` of a function | `tool` |
+ * | `tool_choice` `allowed_tools` | only those tools are sent, and its mode is the choice |
+ * | `parallel_tool_calls: false` | `disable_parallel_tool_use` of the choice |
+ */
+import { filled, isObject, type JsonObject, withoutNulls } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+
+export interface Tools {
+  readonly ok: true;
+  /** `tools` and `tool_choice`, as far as they are to be sent. */
+  readonly members: JsonObject;
+}
+
+const ownChoices = new Set(['auto', 'any', 'tool', 'none']);
+
+export function toolMembers(chat: JsonObject): Tools | Refused {
+  const given = chat['tools'] ?? [];
+  if (!Array.isArray(given)) return refuse('invalid_type', 'tools', "'tools' must be an array.");
+  const tools: JsonObject[] = [];
+  for (const [index, tool] of given.entries()) {
+    const translated = toolOf(tool, `tools[${index}]`);
+    if ('ok' in translated) return translated;
+    tools.push(translated.tool);
+  }
+  const wanted = chat['tool_choice'];
+  if (isObject(wanted) && wanted['type'] === 'allowed_tools') {
+    const allowed = isObject(wanted['allowed_tools']) ? wanted['allowed_tools'] : wanted;
+    const names = namesIn(allowed['tools']);
+    return chosen(
+      chat,
+      tools.filter(({ name }) => names.has(name)),
+      allowed['mode'] ?? 'auto',
+    );
+  }
+  return chosen(chat, tools, wanted);
+}
+
+function chosen(chat: JsonObject, tools: readonly JsonObject[], wanted: unknown): Tools | Refused {
+  const made = choiceOf(wanted);
+  if (!made.ok) return made;
+  const { choice } = made;
+  if (tools.length === 0) {
+    if (choice === undefined || choice['type'] === 'auto' || choice['type'] === 'none')
+      return { ok: true, members: {} };
+    return refuse('invalid_value', 'tool_choice', "'tool_choice' demands a tool, but none is given.");
+  }
+  if (chat['parallel_tool_calls'] !== false || choice?.['type'] === 'none') {
+    return { ok: true, members: { tools, ...(choice === undefined ? {} : { tool_choice: choice }) } };
+  }
+  return {
+    ok: true,
+    members: { tools, tool_choice: { ...(choice ?? { type: 'auto' }), disable_parallel_tool_use: true } },
+  };
+}
+
+function choiceOf(wanted: unknown): { readonly ok: true; readonly choice: JsonObject | undefined } | Refused {
+  if (wanted === undefined || wanted === null || wanted === '') return { ok: true, choice: undefined };
+  if (wanted === 'auto' || wanted === 'none') return { ok: true, choice: { type: wanted } };
+  if (wanted === 'required') return { ok: true, choice: { type: 'any' } };
+  if (isObject(wanted)) {
+    const called = wanted['function'];
+    const name = filled(isObject(called) ? called['name'] : undefined);
+    if (wanted['type'] === 'function' && name !== undefined) return { ok: true, choice: { type: 'tool', name } };
+    if (typeof wanted['type'] === 'string' && ownChoices.has(wanted['type'])) return { ok: true, choice: wanted };
+  }
+  return refuse('invalid_value', 'tool_choice', "'tool_choice' must be auto, none, required, or name a function.");
+}
+
+function toolOf(tool: unknown, path: string): { readonly tool: JsonObject } | Refused {
+  if (!isObject(tool)) return refuse('invalid_type', path, `${path} must be an object.`);
+  const { type, function: called, ...beside } = tool;
+  if (type === 'custom' && !isObject(tool['input_schema'])) {
+    const message = `${path} is a custom tool, and Anthropic's models call tools with JSON only: give it as a function.`;
+    return refuse('unsupported_value', `${path}.type`, message);
+  }
+  if (type !== 'function') return { tool };
+  if (!isObject(called))
+    return refuse('missing_required_parameter', `${path}.function`, `${path}.function is missing.`);
+  const { parameters, strict, ...members } = called;
+  return {
+    tool: {
+      ...withoutNulls(members),
+      input_schema: isObject(parameters) ? parameters : { type: 'object', properties: {} },
+      ...(strict === true ? { strict } : {}),
+      ...withoutNulls(beside),
+    },
+  };
+}
+
+function namesIn(tools: unknown): ReadonlySet<unknown> {
+  if (!Array.isArray(tools)) return new Set();
+  return new Set(
+    tools.map((tool) => {
+      const called = isObject(tool) ? tool['function'] : undefined;
+      return isObject(called) ? called['name'] : isObject(tool) ? tool['name'] : undefined;
+    }),
+  );
+}

@@ -1,0 +1,34 @@
+/**
+ * What an answer cost, in the words of chat completions. Anthropic counts what was read from its cache, or written to
+ * it, beside `input_tokens`; chat completions count it in.
+ */
+import { isObject, type JsonObject } from '../json.ts';
+
+/** Null when nothing was reported: nothing is made up. */
+export function chatUsage(usage: JsonObject): JsonObject | null {
+  if (typeof usage['input_tokens'] !== 'number' && typeof usage['output_tokens'] !== 'number') return null;
+  const cached = count(usage['cache_read_input_tokens']);
+  const written = count(usage['cache_creation_input_tokens']);
+  const prompt = count(usage['input_tokens']) + cached + written;
+  const completion = count(usage['output_tokens']);
+  const details = usage['output_tokens_details'];
+  const thought = isObject(details) ? details['thinking_tokens'] : undefined;
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
+    ...(typeof thought === 'number' ? { completion_tokens_details: { reasoning_tokens: thought } } : {}),
+  };
+}
+
+/** A later report takes the place of an earlier one, member by member: the counts of a stream are cumulative. */
+export function mergedUsage(before: JsonObject, report: unknown): JsonObject {
+  if (!isObject(report)) return before;
+  const told = Object.entries(report).filter(([, value]) => value !== null && value !== undefined);
+  return { ...before, ...Object.fromEntries(told) };
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
+}

@@ -1,0 +1,10 @@
+import type { ChatAdapter } from '../chat-adapter.ts';
+import { OllamaReader } from './reader.ts';
+import { ollamaRequestFromChat } from './request.ts';
+
+/** Chat completions asked of Ollama in its own language. */
+export const ollamaAdapter: ChatAdapter = {
+  dialect: 'ollama_chat',
+  request: ollamaRequestFromChat,
+  reader: (facts) => new OllamaReader(facts),
+};

@@ -1,0 +1,117 @@
+/**
+ * Reads an answer of Ollama's `/api/chat` as chat completions. A whole answer is the stream's last line that says
+ * everything at once.
+ *
+ * | Ollama | Chat |
+ * |---|---|
+ * | `message.content`, `message.thinking` | `content`, `reasoning_content` |
+ * | `message.tool_calls` | tool calls, each whole in one chunk, with an id made up where there is none |
+ * | `logprobs` | `logprobs.content` |
+ * | `done_reason` | `finish_reason`: `length` stays, a call makes `tool_calls`, anything else `stop` |
+ * | `prompt_eval_count`, `eval_count` | `usage` |
+ * | `error` | the error, as it is |
+ */
+import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
+import { completionOf } from '../chunk-fold.ts';
+import { filled, isObject, type JsonObject, parsedObject } from '../json.ts';
+
+export class OllamaReader implements ChatReader {
+  readonly #facts: ChatAnswerFacts;
+  #begun = false;
+  #ended = false;
+  #calls = 0;
+  readonly #callIds = new Set<string>();
+
+  constructor(facts: ChatAnswerFacts) {
+    this.#facts = facts;
+  }
+
+  whole(answer: unknown): unknown {
+    if (!isObject(answer) || !isObject(answer['message'])) return answer;
+    return completionOf(this.#hear({ ...answer, done: true }));
+  }
+
+  chunks(data: string): readonly JsonObject[] {
+    const line = parsedObject(data);
+    return line === undefined ? [] : this.#hear(line);
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  #hear(line: JsonObject): JsonObject[] {
+    const { message, error, logprobs, done, done_reason: reason } = line;
+    if (error !== undefined && error !== null) return [{ error: isObject(error) ? error : { message: String(error) } }];
+    if (this.#ended) return [];
+    const said: JsonObject[] = [];
+    if (!this.#begun) {
+      this.#begun = true;
+      said.push(this.#says({ role: 'assistant', content: '' }));
+    }
+    if (isObject(message)) said.push(...this.#said(message, logprobs));
+    if (done !== true) return said;
+    this.#ended = true;
+    const finish = reason === 'length' ? 'length' : this.#calls > 0 ? 'tool_calls' : 'stop';
+    said.push(this.#chunk({ choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: finish }] }));
+    const usage = usageOf(line);
+    if (usage !== undefined) said.push(this.#chunk({ choices: [], usage }));
+    return said;
+  }
+
+  #said(message: JsonObject, logprobs: unknown): JsonObject[] {
+    const said: JsonObject[] = [];
+    const thinking = filled(message['thinking']);
+    if (thinking !== undefined) said.push(this.#says({ reasoning_content: thinking }));
+    const content = filled(message['content']);
+    const probabilities = Array.isArray(logprobs) && logprobs.length > 0 ? logprobs : undefined;
+    if (content !== undefined || probabilities !== undefined)
+      said.push(this.#says({ content: content ?? '' }, probabilities));
+    const calls = message['tool_calls'];
+    if (Array.isArray(calls)) said.push(...calls.filter(isObject).map((call) => this.#call(call)));
+    return said;
+  }
+
+  #call(call: JsonObject): JsonObject {
+    const index = this.#calls;
+    this.#calls += 1;
+    const called = isObject(call['function']) ? call['function'] : {};
+    const args = called['arguments'];
+    const given = filled(call['id']);
+    const id =
+      given === undefined || this.#callIds.has(given)
+        ? `call_${this.#facts.id.replace(/^chatcmpl-/, '')}_${index}`
+        : given;
+    this.#callIds.add(id);
+    return this.#says({
+      tool_calls: [
+        {
+          index,
+          id,
+          type: 'function',
+          function: {
+            name: filled(called['name']) ?? '',
+            arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}),
+          },
+        },
+      ],
+    });
+  }
+
+  #says(delta: JsonObject, logprobs?: readonly unknown[]): JsonObject {
+    const probabilities = logprobs === undefined ? null : { content: logprobs, refusal: null };
+    return this.#chunk({ choices: [{ index: 0, delta, logprobs: probabilities, finish_reason: null }] });
+  }
+
+  #chunk(members: JsonObject): JsonObject {
+    const { id, createdAt: created, model } = this.#facts;
+    return { id, object: 'chat.completion.chunk', created, model, ...members };
+  }
+}
+
+function usageOf({ prompt_eval_count: prompt, eval_count: completion }: JsonObject): JsonObject | undefined {
+  if (typeof prompt !== 'number' && typeof completion !== 'number') return undefined;
+  const input = typeof prompt === 'number' ? prompt : 0;
+  const output = typeof completion === 'number' ? completion : 0;
+  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
+}

@@ -1,0 +1,63 @@
+/**
+ * An embeddings request as one of Ollama's `/api/embed`, and its answer back.
+ *
+ * | OpenAI | Ollama |
+ * |---|---|
+ * | `input`: a text or several | the same |
+ * | `input`: tokens | refused: Ollama takes text |
+ * | `dimensions`, any unknown member (`options`, `keep_alive`, …) | the same |
+ * | `encoding_format` | not sent: the answer is encoded here |
+ * | `user`, `provider` | not sent: they do not change the answer |
+ *
+ * `truncate: false` goes along unless the client says otherwise: OpenAI refuses a text that is too long, and does not
+ * embed a part of it.
+ */
+import { isObject, type JsonObject } from './json.ts';
+import { type Refused, refuse } from './refusal.ts';
+
+export interface EmbedRequest {
+  readonly ok: true;
+  readonly body: JsonObject;
+}
+
+export type Encoding = 'float' | 'base64';
+
+const notSent = new Set(['encoding_format', 'input', 'model', 'provider', 'stream', 'user']);
+
+export function embedRequestFromOpenAi(request: JsonObject, model: string): EmbedRequest | Refused {
+  const { input, encoding_format: encoding } = request;
+  if (encoding !== undefined && encoding !== null && encoding !== 'float' && encoding !== 'base64') {
+    return refuse('invalid_value', 'encoding_format', "'encoding_format' must be 'float' or 'base64'.");
+  }
+  if (Array.isArray(input) && input.some((entry) => typeof entry !== 'string')) {
+    return refuse('unsupported_value', 'input', "'input' must be text for an Ollama model: it does not take tokens.");
+  }
+  const rest = Object.entries(request).filter(([member, value]) => value !== null && !notSent.has(member));
+  return { ok: true, body: { model, input, truncate: false, ...Object.fromEntries(rest) } };
+}
+
+export interface EmbedAnswerFacts {
+  /** The model as the client is to see it. */
+  readonly model: string;
+  readonly encoding: Encoding;
+}
+
+/** Undefined when the answer holds no embeddings. */
+export function embeddingsFromEmbed(answer: unknown, { model, encoding }: EmbedAnswerFacts): JsonObject | undefined {
+  if (!isObject(answer) || !Array.isArray(answer['embeddings'])) return undefined;
+  const vectors: unknown[] = answer['embeddings'];
+  const data: JsonObject[] = [];
+  for (const [index, vector] of vectors.entries()) {
+    if (!Array.isArray(vector) || !vector.every((value) => typeof value === 'number')) return undefined;
+    data.push({ object: 'embedding', index, embedding: encoding === 'base64' ? littleEndianFloats(vector) : vector });
+  }
+  const counted = answer['prompt_eval_count'];
+  const tokens = typeof counted === 'number' ? counted : 0;
+  return { object: 'list', data, model, usage: { prompt_tokens: tokens, total_tokens: tokens } };
+}
+
+function littleEndianFloats(vector: readonly number[]): string {
+  const bytes = Buffer.alloc(vector.length * 4);
+  for (const [index, value] of vector.entries()) bytes.writeFloatLE(value, index * 4);
+  return bytes.toString('base64');
+}

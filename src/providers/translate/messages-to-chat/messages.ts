@@ -1,0 +1,180 @@
+/**
+ * `system` and `messages` as chat messages.
+ *
+ * | Messages | Chat |
+ * |---|---|
+ * | `system` | first system message, its blocks as paragraphs; Claude Code's `x-anthropic-billing-header` block is addressed to Anthropic, differs each time, and is left out |
+ * | message of the user | user message; neighbours become one, as with Anthropic |
+ * | `tool_result` | `tool` message, before whatever else the user says; images and files of it follow in the user message, since a tool message holds text only. `is_error` is said in words |
+ * | message of the assistant | assistant message; as the last one it is the beginning of the answer, as it is |
+ * | `tool_use` | tool call of that message |
+ * | `thinking` | reasoning of that message, where the provider takes some back (see reasoning-style.ts) |
+ * | `redacted_thinking` | left out: only Anthropic can read it |
+ * | a record of what Anthropic did (`server_tool_use`, `web_search_tool_result`, `compaction`, …) | left out: what came of it is in the text that follows, or in the messages before |
+ * | message of the role `system` | system message; one that is to be cleared at the user's next turn is left out once that has come. `output_config` of it is refused |
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+import { isPlainText } from '../responses-to-chat/content-parts.ts';
+import { compact, textOf } from '../responses-to-chat/message-content.ts';
+import type { ChatMessage } from '../responses-to-chat/messages.ts';
+import type { ReasoningStyle } from '../responses-to-chat/reasoning-style.ts';
+import { partsOf, partsOfBlock } from './content-blocks.ts';
+import { thoughtIn } from './thinking.ts';
+
+export interface ChatMessages {
+  readonly ok: true;
+  readonly messages: readonly ChatMessage[];
+}
+
+const BILLING = 'x-anthropic-billing-header:';
+const ANTHROPICS_RECORD = /^(server_tool_use|mcp_tool_use|mcp_tool_listing|compaction|fallback|.+_tool_result)$/;
+
+export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessages | Refused {
+  const system = systemText(body['system'], 'system');
+  if (!system.ok) return system;
+  const messages: ChatMessage[] = system.text === '' ? [] : [{ role: 'system', content: system.text }];
+  const given = Array.isArray(body['messages']) ? body['messages'] : [];
+  const lastOfUser = given.findLastIndex((message) => isObject(message) && message['role'] === 'user');
+  for (const [index, message] of given.entries()) {
+    if (index < lastOfUser && isObject(message) && message['clear_at'] === 'next_user_message') continue;
+    const refused = addMessage(messages, message, `messages[${index}]`, style);
+    if (refused !== undefined) return refused;
+  }
+  return { ok: true, messages };
+}
+
+function addMessage(
+  messages: ChatMessage[],
+  message: unknown,
+  path: string,
+  style: ReasoningStyle,
+): Refused | undefined {
+  if (!isObject(message)) return refuse('invalid_type', path, `${path} must be an object.`);
+  switch (message['role']) {
+    case 'user':
+      return addUserMessage(messages, message['content'], `${path}.content`);
+    case 'assistant':
+      return addAssistantMessage(messages, message['content'], `${path}.content`, style);
+    case 'system':
+      return addSystemMessage(messages, message, path);
+    default:
+      return refuse('invalid_value', `${path}.role`, `${path}.role must be 'user', 'assistant' or 'system'.`);
+  }
+}
+
+function systemText(system: unknown, path: string): { readonly ok: true; readonly text: string } | Refused {
+  const translated = partsOf(system, path);
+  if (!translated.ok) return translated;
+  const texts = textOf(translated.parts);
+  return { ok: true, text: texts.filter((text) => !text.startsWith(BILLING)).join('\n\n') };
+}
+
+function addSystemMessage(messages: ChatMessage[], message: JsonObject, path: string): Refused | undefined {
+  const { content, output_config: output } = message;
+  if (isObject(output) && Object.values(output).some((value) => value !== null)) {
+    const param = `${path}.output_config`;
+    return refuse('unsupported_parameter', param, `'${param}' needs a provider with Anthropic's own API.`);
+  }
+  const system = systemText(content, `${path}.content`);
+  if (!system.ok) return system;
+  if (system.text !== '') messages.push({ role: 'system', content: system.text });
+  return undefined;
+}
+
+function addUserMessage(messages: ChatMessage[], content: unknown, path: string): Refused | undefined {
+  if (content === undefined || content === null) return missing(path);
+  const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
+  const results: ChatMessage[] = [];
+  const parts: JsonObject[] = [];
+  for (const [index, block] of blocks.entries()) {
+    const at = `${path}[${index}]`;
+    const result = isObject(block) && block['type'] === 'tool_result' ? toolResult(block, at) : undefined;
+    const said = result ?? partsOfBlock(block, at);
+    if (!said.ok) return said;
+    if (result?.ok) results.push(result.message);
+    parts.push(...said.parts);
+  }
+  if (typeof content === 'string') parts.push({ type: 'text', text: content });
+  messages.push(...results);
+  if (parts.length === 0 && results.length > 0) return undefined;
+  const last = messages.at(-1);
+  if (last?.role === 'user') last.content = [...partsIn(last.content), ...parts];
+  else messages.push({ role: 'user', content: compact(parts, 'user') });
+  return undefined;
+}
+
+interface ToolResult {
+  readonly ok: true;
+  readonly message: ChatMessage;
+  /** What a tool message cannot hold. */
+  readonly parts: readonly JsonObject[];
+}
+
+function toolResult(block: JsonObject, path: string): ToolResult | Refused {
+  const id = filled(block['tool_use_id']);
+  if (id === undefined) return missing(`${path}.tool_use_id`);
+  const translated = partsOf(block['content'], `${path}.content`);
+  if (!translated.ok) return translated;
+  const media = translated.parts.filter((part) => part['type'] !== 'text');
+  let content = textOf(translated.parts).join('\n');
+  if (content === '' && media.length > 0) content = 'The result follows in the next user message.';
+  if (block['is_error'] === true) content = `The tool failed: ${content}`;
+  const message: ChatMessage = { role: 'tool', tool_call_id: id, content };
+  const label = { type: 'text', text: `Result of tool call ${id}:` };
+  return { ok: true, message, parts: media.length === 0 ? [] : [label, ...media] };
+}
+
+function addAssistantMessage(
+  messages: ChatMessage[],
+  content: unknown,
+  path: string,
+  style: ReasoningStyle,
+): Refused | undefined {
+  const blocks: readonly unknown[] = Array.isArray(content) ? content : [{ type: 'text', text: content }];
+  let text = '';
+  let reasoning = '';
+  const calls: JsonObject[] = [];
+  for (const [index, block] of blocks.entries()) {
+    const at = `${path}[${index}]`;
+    if (!isObject(block)) return refuse('invalid_type', at, `${at} must be an object.`);
+    const type = String(block['type']);
+    if (type === 'thinking') reasoning += thoughtIn(block);
+    else if (type === 'tool_use') {
+      const translated = toolCall(block, at);
+      if ('ok' in translated) return translated;
+      calls.push(translated.call);
+    } else if (type !== 'redacted_thinking' && !ANTHROPICS_RECORD.test(type)) {
+      const translated = partsOfBlock(block, at);
+      if (!translated.ok) return translated;
+      if (!translated.parts.every(isPlainText)) {
+        return refuse('unsupported_value', `${at}.type`, `An assistant message cannot hold a block of type '${type}'.`);
+      }
+      text += textOf(translated.parts).join('');
+    }
+  }
+  const message: ChatMessage = { role: 'assistant', content: text === '' && calls.length > 0 ? null : text };
+  if (reasoning !== '' && style.replay !== 'omit') message[style.replay] = reasoning;
+  if (calls.length > 0) message.tool_calls = calls;
+  messages.push(message);
+  return undefined;
+}
+
+function toolCall(block: JsonObject, path: string): { readonly call: JsonObject } | Refused {
+  const id = filled(block['id']);
+  if (id === undefined) return missing(`${path}.id`);
+  const name = filled(block['name']);
+  if (name === undefined) return missing(`${path}.name`);
+  const { input, extra_content: extra } = block;
+  const args = typeof input === 'string' ? input : JSON.stringify(input ?? {});
+  const call = { id, type: 'function', function: { name, arguments: args } };
+  return { call: isObject(extra) ? { ...call, extra_content: extra } : call };
+}
+
+function partsIn(content: ChatMessage['content']): readonly JsonObject[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
+}
+
+function missing(param: string): Refused {
+  return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
+}

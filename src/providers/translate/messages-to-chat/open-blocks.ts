@@ -1,0 +1,153 @@
+/** The content blocks of a message in the making. Each tells its events as it grows. */
+import type { BlockDelta, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock } from './message-object.ts';
+import { signatureOf } from './thinking.ts';
+
+export interface OpenBlock {
+  readonly kind: ContentBlock['type'];
+  /** Whether enough is known for it to begin. */
+  readonly canBegin: boolean;
+  /** Whether it can be over: nothing more is to be expected once another block has come up. */
+  readonly canEnd: boolean;
+  /** The block as its stream begins it. */
+  empty(): ContentBlock;
+  /** What was added since the last call. */
+  take(): BlockDelta[];
+  /** What is told when it ends. */
+  last(): BlockDelta[];
+  read(): ContentBlock;
+}
+
+export class OpenText implements OpenBlock {
+  readonly kind = 'text';
+  readonly canBegin = true;
+  readonly canEnd = true;
+  #text = '';
+  #told = 0;
+
+  add(text: string): void {
+    this.#text += text;
+  }
+
+  empty(): TextBlock {
+    return { type: 'text', text: '' };
+  }
+
+  take(): BlockDelta[] {
+    const text = this.#text.slice(this.#told);
+    this.#told = this.#text.length;
+    return text === '' ? [] : [{ type: 'text_delta', text }];
+  }
+
+  last(): BlockDelta[] {
+    return [];
+  }
+
+  read(): TextBlock {
+    return { type: 'text', text: this.#text };
+  }
+}
+
+export class OpenThinking implements OpenBlock {
+  readonly kind = 'thinking';
+  readonly canBegin = true;
+  readonly canEnd = true;
+  readonly #sealed: boolean;
+  #text = '';
+  #told = 0;
+
+  constructor(sealed: boolean) {
+    this.#sealed = sealed;
+  }
+
+  add(text: string): void {
+    this.#text += text;
+  }
+
+  empty(): ThinkingBlock {
+    return { type: 'thinking', thinking: '', signature: '' };
+  }
+
+  take(): BlockDelta[] {
+    if (this.#sealed) return [];
+    const thinking = this.#text.slice(this.#told);
+    this.#told = this.#text.length;
+    return thinking === '' ? [] : [{ type: 'thinking_delta', thinking }];
+  }
+
+  last(): BlockDelta[] {
+    return [{ type: 'signature_delta', signature: this.#signature() }];
+  }
+
+  read(): ThinkingBlock {
+    return { type: 'thinking', thinking: this.#sealed ? '' : this.#text, signature: this.#signature() };
+  }
+
+  #signature(): string {
+    return signatureOf(this.#sealed ? this.#text : '');
+  }
+}
+
+export class OpenCall implements OpenBlock {
+  readonly kind = 'tool_use';
+  /** May become known as long as the block has not begun. */
+  id: string;
+  readonly #parse: (json: string) => unknown;
+  #name: string | undefined;
+  #extra: unknown;
+  #json = '';
+  #told = 0;
+  #isWhole = false;
+
+  /** @param parse reads the input, which is JSON text. @throws SyntaxError */
+  constructor(id: string, parse: (json: string) => unknown) {
+    this.id = id;
+    this.#parse = parse;
+  }
+
+  get canBegin(): boolean {
+    return this.#name !== undefined;
+  }
+
+  /** Once its input is a whole object, since parallel calls may be told in turns. */
+  get canEnd(): boolean {
+    return this.#isWhole;
+  }
+
+  add(name: string | undefined, json: string, extra: unknown): void {
+    this.#name ??= name;
+    this.#extra ??= extra;
+    if (json === '' || this.#isWhole) return;
+    this.#json += json;
+    // Nothing but space can follow an object that is whole. Most pieces cannot be the end of one.
+    this.#isWhole = json.trimEnd().endsWith('}') && this.#input() !== undefined;
+  }
+
+  empty(): ToolUseBlock {
+    const { id } = this;
+    const block = { type: 'tool_use' as const, id, name: this.#name ?? '', input: {} };
+    return this.#extra === undefined ? block : { ...block, extra_content: this.#extra };
+  }
+
+  take(): BlockDelta[] {
+    const partial_json = this.#json.slice(this.#told);
+    this.#told = this.#json.length;
+    return partial_json === '' ? [] : [{ type: 'input_json_delta', partial_json }];
+  }
+
+  last(): BlockDelta[] {
+    return [];
+  }
+
+  read(): ToolUseBlock {
+    return { ...this.empty(), input: this.#json.trim() === '' ? {} : (this.#input() ?? this.#json) };
+  }
+
+  #input(): object | undefined {
+    try {
+      const input = this.#parse(this.#json);
+      return typeof input === 'object' && input !== null && !Array.isArray(input) ? input : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * A Messages request as a chat completions request.
+ *
+ * Every member is translated, refused, or known to have no effect on the answer; `null` and `''` mean "not given".
+ *
+ * | Messages | Chat |
+ * |---|---|
+ * | `system`, `messages` | `messages` (see messages.ts) |
+ * | `tools`, `tool_choice` | `tools`, `tool_choice`, `parallel_tool_calls` (see tools.ts) |
+ * | `max_tokens`, `temperature`, `top_p`, `top_k` | the same; a provider that has no `top_k` says so |
+ * | `stop_sequences` | `stop` |
+ * | `thinking`, `output_config.effort` | as the provider's reasoning style says (see thinking.ts, reasoning-style.ts) |
+ * | `output_config.format`, `output_format` | `response_format`, strict |
+ * | `output_config.task_budget` | not sent: advice to the model |
+ * | any other option of `output_config` | refused |
+ * | `metadata.user_id` | `user`; its SHA-256 when it is longer than the 64 characters that providers take |
+ * | `stream` | `stream`, always with `stream_options.include_usage` |
+ * | `container`, `mcp_servers`, `inference_geo`, `speed: "fast"`, a list of `fallbacks` | refused: only Anthropic can honour them |
+ * | `thread` | refused with the code at which Anthropic's clients send the whole conversation instead |
+ * | `compaction`, `context_management` | not sent: they thin out what the model is shown, and here it is shown everything |
+ * | `betas`, `billing_policy`, `cache_control`, `diagnostics`, `fallback_credit_token`, `fallbacks: "default"`, `provider`, `service_tier` | not sent: they do not change the answer |
+ * | any unknown member | the same |
+ */
+import { createHash } from 'node:crypto';
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type Refused, refuse } from '../refusal.ts';
+import { reasoningMembers } from '../responses-to-chat/reasoning-style.ts';
+import type { ChatRequestOptions, TranslatedRequest } from '../responses-to-chat/request.ts';
+import { chatMessages } from './messages.ts';
+import { effortOf } from './thinking.ts';
+import { chatTools } from './tools.ts';
+
+const handledElsewhere = new Set([
+  'messages',
+  'metadata',
+  'model',
+  'output_config',
+  'output_format',
+  'stop_sequences',
+  'stream',
+  'system',
+  'thinking',
+  'tool_choice',
+  'tools',
+]);
+
+const withoutEffect = new Set([
+  'betas',
+  'billing_policy',
+  'cache_control',
+  'compaction',
+  'context_management',
+  'diagnostics',
+  'fallback_credit_token',
+  'fallbacks',
+  'provider',
+  'service_tier',
+]);
+
+const anthropicOnly = ['container', 'mcp_servers', 'inference_geo'];
+
+const MAX_USER_LENGTH = 64;
+
+export function chatRequestFromMessages(body: JsonObject, options: ChatRequestOptions): TranslatedRequest | Refused {
+  const refused = refusedMember(body);
+  if (refused !== undefined) return refused;
+  const conversation = chatMessages(body, options.reasoningStyle);
+  if (!conversation.ok) return conversation;
+  const tools = chatTools(body);
+  if (!tools.ok) return tools;
+  const output = outputMembers(body);
+  if (!output.ok) return output;
+
+  const members: Record<string, unknown> = {};
+  for (const member in body) {
+    if (!isUnset(body[member]) && !handledElsewhere.has(member) && !withoutEffect.has(member)) {
+      members[member] = body[member];
+    }
+  }
+  if (!isUnset(body['stop_sequences'])) members['stop'] = body['stop_sequences'];
+  Object.assign(
+    members,
+    tools.members,
+    output.members,
+    reasoningMembers({ effort: effortOf(body) }, options.reasoningStyle),
+    userMember(body['metadata']),
+  );
+  if (body['stream'] === true) Object.assign(members, { stream: true, stream_options: { include_usage: true } });
+  return { ok: true, body: { ...members, model: options.model, messages: conversation.messages } };
+}
+
+function refusedMember(body: JsonObject): Refused | undefined {
+  const member = anthropicOnly.find((name) => !isUnset(body[name]));
+  if (member !== undefined) return unsupported(member);
+  if (Array.isArray(body['fallbacks']) && body['fallbacks'].length > 0) return unsupported('fallbacks');
+  if (!isUnset(body['thread'])) return unsupported('thread', 'thread_unsupported_request');
+  return body['speed'] === 'fast' ? unsupported('speed') : undefined;
+}
+
+function isUnset(value: unknown): boolean {
+  return value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0);
+}
+
+function unsupported(member: string, code = 'unsupported_parameter'): Refused {
+  return refuse(code, member, `'${member}' needs a provider with Anthropic's own API; this model's provider has none.`);
+}
+
+function outputMembers(body: JsonObject): { readonly ok: true; readonly members: JsonObject } | Refused {
+  const config = isObject(body['output_config']) ? body['output_config'] : {};
+  for (const option in config) {
+    const isKnown = option === 'effort' || option === 'format' || option === 'task_budget';
+    if (!isKnown && !isUnset(config[option])) return unsupported(`output_config.${option}`);
+  }
+  const format = config['format'] ?? body['output_format'];
+  if (!isObject(format)) return { ok: true, members: {} };
+  const { type, schema } = format;
+  if (type !== 'json_schema') return unsupported('output_config.format.type');
+  const json_schema = { name: 'answer', schema, strict: true };
+  return { ok: true, members: { response_format: { type, json_schema } } };
+}
+
+function userMember(metadata: unknown): JsonObject {
+  const user = isObject(metadata) ? filled(metadata['user_id']) : undefined;
+  if (user === undefined) return {};
+  return { user: user.length <= MAX_USER_LENGTH ? user : createHash('sha256').update(user).digest('hex') };
+}

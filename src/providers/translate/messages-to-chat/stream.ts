@@ -1,0 +1,237 @@
+/**
+ * A stream of chat completion chunks as a stream of Messages events.
+ *
+ * `message_start`, then for each content block `content_block_start`, its deltas and `content_block_stop`, then
+ * `message_delta` and `message_stop`. Blocks are told one after the other, as Anthropic tells them, so what a provider
+ * says of a second tool call waits until the input of the first is whole. Whole answers go through the same door (see
+ * answer.ts), so a stream and a whole answer that say the same give the same message.
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+import { type CallDelta, callsIn, saidIn } from '../responses-to-chat/chat-delta.ts';
+import type { Message, MessageEvent, MessageShell, StopReason } from './message-object.ts';
+import { type OpenBlock, OpenCall, OpenText, OpenThinking } from './open-blocks.ts';
+import { messageUsage } from './usage.ts';
+
+export interface MessageStreamTranslator {
+  /** Whether the provider said why it stopped. */
+  readonly stopped: boolean;
+  /** One chunk, parsed. */
+  push(chunk: unknown): MessageEvent[];
+  /** The provider has said its last word. */
+  finish(): MessageEvent[];
+  /** The message as it stands. */
+  message(): Message;
+}
+
+/** @param parseInput reads the input of a tool call; it may keep integers that no JavaScript number can hold */
+export function createMessageStreamTranslator(
+  shell: MessageShell,
+  parseInput: (json: string) => unknown = JSON.parse,
+): MessageStreamTranslator {
+  return new Translator(shell, parseInput);
+}
+
+/** A tool call as the provider counts it. */
+interface Call {
+  id: string | undefined;
+  named: boolean;
+  readonly block: OpenCall;
+}
+
+class Translator implements MessageStreamTranslator {
+  readonly #shell: MessageShell;
+  readonly #root: string;
+  readonly #parseInput: (json: string) => unknown;
+  #events: MessageEvent[] = [];
+  readonly #blocks: OpenBlock[] = [];
+  /** The block being told, and whether its start was. */
+  #current = 0;
+  #begun = false;
+  #started = false;
+  #finished = false;
+  readonly #calls: Call[] = [];
+  readonly #callByIndex = new Map<number, Call>();
+  #finishReason: string | undefined;
+  #stopSequence: string | undefined;
+  #refused = false;
+  #usage: unknown;
+
+  constructor(shell: MessageShell, parseInput: (json: string) => unknown) {
+    this.#shell = shell;
+    this.#root = shell.id.replace(/^msg_/, '');
+    this.#parseInput = parseInput;
+  }
+
+  get stopped(): boolean {
+    return this.#finishReason !== undefined;
+  }
+
+  push(chunk: unknown): MessageEvent[] {
+    if (this.#finished || !isObject(chunk)) return [];
+    if (isObject(chunk['usage'])) this.#usage = chunk['usage'];
+    this.#start();
+    const choice = firstChoice(chunk);
+    if (choice !== undefined) this.#hear(choice);
+    this.#tell(false);
+    return this.#take();
+  }
+
+  finish(): MessageEvent[] {
+    if (this.#finished) return [];
+    this.#start();
+    this.#tell(true);
+    this.#finished = true;
+    const { stop_reason, stop_sequence, usage } = this.message();
+    this.#events.push(
+      { type: 'message_delta', delta: { stop_reason, stop_sequence }, usage },
+      { type: 'message_stop' },
+    );
+    return this.#take();
+  }
+
+  message(): Message {
+    const reason = this.#finished ? this.#stopReason() : null;
+    return {
+      ...this.#empty(),
+      content: this.#blocks.map((block) => block.read()),
+      stop_reason: reason,
+      stop_sequence: reason === 'stop_sequence' ? (this.#stopSequence ?? null) : null,
+    };
+  }
+
+  #empty(): Message {
+    const { id, model } = this.#shell;
+    const usage = messageUsage(this.#usage);
+    return {
+      id,
+      type: 'message',
+      role: 'assistant',
+      model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage,
+    };
+  }
+
+  #start(): void {
+    if (this.#started) return;
+    this.#started = true;
+    this.#events.push({ type: 'message_start', message: this.#empty() });
+  }
+
+  #hear(choice: JsonObject): void {
+    const delta = isObject(choice['delta']) ? choice['delta'] : {};
+    const { text, reasoning } = saidIn(delta);
+    if (reasoning !== '' && this.#shell.thoughts !== 'left_out') this.#openThinking().add(reasoning);
+    if (text !== '') this.#openText().add(text);
+    const refusal = filled(delta['refusal']);
+    if (refusal !== undefined) {
+      this.#refused = true;
+      this.#openText().add(refusal);
+    }
+    for (const call of callsIn(delta)) this.#callOf(call).add(call.name, call.arguments, call.extra);
+    this.#finishReason = filled(choice['finish_reason']) ?? this.#finishReason;
+    this.#stopSequence = namedStop(choice, this.#shell.stopSequences) ?? this.#stopSequence;
+  }
+
+  #openText(): OpenText {
+    const last = this.#blocks.at(-1);
+    return last instanceof OpenText ? last : this.#opened(new OpenText());
+  }
+
+  #openThinking(): OpenThinking {
+    const last = this.#blocks.at(-1);
+    return last instanceof OpenThinking ? last : this.#opened(new OpenThinking(this.#shell.thoughts === 'sealed'));
+  }
+
+  #opened<Block extends OpenBlock>(block: Block): Block {
+    this.#blocks.push(block);
+    return block;
+  }
+
+  /** Servers count calls by index, by id, or not at all; some give every call the index 0. */
+  #callOf(delta: CallDelta): OpenCall {
+    let known: Call | undefined;
+    if (delta.index !== undefined) known = this.#callByIndex.get(delta.index);
+    else if (delta.id !== undefined) known = this.#calls.find((call) => call.id === delta.id);
+    else if (delta.name === undefined) known = this.#calls.at(-1);
+    const call = known === undefined || isAnother(known, delta) ? this.#newCall(delta) : known;
+    if (!call.named && call.id === undefined && this.#isFree(delta.id)) {
+      call.id = delta.id;
+      call.block.id = delta.id;
+    }
+    call.named ||= delta.name !== undefined;
+    return call.block;
+  }
+
+  #newCall({ id, index }: CallDelta): Call {
+    const own = this.#isFree(id) ? id : `toolu_${this.#root}_${this.#blocks.length}`;
+    const call: Call = { id, named: false, block: this.#opened(new OpenCall(own, this.#parseInput)) };
+    this.#calls.push(call);
+    if (index !== undefined) this.#callByIndex.set(index, call);
+    return call;
+  }
+
+  #isFree(id: string | undefined): id is string {
+    return id !== undefined && !this.#calls.some(({ block }) => block.id === id);
+  }
+
+  /** Tells what can be told by now. @param all at the end: whatever there is */
+  #tell(all: boolean): void {
+    for (;;) {
+      const index = this.#current;
+      const block = this.#blocks[index];
+      if (block === undefined || !(block.canBegin || all)) return;
+      if (!this.#begun) {
+        this.#begun = true;
+        this.#events.push({ type: 'content_block_start', index, content_block: block.empty() });
+      }
+      for (const delta of block.take()) this.#events.push({ type: 'content_block_delta', index, delta });
+      const isLast = index === this.#blocks.length - 1;
+      if (!all && (isLast || !block.canEnd)) return;
+      for (const delta of block.last()) this.#events.push({ type: 'content_block_delta', index, delta });
+      this.#events.push({ type: 'content_block_stop', index });
+      this.#current += 1;
+      this.#begun = false;
+    }
+  }
+
+  #take(): MessageEvent[] {
+    const events = this.#events;
+    this.#events = [];
+    return events;
+  }
+
+  /** An answer that was cut is no finished call, whatever the call looks like. */
+  #stopReason(): StopReason {
+    if (this.#finishReason === 'length') return 'max_tokens';
+    if (this.#finishReason === 'content_filter' || this.#refused) return 'refusal';
+    if (this.#calls.length > 0) return 'tool_use';
+    return this.#stopSequence === undefined ? 'end_turn' : 'stop_sequence';
+  }
+}
+
+/** Whether a call that is told under the number of a known one is a call of its own. */
+function isAnother({ id, named, block }: Call, delta: CallDelta): boolean {
+  if (!named || delta.name === undefined) return false;
+  return delta.id === undefined ? block.canEnd && delta.arguments !== '' : delta.id !== id;
+}
+
+/** Members in which servers name the stop sequence that ended an answer: vLLM, SGLang, and the name Anthropic has. */
+const STOP_MEMBERS = ['stop_sequence', 'stop_reason', 'matched_stop'];
+
+function namedStop(choice: JsonObject, sequences: readonly string[]): string | undefined {
+  for (const member of STOP_MEMBERS) {
+    const named = sequences.find((sequence) => sequence === choice[member]);
+    if (named !== undefined) return named;
+  }
+  return undefined;
+}
+
+/** The choice that the message is made of; a chunk with usage only has none. */
+function firstChoice(chunk: JsonObject): JsonObject | undefined {
+  const choices = chunk['choices'];
+  if (!Array.isArray(choices)) return undefined;
+  return choices.find((choice) => isObject(choice) && (choice['index'] ?? 0) === 0);
+}

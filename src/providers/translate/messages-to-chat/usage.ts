@@ -1,0 +1,31 @@
+import { isObject } from '../json.ts';
+
+export interface MessageUsage {
+  /** Without those that were read from, or written to, a cache. */
+  readonly input_tokens: number;
+  readonly cache_creation_input_tokens: number;
+  readonly cache_read_input_tokens: number;
+  readonly output_tokens: number;
+  readonly output_tokens_details?: { readonly thinking_tokens: number };
+}
+
+/** The usage of a chat completion in Anthropic's words, which have no way to say that a number is not known: 0. */
+export function messageUsage(usage: unknown): MessageUsage {
+  const given = isObject(usage) ? usage : {};
+  const prompt = isObject(given['prompt_tokens_details']) ? given['prompt_tokens_details'] : {};
+  const completion = isObject(given['completion_tokens_details']) ? given['completion_tokens_details'] : {};
+  const read = count(prompt['cached_tokens'] ?? given['prompt_cache_hit_tokens']);
+  const written = count(prompt['cache_write_tokens']);
+  const thinking = completion['reasoning_tokens'];
+  return {
+    input_tokens: Math.max(0, count(given['prompt_tokens']) - read - written),
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: read,
+    output_tokens: count(given['completion_tokens']),
+    ...(typeof thinking === 'number' ? { output_tokens_details: { thinking_tokens: thinking } } : {}),
+  };
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+}

@@ -1,0 +1,57 @@
+/**
+ * What a model thought, as a reasoning item's `encrypted_content`: for clients that keep nothing on the server
+ * (`store: false`) and give each turn's reasoning back unread. No provider is there to encrypt it, so it is not
+ * encrypted: the mark in front says whose it is, and what follows is base64url of JSON.
+ *
+ * It is a third larger than the reasoning itself, and is made only for a client that asks for it with
+ * `include: ["reasoning.encrypted_content"]`.
+ */
+import { filled, isObject, type JsonObject } from '../json.ts';
+
+export interface CarriedReasoning {
+  readonly text: string;
+  /** What a vendor wants to get back with it, for example a signature of the thought. */
+  readonly extra?: JsonObject | undefined;
+  /** The same of the tool calls that it led to, by call id: clients keep of a call only what OpenAI says of it. */
+  readonly calls?: ReadonlyMap<string, JsonObject> | undefined;
+}
+
+const mark = 'chancery.reasoning.1.';
+
+export function carriedForm({ text, extra, calls }: CarriedReasoning): string {
+  const ofCalls = calls === undefined || calls.size === 0 ? undefined : Object.fromEntries(calls);
+  const json = JSON.stringify({ text, extra_content: extra, calls: ofCalls });
+  return mark + Buffer.from(json).toString('base64url');
+}
+
+/** Undefined for what somebody else encrypted, and for what was changed on its way so that nobody can read it. */
+export function readCarried(encrypted: unknown): CarriedReasoning | undefined {
+  if (!isCarried(encrypted)) return undefined;
+  let carried: unknown;
+  try {
+    carried = JSON.parse(Buffer.from(encrypted.slice(mark.length), 'base64url').toString());
+  } catch {
+    return undefined;
+  }
+  if (!isObject(carried)) return undefined;
+  const { text, extra_content: extra, calls } = carried;
+  return {
+    text: filled(text) ?? '',
+    extra: isObject(extra) ? extra : undefined,
+    calls: new Map(isObject(calls) ? Object.entries(calls).filter(isOfCall) : []),
+  };
+}
+
+function isOfCall(entry: [string, unknown]): entry is [string, JsonObject] {
+  return isObject(entry[1]);
+}
+
+/** Whether this `encrypted_content` (or signature of a thought) is the gateway's own. */
+export function isCarried(encrypted: unknown): encrypted is string {
+  return typeof encrypted === 'string' && encrypted.startsWith(mark);
+}
+
+/** Whether an item holds the gateway's own form: a provider with a native Responses API would refuse it. */
+export function isCarriedItem(item: unknown): boolean {
+  return isObject(item) && item['type'] === 'reasoning' && isCarried(item['encrypted_content']);
+}

@@ -1,0 +1,40 @@
+/** A refusal in the words of the client, who spoke of a response and knows nothing of what it is translated to. */
+import type { Refusal } from '../refusal.ts';
+
+const responsesNames: ReadonlyMap<string, string> = new Map([
+  ['logprobs', 'include'],
+  ['max_completion_tokens', 'max_output_tokens'],
+  ['max_tokens', 'max_output_tokens'],
+  ['reasoning_effort', 'reasoning.effort'],
+  ['response_format', 'text.format'],
+  ['verbosity', 'text.verbosity'],
+]);
+
+/** What a provider's own language has no words for is refused by the name it has in a chat request. */
+export function inResponsesWords(refusal: Refusal): Refusal {
+  const { param } = refusal;
+  if (param === null) return refusal;
+  const [, name = '', rest = ''] = /^([^.[]*)(.*)$/s.exec(param) ?? [];
+  // Items and messages do not correspond one to one, so which item it was is left to the message.
+  if (name === 'messages') return { ...refusal, param: 'input' };
+  const known = responsesNames.get(name);
+  if (known === undefined) return refusal;
+  const message = refusal.message.replaceAll(`'${name}${rest}'`, () => `'${known}'`);
+  return { ...refusal, param: known, message };
+}
+
+/**
+ * The place in the input as the client sent it.
+ * @param earlier how many items of earlier turns were put in front of it
+ */
+export function ofNewInput(refusal: Refusal, earlier: number): Refusal {
+  const [whole, index, rest = ''] = /^input\[(\d+)\](.*)$/s.exec(refusal.param ?? '') ?? [];
+  if (earlier === 0 || whole === undefined) return refusal;
+  const place = Number(index) - earlier;
+  if (place >= 0) {
+    const param = `input[${place}]${rest}`;
+    return { ...refusal, param, message: refusal.message.replaceAll(whole, () => param) };
+  }
+  const message = `In the earlier turns that belong to this request: ${refusal.message}`;
+  return { ...refusal, param: 'input', message };
+}

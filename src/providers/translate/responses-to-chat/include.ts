@@ -1,0 +1,36 @@
+/**
+ * What a client may ask for in `include`, and what a translated response makes of it.
+ *
+ * | Value | Translated |
+ * |---|---|
+ * | `message.output_text.logprobs` | `logprobs` of the chat request; they come with the text |
+ * | `reasoning.encrypted_content` | see carried-reasoning.ts |
+ * | `reasoning.content` | the gateway's own: reasoning as raw text in `content`, not as a summary |
+ * | `message.input_image.image_url` | nothing to do: input items are kept as they were sent |
+ * | results of hosted tools | nothing to do: none run, so there are none |
+ * | any other | refused: nobody knows what would be left out |
+ */
+import { type Refused, refuse } from '../refusal.ts';
+
+const known = new Set([
+  'message.output_text.logprobs',
+  'reasoning.encrypted_content',
+  'reasoning.content',
+  'message.input_image.image_url',
+  'file_search_call.results',
+  'web_search_call.results',
+  'web_search_call.action.sources',
+  'computer_call_output.output.image_url',
+  'code_interpreter_call.outputs',
+]);
+
+export function refusedInclude(include: unknown): Refused | undefined {
+  if (!Array.isArray(include)) return undefined;
+  const index = include.findIndex((value) => typeof value !== 'string' || !known.has(value));
+  if (index === -1) return undefined;
+  return refuse(
+    'unsupported_value',
+    `include[${index}]`,
+    `This model's provider cannot include '${String(include[index])}'. It can include ${[...known].join(', ')}.`,
+  );
+}

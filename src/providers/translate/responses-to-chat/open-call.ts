@@ -1,0 +1,94 @@
+/** A tool call while it is being said. */
+import { type EventQueue, type OpenItem, tellAdded, tellDone } from './open-items.ts';
+import type { CustomToolCallItem, FunctionCallItem, ItemStatus } from './response-object.ts';
+import type { ToolIdentity } from './tool-names.ts';
+
+export class OpenCall implements OpenItem {
+  readonly index: number;
+  readonly #id: string;
+  readonly #callId: string;
+  readonly #tool: ToolIdentity;
+  #arguments = '';
+  #extra: unknown;
+
+  /** @param root of the response's id: an item is found by its own id alone, and a call id may come again */
+  constructor(queue: EventQueue, root: string, callId: string, index: number, tool: ToolIdentity, extra: unknown) {
+    this.#id = `${tool.kind === 'custom' ? 'ctc' : 'fc'}_${root}_${index}`;
+    this.#callId = callId;
+    this.index = index;
+    this.#tool = tool;
+    this.#extra = extra;
+    tellAdded(queue, index, this.read('in_progress'));
+  }
+
+  addArguments(queue: EventQueue, delta: string): void {
+    this.#arguments += delta;
+    // The input of a custom tool is wrapped in JSON by the model: it can be told once the JSON is whole.
+    if (this.#tool.kind === 'custom') return;
+    queue.add({
+      type: 'response.function_call_arguments.delta',
+      sequence_number: queue.next(),
+      item_id: this.#id,
+      output_index: this.index,
+      delta,
+    });
+  }
+
+  addExtra(extra: unknown): void {
+    this.#extra = extra;
+  }
+
+  close(queue: EventQueue, status: ItemStatus): void {
+    const place = { item_id: this.#id, output_index: this.index };
+    if (this.#tool.kind === 'custom') {
+      const input = customInput(this.#arguments);
+      const delta = input;
+      queue.add({ type: 'response.custom_tool_call_input.delta', sequence_number: queue.next(), ...place, delta });
+      queue.add({ type: 'response.custom_tool_call_input.done', sequence_number: queue.next(), ...place, input });
+    } else {
+      // A model that calls without arguments may say nothing at all, and clients parse what they get as JSON.
+      if (this.#arguments === '' && status === 'completed') this.addArguments(queue, '{}');
+      queue.add({
+        type: 'response.function_call_arguments.done',
+        sequence_number: queue.next(),
+        ...place,
+        name: this.#tool.name,
+        arguments: this.#arguments,
+      });
+    }
+    tellDone(queue, this.index, this.read(status));
+  }
+
+  read(status: ItemStatus): FunctionCallItem | CustomToolCallItem {
+    const { name, namespace } = this.#tool;
+    const common = {
+      id: this.#id,
+      status,
+      call_id: this.#callId,
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(this.#extra === undefined ? {} : { extra_content: this.#extra }),
+    };
+    if (this.#tool.kind === 'custom') {
+      return {
+        ...common,
+        type: 'custom_tool_call',
+        input: status === 'in_progress' ? '' : customInput(this.#arguments),
+      };
+    }
+    return { ...common, type: 'function_call', arguments: this.#arguments };
+  }
+}
+
+/** What the model put into `{"input": …}`; its bare words when it did not keep to that form. */
+function customInput(text: string): string {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === 'object' && parsed !== null && 'input' in parsed && typeof parsed.input === 'string') {
+      return parsed.input;
+    }
+  } catch {
+    // cut off, or not JSON
+  }
+  return text;
+}

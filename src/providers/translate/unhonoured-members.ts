@@ -1,0 +1,65 @@
+/**
+ * Members of a chat completion request that some languages have no words for. A value that asks for nothing (the
+ * default, or an empty one) is harmless; any other is refused, since the answer would not be what was asked for.
+ */
+import { isObject, type JsonObject } from './json.ts';
+import { type Refused, refuse } from './refusal.ts';
+
+const oneAnswer = (value: unknown): boolean => value === 1;
+const zero = (value: unknown): boolean => value === 0;
+const off = (value: unknown): boolean => value === false;
+const never = (): boolean => false;
+const noEntries = (value: unknown): boolean =>
+  (Array.isArray(value) && value.length === 0) || (isObject(value) && Object.keys(value).length === 0);
+const textOnly = (value: unknown): boolean => Array.isArray(value) && value.every((entry) => entry === 'text');
+
+/** Which values of a member ask for nothing. `null` never does. */
+const harmless = {
+  audio: never,
+  frequency_penalty: zero,
+  function_call: never,
+  functions: noEntries,
+  logit_bias: noEntries,
+  logprobs: off,
+  modalities: textOnly,
+  moderation: never,
+  n: oneAnswer,
+  parallel_tool_calls: (value: unknown) => value === true,
+  prediction: never,
+  presence_penalty: zero,
+  seed: never,
+  service_tier: (value: unknown) => value === 'auto' || value === 'default',
+  top_logprobs: zero,
+  verbosity: (value: unknown) => value === 'medium',
+  web_search_options: never,
+} as const satisfies Record<string, (value: unknown) => boolean>;
+
+export type UnhonouredMember = keyof typeof harmless;
+
+/** @param language how the provider's language is called, for the message */
+export function refusedMember(
+  chat: JsonObject,
+  members: readonly UnhonouredMember[],
+  language: string,
+): Refused | undefined {
+  for (const member of members) {
+    const value = chat[member];
+    if (value === undefined || value === null || harmless[member](value)) continue;
+    return refuse('unsupported_parameter', member, `'${member}' cannot be honoured: ${language} has no such setting.`);
+  }
+  return undefined;
+}
+
+/** Hints to OpenAI's own service, which no answer depends on. */
+export const withoutEffect: ReadonlySet<string> = new Set([
+  'client_metadata',
+  'metadata',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'provider',
+  'safety_identifier',
+  'store',
+  'stream_options',
+  'user',
+]);

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { itemsOf } from '../../src/commands/conversations/conversation.ts';
+import { loadConversation } from '../../src/commands/conversations/load-conversation.ts';
+import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
+import { createResponsesDialect } from '../../src/commands/exchange/responses-dialect.ts';
+import { itemFinder } from '../../src/commands/responses/find-item.ts';
+import {
+  attemptStarted,
+  chunkReceived,
+  historyReplayed,
+  modelResolved,
+  requestReceived,
+} from '../../src/events/catalogue/exchange.ts';
+import { streamName } from '../../src/events/event.ts';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { createItemIndex } from '../../src/projections/items.ts';
+import { createResponseArchive } from '../../src/projections/responses.ts';
+import { added, context, created, id, message } from './events.ts';
+
+const EXCHANGE = '01930000-0000-7000-8000-000000000001';
+const stream = streamName('exchange', EXCHANGE);
+
+/** What the provider said: an answer to a chat request, whole or as the first piece of a stream. */
+function answered(log: MemoryLog, asked: object, chunks: readonly string[]) {
+  const request = { model: 'local/m', input: 'hi', conversation: id, ...asked };
+  const target = { provider: 'local', providerType: 'llamacpp', model: 'm' };
+  const received = {
+    dialect: 'responses' as const,
+    method: 'POST',
+    path: '/v1/responses',
+    headers: {},
+    model: 'local/m',
+    stream: 'stream' in asked,
+    authMethod: 'master_key' as const,
+    capture: 'full' as const,
+  };
+  return log.append([
+    {
+      stream: streamName('conversation', id),
+      events: [created(), added('msg_before')],
+      expectedRevision: 'noStream',
+    },
+    {
+      stream,
+      events: [
+        requestReceived.create(received, context, Buffer.from(JSON.stringify(request))),
+        modelResolved.create({ requested: 'local/m', ...target }, context),
+        historyReplayed.create({ responses: [], conversation: id, items: 2 }, context),
+        attemptStarted.create({ attempt: 1, kind: 'primary', dialect: 'chat', ...target }, context),
+        ...chunks.map((chunk, index) => chunkReceived.create({ attempt: 1, index }, context, Buffer.from(chunk))),
+      ],
+      expectedRevision: 'noStream',
+    },
+  ]);
+}
+
+async function restarted(log: MemoryLog) {
+  const archive = createResponseArchive(log);
+  const index = createItemIndex(log);
+  const dialect = createResponsesDialect({
+    archive,
+    log,
+    findItem: (caller) => itemFinder(caller, { log, archive, index }),
+    now: () => 1,
+    learned() {},
+  });
+  await closeOpenExchanges([stream], { log, archive, dialects: new Map([[dialect.name, dialect]]) }, 'gateway_stopped');
+  const conversation = await loadConversation(id, undefined, log);
+  const ends = [];
+  for await (const event of log.readStream(stream)) ends.push(event.type);
+  return { items: [...itemsOf(conversation).values()], end: ends.find((type) => type.startsWith('exchange.')) };
+}
+
+const whole = JSON.stringify({
+  id: 'c1',
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }],
+});
+const piece = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'hel' } }] })}\n\n`;
+
+describe('a turn that was cut by a crash', () => {
+  it('is in its conversation, once, when the provider had said everything', async () => {
+    const log = new MemoryLog();
+    await answered(log, {}, [whole]);
+    const first = await restarted(log);
+    expect(first.end).toBe('exchange.completed');
+    expect(first.items).toMatchObject([
+      message('msg_before'),
+      { role: 'user', content: [{ text: 'hi' }] },
+      { role: 'assistant', content: [{ text: 'hello' }] },
+    ]);
+    expect((await restarted(log)).items).toEqual(first.items);
+  });
+
+  it('is not in its conversation when the provider had not', async () => {
+    const log = new MemoryLog();
+    await answered(log, { stream: true }, [piece]);
+    const { items, end } = await restarted(log);
+    expect(end).toBe('exchange.failed');
+    expect(items).toEqual([message('msg_before')]);
+  });
+});

@@ -1,0 +1,183 @@
+/** Responses that the gateway makes while nobody waits: on a provider that does not keep responses itself. */
+import { describe, expect, it } from 'vitest';
+import type { RecordedRequest } from '../../infra/simulated-provider/server.ts';
+import { translated, withBothKinds } from '../support/both-kinds.ts';
+import { dataOf, errorOf, eventsOfExchange, exchangeOf, json } from '../support/with-gateway.ts';
+
+const kinds = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
+const { gateway } = kinds;
+const hello = { model: translated, input: 'Reply with exactly: hello', background: true };
+/** The provider has the request and says nothing. */
+const silent = { firstByteDelayMs: 60_000 };
+
+async function until(id: string, status: string) {
+  for (;;) {
+    const response = await json(await kinds.retrieve(id));
+    if (response.status === status) return response;
+    if (!['queued', 'in_progress'].includes(response.status)) throw new Error(`it is ${response.status}`);
+    // The next state is on the record before anybody is told of it: following the stream waits for it.
+    await (await kinds.retrieve(id, '?stream=true&starting_after=1')).text();
+  }
+}
+
+async function inProgress(id: string): Promise<void> {
+  const { status } = await json(await kinds.retrieve(id));
+  if (status !== 'in_progress') await inProgress(id);
+}
+
+/** Lets a provider that stands still, or is about to, go on to its end. */
+async function letGo(request: RecordedRequest): Promise<void> {
+  while (request.outcome === 'open') {
+    gateway.simulated.control.release();
+    await new Promise(setImmediate);
+  }
+}
+
+const cancel = (id: string) => gateway.post(`/v1/responses/${id}/cancel`, '');
+
+describe('a background response', () => {
+  it('is promised at once and found when it is made', async () => {
+    const queued = await kinds.create(hello);
+    expect(queued).toMatchObject({ object: 'response', status: 'queued', background: true, output: [], usage: null });
+    const made = await until(queued.id, 'completed');
+    expect(made).toMatchObject({ id: queued.id, background: true, created_at: queued.created_at });
+    expect(made.output[0].content[0].text).toBe('hello');
+    expect(made.usage.output_tokens).toBeGreaterThan(0);
+    expect(Object.keys(made).sort()).toEqual(Object.keys(queued).sort());
+  });
+
+  it('does not tell the provider about the background', async () => {
+    const { id } = await kinds.create(hello);
+    await until(id, 'completed');
+    expect(JSON.parse(gateway.lastAsked().body)).not.toHaveProperty('background');
+  });
+
+  it('is in progress while the provider is asked', async () => {
+    gateway.simulated.control.next(silent);
+    const { id } = await kinds.create(hello);
+    await inProgress(id);
+    expect((await cancel(id)).status).toBe(200);
+  });
+
+  it('ends as failed, with the reason, when the provider refuses', async () => {
+    gateway.simulated.control.next({ status: 500, message: 'out of order' });
+    const { id } = await kinds.create(hello);
+    const failed = await until(id, 'failed');
+    expect(failed.error).toMatchObject({ message: expect.stringContaining('out of order') });
+    expect(failed.error.type).toBe('provider_error');
+  });
+
+  it('can be the turn before the next one', async () => {
+    const { id } = await kinds.create({ ...hello, input: 'My name is Ada. Remember it.' });
+    await until(id, 'completed');
+    const next = await kinds.create({ input: 'What is my name?', previous_response_id: id });
+    expect(next.output[0].content[0].text).toBe('Your name is Ada.');
+  });
+
+  it('has to be stored', async () => {
+    const answer = await gateway.post('/v1/responses', { ...hello, store: false });
+    expect(await errorOf(answer, 400)).toMatchObject({ param: 'store', code: 'unsupported_parameter' });
+  });
+
+  it('is refused at once when the request makes no sense', async () => {
+    const answer = await gateway.post('/v1/responses', { ...hello, model: 'llamacpp/none', provider: 'nobody' });
+    await errorOf(answer, 400);
+    const unknown = await gateway.post('/v1/responses', { ...hello, previous_response_id: 'resp_none' });
+    await errorOf(unknown, 404);
+  });
+
+  it('tells its whole story on the record', async () => {
+    const answer = await gateway.post('/v1/responses', hello);
+    await until((await json(answer)).id, 'completed');
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.map(({ type }) => type)).toEqual([
+      'request.received',
+      'model.resolved',
+      'attempt.started',
+      'chunk.received',
+      'exchange.completed',
+      'usage.recorded',
+    ]);
+  });
+});
+
+describe('cancelling a background response', () => {
+  it('ends the call to the provider', async () => {
+    gateway.simulated.control.next(silent);
+    const asked = gateway.simulated.nextRequest();
+    const { id } = await kinds.create(hello);
+    const request = await asked;
+    const cancelled = await json(await cancel(id));
+    expect(cancelled).toMatchObject({ id, status: 'cancelled', error: null, output: [] });
+    expect(await request.ended).toBe('aborted');
+    expect(await json(await kinds.retrieve(id))).toEqual(cancelled);
+  });
+
+  it('keeps what was said until then', async () => {
+    gateway.simulated.control.next({ holdAfterChunks: 4 });
+    const answer = await gateway.post('/v1/responses', { ...hello, input: 'Write 50 words', stream: true });
+    const reader = answer.body?.getReader();
+    let text = '';
+    while (!text.includes('output_text.delta')) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    const [{ response }] = dataOf(text);
+    const cancelled = await json(await cancel(response.id));
+    expect(cancelled).toMatchObject({ id: response.id, status: 'cancelled' });
+    expect(cancelled.output[0].content[0].text.length).toBeGreaterThan(0);
+  });
+
+  it('gives back one that has ended as it is', async () => {
+    const { id } = await kinds.create(hello);
+    const made = await until(id, 'completed');
+    expect(await json(await cancel(id))).toEqual(made);
+  });
+
+  it('is refused for a response that was not made in the background', async () => {
+    const { id } = await kinds.create({ input: 'hi' });
+    expect(await errorOf(await cancel(id), 400)).toMatchObject({ code: 'response_not_cancellable' });
+  });
+
+  it('takes a body that is there for no reason', async () => {
+    const { id } = await kinds.create(hello);
+    await until(id, 'completed');
+    expect((await gateway.post(`/v1/responses/${id}/cancel`, '{}')).status).toBe(200);
+  });
+
+  it('does not know what is not there', async () => {
+    await errorOf(await cancel('resp_none'), 404);
+  });
+
+  it('deleting one that is being made ends it', async () => {
+    gateway.simulated.control.next(silent);
+    const asked = gateway.simulated.nextRequest();
+    const { id } = await kinds.create(hello);
+    const request = await asked;
+    expect((await gateway.fetch(`/v1/responses/${id}`, { method: 'DELETE' })).status).toBe(200);
+    expect(await request.ended).toBe('aborted');
+    expect((await kinds.retrieve(id)).status).toBe(404);
+  });
+});
+
+describe('a background response as a stream', () => {
+  it('goes on when its reader leaves, and can be joined again where it was left', async () => {
+    gateway.simulated.control.next({ holdAfterChunks: 4 });
+    const left = new AbortController();
+    const asked = gateway.simulated.nextRequest();
+    const body = { ...hello, input: 'Write 30 words', stream: true };
+    const answer = await gateway.post('/v1/responses', body, { signal: left.signal });
+    const reader = answer.body?.getReader();
+    let text = '';
+    while (!text.includes('output_text.delta')) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    const seen = dataOf(text);
+    left.abort();
+    const { id } = seen[0].response;
+    const joined = kinds.retrieve(id, `?stream=true&starting_after=${seen.at(-1).sequence_number}`);
+    await letGo(await asked);
+    const rest = dataOf(await (await joined).text());
+    const all = [...seen, ...rest];
+    expect(all.map((event) => event.sequence_number)).toEqual(all.map((_, index) => index));
+    expect(all.at(-1)).toMatchObject({ type: 'response.completed', response: { id, status: 'completed' } });
+    const deltas = all.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta);
+    expect(deltas.join('')).toBe(all.at(-1).response.output[0].content[0].text);
+    expect(await json(await kinds.retrieve(id))).toEqual(all.at(-1).response);
+  });
+});
