@@ -1,6 +1,6 @@
 /** The simulated provider on its own: `node main.ts --port 4010 --responses native --models a,b`. */
 import { parseArgs } from 'node:util';
-import { familyNamed } from './options.ts';
+import { FAMILIES, type Family, familyNamed } from './options.ts';
 import { createSimulatedProvider } from './server.ts';
 
 const { values } = parseArgs({
@@ -23,7 +23,7 @@ const { values } = parseArgs({
 const provider = createSimulatedProvider({
   paceMs: Number(values.pace),
   responses: values.responses === 'absent' ? 'absent' : 'native',
-  ...Object.fromEntries(values.absent.split(',').flatMap((name) => (familyNamed(name) ? [[name, 'absent']] : []))),
+  ...absent(values.absent),
   words: Number(values.words),
   props: { contextWindow: Number(values['context-window']) },
   ...(values.models === undefined ? {} : { models: values.models.split(',') }),
@@ -35,4 +35,12 @@ console.log(`simulated provider listening on ${url}`);
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.once(signal, () => void provider.close().then(() => process.exit(0)));
+}
+
+function absent(names: string): Partial<Record<Family, 'absent'>> {
+  const families = names.split(',').filter((name) => name !== '');
+  const unknown = families.find((name) => familyNamed(name) === undefined);
+  if (unknown !== undefined)
+    throw new Error(`--absent: there is no family '${unknown}'; there are ${Object.keys(FAMILIES).join(', ')}`);
+  return Object.fromEntries(families.map((name) => [name, 'absent']));
 }

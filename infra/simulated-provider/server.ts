@@ -1,6 +1,6 @@
 /**
- * A model provider without a model: it speaks OpenAI's API, answers the same to the same question, and misbehaves
- * on request. Tests and benchmarks stand on it, so it depends on nothing but Node.
+ * A model provider without a model: it speaks OpenAI's API, Anthropic's and Ollama's, answers the same to the same
+ * question, and misbehaves on request. Tests and benchmarks stand on it, so it depends on nothing but Node.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Rendering } from './chat.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { forwardRequestSchema } from '../commands/exchange/forward-dialect.ts';
 import { type ForwardOperation, forwardOperations } from '../commands/exchange/forward-operations.ts';
 import { batchRequestSchema } from '../commands/files/object-dialects.ts';
-import type { Operation, Parameter } from './openapi-operations.ts';
+import type { Operation, Parameter } from './openapi-operation.ts';
 
 const FORM = 'multipart/form-data';
 const errors = [400, 401, 404, 413, 429, 501, 502, 503, 504];

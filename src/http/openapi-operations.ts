@@ -11,41 +11,7 @@ import { countTokensRequestSchema, messagesRequestSchema } from '../commands/mes
 import { createRequestSchema } from '../commands/responses/create-request.ts';
 import * as answers from './answer-schemas.ts';
 import { forwardedOperations } from './openapi-forwarded.ts';
-
-interface Answer {
-  readonly description: string;
-  /** By media type; a plain object is a JSON schema already. */
-  readonly content?: Readonly<Record<string, z.ZodType | Readonly<Record<string, unknown>>>>;
-}
-
-export interface Parameter {
-  readonly name: string;
-  readonly in: 'query' | 'header';
-  readonly description: string;
-  readonly schema: z.ZodType;
-}
-
-export interface Operation {
-  readonly operationId: string;
-  readonly methods: readonly string[];
-  /** With `{name}` for each parameter. */
-  readonly path: string;
-  readonly summary: string;
-  readonly description?: string;
-  readonly tag: 'models' | 'responses' | 'conversations' | 'files' | 'passthrough' | 'admin' | 'operations';
-  readonly pathParameters?: Readonly<Record<string, string>>;
-  readonly parameters?: readonly Parameter[];
-  /** `type`: the media type, when it is not the usual one for the schema. */
-  readonly request?: { readonly required: boolean; readonly schema: z.ZodType | 'any'; readonly type?: string };
-  readonly success: Answer;
-  readonly otherAnswers?: Readonly<Record<string, Answer>>;
-  /** Statuses that come with the error envelope. */
-  readonly errors: readonly number[];
-  /** `MessagesError`: they come in Anthropic's envelope. */
-  readonly errorSchema?: 'Error' | 'MessagesError';
-  /** Needs no key. */
-  readonly open?: boolean;
-}
+import type { Operation, Parameter } from './openapi-operation.ts';
 
 const text = { type: 'string' };
 const json = (schema: z.ZodType) => ({ 'application/json': schema });
@@ -57,7 +23,7 @@ const query = (name: string, description: string, schema: z.ZodType = z.string()
   schema,
 });
 
-const modelErrors = [400, 401, 404, 413, 429, 502, 503, 504];
+const modelErrors = [400, 401, 404, 409, 413, 429, 502, 503, 504];
 const lifecycleErrors = [400, 401, 404, 501, 502, 503];
 const provider = query('provider', 'Who is asked for a response that is not stored here: a provider name or type');
 const conversationErrors = [400, 401, 404, 409, 413, 503];
@@ -77,6 +43,12 @@ const requestHeaders: Parameter[] = [
     in: 'header',
     description: 'Comes back on the answer, and goes to the provider. Made up when absent.',
     schema: z.string().max(200),
+  },
+  {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description: 'For 24 hours, the same key with the same body gives the same answer again, without another call',
+    schema: z.string().max(255),
   },
 ];
 
@@ -174,8 +146,26 @@ export const operations: readonly Operation[] = [
     summary: 'Fetch a response',
     tag: 'responses',
     pathParameters: responseId,
+    parameters: [
+      provider,
+      query('stream', 'Gives the stream it was made as, and goes on with it while it is made', z.boolean()),
+      query('starting_after', 'With `stream`: the sequence number of the last event seen', z.int()),
+    ],
+    success: {
+      description: 'The response as it was stored, or its stream',
+      content: jsonOrStream(answers.responseObject),
+    },
+    errors: lifecycleErrors,
+  },
+  {
+    operationId: 'cancelResponse',
+    methods: ['POST'],
+    path: '/v1/responses/{id}/cancel',
+    summary: 'Cancel a background response',
+    tag: 'responses',
+    pathParameters: responseId,
     parameters: [provider],
-    success: { description: 'The response as it was stored', content: json(answers.responseObject) },
+    success: { description: 'The response as it is now', content: json(answers.responseObject) },
     errors: lifecycleErrors,
   },
   {

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
-import { type Operation, operations } from './openapi-operations.ts';
+import type { Operation } from './openapi-operation.ts';
+import { operations } from './openapi-operations.ts';
 
 type Json = Record<string, unknown>;
 

@@ -52,12 +52,12 @@ async function killAndStart(): Promise<void> {
 const id = 'llamacpp/simulated-small';
 const place = z.object({ city: z.string() });
 
-/** A tool during which the gateway is killed. */
+/** A tool during which the gateway is killed, when it is asked for Rome. */
 const deadlyWeather = tool({
   description: 'The weather in a city',
   inputSchema: place,
   execute: async ({ city }) => {
-    await killAndStart();
+    if (city === 'Rome') await killAndStart();
     return `sunny in ${city}`;
   },
 });
@@ -127,10 +127,7 @@ describe('an agent loop goes on after the gateway was killed', () => {
       name: 'get_weather',
       description: 'The weather in a city',
       parameters: place,
-      execute: async ({ city }) => {
-        await killAndStart();
-        return `sunny in ${city}`;
-      },
+      execute: async ({ city }) => `sunny in ${city}`,
     });
     const openAIClient = new OpenAI({ baseURL, apiKey: MASTER_KEY, maxRetries: 0 });
     const modelProvider = new OpenAIProvider({ openAIClient, useResponses: true });

@@ -2,12 +2,14 @@
 import { Agent, type AgentInputItem, handoff, MemorySession, OpenAIProvider, Runner, tool } from '@openai/agents';
 import { removeAllTools } from '@openai/agents-core/extensions';
 import OpenAI from 'openai';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { both, native, withBothKinds } from '../support/both-kinds.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 
-const { gateway, nativeProvider } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
+const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
+/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+beforeAll(() => create({ input: 'hi' }));
 
 const doors = both.flatMap(([kind, model]) => [
   [`the Responses API, ${kind}`, model, true] as const,

@@ -8,12 +8,14 @@ import {
 } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { both, native, withBothKinds } from '../support/both-kinds.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 
-const { gateway, nativeProvider } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
+const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
+/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+beforeAll(() => create({ input: 'hi' }));
 
 const doors = both.flatMap(([kind, model]) => [
   [`chat completions, ${kind}`, model, false] as const,

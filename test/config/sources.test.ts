@@ -42,7 +42,7 @@ describe('where settings come from', () => {
     expect(config.passthrough).toEqual({ enabled: true, v1Alias: true, types: undefined });
     expect(config.liveLogs).toEqual({ enabled: true, heartbeatSeconds: 15, replayLimit: 1000 });
     expect(config.metrics).toEqual({ enabled: true, endpoint: '/metrics' });
-    expect(config.logging).toEqual({ enabled: true, capture: 'full' });
+    expect(config.logging).toEqual({ enabled: true, capture: 'full', keeps: { audio: false, image: false } });
     expect(config.admin).toEqual({ endpointsEnabled: true, uiEnabled: true });
     expect(config).toMatchObject({
       masterKey: undefined,
@@ -166,6 +166,8 @@ describe('every setting has its variable', () => {
     ['LOG_FORMAT', 'json', 'logFormat', 'json'],
     ['LOGGING_ENABLED', 'false', 'logging.enabled', false],
     ['LOGGING_LOG_BODIES', 'false', 'logging.capture', 'metadata'],
+    ['LOGGING_LOG_AUDIO_BODIES', 'true', 'logging.keeps.audio', true],
+    ['LOGGING_LOG_IMAGE_BODIES', 'true', 'logging.keeps.image', true],
     ['ENFORCE_RETURNING_USAGE_DATA', 'false', 'enforceUsage', false],
     ['ADMIN_UI_ENABLED', 'false', 'admin.uiEnabled', false],
     ['PLUGINS_ENABLED', '1', 'pluginsEnabled', true],

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { readUntil } from '../support/with-gateway.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
 
 const folder = temporaryFolder();
@@ -81,9 +82,7 @@ describe.each(['SIGKILL', 'SIGTERM'] as const)('after %s', (signal) => {
     const answer = await ask(first.url, '/v1/responses', {
       json: { model, background: true, stream: true, input: 'Write 50 words' },
     });
-    const reader = answer.body?.getReader();
-    let text = '';
-    while (!text.includes('output_text.delta')) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    const text = await readUntil(answer, 'output_text.delta');
     const id = /"id":"(resp_[0-9a-f]+)"/.exec(text)?.[1] ?? '';
     const before = calls();
     const second = await again(first, run);

@@ -4,7 +4,11 @@ import { createChatDialect } from '../../src/commands/exchange/chat-dialect.ts';
 import { CircuitBreaker } from '../../src/commands/exchange/circuit-breaker.ts';
 import type { Client, ModelRequest } from '../../src/commands/exchange/client.ts';
 import { DetachedClients } from '../../src/commands/exchange/detached-client.ts';
+import type { ExchangeDialect } from '../../src/commands/exchange/dialect.ts';
 import { type ExchangeDependencies, runExchange } from '../../src/commands/exchange/exchange.ts';
+import { formDialect } from '../../src/commands/exchange/form-dialect.ts';
+import { formEnd, partHead } from '../../src/commands/exchange/form-encoding.ts';
+import { createForwardDialect } from '../../src/commands/exchange/forward-dialect.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
@@ -73,7 +77,12 @@ function ask(body: object): ModelRequest {
   };
 }
 
-function start(log: HeldLog, request: ModelRequest, recordBeforeCall: 'written' | 'durable' = 'written') {
+function start(
+  log: HeldLog,
+  request: ModelRequest,
+  recordBeforeCall: 'written' | 'durable' = 'written',
+  dialect: ExchangeDialect = createChatDialect({ enforceUsage: true }),
+) {
   const client = new RecordingClient();
   const open = new Set<string>();
   const breaker = new CircuitBreaker(
@@ -104,7 +113,7 @@ function start(log: HeldLog, request: ModelRequest, recordBeforeCall: 'written' 
       throw error;
     },
   };
-  const done = runExchange(createChatDialect({ enforceUsage: true }), request, client, deps);
+  const done = runExchange(dialect, request, client, deps);
   return { client, done, open };
 }
 
@@ -176,5 +185,80 @@ describe('an exchange', () => {
     await done;
     expect(client.refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: 1 });
     expect(callsSeen()).toBe(before);
+  });
+
+  const keeps = { audio: false, image: false };
+
+  it('speaks its last word only when the disk has everything', async () => {
+    const log = new HeldLog();
+    const speech = {
+      endpoint: '/v1/audio/speech',
+      family: 'speech',
+      title: 'Speech',
+      body: 'json',
+      answers: 'audio',
+    } as const;
+    const dialect = createForwardDialect(speech, { keeps });
+    const { client, done } = start(log, ask({ input: 'Hello there', voice: 'alloy' }), 'written', dialect);
+    const first = await log.next();
+    expect(first.types).toEqual(['request.received', 'model.resolved', 'attempt.started']);
+    first.release();
+    const said: string[] = [];
+    for (let next = await log.next(); ; next = await log.next()) {
+      said.push(...next.types);
+      await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+      expect(client.isOver).toBe(false);
+      if (next.types.includes('exchange.completed')) expect(next.until).toBe('durable');
+      next.release();
+      if (next.types.includes('exchange.completed')) break;
+    }
+    await done;
+    expect(client.isOver).toBe(true);
+    expect(client.received).not.toBe('');
+    expect(said.slice(-3)).toEqual(['answer.received', 'exchange.completed', 'usage.recorded']);
+  });
+
+  it('sends a form on only when its request is recorded, and its end when all of its parts are', async () => {
+    const log = new HeldLog();
+    const boundary = 'b';
+    async function* pieces(): AsyncGenerator<Buffer> {
+      yield partHead(boundary, { name: 'model' });
+      yield Buffer.from('simulated-small\r\n');
+      yield partHead(boundary, { name: 'file', filename: 'a.wav', contentType: 'audio/wav' });
+      yield Buffer.from('sound\r\n');
+      yield formEnd(boundary);
+    }
+    const path = '/v1/audio/transcriptions';
+    const hearing = {
+      endpoint: path,
+      family: 'transcriptions',
+      title: 'Hearing',
+      body: 'form',
+      files: 'audio',
+    } as const;
+    const dialect = formDialect(hearing, { keeps, capture: 'full', limitBytes: 1e6 });
+    const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` };
+    const request = { ...ask({}), path, headers, body: Buffer.alloc(0), bodyPieces: pieces() };
+    const before = callsSeen();
+    const { client, done } = start(log, request, 'written', dialect);
+    const first = await log.next();
+    expect(first.types).toEqual(['request.received', 'model.resolved', 'attempt.started']);
+    first.release();
+    const told: string[] = [];
+    while (callsSeen() === before) {
+      const next = await log.next();
+      told.push(...next.types);
+      if (next.types.includes('chunk.received')) expect.unreachable('the provider answered unasked');
+      await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+      expect(callsSeen()).toBe(before);
+      next.release();
+      if (told.filter((type) => type === 'request.part_received').length === 2) break;
+    }
+    const last = await log.next();
+    expect(last).toMatchObject({ until: 'durable', types: ['chunk.received', 'exchange.completed', 'usage.recorded'] });
+    expect(client.received).toBe('');
+    last.release();
+    await done;
+    expect(client.received).toContain('"text"');
   });
 });

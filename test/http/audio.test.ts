@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { afterAll, describe, expect, it } from 'vitest';
 import { MASTER_KEY } from '../support/gateway.ts';
+import { rawAnswer } from '../support/raw-client.ts';
 import { type ScriptedProvider, type ScriptedRequest, startScriptedProvider } from '../support/scripted-provider.ts';
 import {
   dataOf,
@@ -333,6 +334,15 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
     const big = new Blob([Buffer.alloc(3 * 1024 * 1024)]);
     const [first, last] = [formOf(['file', big, 'a'], ['model', model]), formOf(['model', model], ['file', big, 'a'])];
     for (const form of [first, last]) expect((await errorOf(await send(form), 413)).code).toBe('request_too_large');
+  });
+
+  it('refuses one that is announced to be too large without reading it', async () => {
+    const answer = await rawAnswer(
+      gateway.url,
+      `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${MASTER_KEY}\r\n` +
+        'content-type: multipart/form-data; boundary=x\r\ncontent-length: 3000000\r\n\r\n',
+    );
+    expect(answer?.status).toBe(413);
   });
 
   it('is a 501 where a provider does not have it', async () => {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RecordedRequest } from '../../infra/simulated-provider/server.ts';
 import { translated, withBothKinds } from '../support/both-kinds.ts';
-import { dataOf, errorOf, eventsOfExchange, exchangeOf, json } from '../support/with-gateway.ts';
+import { dataOf, errorOf, eventsOfExchange, exchangeOf, json, readUntil } from '../support/with-gateway.ts';
 
 const kinds = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
 const { gateway } = kinds;
@@ -116,9 +116,7 @@ describe('cancelling a background response', () => {
   it('keeps what was said until then', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 4 });
     const answer = await gateway.post('/v1/responses', { ...hello, input: 'Write 50 words', stream: true });
-    const reader = answer.body?.getReader();
-    let text = '';
-    while (!text.includes('output_text.delta')) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    const text = await readUntil(answer, 'output_text.delta');
     const [{ response }] = dataOf(text);
     const cancelled = await json(await cancel(response.id));
     expect(cancelled).toMatchObject({ id: response.id, status: 'cancelled' });
@@ -164,9 +162,7 @@ describe('a background response as a stream', () => {
     const asked = gateway.simulated.nextRequest();
     const body = { ...hello, input: 'Write 30 words', stream: true };
     const answer = await gateway.post('/v1/responses', body, { signal: left.signal });
-    const reader = answer.body?.getReader();
-    let text = '';
-    while (!text.includes('output_text.delta')) text += Buffer.from((await reader?.read())?.value ?? []).toString();
+    const text = await readUntil(answer, 'output_text.delta');
     const seen = dataOf(text);
     left.abort();
     const { id } = seen[0].response;

@@ -146,6 +146,17 @@ describe.each(endpoints)('POST %s', (path, body) => {
 });
 
 describe('POST /v1/completions', () => {
+  it('leaves an idempotency key to the provider', async () => {
+    for (let call = 1; call <= 2; call++) {
+      says({ made: call });
+      const headers = { 'idempotency-key': 'k-1' };
+      expect(await json(await gateway.post('/v1/completions', { model, prompt: 'x' }, { headers }))).toEqual({
+        made: call,
+      });
+      expect(scripted.last().headers['idempotency-key']).toBe('k-1');
+    }
+  });
+
   it('streams the events of the provider untouched, and records what they cost', async () => {
     const events = [
       'data: {"choices":[{"text":"a"}]}\n\n',

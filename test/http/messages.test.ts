@@ -118,6 +118,7 @@ const claudeCode = {
         { type: 'text', text: 'Reply with exactly: hello', cache_control: { type: 'ephemeral' } },
       ],
     },
+    { role: 'system', content: [{ type: 'text', text: '# Environment' }] },
   ],
   tools: [{ ...weatherTool, eager_input_streaming: true }],
   thinking: { type: 'adaptive', display: 'omitted' },
@@ -133,7 +134,9 @@ const claudeHeaders = {
 
 describe("Claude Code's request", () => {
   it.each(both)('is answered, %s', async (_kind, model) => {
-    const answer = await post({ ...claudeCode, model }, claudeHeaders, '/v1/messages?beta=true');
+    // The simulated Anthropic knows two roles only.
+    const messages = claudeCode.messages.filter(({ role }) => model === translated || role !== 'system');
+    const answer = await post({ ...claudeCode, messages, model }, claudeHeaders, '/v1/messages?beta=true');
     const events = eventsOf(await answer.text()).map(({ data }) => JSON.parse(data));
     const message = addedUp(events.filter(({ type }) => type !== 'ping'));
     expect(message.content.at(-1)).toEqual({ type: 'text', text: 'hello' });
@@ -149,7 +152,7 @@ describe("Claude Code's request", () => {
       stream: true,
       stream_options: { include_usage: true },
       messages: [
-        { role: 'system', content: 'You are a coding agent.\n\nHere is where you are.' },
+        { role: 'system', content: 'You are a coding agent.\n\nHere is where you are.\n\n# Environment' },
         {
           role: 'user',
           content: [

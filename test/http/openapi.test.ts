@@ -83,16 +83,19 @@ describe('the description of the API', () => {
     }
   });
 
-  test('describes requests by the schemas they are checked with, and errors by one envelope', () => {
+  test('describes requests by the schemas they are checked with, and errors by the envelope of their dialect', () => {
     const body = (path: string) => document.paths[path].post.requestBody.content['application/json'].schema;
     expect(body('/v1/chat/completions').required).toContain('messages');
     expect(body('/v1/responses').properties).toHaveProperty('previous_response_id');
     expect(body('/v1/embeddings').required).toEqual(['model', 'input']);
     expect(document.components.schemas.Error.properties.error.required).toEqual(['code', 'message', 'param', 'type']);
-    for (const { operation } of operations()) {
+    for (const { path, operation } of operations()) {
       for (const [status, answer] of Object.entries<Record<string, unknown>>(operation.responses)) {
         if (Number(status) < 400 || operation.operationId === 'ready') continue;
-        expect(answer['content']).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } });
+        const envelope = path.startsWith('/v1/messages') ? 'MessagesError' : 'Error';
+        expect(answer['content']).toEqual({
+          'application/json': { schema: { $ref: `#/components/schemas/${envelope}` } },
+        });
       }
     }
   });

@@ -155,6 +155,7 @@ describe('capabilities', () => {
       embeddings: 'yes',
       responseLifecycle: 'no',
       passthrough: true,
+      serves: ['completions', 'transcriptions', 'speech', 'images'],
     });
     vllm.learnResponses(false);
     expect(vllm.capabilities.responses).toBe('no');

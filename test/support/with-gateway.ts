@@ -155,6 +155,18 @@ export function exchangeOf(response: Response): string {
   return id;
 }
 
+/** What has come of a streamed answer once it holds the words. @throws when it ends without them */
+export async function readUntil(answer: Response, words: string): Promise<string> {
+  const reader = answer.body?.getReader();
+  let text = '';
+  while (!text.includes(words)) {
+    const next = await reader?.read();
+    if (next === undefined || next.done) throw new Error(`the answer ended without "${words}": ${text}`);
+    text += Buffer.from(next.value).toString();
+  }
+  return text;
+}
+
 /** Every event of an exchange, as the live tail tells them: waits for what is not there yet. */
 export async function eventsOfExchange(gateway: Pick<TestGateway, 'fetch'>, id: string): Promise<LoggedEvent[]> {
   let tokensAreCounted = true;

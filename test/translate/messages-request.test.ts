@@ -150,26 +150,38 @@ describe('the system prompt', () => {
     const system = [text('x-anthropic-billing-header: cc_version=2.1; cch=4f1a;'), text('You are helpful.')];
     expect(chatOf({ system }).messages[0]).toEqual({ role: 'system', content: 'You are helpful.' });
   });
-
-  it('may be added to in mid-conversation', () => {
-    expect(messagesOf([...hi, { role: 'system', content: 'Now be grave.' }])).toEqual([
-      ...hi,
-      { role: 'system', content: 'Now be grave.' },
-    ]);
-  });
 });
 
-describe('a system message in mid-conversation', () => {
+describe('a system message among the others', () => {
+  const note = { role: 'system', content: [text('Be grave.')] };
+  const yes = { role: 'assistant', content: 'Yes.' };
+
+  it('belongs to the system prompt until the assistant has spoken', () => {
+    const grave = { role: 'system', content: 'Be brief.\n\nBe grave.' };
+    expect(chatOf({ system: 'Be brief.', messages: [...hi, note] }).messages).toEqual([grave, ...hi]);
+    expect(chatOf({ system: 'Be brief.', messages: [...hi, note, yes, ...hi] }).messages).toEqual([
+      grave,
+      ...hi,
+      yes,
+      ...hi,
+    ]);
+  });
+
+  it('is said in the turn of the user after that', () => {
+    const said = text('<system>\nBe grave.\n</system>');
+    expect(messagesOf([...hi, yes, ...hi, note])).toEqual([...hi, yes, user(text('hi'), said)]);
+    expect(messagesOf([...hi, yes, note, yes])).toEqual([...hi, yes, { role: 'user', content: said.text }, yes]);
+  });
+
   it('is gone when it was to be cleared at the next turn', () => {
-    const note = { role: 'system', content: 'For now: be grave.', clear_at: 'next_user_message' };
-    expect(messagesOf([...hi, note])).toHaveLength(2);
-    expect(messagesOf([...hi, note, { role: 'assistant', content: 'Yes.' }, ...hi])).toHaveLength(3);
+    const passing = { ...note, clear_at: 'next_user_message' };
+    expect(messagesOf([...hi, passing])).toHaveLength(2);
+    expect(messagesOf([...hi, passing, yes, ...hi])).toEqual([...hi, yes, ...hi]);
   });
 
   it('cannot steer the output', () => {
-    const param = 'messages[1].output_config';
     const steering = [...hi, { role: 'system', output_config: { effort: 'low' } }];
-    expect(refusalOf({ messages: steering })).toMatchObject({ param });
+    expect(refusalOf({ messages: steering })).toMatchObject({ param: 'messages[1].output_config' });
     expect(messagesOf([...hi, { role: 'system', output_config: {} }])).toEqual(hi);
   });
 });

@@ -1,8 +1,9 @@
 /** Asks a provider until there is an answer or no hope of one. Every attempt is told in events. */
 import { attemptFailed, attemptStarted } from '../../events/catalogue/exchange.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import { type AttemptEnd, type AttemptOptions, type FailedAttempt, nothingYet } from './attempt.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
-import { type AttemptEnd, type AttemptOptions, attemptOnce, type FailedAttempt, nothingYet } from './one-attempt.ts';
+import { attemptOnce } from './one-attempt.ts';
 import type { Plan } from './relay.ts';
 import { type RetryPolicy, retryDelay } from './retry-policy.ts';
 

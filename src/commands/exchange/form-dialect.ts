@@ -55,6 +55,7 @@ export async function openedForm(
   isDecided: (fields: ReadonlyMap<string, string>) => boolean,
 ): Promise<{ readonly ok: true; readonly form: OpenForm } | { readonly ok: false; readonly refusal: Refusal }> {
   const { headers, body, bodyPieces } = request;
+  if (Number(headers['content-length']) > limitBytes) return { ok: false, refusal: refusals.bodyTooLarge(limitBytes) };
   const source = { pieces: bodyPieces ?? only(body), contentType: headers['content-type'] ?? 'nothing', limitBytes };
   try {
     return { ok: true, form: await openForm(source, isDecided) };

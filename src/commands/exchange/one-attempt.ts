@@ -5,66 +5,21 @@ import { type Provider, ProviderFailure, type ProviderReply } from '../../provid
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import type { Client } from './client.ts';
-import type { Target } from './dialect.ts';
-import type { Received } from './end-events.ts';
-import type { ExchangeRecord } from './exchange-record.ts';
+import {
+  type Answered,
+  type AttemptEnd,
+  type AttemptOptions,
+  type FailedAttempt,
+  type FailedUpload,
+  nothingYet,
+} from './attempt.ts';
 import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
-import { type ForwardPlan, type Plan, type Relay, redacted } from './relay.ts';
+import { type ForwardPlan, type Plan, redacted } from './relay.ts';
 import { relayStream } from './relay-stream.ts';
 import { relayUntouched } from './relay-untouched.ts';
 import { parseWhole, wholeBody } from './whole-body.ts';
 
 const MAX_ERROR_BYTES = 64 * 1024;
-
-export interface AttemptOptions {
-  readonly target: Target;
-  readonly record: ExchangeRecord;
-  readonly client: Client;
-  readonly requestId: string;
-  readonly stream: boolean;
-  readonly keepBodies: boolean;
-  readonly maxAnswerBytes: number;
-  /** For an answer that is no stream, from its headers to its end. */
-  readonly answerTimeoutMs: number;
-  answerHeaders(reply: ProviderReply): Record<string, string>;
-}
-
-export interface Answered {
-  readonly attempt: number;
-  readonly plan: Plan;
-  readonly relay: Relay;
-  readonly received: Received;
-}
-
-/** `cut`: what the client has so far cannot say that it is not whole, so its connection is to be cut. */
-export type AttemptEnd =
-  | (Answered & { readonly kind: 'whole'; readonly reply: ProviderReply; readonly bytes: Buffer })
-  | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
-  | (Answered & { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut?: boolean })
-  | (Answered & { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut?: boolean });
-
-export interface FailedAttempt {
-  readonly kind: 'failed';
-  readonly refusal: Refusal;
-  /** The provider's status, when it answered with one. */
-  readonly status?: number;
-  readonly failure?: ProviderFailure;
-  readonly body?: Buffer;
-  readonly retryAfterMs?: number;
-  /** It did answer, and was paid for it, but the answer makes no sense: another one would cost the same again. */
-  readonly senseless?: boolean;
-}
-
-/** It was not the provider that failed: the request's own body broke off, or was too large. */
-export interface FailedUpload {
-  readonly kind: 'upload_failed';
-  readonly refusal: Refusal;
-}
-
-export function nothingYet(): Received {
-  return { chunks: 0, bytes: 0, firstByteMs: undefined };
-}
 
 /** @throws LogUnavailable */
 export async function attemptOnce(
@@ -72,7 +27,8 @@ export async function attemptOnce(
   plan: Plan,
   attempt: number,
 ): Promise<AttemptEnd | FailedAttempt | FailedUpload> {
-  const { target, client } = options;
+  const { record, target, client, keepBodies } = options;
+  const provider = target.provider.name;
   const relay = plan.relay();
   const received = nothingYet();
   const answered = { attempt, plan, relay, received };
@@ -83,9 +39,25 @@ export async function attemptOnce(
       const unsupported = 'call' in plan ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? failed : { ...failed, refusal: unsupported };
     }
-    return 'call' in plan
-      ? await forwardedAnswer(reply, answered, plan, options)
-      : await modelAnswer(reply, answered, options);
+    if ('call' in plan) return await forwardedAnswer(reply, answered, plan, options);
+    if (options.stream && streamFormatOf(reply.headers) !== undefined) {
+      const headers = options.answerHeaders(reply);
+      const end = await relayStream({ reply, relay, record, client, attempt, received, provider, keepBodies, headers });
+      if (end.kind === 'failed') return { ...end, status: end.failure === undefined ? end.refusal.status : undefined };
+      if (end.kind === 'complete') return { ...answered, kind: 'streamed', reply, rest: end.rest };
+      return { ...answered, ...end };
+    }
+    const bytes = await wholeBody(reply, provider, options.maxAnswerBytes, options.answerTimeoutMs);
+    received.firstByteMs = record.elapsed();
+    const parsed = parseWhole(bytes);
+    if (isErrorBody(parsed)) return refused(reply, bytes, target.provider);
+    if (parsed === undefined || options.stream) {
+      return senseless(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
+    }
+    received.chunks = 1;
+    received.bytes = bytes.length;
+    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
+    return { ...answered, kind: 'whole', reply, bytes: relay.whole(bytes, parsed) };
   } catch (error) {
     const upload = 'call' in plan && plan.body !== undefined && 'failure' in plan.body ? plan.body.failure : undefined;
     // When the upload is at fault, the provider only saw it break off.
@@ -103,35 +75,6 @@ function call(plan: Plan, { target, requestId, stream, client }: AttemptOptions)
   if ('call' in plan) return provider.forward({ ...plan.call, body: plan.body, requestId, signal });
   const { dialect, body, headers } = plan;
   return provider.send({ dialect, body, headers, stream, requestId, signal });
-}
-
-/** An answer in a dialect that its relay understands. */
-async function modelAnswer(
-  reply: ProviderReply,
-  answered: Answered,
-  options: AttemptOptions,
-): Promise<AttemptEnd | FailedAttempt> {
-  const { record, target, client, keepBodies } = options;
-  const { attempt, relay, received } = answered;
-  const provider = target.provider.name;
-  if (options.stream && streamFormatOf(reply.headers) !== undefined) {
-    const headers = options.answerHeaders(reply);
-    const end = await relayStream({ reply, relay, record, client, attempt, received, provider, keepBodies, headers });
-    if (end.kind === 'failed') return { ...end, status: end.failure === undefined ? end.refusal.status : undefined };
-    if (end.kind === 'complete') return { ...answered, kind: 'streamed', reply, rest: end.rest };
-    return { ...answered, ...end };
-  }
-  const bytes = await wholeBody(reply, provider, options.maxAnswerBytes, options.answerTimeoutMs);
-  received.firstByteMs = record.elapsed();
-  const parsed = parseWhole(bytes);
-  if (isErrorBody(parsed)) return refused(reply, bytes, target.provider);
-  if (parsed === undefined || options.stream) {
-    return senseless(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
-  }
-  received.chunks = 1;
-  received.bytes = bytes.length;
-  record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
-  return { ...answered, kind: 'whole', reply, bytes: relay.whole(bytes, parsed) };
 }
 
 /** An answer of any kind, passed on as it is. */

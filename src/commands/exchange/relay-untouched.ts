@@ -7,8 +7,8 @@ import { answerReceived, chunkReceived } from '../../events/catalogue/exchange.t
 import { ProviderFailure, type ProviderReply, type ReplyBody } from '../../providers/provider.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import type { Answered, AttemptOptions } from './attempt.ts';
 import { isEventStream, isJson } from './media-type.ts';
-import type { Answered, AttemptOptions } from './one-attempt.ts';
 import { refusalFromFailure } from './refusal-from-upstream.ts';
 import type { ForwardPlan } from './relay.ts';
 import { relayBytes } from './relay-bytes.ts';

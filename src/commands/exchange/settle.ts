@@ -2,6 +2,7 @@
 import type { ProviderReply } from '../../providers/provider.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
 import { Refusal } from '../refusal.ts';
+import type { Answered } from './attempt.ts';
 import type { Outcome } from './attempts.ts';
 import { noteOutcome, type PromisedResponse } from './background.ts';
 import type { Client, ModelRequest } from './client.ts';
@@ -9,7 +10,6 @@ import type { Asked, ExchangeDialect, Target } from './dialect.ts';
 import * as events from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { noteTurn } from './note-turn.ts';
-import type { Answered } from './one-attempt.ts';
 import type { OpenRecords } from './open-records.ts';
 import { previousResponseOf } from './previous-response.ts';
 import { gatewayStopping } from './relay-chat.ts';

@@ -57,7 +57,9 @@ function listOf(kind: ObjectKind, provider: Provider, request: ListRequest): Lis
       try {
         const path = `${kind.endpoint}?${query}`;
         const found = await askProvider(provider, { method: 'GET', path, requestId, signal });
-        return found === undefined ? undefined : pageIn(found);
+        if (found !== undefined) return pageIn(found);
+        if (after !== undefined) throw kind.notFound(after);
+        return undefined;
       } catch (error) {
         if (!isKnown && error instanceof Refusal && isRouteMissing(error, '')) return undefined;
         throw error;

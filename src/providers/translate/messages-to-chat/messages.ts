@@ -11,7 +11,9 @@
  * | `thinking` | reasoning of that message, where the provider takes some back (see reasoning-style.ts) |
  * | `redacted_thinking` | left out: only Anthropic can read it |
  * | a record of what Anthropic did (`server_tool_use`, `web_search_tool_result`, `compaction`, …) | left out: what came of it is in the text that follows, or in the messages before |
- * | message of the role `system` | system message; one that is to be cleared at the user's next turn is left out once that has come. `output_config` of it is refused |
+ * | message of the role `system` | before the assistant has spoken: part of the first system message; after that, said in the user's turn as `<system>`. Many models take a system message in no other place, and Claude Code sends one in mid-conversation with every request |
+ * | such a message that is to be cleared at the user's next turn | left out once that has come |
+ * | `output_config` of such a message | refused |
  */
 import { filled, isObject, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
@@ -31,33 +33,41 @@ const BILLING = 'x-anthropic-billing-header:';
 const ANTHROPICS_RECORD = /^(server_tool_use|mcp_tool_use|mcp_tool_listing|compaction|fallback|.+_tool_result)$/;
 
 export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessages | Refused {
-  const system = systemText(body['system'], 'system');
-  if (!system.ok) return system;
-  const messages: ChatMessage[] = system.text === '' ? [] : [{ role: 'system', content: system.text }];
-  const given = Array.isArray(body['messages']) ? body['messages'] : [];
-  const lastOfUser = given.findLastIndex((message) => isObject(message) && message['role'] === 'user');
+  const given: readonly unknown[] = Array.isArray(body['messages']) ? body['messages'] : [];
+  const lastOfUser = given.findLastIndex((message) => roleOf(message) === 'user');
+  const first = systemText(body['system'], 'system');
+  if (!first.ok) return first;
+  const system = [first.text];
+  const messages: ChatMessage[] = [];
   for (const [index, message] of given.entries()) {
-    if (index < lastOfUser && isObject(message) && message['clear_at'] === 'next_user_message') continue;
-    const refused = addMessage(messages, message, `messages[${index}]`, style);
+    const path = `messages[${index}]`;
+    if (!isObject(message)) return refuse('invalid_type', path, `${path} must be an object.`);
+    if (index < lastOfUser && message['clear_at'] === 'next_user_message') continue;
+    const refused = addMessage(system, messages, message, path, style);
     if (refused !== undefined) return refused;
   }
-  return { ok: true, messages };
+  const said = system.filter((text) => text !== '').join('\n\n');
+  return { ok: true, messages: said === '' ? messages : [{ role: 'system', content: said }, ...messages] };
+}
+
+function roleOf(message: unknown): unknown {
+  return isObject(message) ? message['role'] : undefined;
 }
 
 function addMessage(
+  system: string[],
   messages: ChatMessage[],
-  message: unknown,
+  message: JsonObject,
   path: string,
   style: ReasoningStyle,
 ): Refused | undefined {
-  if (!isObject(message)) return refuse('invalid_type', path, `${path} must be an object.`);
   switch (message['role']) {
     case 'user':
       return addUserMessage(messages, message['content'], `${path}.content`);
     case 'assistant':
       return addAssistantMessage(messages, message['content'], `${path}.content`, style);
     case 'system':
-      return addSystemMessage(messages, message, path);
+      return addSystemMessage(system, messages, message, path);
     default:
       return refuse('invalid_value', `${path}.role`, `${path}.role must be 'user', 'assistant' or 'system'.`);
   }
@@ -70,15 +80,25 @@ function systemText(system: unknown, path: string): { readonly ok: true; readonl
   return { ok: true, text: texts.filter((text) => !text.startsWith(BILLING)).join('\n\n') };
 }
 
-function addSystemMessage(messages: ChatMessage[], message: JsonObject, path: string): Refused | undefined {
+function addSystemMessage(
+  system: string[],
+  messages: ChatMessage[],
+  message: JsonObject,
+  path: string,
+): Refused | undefined {
   const { content, output_config: output } = message;
   if (isObject(output) && Object.values(output).some((value) => value !== null)) {
     const param = `${path}.output_config`;
     return refuse('unsupported_parameter', param, `'${param}' needs a provider with Anthropic's own API.`);
   }
-  const system = systemText(content, `${path}.content`);
-  if (!system.ok) return system;
-  if (system.text !== '') messages.push({ role: 'system', content: system.text });
+  const translated = systemText(content, `${path}.content`);
+  if (!translated.ok) return translated;
+  const { text } = translated;
+  if (text === '') return undefined;
+  if (messages.some(({ role }) => role === 'assistant')) {
+    return addUserMessage(messages, `<system>\n${text}\n</system>`, path);
+  }
+  system.push(text);
   return undefined;
 }
 

@@ -1,0 +1,57 @@
+/** What an attempt needs, and what can come of it. */
+import type { ProviderFailure, ProviderReply } from '../../providers/provider.ts';
+import type { Refusal } from '../refusal.ts';
+import type { Client } from './client.ts';
+import type { Target } from './dialect.ts';
+import type { Received } from './end-events.ts';
+import type { ExchangeRecord } from './exchange-record.ts';
+import type { Plan, Relay } from './relay.ts';
+
+export interface AttemptOptions {
+  readonly target: Target;
+  readonly record: ExchangeRecord;
+  readonly client: Client;
+  readonly requestId: string;
+  readonly stream: boolean;
+  readonly keepBodies: boolean;
+  readonly maxAnswerBytes: number;
+  /** For an answer that is no stream, from its headers to its end. */
+  readonly answerTimeoutMs: number;
+  answerHeaders(reply: ProviderReply): Record<string, string>;
+}
+
+export interface Answered {
+  readonly attempt: number;
+  readonly plan: Plan;
+  readonly relay: Relay;
+  readonly received: Received;
+}
+
+/** `cut`: what the client has so far cannot say that it is not whole, so its connection is to be cut. */
+export type AttemptEnd =
+  | (Answered & { readonly kind: 'whole'; readonly reply: ProviderReply; readonly bytes: Buffer })
+  | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
+  | (Answered & { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut?: boolean })
+  | (Answered & { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut?: boolean });
+
+export interface FailedAttempt {
+  readonly kind: 'failed';
+  readonly refusal: Refusal;
+  /** The provider's status, when it answered with one. */
+  readonly status?: number;
+  readonly failure?: ProviderFailure;
+  readonly body?: Buffer;
+  readonly retryAfterMs?: number;
+  /** It did answer, and was paid for it, but the answer makes no sense: another one would cost the same again. */
+  readonly senseless?: boolean;
+}
+
+/** It was not the provider that failed: the request's own body broke off, or was too large. */
+export interface FailedUpload {
+  readonly kind: 'upload_failed';
+  readonly refusal: Refusal;
+}
+
+export function nothingYet(): Received {
+  return { chunks: 0, bytes: 0, firstByteMs: undefined };
+}

@@ -1,0 +1,172 @@
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { type ObjectStore, objectStore } from '../support/object-store.ts';
+import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { errorOf, eventsUntil, exchangeOf, json, withGateway } from '../support/with-gateway.ts';
+
+let openai: ScriptedProvider;
+let groq: ScriptedProvider;
+let stores: { openai: ObjectStore; groq: ObjectStore };
+let time = 1000;
+
+const gateway = withGateway(async () => {
+  [openai, groq] = await Promise.all([startScriptedProvider(), startScriptedProvider()]);
+  return {
+    register: () => ({
+      OPENAI_BASE_URL: openai.url,
+      OPENAI_API_KEY: 'sk-openai',
+      GROQ_BASE_URL: groq.url,
+      GROQ_API_KEY: 'sk-groq',
+      MISTRAL_BASE_URL: groq.url,
+      MISTRAL_API_KEY: 'sk-mistral',
+    }),
+  };
+});
+afterAll(() => Promise.all([openai.close(), groq.close()]));
+beforeEach(() => {
+  const now = () => ++time;
+  stores = { openai: objectStore(`o${time}x`, now), groq: objectStore(`g${time}x`, now) };
+  openai.script(stores.openai.script);
+  groq.script(stores.groq.script);
+});
+
+const ann = { headers: { 'x-gateway-user-path': '/team/ann' } };
+const bob = { headers: { 'x-gateway-user-path': '/team/bob' } };
+const endpoint = '/v1/chat/completions';
+
+async function uploaded(provider: string, init: RequestInit = {}): Promise<string> {
+  const form = new FormData();
+  form.append('provider', provider);
+  form.append('purpose', 'batch');
+  form.append('file', new Blob(['{}\n']), 'in.jsonl');
+  return (await json(await gateway.fetch('/v1/files', { method: 'POST', body: form, ...init }))).id;
+}
+const create = (body: object, init: RequestInit = {}, query = '') =>
+  gateway.post(`/v1/batches${query}`, { endpoint, completion_window: '24h', ...body }, init);
+
+describe('a batch', () => {
+  it('goes where its input file is, and is followed there', async () => {
+    const input_file_id = await uploaded('groq');
+    const answer = await create({ input_file_id, metadata: { a: '1' } });
+    const batch = await json(answer);
+    expect(batch).toMatchObject({ object: 'batch', provider: 'groq', input_file_id, metadata: { a: '1' } });
+    expect(JSON.parse(groq.last().body.toString())).toEqual({
+      endpoint,
+      completion_window: '24h',
+      input_file_id,
+      metadata: { a: '1' },
+    });
+    expect(await json(await gateway.fetch(`/v1/batches/${batch.id}`))).toMatchObject({
+      id: batch.id,
+      provider: 'groq',
+    });
+    const cancelled = await gateway.fetch(`/v1/batches/${batch.id}/cancel`, { method: 'POST' });
+    expect(await json(cancelled)).toMatchObject({ status: 'cancelling', provider: 'groq' });
+    expect(stores.openai.asked).toEqual([]);
+    const [tracked] = await eventsUntil(gateway, `stream=batch-${batch.id}`, () => true);
+    expect(tracked?.data).toMatchObject({ provider: 'groq', exchangeId: exchangeOf(answer) });
+  });
+
+  it.each([
+    ['its body', { provider: 'groq' }, ''],
+    ['the query', {}, '?provider=groq'],
+    ['a model', { model: 'groq/scripted' }, ''],
+  ])('whose file is not known here goes where %s says, which the provider does not see', async (_how, hint, query) => {
+    const batch = await json(await create({ input_file_id: 'file-strange', ...hint }, {}, query));
+    expect(batch.provider).toBe('groq');
+    expect(JSON.parse(groq.last().body.toString())).not.toHaveProperty('provider');
+    expect(JSON.parse(groq.last().body.toString())).not.toHaveProperty('model');
+  });
+
+  it('is given a day when nothing else is said, and byte for byte what else was', async () => {
+    const text = '{ "input_file_id":"file-strange","endpoint" : "/v1/x", "provider":"groq", "n":1.50 }';
+    await gateway.post('/v1/batches', text);
+    const got = groq.last().body.toString();
+    expect(got).toMatch(
+      /^\{ "input_file_id":"file-strange","endpoint" : "\/v1\/x", "n":1.50 *,"completion_window":"24h"\}$/,
+    );
+  });
+
+  it('needs a file, and somebody to work it off', async () => {
+    expect(await errorOf(await create({}), 400)).toMatchObject({
+      code: 'missing_required_parameter',
+      param: 'input_file_id',
+    });
+    expect(await errorOf(await gateway.post('/v1/batches', 'null'), 400)).toMatchObject({ code: 'invalid_type' });
+    expect(await errorOf(await create({ input_file_id: 'file-strange' }), 400)).toMatchObject({
+      code: 'provider_required',
+      param: 'provider',
+    });
+    const there = { input_file_id: await uploaded('mistral') };
+    const answer = await create(there);
+    expect(answer.headers.get('x-should-retry')).toBe('false');
+    expect(await errorOf(answer, 501)).toMatchObject({ code: 'unsupported_operation' });
+  });
+
+  it('is refused in the words of the provider, and not put twice', async () => {
+    openai.script((_request, response) => {
+      stores.openai.asked.push('again');
+      response.writeHead(503, { 'content-type': 'application/json' }).end('{"error":{"message":"busy"}}');
+    });
+    const answer = await create({ input_file_id: 'file-strange', provider: 'openai' });
+    expect(await errorOf(answer, 503)).toMatchObject({ message: 'busy', provider: 'openai' });
+    expect(stores.openai.asked).toEqual(['again']);
+  });
+
+  it('is for its owner, with its file and all that it makes', async () => {
+    const input_file_id = await uploaded('openai', ann);
+    expect(await errorOf(await create({ input_file_id }, bob), 404)).toMatchObject({ type: 'not_found_error' });
+    expect(await errorOf(await create({ input_file_id: 'file-strange', provider: 'openai' }, bob), 404)).toMatchObject({
+      message: "The file 'file-strange' was not found.",
+    });
+    const { id } = await json(await create({ input_file_id }, ann));
+    const made = { id: `file-out${time}`, created_at: time, content: Buffer.from('result') };
+    stores.openai.files.set(made.id, made);
+    // What a batch made is known to be its owner's once the batch was seen to have made it.
+    await errorOf(await gateway.fetch(`/v1/files/${made.id}/content`, ann), 404);
+    stores.openai.batches.set(id, {
+      id,
+      created_at: 1,
+      status: 'completed',
+      output_file_id: made.id,
+      error_file_id: null,
+    });
+    expect(await json(await gateway.fetch(`/v1/batches/${id}`))).toMatchObject({ output_file_id: made.id });
+    expect(await (await gateway.fetch(`/v1/files/${made.id}/content`, ann)).text()).toBe('result');
+    for (const [path, init] of [
+      [`/v1/batches/${id}`, bob],
+      [`/v1/batches/${id}/cancel`, { ...bob, method: 'POST' }],
+      [`/v1/files/${made.id}/content`, bob],
+    ] as const) {
+      await errorOf(await gateway.fetch(path, init), 404);
+    }
+  });
+
+  it('that nobody has is a 404, and may be asked for where it is', async () => {
+    expect(await errorOf(await gateway.fetch('/v1/batches/batch_no'), 404)).toMatchObject({
+      code: null,
+      message: "The batch 'batch_no' was not found.",
+    });
+    const id = `batch_strange${time}`;
+    stores.groq.batches.set(id, { id, created_at: 1 });
+    expect(await json(await gateway.fetch(`/v1/batches/${id}`))).toMatchObject({ id, provider: 'groq' });
+    expect(await json(await gateway.fetch(`/v1/batches/${id}?provider=groq`))).toMatchObject({ id, provider: 'groq' });
+    await errorOf(await gateway.fetch(`/v1/batches/${id}?provider=mistral`), 501);
+  });
+
+  it('is in one list with all others that the caller may see', async () => {
+    const ids: string[] = [];
+    for (const [provider, init] of [
+      ['openai', ann],
+      ['groq', bob],
+      ['openai', ann],
+    ] as const) {
+      ids.push((await json(await create({ input_file_id: await uploaded(provider, init) }, init))).id);
+    }
+    const listed = async (init: RequestInit, query = '') =>
+      (await json(await gateway.fetch(`/v1/batches${query}`, init))).data.map(({ id }: { id: string }) => id);
+    expect(await listed({})).toEqual([...ids].reverse());
+    expect(await listed(ann)).toEqual([ids[2], ids[0]]);
+    expect(await listed({}, `?limit=1&after=${ids[2]}`)).toEqual([ids[1]]);
+    expect(await listed({}, '?provider=groq')).toEqual([ids[1]]);
+  });
+});
