@@ -11,18 +11,14 @@ import { CircuitBreaker } from './commands/exchange/circuit-breaker.ts';
 import { closeOpenExchanges, resumableRun } from './commands/exchange/close-open-exchanges.ts';
 import { DetachedClients } from './commands/exchange/detached-client.ts';
 import { embeddingsDialect } from './commands/exchange/embeddings-dialect.ts';
-import {
-  type ExchangeDependencies,
-  type Resilience,
-  resumeExchange,
-  runExchange,
-} from './commands/exchange/exchange.ts';
+import { type ExchangeDependencies, type Resilience, runExchange } from './commands/exchange/exchange.ts';
 import { responsesBodyChanges } from './commands/exchange/forward-responses.ts';
 import { messagesDialect } from './commands/exchange/messages-dialect.ts';
 import { type CloseOpen, OpenRecords } from './commands/exchange/open-records.ts';
 import { passthroughDialect } from './commands/exchange/passthrough.ts';
 import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts';
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
+import { resumeExchange } from './commands/exchange/resume-exchange.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import { itemFinder } from './commands/responses/find-item.ts';
 import type { LifecycleDependencies } from './commands/responses/lifecycle.ts';
@@ -328,7 +324,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
       await Promise.all(providers.map(({ provider }) => provider.close()));
       await demo?.close();
       await journal.settled();
-      await open.closeLeftOpen();
+      await open.stop();
       await saveViews().catch(onError);
       await stopLog(reason, cutExchanges);
     },

@@ -1,7 +1,7 @@
 /** `chancery serve`: starts the gateway, tells the operator what matters, and stops it in an orderly way. */
-import pino from 'pino';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
+import { createDiagnostics } from './diagnostics.ts';
 import { startGateway } from './gateway.ts';
 import { loadOrCreateMasterKey } from './master-key.ts';
 import { providerTypes } from './providers/types.ts';
@@ -21,7 +21,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     return 1;
   }
   const { config } = loaded;
-  const logger = pino({ level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  const logger = createDiagnostics({ level: config.logLevel, format: config.logFormat });
   for (const notice of config.notices) logger.warn(notice);
 
   let masterKey = config.masterKey;

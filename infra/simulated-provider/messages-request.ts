@@ -216,7 +216,8 @@ function turnsOf({ role, blocks }: Message): Turn[] {
   const words = blocks
     .filter((block) => block.type !== 'tool_result')
     .map(wordsOf)
-    .join('');
+    .filter((text) => text !== '')
+    .join('\n');
   return [
     ...(words === '' && results.length > 0 ? [] : [{ role, text: words }]),
     ...results.map((block): Turn => ({ role: 'tool', text: resultText(block.content) })),

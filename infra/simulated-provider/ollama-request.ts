@@ -16,13 +16,19 @@ export function askOfOllama(body: JsonObject, rendering: Rendering): Ask {
     toolChoice: 'auto',
     parallelToolCalls: true,
     maxTokens: most === undefined || most < 0 ? undefined : most,
-    stop:
-      typeof options.stop === 'string'
-        ? [options.stop]
-        : listIn(options.stop).filter((each) => typeof each === 'string'),
+    stop: stopOf(options.stop),
     format: formatOf(body.format),
     reasoning: thinks(body.think),
   };
+}
+
+function stopOf(stop: Json | undefined): string[] {
+  if (stop !== undefined && stop !== null && !Array.isArray(stop))
+    throw new Refused(400, 'option "stop" must be of type array');
+  return listIn(stop).map((each) => {
+    if (typeof each !== 'string') throw new Refused(400, 'option "stop" must be of an array of strings');
+    return each;
+  });
 }
 
 /** Left to the prompt when it is not said. */

@@ -1,5 +1,5 @@
 /** Ollama's own API, below the server's root: https://github.com/ollama/ollama/blob/main/docs/api.md */
-import { type Answer, answer } from './answer.ts';
+import { type Answer, answer, logprobOf } from './answer.ts';
 import { grouped, type Rendering } from './chat.ts';
 import { embeddingOf } from './embeddings.ts';
 import { type JsonObject, listIn, numberIn, objectIn, parseJson, textIn } from './json.ts';
@@ -67,9 +67,10 @@ export function ollamaChat(body: JsonObject, rendering: Rendering): Reply {
     return { status: 200, json: { ...head, message, done_reason: 'load', done: true } };
   }
   const given = answer(askOfOllama(body, rendering));
-  if (body.stream !== false) return { status: 200, frames: lines(head, given, rendering) };
+  const likely: Likely = (tokens) => logprobsOf(body, tokens);
+  if (body.stream !== false) return { status: 200, frames: lines(head, given, rendering, likely) };
   const message = rendering.fault?.emptyChoices ? {} : { message: messageOf(given, rendering) };
-  return { status: 200, json: { ...head, ...message, ...ending(given, rendering) } };
+  return { status: 200, json: { ...head, ...message, ...ending(given, rendering), ...likely(given.tokens) } };
 }
 
 export function ollamaEmbed(body: JsonObject): Reply {
@@ -88,14 +89,27 @@ export function ollamaEmbed(body: JsonObject): Reply {
   return { status: 200, json };
 }
 
-function* lines(head: object, given: Answer, rendering: Rendering): Generator<Frame> {
-  const { fault } = rendering;
-  const said = (message: object): Frame => ({
-    kind: 'delta',
-    text: `${JSON.stringify({ ...head, message: { role: 'assistant', content: '', ...message }, done: false })}\n`,
+/** The member `logprobs` of what says these tokens, when it was asked for. */
+type Likely = (tokens: readonly string[]) => JsonObject;
+
+/** Alternatives are told only when there are some. */
+function logprobsOf({ logprobs, top_logprobs }: JsonObject, tokens: readonly string[]): JsonObject {
+  if (logprobs !== true || tokens.length === 0) return {};
+  const entries = tokens.map((token) => {
+    const { top_logprobs: others, ...entry } = logprobOf(token, numberIn(top_logprobs) ?? 0);
+    return others.length === 0 ? entry : { ...entry, top_logprobs: others };
   });
+  return { logprobs: entries };
+}
+
+function* lines(head: object, given: Answer, rendering: Rendering, likely: Likely): Generator<Frame> {
+  const { fault } = rendering;
+  const said = (spoken: object, more: object = {}): Frame => {
+    const message = { role: 'assistant', content: '', ...spoken };
+    return { kind: 'delta', text: `${JSON.stringify({ ...head, message, done: false, ...more })}\n` };
+  };
   for (const thinking of given.reasoning) yield said({ thinking });
-  for (const tokens of grouped(given.tokens, fault)) yield said({ content: tokens.join('') });
+  for (const tokens of grouped(given.tokens, fault)) yield said({ content: tokens.join('') }, likely(tokens));
   if (given.calls.length > 0) yield said({ tool_calls: callsOf(given, rendering) });
   const last = { ...head, message: { role: 'assistant', content: '' }, ...ending(given, rendering) };
   yield { kind: 'finish', text: `${JSON.stringify(last)}\n` };

@@ -116,14 +116,6 @@ export const refusals = {
     }),
   unknownProvider: (provider: string) =>
     new Refusal(invalid('unknown_provider', `There is no provider named '${provider}'.`, 'provider')),
-  noModels: () =>
-    new Refusal({
-      status: 503,
-      type: 'provider_error',
-      code: 'no_models',
-      message: 'No provider has told its models yet. Try again in a moment.',
-      retryAfterSeconds: 2,
-    }),
   responseNotFound: (id: string) =>
     new Refusal({
       status: 404,

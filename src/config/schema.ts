@@ -181,7 +181,10 @@ const settings = {
   live_logs: section({
     enabled: setting(toggle(), true, { env: 'DASHBOARD_LIVE_LOGS_ENABLED' }),
     heartbeat_interval: setting(duration(), '15s', { env: 'DASHBOARD_LIVE_LOGS_HEARTBEAT_SECONDS' }),
-    replay_limit: setting(whole(0, 1_000_000), 1000, { env: 'DASHBOARD_LIVE_LOGS_REPLAY_LIMIT' }),
+    replay_limit: setting(whole(0, 1_000_000), 1000, {
+      env: 'DASHBOARD_LIVE_LOGS_REPLAY_LIMIT',
+      describe: 'no effect yet: the live tail replays from the log, without a limit',
+    }),
   }),
   metrics: section({
     enabled: setting(toggle(), true, { env: 'METRICS_ENABLED' }),
@@ -197,7 +200,10 @@ const settings = {
       env: 'LOG_FORMAT',
       describe: 'auto: text on a terminal, else JSON',
     }),
-    enabled: setting(toggle(), true, { env: 'LOGGING_ENABLED', describe: 'audit logging' }),
+    enabled: setting(toggle(), true, {
+      env: 'LOGGING_ENABLED',
+      describe: 'audit logging; no effect yet: what happens is always on the record',
+    }),
     bodies: setting(toggle(), true, {
       env: 'LOGGING_LOG_BODIES',
       describe: 'keep request and answer bodies on the record; false keeps metadata only',
@@ -219,10 +225,23 @@ const settings = {
   }),
   admin: section({
     endpoints_enabled: setting(toggle(), true, { env: 'ADMIN_ENDPOINTS_ENABLED' }),
-    ui_enabled: setting(toggle(), true, { env: 'ADMIN_UI_ENABLED' }),
+    ui_enabled: setting(toggle(), true, {
+      env: 'ADMIN_UI_ENABLED',
+      describe: 'the dashboard; no effect yet: there is none',
+    }),
   }),
-  plugins: section({ enabled: setting(toggle(), false, { env: 'PLUGINS_ENABLED' }) }),
-  guardrails: section({ enabled: setting(toggle(), false, { env: 'GUARDRAILS_ENABLED' }) }),
+  plugins: section({
+    enabled: setting(toggle(), false, {
+      env: 'PLUGINS_ENABLED',
+      describe: 'no effect yet: there are no plugins',
+    }),
+  }),
+  guardrails: section({
+    enabled: setting(toggle(), false, {
+      env: 'GUARDRAILS_ENABLED',
+      describe: 'no effect yet: there are no guardrails',
+    }),
+  }),
 };
 
 const model = z.union(

@@ -29,6 +29,11 @@ export function formatPosition(sequence: number): Position {
   return (cachedPrefix + tails[sequence - head * tailSize]) as Position;
 }
 
+/** The place just before an event: what is read after it begins with that event. */
+export function positionBefore(position: Position): Position {
+  return formatPosition(Math.max(0, parsePosition(position) - 1));
+}
+
 /** Takes any decimal number, padded or not. @throws InvalidPosition */
 export function parsePosition(position: string): number {
   const sequence = /^\d{1,16}$/.test(position) ? Number(position) : Number.NaN;

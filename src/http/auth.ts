@@ -3,6 +3,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Caller } from '../commands/exchange/client.ts';
 import { refusals } from '../commands/refusal.ts';
+import type { UserPath } from '../events/event.ts';
 
 export interface Authenticator {
   /** @throws Refusal (401, or 400 for a bad user path header) */
@@ -43,7 +44,7 @@ function readToken(headers: IncomingHttpHeaders): string {
   throw refusals.missingCredentials();
 }
 
-function readUserPath(value: string | string[] | undefined, header: string): string | undefined {
+function readUserPath(value: string | string[] | undefined, header: string): UserPath | undefined {
   if (value === undefined || value === '') return undefined;
   if (typeof value !== 'string') throw refusals.invalidUserPath(header, 'is given more than once');
   if (value.length > MAX_USER_PATH_LENGTH) {
@@ -56,5 +57,5 @@ function readUserPath(value: string | string[] | undefined, header: string): str
     if (segment === '.' || segment === '..') throw refusals.invalidUserPath(header, `has a '${segment}' segment`);
     if (/[^\x21-\x7e]/.test(segment)) throw refusals.invalidUserPath(header, 'has spaces or control characters');
   }
-  return `/${segments.join('/')}`;
+  return `/${segments.join('/')}` as UserPath;
 }

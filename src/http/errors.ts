@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal, refusals } from '../commands/refusal.ts';
+import { LogUnavailable } from '../events/log.ts';
 import { mannersOf } from './manners.ts';
 
 /** Headers that go with a refusal. */
@@ -16,6 +17,7 @@ export function refusalHeaders(refusal: Refusal): Record<string, string> {
 /** Whatever was thrown, as a refusal. Unknown errors become a 500 that tells the client nothing of the inside. */
 export function toRefusal(error: unknown, bodyLimitBytes: number): Refusal {
   if (error instanceof Refusal) return error;
+  if (error instanceof LogUnavailable) return refusals.logUnavailable(error);
   const { code, statusCode } = error as Partial<FastifyError>;
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return refusals.bodyTooLarge(bodyLimitBytes);
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500 && error instanceof Error) {

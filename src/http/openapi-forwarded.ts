@@ -1,9 +1,8 @@
 /** The endpoints that are passed on to a provider, as the description tells of them. */
-import { z } from 'zod';
 import { forwardRequestSchema } from '../commands/exchange/forward-dialect.ts';
 import { type ForwardOperation, forwardOperations } from '../commands/exchange/forward-operations.ts';
 import { batchRequestSchema } from '../commands/files/object-dialects.ts';
-import type { Operation, Parameter } from './openapi-operation.ts';
+import { type Operation, type Parameter, pageParameters, query } from './openapi-operation.ts';
 
 const FORM = 'multipart/form-data';
 const errors = [400, 401, 404, 413, 429, 501, 502, 503, 504];
@@ -21,19 +20,8 @@ const names: Readonly<Record<string, string>> = {
   '/v1/responses/compact': 'compactResponse',
 };
 
-const provider: Parameter = {
-  name: 'provider',
-  in: 'query',
-  description: 'Who is meant, where the gateway does not remember it: a provider name or type',
-  schema: z.string(),
-};
-
-const page: Parameter[] = [
-  provider,
-  { name: 'limit', in: 'query', description: 'At most 100', schema: z.int().default(20) },
-  { name: 'order', in: 'query', description: 'By time of creation', schema: z.enum(['asc', 'desc']).default('desc') },
-  { name: 'after', in: 'query', description: 'The id of the entry before the page', schema: z.string() },
-];
+const provider = query('provider', 'Who is meant, where the gateway does not remember it: a provider name or type');
+const page: readonly Parameter[] = [provider, ...pageParameters('By time of creation')];
 
 const object = (description: string) => ({ description, content: { 'application/json': { type: 'object' } } });
 const anything = (description: string) => ({ description, content: { '*/*': {} } });
@@ -79,7 +67,7 @@ export const forwardedOperations: readonly Operation[] = [
     path: '/v1/files',
     summary: 'List the files of all providers',
     tag: 'files',
-    parameters: [...page, { name: 'purpose', in: 'query', description: 'Of these only', schema: z.string() }],
+    parameters: [...page, query('purpose', 'Of these only')],
     success: object('One page'),
     errors: lookupErrors,
   },

@@ -1,5 +1,5 @@
-/** What is told of one route. */
-import type { z } from 'zod';
+/** What is told of one route, and what many routes have in common. */
+import { z } from 'zod';
 
 interface Answer {
   readonly description: string;
@@ -35,3 +35,46 @@ export interface Operation {
   /** Needs no key. */
   readonly open?: boolean;
 }
+
+export const text = { type: 'string' };
+export const json = (schema: z.ZodType) => ({ 'application/json': schema });
+export const jsonOrStream = (schema: z.ZodType) => ({ 'application/json': schema, 'text/event-stream': text });
+
+export const query = (name: string, description: string, schema: z.ZodType = z.string()): Parameter => ({
+  name,
+  in: 'query',
+  description,
+  schema,
+});
+
+export const header = (name: string, description: string, schema: z.ZodType = z.string()): Parameter => ({
+  name,
+  in: 'header',
+  description,
+  schema,
+});
+
+/** @param order by what the entries are ordered */
+export const pageParameters = (order: string): Parameter[] => [
+  query('limit', 'At most 100', z.int().default(20)),
+  query('order', order, z.enum(['asc', 'desc']).default('desc')),
+  query('after', 'The id of the entry before the page'),
+];
+
+export const requestIdHeader = header(
+  'X-Request-ID',
+  'Comes back on the answer, and goes to the provider. Made up when absent.',
+  z.string().max(200),
+);
+
+/** What a request for an answer of a model may come with. */
+export const requestHeaders: readonly Parameter[] = [
+  requestIdHeader,
+  header(
+    'Idempotency-Key',
+    'For 24 hours, the same key with the same body gives the same answer again, without another call',
+    z.string().max(255),
+  ),
+];
+
+export const modelErrors = [400, 401, 404, 409, 413, 429, 502, 503, 504];

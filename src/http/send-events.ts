@@ -7,7 +7,7 @@ import type { EventStream } from '../commands/responses/lifecycle.ts';
 const HEARTBEAT_MS = 15_000;
 const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
-/** Resolves when it is over. A stream that breaks off is cut off for the client too. */
+/** Resolves when it is over. A stream that breaks off, or that nobody waits for any more, is cut off for the client. */
 export async function sendEvents(stream: EventStream, headers: Record<string, string>, client: Client): Promise<void> {
   client.begin(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8' });
   let quiet = true;
@@ -22,7 +22,8 @@ export async function sendEvents(stream: EventStream, headers: Record<string, st
   try {
     if ('pieces' in stream) await stream.pieces((bytes) => write(bytes));
     else for await (const bytes of stream) await write(bytes);
-    client.end();
+    if (client.ended.aborted) client.refuse(refusals.stopping(), {});
+    else client.end();
   } catch (error) {
     client.refuse(refusals.internal(error), {});
   } finally {

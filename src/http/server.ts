@@ -3,8 +3,10 @@ import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import type { Caller } from '../commands/exchange/client.ts';
 import { refusals } from '../commands/refusal.ts';
+import type { EventContext } from '../events/event.ts';
 import type { Authenticator } from './auth.ts';
 import { createErrorHandler, rawErrorAnswer } from './errors.ts';
+import { redactUrl } from './redaction.ts';
 import { requestIdOf } from './request-id.ts';
 
 declare module 'fastify' {
@@ -59,7 +61,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     },
   });
   const handleError = createErrorHandler(bodyLimitBytes, (error, request) =>
-    options.logError(error, { method: request.method, url: request.url, requestId: String(request.id) }),
+    options.logError(error, { method: request.method, url: redactUrl(request.url), requestId: String(request.id) }),
   );
   app.setErrorHandler(handleError);
   app.setNotFoundHandler((request) => {
@@ -88,6 +90,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
 export function callerOf(request: FastifyRequest): Caller {
   if (request.caller === undefined) throw refusals.missingCredentials();
   return request.caller;
+}
+
+/** Who did it, for the events of what a request does. */
+export function eventContextOf(request: FastifyRequest): EventContext {
+  const { actor, userPath } = callerOf(request);
+  return { actor, userPath, requestId: request.id };
 }
 
 /** The request's body, empty when there is none. */

@@ -16,8 +16,8 @@ export interface FrameSplitter {
   /** The events that this piece completes. @throws ProviderFailure (`too_large`) */
   push(piece: Buffer): Frame[];
   /**
-   * What is left once the stream has ended, read as if a blank line followed: servers do leave it out. A parser that
-   * goes by the standard drops it.
+   * What is left once the stream has ended, with the blank line behind it that servers do leave out: without one, a
+   * client that goes by the standard would drop the event.
    */
   end(): Frame | undefined;
 }
@@ -34,6 +34,8 @@ const CR = 0x0d;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const DATA = Buffer.from('data:');
 const SPACE = 0x20;
+const LINE_END = Buffer.from('\n');
+const LINE_AND_BLANK_LINE = Buffer.from('\n\n');
 
 export function createFrameSplitter({ maxFrameBytes, provider = '' }: SplitterOptions): FrameSplitter {
   /** Pieces of the unfinished event, and how far it has come. */
@@ -102,8 +104,9 @@ export function createFrameSplitter({ maxFrameBytes, provider = '' }: SplitterOp
     },
     end() {
       if (begunBytes === 0) return undefined;
-      if (!lineIsEmpty) lines += 1;
-      return complete(Buffer.alloc(0));
+      if (lineIsEmpty) return complete(LINE_END);
+      lines += 1;
+      return complete(LINE_AND_BLANK_LINE);
     },
   };
 }

@@ -1,6 +1,7 @@
 /** Every check on what happened since the log was last looked at. */
 import { checkAnswers } from './check-answers.ts';
 import { checkExchanges } from './check-exchanges.ts';
+import { checkNotMadeTwice, checkPromises, type GivenUnderKey, type PromiseKept } from './check-promises.ts';
 import { checkProviderCalls } from './check-provider-calls.ts';
 import { checkContents, checkResponses, type Deletion, type KnownResponse } from './check-responses.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
@@ -12,6 +13,10 @@ export interface Evidence {
   /** Responses whose id a client has seen, and those of earlier rounds that are looked at once more. */
   readonly responses: readonly KnownResponse[];
   readonly deleted: ReadonlyMap<string, Deletion>;
+  /** What became of the background responses that were promised. */
+  readonly promises?: readonly PromiseKept[];
+  /** All that was answered under each idempotency key. */
+  readonly given?: readonly GivenUnderKey[];
   /** When the gateway was killed, on the clock of `performance.now()`: until then no answer may break off. */
   readonly killedAt: number;
   /** Whether it was asked to stop, and so let every answer that had begun come to its end. */
@@ -24,7 +29,7 @@ export async function checkRound(
   log: RecordedLog,
   retrieve: (id: string) => Promise<Retrieved>,
 ): Promise<Violation[]> {
-  const { conversations, calls, responses, deleted, killedAt, orderly } = evidence;
+  const { conversations, calls, responses, deleted, promises = [], given = [], killedAt, orderly } = evidence;
   return [
     ...log.violations,
     ...checkExchanges(log),
@@ -33,6 +38,8 @@ export async function checkRound(
     ...(orderly ? checkFarewells(conversations) : []),
     ...checkAnswers(conversations, log),
     ...checkContents(conversations),
+    ...checkNotMadeTwice(log),
+    ...checkPromises(promises, given),
     ...(await checkResponses(responses, deleted, log, retrieve)),
   ];
 }

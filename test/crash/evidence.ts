@@ -11,6 +11,7 @@ export interface Asked {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly body?: Buffer;
+  readonly idempotencyKey?: string;
   /** Responses: whether it is to be kept. */
   readonly store?: boolean;
   /** Chat streams: whether the client asked for the usage chunk. */

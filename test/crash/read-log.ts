@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { openLog } from '../../src/events/open-log.ts';
+import { endsOf } from './check-exchanges.ts';
 import { RecordedLog } from './recorded-log.ts';
 
 /**
@@ -33,6 +34,20 @@ export async function readUntilStarted(
       else if (log.startedPids.has(pid)) return;
     }
     throw new Error(`gateway.started of process ${pid} did not appear in the log within ${timeoutMs} ms`);
+  } finally {
+    await reader.close();
+  }
+}
+
+/** As `readOn`, but waits until every exchange has ended, or until the time is up: some were only taken up again. */
+export async function readUntilAllEnded(log: RecordedLog, dataDir: string, timeoutMs: number): Promise<void> {
+  const reader = await openLog(logUrl(dataDir), { readOnly: true });
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    for await (const event of reader.subscribe({ after: log.position, signal })) {
+      if ('revision' in event) log.add(event);
+      else if ([...log.exchanges.values()].every((exchange) => endsOf(exchange).length > 0)) return;
+    }
   } finally {
     await reader.close();
   }

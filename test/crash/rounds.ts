@@ -16,12 +16,14 @@ import {
 } from '../e2e/gateway-process.ts';
 import { type Chance, createChance } from './chance.ts';
 import { endsOf } from './check-exchanges.ts';
+import { isPromise, type PromiseKept } from './check-promises.ts';
 import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
 import { checkRound, type Evidence } from './check-round.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
 import { LoadClient } from './load.ts';
-import { readAgain, readOn, readUntilStarted } from './read-log.ts';
-import { RecordedLog } from './recorded-log.ts';
+import { PromiseClient } from './promises.ts';
+import { readAgain, readOn, readUntilAllEnded, readUntilStarted } from './read-log.ts';
+import { piecesOf, RecordedLog } from './recorded-log.ts';
 import { Upstreams } from './upstreams.ts';
 import { WireClient } from './wire-client.ts';
 
@@ -52,6 +54,10 @@ export interface CrashSum {
   events: number;
   /** Exchanges that were open when the gateway was killed. */
   openAtKill: number;
+  /** Background responses that were promised. */
+  promises: number;
+  /** Idempotency keys under which a whole answer was given. */
+  keys: number;
   violations: Violation[];
 }
 
@@ -108,6 +114,7 @@ class CrashRun {
   readonly #chance: Chance;
   readonly #upstreams = new Upstreams();
   readonly #clients: readonly LoadClient[];
+  readonly #promiseClients: readonly PromiseClient[];
   readonly #log = new RecordedLog();
   readonly #known: KnownResponse[] = [];
   readonly #deleted = new Map<string, Deletion>();
@@ -125,6 +132,8 @@ class CrashRun {
     providerCalls: 0,
     events: 0,
     openAtKill: 0,
+    promises: 0,
+    keys: 0,
     violations: [],
   };
 
@@ -135,6 +144,10 @@ class CrashRun {
     this.#clients = Array.from(
       { length: clients },
       (_, index) => new LoadClient(`c${index}`, this.#chance.fork(), largeAnswers),
+    );
+    this.#promiseClients = Array.from(
+      { length: Math.ceil(clients / 4) },
+      (_, index) => new PromiseClient(`p${index}`, this.#chance.fork()),
     );
   }
 
@@ -188,10 +201,16 @@ class CrashRun {
   async #underLoad({ url, process }: ServedGateway, plan: RoundPlan): Promise<Load> {
     const conversations: Conversation[] = [];
     const ends = { stopped: false, exited: false };
-    const wires = this.#clients.map(() => new WireClient(url));
-    const clients = this.#clients.map((client, index) => {
-      return client.run(wires[index] ?? new WireClient(url), conversations, () => ends.stopped);
-    });
+    const wires: WireClient[] = [];
+    const wire = () => {
+      const made = new WireClient(url);
+      wires.push(made);
+      return made;
+    };
+    const clients = [
+      ...this.#clients.map((client) => client.run(wire(), conversations, () => ends.stopped)),
+      ...this.#promiseClients.map((client) => client.run(wire(), () => ends.stopped)),
+    ];
     const gone = process.exited.then((exit) => {
       ends.exited = true;
       return exit;
@@ -238,7 +257,9 @@ class CrashRun {
   /** After SIGTERM everything is closed before anybody has to clean up. */
   async #checkOrderlyStop(): Promise<void> {
     await readOn(this.#log, this.#options.dataDir);
-    const open = [...this.#log.exchanges.values()].filter((exchange) => endsOf(exchange).length === 0);
+    const open = [...this.#log.exchanges.values()].filter(
+      (exchange) => endsOf(exchange).length === 0 && !(isPromise(exchange) && piecesOf(exchange).length === 0),
+    );
     for (const { id } of open) this.#complain('orderly stop', `exchange ${id} was left open`);
     if (this.#log.lastOfGateway !== 'gateway.stopped')
       this.#complain('orderly stop', 'gateway.stopped is not recorded');
@@ -247,6 +268,10 @@ class CrashRun {
   async #check({ url, process }: ServedGateway, load: Load): Promise<void> {
     const { conversations } = load;
     await readUntilStarted(this.#log, this.#options.dataDir, process.pid, VISIBLE_WITHIN_MS);
+    const promises: PromiseKept[] = [];
+    for (const client of this.#promiseClients) promises.push(...(await client.kept(url)));
+    await readUntilAllEnded(this.#log, this.#options.dataDir, VISIBLE_WITHIN_MS);
+    const given = this.#promiseClients.flatMap((client) => client.given());
     const calls = this.#upstreams.newCalls();
     const known = knownResponses(conversations);
     for (const [id, state] of deletions(conversations)) this.#deleted.set(id, state);
@@ -258,6 +283,8 @@ class CrashRun {
       calls,
       responses: [...known, ...again],
       deleted: this.#deleted,
+      promises,
+      given,
     };
     const violations = await checkRound(evidence, this.#log, (id) => retrieve(url, id));
     this.#sum.violations.push(...violations);
@@ -272,6 +299,8 @@ class CrashRun {
     sum.requests += conversations.length;
     sum.providerCalls += calls.length;
     sum.events = this.#log.events;
+    sum.promises = this.#promiseClients.reduce((count, client) => count + client.promises, 0);
+    sum.keys = this.#promiseClients.reduce((count, client) => count + client.keys, 0);
     for (const { answer } of conversations) {
       if (answer.end === 'whole') sum.wholeAnswers += 1;
       else sum.cutAnswers += 1;

@@ -56,6 +56,7 @@ function line(sum: CrashSum): string {
     `${sum.wholeAnswers} whole answers, ${sum.cutAnswers} cut`,
     `${(sum.bytes / 1e6).toFixed(1)} MB received`,
     `${sum.providerCalls} provider calls`,
+    `${sum.promises} background responses, ${sum.keys} keys`,
     `${sum.events} events`,
     `${sum.violations.length} violations`,
   ].join(', ');

@@ -13,9 +13,10 @@ export class WireClient {
 
   /** Never rejects: a broken connection is an answer too. */
   ask(asked: Asked): Promise<Answer> {
-    const { method, path, body, requestId, leaveAfterBytes } = asked;
+    const { method, path, body, requestId, idempotencyKey, leaveAfterBytes } = asked;
     const headers: http.OutgoingHttpHeaders = { authorization: `Bearer ${MASTER_KEY}` };
     if (requestId !== undefined) headers['x-request-id'] = requestId;
+    if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey;
     if (body !== undefined) {
       headers['content-type'] = 'application/json';
       headers['content-length'] = body.length;

@@ -95,6 +95,25 @@ describe('a start with flags', () => {
   });
 });
 
+describe('diagnostics', () => {
+  const env = { LLAMACPP_BASE_URL: 'http://127.0.0.1:9/v1' };
+
+  it('go to standard error, as JSON where nobody sits in front of them', async () => {
+    const gateway = startProcess({ env: { ...env, DATA_DIR: join(folder.path, 'json') } });
+    await gateway.listening;
+    await expect.poll(() => gateway.stderr).toContain('provider llamacpp');
+    const [line = ''] = gateway.stderr.split('\n');
+    expect(JSON.parse(line)).toMatchObject({ level: 40, time: expect.any(String), msg: expect.any(String) });
+    expect(gateway.stdout).not.toContain('provider llamacpp');
+  });
+
+  it('are lines of text with LOG_FORMAT=text', async () => {
+    const gateway = startProcess({ env: { ...env, LOG_FORMAT: 'text', DATA_DIR: join(folder.path, 'text') } });
+    await gateway.listening;
+    await expect.poll(() => gateway.stderr).toMatch(/^\d{4}-\S+Z WARN {2}provider llamacpp: /m);
+  });
+});
+
 describe('a start that cannot be', () => {
   it('lists every problem of the configuration, by its variable or its place in the file', async () => {
     const cwd = temporaryFolder();

@@ -1,5 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Fault } from '../../infra/simulated-provider/fault.ts';
+import { LogUnavailable } from '../../src/events/log.ts';
+import { toRefusal } from '../../src/http/errors.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
 import {
@@ -297,4 +299,9 @@ describe('a provider that cannot be listed', () => {
     const models = await own.fetch('/v1/models');
     expect(await json(models)).toEqual({ object: 'list', data: [] });
   });
+});
+
+it('what could not be recorded is, on every route, unavailable for now and no fault of the gateway', () => {
+  const refusal = toRefusal(new LogUnavailable('no space is left', 'none'), 1024);
+  expect(refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: 1 });
 });

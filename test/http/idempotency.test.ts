@@ -146,6 +146,20 @@ describe('a request under a key', () => {
     expect(again.status).toBe('completed');
   });
 
+  it.each(both.flatMap(([kind, model]) => [true, false].map((stream) => [kind, model, stream] as const)))(
+    'does not give a %s response (%s, stream: %s) again that was deleted',
+    async (_kind, model, stream) => {
+      const key = newKey();
+      const body = { model, input: 'Reply with exactly: hello', stream };
+      const text = await (await post('/v1/responses', body, key)).text();
+      const { id } = stream ? dataOf(text)[0].response : JSON.parse(text);
+      await gateway.fetch(`/v1/responses/${id}`, { method: 'DELETE' });
+      const before = calls();
+      expect((await errorOf(await post('/v1/responses', body, key), 404)).message).toContain(id);
+      expect(calls()).toBe(before);
+    },
+  );
+
   it.each([['x'.repeat(256)], ['with a\ttab']])('refuses the key %j', async (key) => {
     const answer = await gateway.post('/v1/chat/completions', chat, { headers: { 'idempotency-key': key } });
     expect(await errorOf(answer, 400)).toMatchObject({ param: 'Idempotency-Key' });

@@ -87,6 +87,39 @@ describe.each(both)('a reference to what a %s response said', (_kind, model) => 
 });
 
 describe('a reference', () => {
+  it.each([{}, { type: null }])('may leave out its type: %j', async (type) => {
+    const bare = (id: string) => ({ id, ...type });
+    const [own, foreign] = [await saidBy(native), await saidBy(translated)];
+    for (const id of [own, foreign]) {
+      const input = [{ role: 'user', content: code }, bare(id), question];
+      for (const to of [native, translated]) {
+        const response = await create({ model: to, input });
+        expect(response.output[0].content[0].text).toBe('The code is 4711.');
+        expect((await json(await retrieve(response.id, '/input_items?order=asc'))).data[1]).toEqual(reference(id));
+      }
+    }
+  });
+
+  it('may leave out its type in a conversation too', async () => {
+    const items = [{ role: 'user', content: 'My name is Ada.' }, { id: await saidBy(translated) }];
+    const { id: conversation } = await json(await gateway.post('/v1/conversations', { items }));
+    const { data } = await json(await gateway.fetch(`/v1/conversations/${conversation}/items?order=asc`));
+    expect(data[1]).toMatchObject({ role: 'assistant', content: [{ text: 'The code is 4711' }] });
+    const response = await create({ model: translated, input: [{ id: data[0].id }, question], conversation });
+    expect(response.output[0].content[0].text).toBe('The code is 4711.');
+    const { data: after } = await json(await gateway.fetch(`/v1/conversations/${conversation}/items?order=asc`));
+    expect(after).toHaveLength(4);
+  });
+
+  it('says nothing but an id: with other members it is an item', async () => {
+    const id = await saidBy(translated);
+    const said = { id, role: 'user', content: 'My name is Ada.' };
+    const response = await create({ model: translated, input: [said, { role: 'user', content: 'What is my name?' }] });
+    expect(response.output[0].content[0].text).toBe('Your name is Ada.');
+    const answer = await gateway.post(PATH, { model: translated, input: [{ id, status: 'completed' }] });
+    expect(await errorOf(answer, 400)).toMatchObject({ code: 'missing_required_parameter', param: 'input[0].role' });
+  });
+
   it('to an item of a provider is left to that provider, byte for byte', async () => {
     const id = await saidBy(native);
     const body = `{"model":"${native}", "input":[{"type":"item_reference","id":"${id}"} ]}`;

@@ -200,6 +200,7 @@ describe('SPEC §7, 400 for what a provider has no words for names what the clie
     ['anthropic/claude', 'text.verbosity', { text: { verbosity: 'low' } }],
     ['anthropic/claude', 'text.format', { text: { format: { type: 'json_object' } } }],
     ['anthropic/claude', 'include', { include: ['message.output_text.logprobs'] }],
+    ['anthropic/claude', 'top_logprobs', { top_logprobs: 2 }],
     ['ollama/llama', 'parallel_tool_calls', { parallel_tool_calls: false, tools: [{ type: 'function', name: 'f' }] }],
     [
       'ollama/llama',

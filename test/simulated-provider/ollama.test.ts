@@ -43,6 +43,26 @@ describe("Ollama's chat", () => {
     expect(told.at(-1)).toMatchObject({ done_reason: 'stop', eval_count: 2, prompt_eval_count: expect.any(Number) });
   });
 
+  it('tells how likely each token was when asked, and alternatives only when there are some', async () => {
+    const asked = { logprobs: true };
+    const entry = { token: expect.any(String), logprob: expect.any(Number), bytes: expect.any(Array) };
+    expect((await whole('Reply with exactly: one two', asked)).logprobs).toEqual([entry, entry]);
+    const told = await lines(ask('Reply with exactly: one two', { ...asked, top_logprobs: 1 }));
+    expect(told.map(({ logprobs }) => logprobs)).toEqual([
+      [{ ...entry, token: 'one', top_logprobs: [entry] }],
+      [{ ...entry, token: ' two', top_logprobs: [entry] }],
+      undefined,
+    ]);
+  });
+
+  it('takes its stop sequences as a list of texts only', async () => {
+    for (const stop of ['x', [1]]) {
+      const refused = await post(chat, ask('hi', { options: { stop } }));
+      expect(refused.status).toBe(400);
+      expect(await refused.json()).toEqual({ error: expect.stringContaining('option "stop"') });
+    }
+  });
+
   it('heeds its options and its format', async () => {
     expect(await whole('Tell me something.', { options: { num_predict: 1 } })).toMatchObject({
       done_reason: 'length',

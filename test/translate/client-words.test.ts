@@ -20,6 +20,13 @@ describe('what a provider’s language has no words for is refused in the client
     expect(inResponsesWords(refusal(chat))).toEqual(refusal(responses));
   });
 
+  it('and so is whatever else the message names', () => {
+    const message = "'temperature' must be 1, or left out, when 'reasoning_effort' asks the model to think.";
+    expect(inResponsesWords(refusal('temperature', message))).toEqual(
+      refusal('temperature', message.replace('reasoning_effort', 'reasoning.effort')),
+    );
+  });
+
   it('and a message of the chat request as the input, whichever item it came from', () => {
     expect(inResponsesWords(refusal('messages[3].content', 'An image must be a data URL.'))).toEqual(
       refusal('input', 'An image must be a data URL.'),

@@ -43,7 +43,8 @@ describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
     const splitter = createFrameSplitter({ maxFrameBytes: 1 << 20 });
     const frames = [...splitter.push(stream), splitter.end()].filter((frame) => frame !== undefined);
     const answers = frames.map((frame) => relay.frame(frame));
-    expect(Buffer.concat(answers.map(({ bytes }) => bytes ?? Buffer.of())).equals(stream)).toBe(true);
+    // The recording lacks the blank line behind its last event.
+    expect(Buffer.concat(answers.map(({ bytes }) => bytes ?? Buffer.of())).toString()).toBe(`${stream}\n`);
     expect(answers.map(({ terminal }) => terminal).lastIndexOf(false)).toBe(answers.length - 2);
     expect(relay.finish()).toEqual({ cut: false });
     expect(relay.finishReason()).toBe('end_turn');

@@ -5,6 +5,7 @@
 import type { EventContext } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import { refusals } from '../refusal.ts';
 import type { FindItem } from '../responses/find-item.ts';
 import { mergeHistory } from '../responses/history.ts';
@@ -54,7 +55,7 @@ export function inputOfTurn(conversation: OpenConversation, input: unknown): Tur
   const fresh = given.filter((item, index) => {
     const id = filled(item['id']);
     if (id === undefined) return true;
-    if (item['type'] === 'item_reference') return !held.has(id);
+    if (isItemReference(item)) return !held.has(id);
     if (seen.has(id)) throw refusals.duplicateItem(id, `input[${index}].id`);
     seen.add(id);
     return true;
@@ -105,7 +106,7 @@ async function inFull(
   const held = itemsOf(conversation);
   const all: JsonObject[] = [];
   for (const item of items) {
-    const id = item['type'] === 'item_reference' ? String(item['id']) : undefined;
+    const id = isItemReference(item) ? item.id : undefined;
     const whole = id === undefined ? item : held.has(id) ? undefined : (await find(id))?.item;
     if (whole !== undefined) all.push(whole);
   }

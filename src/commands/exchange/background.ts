@@ -2,7 +2,9 @@
  * A response that is made while nobody waits for it, on a provider that does not keep responses itself: promised as
  * `queued` once that is on disk, then made like any other, to its end or until it is cancelled.
  */
+import type { StreamWrite } from '../../events/log.ts';
 import type { Refusal } from '../refusal.ts';
+import type { StoredResponse } from '../responses/archive.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { DetachedClients } from './detached-client.ts';
 import type { Asked, BackgroundResponse, ExchangeDialect, Target } from './dialect.ts';
@@ -13,35 +15,72 @@ import { previousResponseOf } from './previous-response.ts';
 import type { StorableResponse } from './relay.ts';
 
 export interface PromisedResponse {
-  readonly response: BackgroundResponse;
-  readonly dialect: ExchangeDialect;
-  readonly asked: Asked;
-  readonly target: Target;
+  readonly id: string;
+  /** The response object as it stands before anything was said. */
+  readonly shell: object;
+  readonly facts: events.ResponseFacts;
   readonly record: ExchangeRecord;
 }
 
+export function newPromise(
+  { id, shell }: BackgroundResponse,
+  exchange: {
+    readonly dialect: ExchangeDialect;
+    readonly asked: Asked;
+    readonly target: Target;
+    readonly record: ExchangeRecord;
+  },
+): PromisedResponse {
+  const { dialect, asked, target, record } = exchange;
+  const { provider, model } = target;
+  const facts = {
+    provider: provider.name,
+    providerType: provider.type,
+    model,
+    native: false,
+    previousResponseId: previousResponseOf(asked),
+    inputItems: dialect.inputItems?.(asked, id) ?? '[]',
+  };
+  return { id, shell, facts, record };
+}
+
+/** The promise as it was made before the gateway went down. */
+export function storedPromise(stored: StoredResponse, record: ExchangeRecord): PromisedResponse {
+  const { id, response, provider, providerType, model, native, previousResponseId, inputItems } = stored;
+  const facts = { provider, providerType, model, native, previousResponseId, inputItems: JSON.stringify(inputItems) };
+  return { id, shell: response, facts, record };
+}
+
+/** That it is being made from here on, unless somebody ended it since it was read. */
+export function inProgressWrite(
+  { id, shell, facts, record }: PromisedResponse,
+  { revision }: StoredResponse,
+): StreamWrite {
+  const state = inState(shell, id, 'in_progress');
+  const write = events.storedResponseWrite(record.id, record.context, state, facts);
+  return { ...write, expectedRevision: revision };
+}
+
 /**
- * Promises the response to its client; one that is taken up again was promised before.
+ * Promises the response to its client.
  * @returns the client of the exchange from here on: nobody has to stay for it
  * @throws LogUnavailable
  */
 export async function promiseResponse(
   promise: PromisedResponse,
-  run: { readonly request: ModelRequest; readonly client: Client; readonly begun?: { readonly resumed: boolean } },
+  run: { readonly request: ModelRequest; readonly client: Client; readonly stream: boolean },
   detached: DetachedClients,
 ): Promise<Client> {
-  const { response, asked, record } = promise;
-  const queued = inState(response.shell, response.id, 'queued');
-  if (run.begun?.resumed !== true) {
-    note(promise, queued);
-    await record.flush('durable');
-  }
-  const client = detached.detach(run.client, response.id);
-  if (!asked.stream) {
+  const { id, shell, record } = promise;
+  const queued = inState(shell, id, 'queued');
+  note(promise, queued);
+  await record.flush('durable');
+  const client = detached.detach(run.client, id);
+  if (!run.stream) {
     const headers = { 'content-type': 'application/json', 'x-request-id': run.request.requestId };
     client.answer(200, { ...headers, 'x-exchange-id': record.id }, Buffer.from(queued.json));
   }
-  note(promise, inState(response.shell, response.id, 'in_progress'));
+  note(promise, inState(shell, id, 'in_progress'));
   return client;
 }
 
@@ -56,18 +95,10 @@ export function noteOutcome(
   refusal: Refusal | undefined,
   said: StorableResponse | undefined,
 ): string {
-  note(promise, withOutcome(promise.response.shell, promise.response.id, status, refusal, said));
-  return promise.response.id;
+  note(promise, withOutcome(promise.shell, promise.id, status, refusal, said));
+  return promise.id;
 }
 
-function note({ response, dialect, asked, target, record }: PromisedResponse, state: StorableResponse): void {
-  const { provider, model } = target;
-  events.noteResponse(record, state, {
-    provider: provider.name,
-    providerType: provider.type,
-    model,
-    native: false,
-    previousResponseId: previousResponseOf(asked),
-    inputItems: dialect.inputItems?.(asked, response.id) ?? '[]',
-  });
+function note({ record, facts }: PromisedResponse, state: StorableResponse): void {
+  events.noteResponse(record, state, facts);
 }

@@ -1,5 +1,5 @@
 /** The one who asked, as the exchange sees it. The HTTP side implements it. */
-
+import type { UserPath } from '../../events/event.ts';
 import type { Refusal } from '../refusal.ts';
 
 /** Why the exchange is to end early: the reason of the `ended` signal. */
@@ -27,7 +27,7 @@ export interface Client {
 /** Who asks, and as whom. Decided by authentication, before the exchange begins. */
 export interface Caller {
   readonly actor: 'master' | 'system' | `key:${string}`;
-  readonly userPath?: string;
+  readonly userPath?: UserPath | undefined;
   readonly authMethod: 'master_key' | 'api_key' | 'no_key';
 }
 

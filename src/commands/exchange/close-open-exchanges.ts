@@ -6,6 +6,7 @@
  */
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
+import { positionBefore } from '../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../providers/stream-splitter.ts';
 import { providerType } from '../../providers/types.ts';
 import { Refusal } from '../refusal.ts';
@@ -20,8 +21,8 @@ import { previousResponseOf } from './previous-response.ts';
 import { askedAgain, type Dialects, type RecordedExchange, readExchange, relayAgain } from './recorded-exchange.ts';
 import type { Relay, StorableResponse } from './relay.ts';
 import { parseChunk } from './relay-chat.ts';
-import { responseIdOf } from './responses-dialect.ts';
-import type { Begun, Run } from './run.ts';
+import { isRunHere, responseIdOf } from './responses-dialect.ts';
+import type { ResumableRun } from './run.ts';
 
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 /** A crash may leave thousands open, and each takes its own synced append. */
@@ -87,11 +88,7 @@ async function closeExchange(
 }
 
 /** How an exchange that was left open is gone on with; undefined when the record does not hold its request. */
-export function resumableRun(
-  told: RecordedExchange,
-  dialects: Dialects,
-  log: EventLog,
-): (Run & { readonly begun: Begun }) | undefined {
+export function resumableRun(told: RecordedExchange, dialects: Dialects, log: EventLog): ResumableRun | undefined {
   const { request, received, attempt } = told;
   const dialect = dialects.get(request.dialect);
   const asked = askedAgain(told, dialects);
@@ -105,7 +102,8 @@ export function resumableRun(
     request: { caller, requestId, traceparent, method, path, headers, clientIp, body },
     client: nobody,
     record: recordAgain(told, log),
-    begun: { asked, attempts: attempt?.attempt ?? 0, resumed: true },
+    begun: { asked, attempts: attempt?.attempt ?? 0 },
+    recordedAfter: positionBefore(received.position),
   };
 }
 
@@ -182,13 +180,12 @@ function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: StreamFo
     }
     let ended = false;
     const splitter = createSplitter(stream, { maxFrameBytes: MAX_FRAME_BYTES });
-    for (const { body } of chunks) {
-      if (body === undefined) continue;
-      for (const frame of splitter.push(bufferOf(body))) {
-        const answer = relay.frame(frame);
-        if (answer.refusal !== undefined) return false;
-        ended ||= answer.terminal;
-      }
+    const frames = chunks.flatMap(({ body }) => (body === undefined ? [] : splitter.push(bufferOf(body))));
+    const last = splitter.end();
+    for (const frame of last === undefined ? frames : [...frames, last]) {
+      const answer = relay.frame(frame);
+      if (answer.refusal !== undefined) return false;
+      ended ||= answer.terminal;
     }
     if (ended) relay.finish();
     else relay.abandon();
@@ -218,6 +215,8 @@ function noteResponse(
   const dialect = dialects.get(request.dialect);
   if (attempt === undefined || asked === undefined || dialect?.keeps?.(asked) !== true) return undefined;
   const { provider, providerType: type, model = '' } = attempt;
+  // It was cancelled or deleted before its exchange could be closed, and stays so.
+  if (isRunHere(asked, type)) return undefined;
   events.noteResponse(record, response, {
     provider,
     providerType: type,

@@ -46,16 +46,17 @@ export class DetachedClient implements Client {
   readonly #controller = new AbortController();
   readonly #over = Promise.withResolvers<void>();
   readonly #forget: () => void;
+  readonly #stopped: () => void;
   #answered = false;
 
   constructor(listener: Client, forget: () => void) {
     this.#listener = listener;
     this.#forget = forget;
-    const stopped = () => {
+    this.#stopped = () => {
       if (listener.ended.reason === 'gateway_stopping') this.endEarly('gateway_stopping');
     };
-    if (listener.ended.aborted) stopped();
-    else listener.ended.addEventListener('abort', stopped, { once: true });
+    if (listener.ended.aborted) this.#stopped();
+    else listener.ended.addEventListener('abort', this.#stopped, { once: true });
   }
 
   get ended(): AbortSignal {
@@ -76,6 +77,7 @@ export class DetachedClient implements Client {
   }
 
   over(): void {
+    this.#listener.ended.removeEventListener('abort', this.#stopped);
     this.#forget();
     this.#over.resolve();
   }

@@ -109,22 +109,20 @@ export function noteUsage(record: ExchangeRecord, spent: Spent): void {
   record.note(usageRecorded.create({ ...facts, ...usage }, record.context));
 }
 
+/** What is kept beside a response. */
+export interface ResponseFacts {
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly native: boolean;
+  readonly previousResponseId: string | null;
+  /** JSON text of the normalised input items. */
+  readonly inputItems: string;
+}
+
 /** Keeps the response itself, in the same append as the end of the exchange: both are there, or neither. */
-export function noteResponse(
-  record: ExchangeRecord,
-  stored: StorableResponse,
-  facts: {
-    provider: string;
-    providerType: string;
-    model: string;
-    native: boolean;
-    previousResponseId: string | null;
-    /** JSON text of the normalised input items. */
-    inputItems: string;
-  },
-): void {
-  const { inputItems, ...rest } = facts;
-  record.noteElsewhere(storedResponseWrite(record.id, record.context, stored, rest, inputItems));
+export function noteResponse(record: ExchangeRecord, stored: StorableResponse, facts: ResponseFacts): void {
+  record.noteElsewhere(storedResponseWrite(record.id, record.context, stored, facts));
   for (const write of outputItemWrites(stored, record.context)) record.noteElsewhere(write);
 }
 
@@ -132,14 +130,7 @@ export function storedResponseWrite(
   exchangeId: string,
   context: EventContext,
   stored: StorableResponse,
-  facts: {
-    provider: string;
-    providerType: string;
-    model: string;
-    native: boolean;
-    previousResponseId: string | null;
-  },
-  inputItems: string,
+  { inputItems, ...facts }: ResponseFacts,
 ) {
   const body = Buffer.from(`{"response":${stored.json},"input_items":${inputItems}}`);
   return {

@@ -2,14 +2,13 @@
  * One model request, from its bytes to its answer, for JSON and for streams, in every dialect. Read top to bottom it
  * is the whole pipeline; each step is told in events before anybody outside sees its effect.
  */
-import { exchangeResumed, modelResolved, requestReceived } from '../../events/catalogue/exchange.ts';
-import type { UserPath } from '../../events/event.ts';
+import { modelResolved, requestReceived } from '../../events/catalogue/exchange.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import { attempts, type Outcome } from './attempts.ts';
-import { noteOutcome, type PromisedResponse, promiseResponse } from './background.ts';
+import { newPromise, noteOutcome, type PromisedResponse, promiseResponse } from './background.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { DetachedClients } from './detached-client.ts';
@@ -21,7 +20,7 @@ import type { OpenRecords } from './open-records.ts';
 import { readJson } from './read-json.ts';
 import type { Dialects } from './recorded-exchange.ts';
 import type { RetryPolicy } from './retry-policy.ts';
-import type { Begun, Run } from './run.ts';
+import type { Run } from './run.ts';
 import { answerHeaders, settle, tell } from './settle.ts';
 import type { TokenUsage } from './usage.ts';
 
@@ -92,14 +91,6 @@ export function runExchange(
   return isKeyed ? answerOnce(run, deps) : answer(run, deps);
 }
 
-/** Takes up a background response of which nothing had been said when the gateway went down. Never throws. */
-export function resumeExchange(run: Run & { readonly begun: Begun }, deps: ExchangeDependencies): Promise<void> {
-  const { record, begun } = run;
-  deps.open.begun(record.stream);
-  record.note(exchangeResumed.create({ attempts: begun.attempts }, record.context));
-  return answer(run, deps);
-}
-
 /** A request under an idempotency key: the answer that there is, or else a new one. */
 async function answerOnce(run: Run, deps: ExchangeDependencies): Promise<void> {
   const { dialect, request, client, record } = run;
@@ -114,7 +105,7 @@ async function answerOnce(run: Run, deps: ExchangeDependencies): Promise<void> {
   if (asked !== undefined && status === undefined) {
     // Whoever tries again under the key is to find the answer, also when this client does not wait for it.
     const detached = deps.detached.detach(client);
-    await answer({ ...run, client: detached, begun: { asked, attempts: 0, resumed: false } }, deps);
+    await answer({ ...run, client: detached, begun: { asked, attempts: 0 } }, deps);
     detached.over();
     return;
   }
@@ -122,12 +113,13 @@ async function answerOnce(run: Run, deps: ExchangeDependencies): Promise<void> {
   conclude(run, { asked, status: status ?? 500 }, deps);
 }
 
-async function answer(run: Run, deps: ExchangeDependencies): Promise<void> {
+/** From its request, or from where it was left, to its end. Never throws. */
+export async function answer(run: Run, deps: ExchangeDependencies): Promise<void> {
   const { dialect, request, record, begun } = run;
   let { client } = run;
   let asked = begun?.asked;
   let target: Target | undefined;
-  let promise: PromisedResponse | undefined;
+  let promise = begun?.promise;
   let outcome: Outcome | undefined;
   let status: number;
   try {
@@ -139,11 +131,11 @@ async function answer(run: Run, deps: ExchangeDependencies): Promise<void> {
     target = await (dialect.target?.(asked) ?? resolveModel(record, asked, deps.models));
     const { body, headers } = request;
     const input: PlanInput = { asked, body, headers, target, record, createdAt: record.createdAt };
-    const background = dialect.background?.(input);
+    const background = promise === undefined ? dialect.background?.(input) : undefined;
     const plan = await dialect.plan(input);
     if (background !== undefined) {
-      promise = { response: background, dialect, asked, target, record };
-      client = await promiseResponse(promise, run, deps.detached);
+      promise = newPromise(background, { dialect, asked, target, record });
+      client = await promiseResponse(promise, { request, client, stream: asked.stream }, deps.detached);
     }
     outcome = await attempts({
       plan,
@@ -163,8 +155,9 @@ async function answer(run: Run, deps: ExchangeDependencies): Promise<void> {
       answerHeaders: (reply) => answerHeaders({ dialect, record, request }, reply),
     });
     const keepBodies = deps.capture === 'full';
-    const { open } = deps;
-    status = await settle(outcome, { dialect, asked, target, record, request, client, keepBodies, promise, open });
+    const { open, archive, responseNotStored } = deps;
+    const exchange = { dialect, asked, target, record, request, client, keepBodies, promise };
+    status = await settle(outcome, { ...exchange, open, archive, responseNotStored });
   } catch (error) {
     if (outcome !== undefined && asked !== undefined && error instanceof LogUnavailable && dialect.keeps?.(asked)) {
       deps.responseNotStored(target?.provider);
@@ -172,7 +165,7 @@ async function answer(run: Run, deps: ExchangeDependencies): Promise<void> {
     status = await refuse(run, client, error, promise, deps);
   }
   deps.open.over(record.stream);
-  if (promise !== undefined) deps.detached.over(promise.response.id);
+  if (promise !== undefined) deps.detached.over(promise.id);
   conclude(run, { asked, target, outcome, status }, deps);
 }
 
@@ -204,7 +197,7 @@ function conclude(
 
 function contextOf(request: ModelRequest) {
   const { caller, requestId, traceparent } = request;
-  return { actor: caller.actor, userPath: caller.userPath as UserPath | undefined, requestId, traceparent };
+  return { actor: caller.actor, userPath: caller.userPath, requestId, traceparent };
 }
 
 function noteReceived(
@@ -259,12 +252,16 @@ async function refuse(
 ): Promise<number> {
   const refusal = refusalOf(error);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
-  if (refusal.code === 'log_unavailable') {
+  const { reason } = client.ended;
+  // What was promised, and not refused for its own sake, is made another time.
+  const isForNextStart = promise !== undefined && reason === 'gateway_stopping';
+  if (refusal.code === 'log_unavailable' || isForNextStart) {
     if (record.flushed) deps.open.leftOpen(record.stream);
   } else {
     if (!record.flushed || error instanceof Refusal) events.noteRefused(record, refusal);
     else events.noteFailed(record, refusal, { status: refusal.status, reason: 'internal_error', chunks: 0 });
-    if (promise !== undefined) noteOutcome(promise, 'failed', refusal, undefined);
+    if (promise !== undefined)
+      noteOutcome(promise, reason === 'cancelled' ? 'cancelled' : 'failed', refusal, undefined);
     try {
       await record.flush('durable');
     } catch (lost) {

@@ -2,16 +2,22 @@
  * The answer of an exchange as its client got it, made again from the record: what is there, then, while the exchange
  * still runs, what is added.
  */
-import type { z } from 'zod';
-import { exchangeCompleted, exchangeFailed } from '../../events/catalogue/exchange.ts';
+import { exchangeCompleted } from '../../events/catalogue/exchange.ts';
 import { type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import type { FrameSplitter } from '../../providers/sse.ts';
+import type { Frame, FrameSplitter } from '../../providers/sse.ts';
 import { createSplitter, recordedFormat } from '../../providers/stream-splitter.ts';
-import { Refusal } from '../refusal.ts';
+import type { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import type { Asked } from './dialect.ts';
-import { askedAgain, type Dialects, type RecordedExchange, relayAgain, withEvent } from './recorded-exchange.ts';
+import {
+  askedAgain,
+  type Dialects,
+  type RecordedExchange,
+  recordedFailure,
+  relayAgain,
+  withEvent,
+} from './recorded-exchange.ts';
 import type { Relay } from './relay.ts';
 import { parseChunk } from './relay-chat.ts';
 
@@ -50,6 +56,8 @@ export async function* followAnswer(
     if (asked?.stream === true && event.body !== undefined && told.chunks.at(-1) === event) {
       stream ??= new StreamAgain(told, asked, deps.dialects);
       const bytes = stream.push(event.body);
+      // The relay knows what it has to: a long answer is not held for everybody who follows it.
+      told = { ...told, chunks: [] };
       if (bytes.length > 0) yield { kind: 'bytes', bytes };
     }
     if (told.end === undefined) continue;
@@ -57,8 +65,8 @@ export async function* followAnswer(
     const final = await finalJson(told, deps.archive);
     const last =
       stream !== undefined
-        ? stream.end(told.end, final)
-        : complete && asked?.stream !== true
+        ? stream.end(told, final)
+        : complete && !told.request.stream
           ? wholeAgain(told, asked, deps.dialects, final)
           : undefined;
     if (last !== undefined && last.length > 0) yield { kind: 'bytes', bytes: last };
@@ -89,6 +97,8 @@ class StreamAgain {
   readonly #relay: Relay | undefined;
   readonly #splitter: FrameSplitter;
   #completedAt: number | undefined;
+  /** The failure that the provider reported: nothing it said after that was passed on. */
+  #refusal: Refusal | undefined;
 
   constructor(told: RecordedExchange, asked: Asked, dialects: Dialects) {
     this.#relay = relayAgain(told, asked, dialects, () => this.#completedAt);
@@ -96,22 +106,35 @@ class StreamAgain {
   }
 
   push(chunk: Uint8Array): Buffer {
+    return this.#take(this.#splitter.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)));
+  }
+
+  #take(frames: readonly Frame[]): Buffer {
     const bytes: Buffer[] = [];
-    for (const frame of this.#splitter.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))) {
+    for (const frame of frames) {
+      if (this.#refusal !== undefined) break;
       const answer = this.#relay?.frame(frame);
-      if (answer?.refusal !== undefined) break;
+      this.#refusal = answer?.refusal;
       if (answer?.bytes !== undefined) bytes.push(answer.bytes);
     }
     return Buffer.concat(bytes);
   }
 
-  end(end: RecordedEvent, final: Record<string, unknown> | undefined): Buffer | undefined {
+  end(ended: RecordedExchange, final: Record<string, unknown> | undefined): Buffer | undefined {
     if (typeof final?.completed_at === 'number') this.#completedAt = final.completed_at;
-    if (end.type === exchangeCompleted.type) return this.#relay?.finish().bytes;
-    if (end.type !== exchangeFailed.type) return this.#relay?.abandon();
-    const { reason, status, type, code, message } = end.data as z.infer<typeof exchangeFailed.data>;
-    if (reason !== 'stream_broken' && reason !== 'provider_error') return this.#relay?.abandon();
-    return this.#relay?.broken(new Refusal({ status, type: type as Refusal['type'], code, message }));
+    const last = this.#splitter.end();
+    const said = last === undefined ? Buffer.alloc(0) : this.#take([last]);
+    const told = this.#ending(ended);
+    return told === undefined ? said : Buffer.concat([said, told]);
+  }
+
+  #ending(told: RecordedExchange): Buffer | undefined {
+    if (told.end?.type === exchangeCompleted.type) return this.#relay?.finish().bytes;
+    const failure = recordedFailure(told);
+    // The client of a stream that failed before its first byte was told so in another way.
+    if (failure?.reason === 'provider_error') return undefined;
+    if (failure?.reason !== 'stream_broken') return this.#relay?.abandon();
+    return this.#relay?.broken(this.#refusal ?? failure.refusal);
   }
 }
 

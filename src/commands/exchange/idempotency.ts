@@ -16,14 +16,21 @@ import type { Client, ModelRequest } from './client.ts';
 import * as events from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { type FollowDependencies, followAnswer } from './follow-answer.ts';
-import { type RecordedExchange, readExchange } from './recorded-exchange.ts';
+import { type RecordedExchange, readExchange, recordedFailure } from './recorded-exchange.ts';
+import { gatewayStopping, streamIncomplete } from './relay-chat.ts';
 import { responseIdOf } from './responses-dialect.ts';
+import { tell } from './settle.ts';
 
 const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
+/** A claim that the log gave up, because it could not be written, is never seen: whoever waits for one looks again. */
+const LOOK_AGAIN_MS = 500;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 
-/** @returns the exchange that has the key already, when there is one */
-async function claimKey({ endpoint, request, record }: Repeat, log: EventLog): Promise<RecordedExchange | undefined> {
+/** @returns the exchange that has the key already; `left` when the client, or the gateway, waits no longer */
+async function claimKey(
+  { endpoint, request, record, client }: Repeat,
+  log: EventLog,
+): Promise<RecordedExchange | 'claimed' | 'left'> {
   const key = request.headers['idempotency-key'] ?? '';
   if (!KEY.test(key)) {
     throw refusals.invalidRequest('An Idempotency-Key has 1 to 255 printable ASCII characters.', 'Idempotency-Key');
@@ -42,9 +49,10 @@ async function claimKey({ endpoint, request, record }: Repeat, log: EventLog): P
       }
     }
     const expectedRevision = newest === undefined ? 'noStream' : newest.revision;
-    if (await record.flushIf({ stream, events: [claim], expectedRevision })) return undefined;
+    if (await record.flushIf({ stream, events: [claim], expectedRevision })) return 'claimed';
     // Somebody else was faster; who it was can be read as soon as it is on disk.
-    await moved(stream, newest, log);
+    await moved(stream, newest, log, client.ended);
+    if (client.ended.aborted) return 'left';
   }
 }
 
@@ -67,11 +75,17 @@ async function newestOf(stream: StreamName, log: EventLog): Promise<RecordedEven
   return undefined;
 }
 
-/** Resolves once the stream's newest event is another one. */
-async function moved(stream: StreamName, from: RecordedEvent | undefined, log: EventLog): Promise<void> {
+/** Resolves once the stream's newest event is another one, or it is time to look again. */
+async function moved(
+  stream: StreamName,
+  from: RecordedEvent | undefined,
+  log: EventLog,
+  ended: AbortSignal,
+): Promise<void> {
   const head = await log.head();
   if ((await newestOf(stream, log))?.revision !== from?.revision) return;
-  for await (const said of log.subscribe({ after: head, filter: { streams: [stream] } })) {
+  const signal = AbortSignal.any([ended, AbortSignal.timeout(LOOK_AGAIN_MS)]);
+  for await (const said of log.subscribe({ after: head, filter: { streams: [stream] }, signal })) {
     if (said.type !== '$caughtUp') return;
   }
 }
@@ -87,12 +101,14 @@ export interface Repeat {
 /**
  * Gives the answer again that was given under the request's key, following it while it is still being made.
  * @returns the status it was given with; undefined when there is none, and the key is claimed for this exchange
- * @throws Refusal when the key is none, was used for another request, or its answer was not kept; LogUnavailable
+ * @throws Refusal when the key is none, was used for another request, or its answer was not kept or deleted;
+ *   LogUnavailable
  */
 export async function answerUnderKey(repeat: Repeat, deps: FollowDependencies): Promise<number | undefined> {
   for (;;) {
     const earlier = await claimKey(repeat, deps.log);
-    if (earlier === undefined) return undefined;
+    if (earlier === 'claimed') return undefined;
+    if (earlier === 'left') return endEarly(repeat, 0);
     const status = await giveAgain(earlier, repeat, deps);
     if (status !== undefined) return status;
   }
@@ -101,9 +117,10 @@ export async function answerUnderKey(repeat: Repeat, deps: FollowDependencies): 
 /** @returns its status; undefined when it came to nothing before the client got a byte */
 async function giveAgain(
   earlier: RecordedExchange,
-  { record, request, client }: Repeat,
+  repeat: Repeat,
   deps: FollowDependencies,
 ): Promise<number | undefined> {
+  const { record, request, client } = repeat;
   const isStream = earlier.request.stream;
   const headers = {
     'content-type': isStream ? 'text/event-stream; charset=utf-8' : 'application/json',
@@ -119,6 +136,7 @@ async function giveAgain(
     await record.flush('durable');
   };
 
+  await refuseDeleted(earlier, deps.archive);
   const promised = isStream ? undefined : await promisedResponse(earlier, deps.archive);
   if (promised !== undefined) {
     note();
@@ -145,7 +163,8 @@ async function giveAgain(
     }
     if (held === undefined && !part.complete) return undefined;
     if (held === undefined) throw refusals.answerNotKept();
-    await given(bytes);
+    if (part.complete) await given(bytes);
+    else await brokenOff(part.exchange, record);
     if (!isStream) {
       client.answer(200, headers, held);
       return 200;
@@ -155,11 +174,37 @@ async function giveAgain(
     client.end();
     return 200;
   }
-  // The client left, or the gateway stops.
   if (held === undefined) note();
-  events.noteDisconnected(record, { chunks: 0, bytes, firstByteMs: undefined });
+  return endEarly(repeat, bytes);
+}
+
+/** It was followed to where it broke off. */
+async function brokenOff(earlier: RecordedExchange, record: ExchangeRecord): Promise<void> {
+  const refusal = recordedFailure(earlier)?.refusal ?? streamIncomplete(earlier.attempt?.provider ?? '');
+  events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks: 0 });
   await record.flush('durable');
-  return 499;
+}
+
+/** The client left, or the gateway stops. */
+async function endEarly({ record, request, client }: Repeat, bytes: number): Promise<number> {
+  if (client.ended.reason === 'client_gone') {
+    events.noteDisconnected(record, { chunks: 0, bytes, firstByteMs: undefined });
+    await record.flush('durable');
+    return 499;
+  }
+  const refusal = gatewayStopping();
+  const status = client.begun ? 200 : refusal.status;
+  events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks: 0 });
+  await record.flush('durable');
+  return tell({ record, request, client }, refusal);
+}
+
+/** What its client had deleted is not given again. @throws Refusal (404) */
+async function refuseDeleted({ end }: RecordedExchange, archive: ResponseArchive): Promise<void> {
+  if (end?.type !== exchangeCompleted.type) return;
+  const { responseId } = end.data as z.infer<typeof exchangeCompleted.data>;
+  if (responseId === undefined || (await archive.load(responseId)) !== undefined) return;
+  throw refusals.responseNotFound(responseId);
 }
 
 /** What a background request was answered with, as it stands now. */

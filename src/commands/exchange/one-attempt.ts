@@ -17,6 +17,7 @@ import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream
 import { type ForwardPlan, type Plan, redacted } from './relay.ts';
 import { relayStream } from './relay-stream.ts';
 import { relayUntouched } from './relay-untouched.ts';
+import { isObject } from './usage.ts';
 import { parseWhole, wholeBody } from './whole-body.ts';
 
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -56,8 +57,10 @@ export async function attemptOnce(
     }
     received.chunks = 1;
     received.bytes = bytes.length;
-    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
-    return { ...answered, kind: 'whole', reply, bytes: relay.whole(bytes, parsed) };
+    const said = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
+    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? said : undefined));
+    const whole = relay.whole(said, said === bytes ? parsed : parseWhole(said));
+    return { ...answered, kind: 'whole', reply, bytes: whole };
   } catch (error) {
     const upload = 'call' in plan && plan.body !== undefined && 'failure' in plan.body ? plan.body.failure : undefined;
     // When the upload is at fault, the provider only saw it break off.

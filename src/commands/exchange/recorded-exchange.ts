@@ -14,6 +14,7 @@ import {
 } from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../events/event.ts';
 import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import { Refusal } from '../refusal.ts';
 import type { Asked, ExchangeDialect } from './dialect.ts';
 import type { Relay } from './relay.ts';
 
@@ -85,6 +86,14 @@ export function withEvent(told: RecordedExchange | undefined, event: RecordedEve
 function appended(chunks: readonly RecordedEvent[], chunk: RecordedEvent): readonly RecordedEvent[] {
   (chunks as RecordedEvent[]).push(chunk);
   return chunks;
+}
+
+/** What the client of a failed exchange was told, and why it failed; undefined when it ended in another way. */
+export function recordedFailure({ end, attempt }: Pick<RecordedExchange, 'end' | 'attempt'>) {
+  if (end?.type !== exchangeFailed.type) return undefined;
+  const { reason, status, type, code, message } = end.data as z.infer<typeof exchangeFailed.data>;
+  const facts = { status, type: type as Refusal['type'], code, message, provider: attempt?.provider };
+  return { reason, refusal: new Refusal(facts) };
 }
 
 /** The request as it was asked; undefined when its body was not kept or is not one of these dialects. */

@@ -1,4 +1,5 @@
 /** Messages to a client that asked for messages: the provider's bytes, untouched, observed for the record. */
+import { statusOfErrorType } from '../../providers/anthropic/error-types.ts';
 import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
@@ -10,19 +11,6 @@ import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error)"/;
-
-/** The status that Anthropic would have answered with, had it known before the stream began ("Errors"). */
-const STATUS_OF: ReadonlyMap<unknown, number> = new Map([
-  ['invalid_request_error', 400],
-  ['authentication_error', 401],
-  ['permission_error', 403],
-  ['not_found_error', 404],
-  ['request_too_large', 413],
-  ['rate_limit_error', 429],
-  ['api_error', 500],
-  ['timeout_error', 504],
-  ['overloaded_error', 529],
-]);
 
 export class NativeMessagesRelay implements Relay {
   readonly #provider: Answering;
@@ -83,7 +71,7 @@ export class NativeMessagesRelay implements Relay {
     this.#reported = true;
     const type = isObject(event.error) ? event.error.type : undefined;
     const said = { headers: {}, body: Buffer.from(JSON.stringify(event)), provider: this.#provider };
-    const refusal = refusalFromUpstream(mapUpstreamError({ ...said, status: STATUS_OF.get(type) ?? 200 }));
+    const refusal = refusalFromUpstream(mapUpstreamError({ ...said, status: statusOfErrorType(type) ?? 200 }));
     const clean = redacted(raw, this.#provider);
     return { bytes: clean, record: clean, terminal: true, refusal };
   }

@@ -7,6 +7,8 @@ import { parseChunk } from './relay-chat.ts';
 import { reportedFailure } from './reported-failure.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
+/** Events in which a provider may repeat the credentials it was given. */
+const FAILURES = new Set<unknown>(['error', 'response.failed']);
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
 export interface NativeResponsesOptions {
@@ -43,18 +45,16 @@ export class NativeResponsesRelay implements Relay {
 
   frame(frame: Frame): FrameAnswer {
     if (frame.data === undefined || frame.data === '[DONE]') return { bytes: frame.raw, terminal: this.#ended };
-    const event = parseChunk(frame.data);
-    if (event === undefined) return { bytes: frame.raw, terminal: this.#ended };
+    const said = parseChunk(frame.data);
+    if (said === undefined) return { bytes: frame.raw, terminal: this.#ended };
+    const clean = FAILURES.has(said.type) ? redacted(frame.raw, this.#provider) : frame.raw;
+    const event = clean === frame.raw ? said : (parseChunk(this.#clean(frame.data)) ?? said);
     if (event.type === undefined && isErrorBody(event)) return reportedFailure(event, frame, this.#provider);
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
     const echoed = this.#echoed(event);
     this.#observe(echoed ?? event);
-    if (echoed !== undefined) return { bytes: sse(String(event.type), echoed), terminal: this.#ended };
-    if (event.type === 'error') {
-      const clean = redacted(frame.raw, this.#provider);
-      return { bytes: clean, record: clean, terminal: this.#ended };
-    }
-    return { bytes: frame.raw, terminal: this.#ended };
+    const bytes = echoed === undefined ? clean : sse(String(event.type), echoed);
+    return { bytes, record: clean, terminal: this.#ended };
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
@@ -101,10 +101,7 @@ export class NativeResponsesRelay implements Relay {
       const { code, message } = said;
       this.#reported = {
         code: typeof code === 'string' ? code : 'provider_error',
-        message:
-          typeof message === 'string'
-            ? this.#clean(message)
-            : `The provider '${this.#provider.name}' reported an error.`,
+        message: typeof message === 'string' ? message : `The provider '${this.#provider.name}' reported an error.`,
       };
       return;
     }

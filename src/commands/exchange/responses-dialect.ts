@@ -92,7 +92,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
 }
 
 /** Whether the gateway makes this response in the background, because its provider does not keep responses. */
-function isRunHere({ json }: Asked, type: string): boolean {
+export function isRunHere({ json }: Asked, type: string): boolean {
   return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
 }
 

@@ -1,3 +1,5 @@
+import type { Position } from '../../events/event.ts';
+import type { PromisedResponse } from './background.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect } from './dialect.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
@@ -16,6 +18,13 @@ export interface Begun {
   readonly asked: Asked;
   /** Calls made to a provider. */
   readonly attempts: number;
-  /** Whether it is taken up again after the gateway went down. */
-  readonly resumed: boolean;
+  /** The response that was promised, of an exchange that is taken up again after the gateway went down. */
+  readonly promise?: PromisedResponse;
+}
+
+/** An exchange that the record left open before anything was said. */
+export interface ResumableRun extends Run {
+  readonly begun: Begun;
+  /** A position before its first event. */
+  readonly recordedAfter: Position;
 }

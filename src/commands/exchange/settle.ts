@@ -1,7 +1,8 @@
 /** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
-import type { ProviderReply } from '../../providers/provider.ts';
+import type { Provider, ProviderReply } from '../../providers/provider.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
 import { Refusal } from '../refusal.ts';
+import type { ResponseArchive } from '../responses/archive.ts';
 import type { Answered } from './attempt.ts';
 import type { Outcome } from './attempts.ts';
 import { noteOutcome, type PromisedResponse } from './background.ts';
@@ -26,6 +27,9 @@ export interface Settling {
   /** The response that was promised, when it is made in the background. */
   readonly promise?: PromisedResponse | undefined;
   readonly open: Pick<OpenRecords, 'leftOpen'>;
+  readonly archive: ResponseArchive;
+  /** Told of a response that was made and is not kept. */
+  responseNotStored(provider: Provider): void;
 }
 
 /** @returns the status that stands for how it ended. @throws LogUnavailable */
@@ -47,7 +51,8 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
   if (outcome.kind === 'abandoned' && exchange.promise !== undefined) {
     return settleInterrupted(outcome, exchange, exchange.promise);
   }
-  const responseId = noteResponse(outcome, exchange);
+  const isOthers = outcome.plan.dialect === 'responses' && (await isTaken(outcome, exchange));
+  const responseId = isOthers ? undefined : noteResponse(outcome, exchange);
   switch (outcome.kind) {
     case 'whole': {
       await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record);
@@ -118,7 +123,7 @@ async function settleInterrupted(
   return refusal.status;
 }
 
-function responseCancelled(): Refusal {
+export function responseCancelled(): Refusal {
   return new Refusal({
     status: 409,
     type: 'invalid_request_error',
@@ -194,11 +199,26 @@ function noteResponse({ relay, received, plan }: Answered, exchange: Settling): 
     provider: provider.name,
     providerType: provider.type,
     model,
-    native: plan.dialect === 'responses' && provider.capabilities.responseLifecycle === 'yes',
+    native: isProvidersOwn({ plan }, exchange),
     previousResponseId: previousResponseOf(asked),
     inputItems: dialect.inputItems?.(asked, stored.id) ?? '[]',
   });
   return stored.id;
+}
+
+/** Whether the response is one that its provider keeps, under an id that the provider chose. */
+function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Settling): boolean {
+  return plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes';
+}
+
+/** A provider that gives an id twice must not take a response away from the one who has it. */
+async function isTaken({ relay }: Answered, exchange: Settling): Promise<boolean> {
+  const { dialect, asked, record, archive } = exchange;
+  const id = dialect.keeps?.(asked) === true ? relay.response()?.id : undefined;
+  const earlier = id === undefined ? undefined : await archive.load(id);
+  if (earlier === undefined || earlier.userPath === record.context.userPath) return false;
+  exchange.responseNotStored(exchange.target.provider);
+  return true;
 }
 
 function finishStream(client: Client, status: number, headers: Record<string, string>, rest: readonly Buffer[]): void {

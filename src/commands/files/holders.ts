@@ -35,7 +35,9 @@ export async function chosenProvider(kind: ObjectKind, hints: Hints, providers: 
   const only = onlyProvider(kind, providers);
   if (only !== undefined) return only;
   const able = candidates(kind, providers);
-  if (able.length === 0) throw notServed(kind);
+  if (able.length === 0) {
+    throw refusals.unsupportedEndpoint(`${kind.title} is not supported by any configured provider.`);
+  }
   const names = able.map(({ name }) => `'${name}'`).join(', ');
   throw refusals.invalidRequest(`Say with 'provider' who is to have it: ${names}.`, 'provider', 'provider_required');
 }

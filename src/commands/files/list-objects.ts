@@ -1,10 +1,10 @@
 /** Lists the files, or the batches, of all providers that have such things. */
 import type { Provider } from '../../providers/provider.ts';
+import { askProvider } from '../ask-provider.ts';
 import { isRouteMissing } from '../exchange/forward-operations.ts';
 import { isObject } from '../exchange/usage.ts';
 import { Refusal } from '../refusal.ts';
 import { isScoped, mayRead } from '../visibility.ts';
-import { askProvider } from './ask-provider.ts';
 import { ableProvider, candidates } from './holders.ts';
 import { type ListedObject, type ListSource, mergedPage, type Page } from './merged-list.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';

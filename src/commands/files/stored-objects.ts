@@ -3,10 +3,10 @@ import { fileDeleted } from '../../events/catalogue/files.ts';
 import { type EventContext, streamName, type UserPath } from '../../events/event.ts';
 import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
+import { askProvider } from '../ask-provider.ts';
 import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
 import { Refusal } from '../refusal.ts';
 import { isScoped, mayRead } from '../visibility.ts';
-import { askProvider } from './ask-provider.ts';
 import { ableProvider, candidates, type Providers } from './holders.ts';
 import {
   batches,

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
+import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import { inputItemId, rootOf } from './item-ids.ts';
 
 /** An item of a response, in or out: an object with an id of its own. */
@@ -39,6 +40,7 @@ export function inputItems(input: unknown): readonly JsonObject[] {
 }
 
 function storedItem(item: JsonObject, newId: (type: string) => string): StoredItem {
+  if (isItemReference(item)) return { type: 'item_reference', id: item.id };
   const type = filled(item['type']) ?? 'message';
   const id = filled(item['id']) ?? newId(type);
   if (type !== 'message') return { ...item, id, type };

@@ -1,11 +1,12 @@
-/** `{"type": "item_reference", "id": …}`: an item of an earlier response, named instead of repeated. */
-import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+/** Items of earlier responses that are named instead of repeated. */
+import type { JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
+import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 
 /** The ids to look up before `resolveItemReferences`; empty for almost every request. */
 export function referencedItemIds(input: unknown): string[] {
   if (!Array.isArray(input)) return [];
-  return input.filter(isReference).map((item) => item.id);
+  return input.filter(isItemReference).map((item) => item.id);
 }
 
 /** Where the items stand in the request, for the words of a refusal. */
@@ -24,7 +25,7 @@ export function resolveItemReferences(
 ): { readonly ok: true; readonly input: JsonObject[] } | Refused {
   const resolved: JsonObject[] = [];
   for (const [index, item] of input.entries()) {
-    const found = isReference(item) ? find(item.id) : item;
+    const found = isItemReference(item) ? find(item.id) : item;
     if (found === undefined) {
       const param = index < earlier ? member : `${member}[${index - earlier}].id`;
       return refuse('item_not_found', param, `Item '${String(item['id'])}' was not found.`, 404);
@@ -32,8 +33,4 @@ export function resolveItemReferences(
     resolved.push(found);
   }
   return { ok: true, input: resolved };
-}
-
-function isReference(item: unknown): item is { readonly type: 'item_reference'; readonly id: string } {
-  return isObject(item) && item['type'] === 'item_reference' && typeof item['id'] === 'string';
 }

@@ -2,22 +2,17 @@
 import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
-import { type Provider, ProviderFailure, type ProviderReply, type ReplyBody } from '../../providers/provider.ts';
-import { mapUpstreamError } from '../../providers/upstream-error.ts';
+import type { Provider, ReplyBody } from '../../providers/provider.ts';
+import { askProvider, objectIn, type Question, replyTo } from '../ask-provider.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/end-events.ts';
 import { isEventStream } from '../exchange/media-type.ts';
 import { isPending } from '../exchange/pending-response.ts';
 import type { Dialects } from '../exchange/recorded-exchange.ts';
-import { refusalFromFailure, refusalFromUpstream } from '../exchange/refusal-from-upstream.ts';
 import { type ResponseStatus, type StorableResponse, statusOf } from '../exchange/relay.ts';
-import { isObject } from '../exchange/usage.ts';
 import { Refusal, refusals } from '../refusal.ts';
+import { isScoped } from '../visibility.ts';
 import { type ResponseArchive, type StoredResponse, visibleTo } from './archive.ts';
 import { streamResponse } from './stream-response.ts';
-
-type Method = 'GET' | 'POST' | 'DELETE';
-
-const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export interface LifecycleDependencies {
   readonly log: EventLog;
@@ -94,8 +89,9 @@ async function keep(
   const told: StorableResponse = { id: stored.id, status, json: JSON.stringify(response) };
   // It still belongs to whoever made it, whoever it is that asks.
   const context = { ...request.context, userPath: stored.userPath };
-  const facts = { provider: stored.provider, providerType, model, native, previousResponseId };
-  const write = storedResponseWrite(exchangeId, context, told, facts, JSON.stringify(stored.inputItems));
+  const inputItems = JSON.stringify(stored.inputItems);
+  const facts = { provider: stored.provider, providerType, model, native, previousResponseId, inputItems };
+  const write = storedResponseWrite(exchangeId, context, told, facts);
   const others = [...outputItemWrites(told, context), ...(await turnOf(stored, told, context, deps))];
   try {
     await deps.log.append([{ ...write, expectedRevision: stored.revision }, ...others]);
@@ -158,22 +154,21 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
  * @throws Refusal
  */
 export async function cancelResponse(request: LifecycleRequest, deps: LifecycleDependencies): Promise<object> {
-  const { id } = request;
-  const stored = await load(request, deps);
-  if (stored === undefined) {
-    const refusal = 'Native cancellation of responses is not available for this provider.';
-    return askNatively('POST', '/cancel', request, deps, refusal);
+  for (;;) {
+    const stored = await load(request, deps);
+    if (stored === undefined) {
+      const refusal = 'Native cancellation of responses is not available for this provider.';
+      return askNatively('POST', '/cancel', request, deps, refusal);
+    }
+    if (stored.response.background !== true) throw refusals.notCancellable();
+    if (!isPending(stored)) return stored.response;
+    if (stored.native) return cancelNatively(stored, request, deps);
+    const over = deps.cancelRunning(stored.id);
+    // What comes of it is read again: its end may have been lost, or it may just have been taken up.
+    if (over !== undefined) await over;
+    else
+      await keep(stored, 'cancelled', { ...stored.response, status: 'cancelled', completed_at: null }, request, deps);
   }
-  if (stored.response.background !== true) throw refusals.notCancellable();
-  if (!isPending(stored)) return stored.response;
-  if (stored.native) return cancelNatively(stored, request, deps);
-  const over = deps.cancelRunning(id);
-  if (over !== undefined) {
-    await over;
-    return (await load(request, deps))?.response ?? stored.response;
-  }
-  const cancelled = { ...stored.response, status: 'cancelled', completed_at: null };
-  return keep(stored, 'cancelled', cancelled, request, deps);
 }
 
 async function cancelNatively(
@@ -196,7 +191,7 @@ async function load(request: LifecycleRequest, deps: LifecycleDependencies): Pro
   const { id, context } = request;
   const stored = await visibleTo(context.userPath, deps.archive).load(id);
   // What is not on the record here belongs to nobody in particular: only those who see everything may ask for it.
-  if (stored === undefined && context.userPath !== undefined) throw refusals.responseNotFound(id);
+  if (stored === undefined && isScoped(context.userPath)) throw refusals.responseNotFound(id);
   return stored;
 }
 
@@ -211,25 +206,26 @@ export async function openResponseStream(
   deps: LifecycleDependencies,
 ): Promise<EventStream> {
   const stored = await load(request, deps);
+  const streamed = { ...question('GET', '', request), accept: 'text/event-stream' };
   const provider = stored?.native === true && isPending(stored) ? deps.provider(stored.provider) : undefined;
   if (provider !== undefined) {
-    const reply = await send(provider, 'GET', '', request);
+    const reply = await replyTo(streamed, provider);
     if (reply.status === 200 && isEventStream(reply.headers)) return reply.body;
     reply.body.cancel();
   }
   if (stored !== undefined) return streamResponse(stored, after, deps, request.signal);
   const unsupported = 'Native retrieval of responses is not available for this provider.';
   for (const one of nativeProviders(request, deps, unsupported)) {
-    const reply = await send(one, 'GET', '', request);
+    const reply = await replyTo(streamed, one);
     if (reply.status === 200 && isEventStream(reply.headers)) return reply.body;
-    await parsedReply(one, reply);
+    await objectIn(reply, one);
   }
   throw refusals.responseNotFound(request.id);
 }
 
 /** Asks the named provider, or each that keeps responses in turn. */
 async function askNatively(
-  method: Method,
+  method: Question['method'],
   path: string,
   request: LifecycleRequest,
   deps: LifecycleDependencies,
@@ -256,42 +252,20 @@ function nativeProviders(
   return [provider];
 }
 
-/** Undefined when the provider does not have it. */
-async function callProvider(
-  provider: Provider,
-  method: Method,
-  path: string,
-  request: LifecycleRequest,
-): Promise<Record<string, unknown> | undefined> {
-  return parsedReply(provider, await send(provider, method, path, request));
-}
-
-async function send(provider: Provider, method: Method, path: string, request: LifecycleRequest) {
-  const { id, query, requestId, signal } = request;
-  const target = `/responses/${encodeURIComponent(id)}${path}${query}`;
-  try {
-    return await provider.forward({ method, path: target, headers: {}, requestId, signal });
-  } catch (error) {
-    throw error instanceof ProviderFailure ? refusalFromFailure(error) : error;
-  }
-}
-
 /** Undefined when the provider does not have it. @throws Refusal */
-async function parsedReply(
-  provider: Provider,
-  { status, headers, body: answer }: ProviderReply,
-): Promise<Record<string, unknown> | undefined> {
-  try {
-    const body = await answer.bytes(MAX_ANSWER_BYTES);
-    if (status === 404) return undefined;
-    if (status >= 400) throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
-    const parsed: unknown = JSON.parse(body.toString());
-    if (!isObject(parsed)) throw new SyntaxError('not an object');
-    return parsed;
-  } catch (error) {
-    if (error instanceof ProviderFailure) throw refusalFromFailure(error);
-    if (error instanceof SyntaxError)
-      throw refusals.badAnswer(provider.name, `'${provider.name}' did not answer with JSON.`);
-    throw error;
-  }
+async function callProvider(provider: Provider, method: Question['method'], path: string, request: LifecycleRequest) {
+  const found = await askProvider(provider, question(method, path, request));
+  return found?.status === 'failed' ? withoutCredentials(found, provider) : found;
+}
+
+/** Some providers repeat the key they were given in what they say of a failure. */
+function withoutCredentials(response: Record<string, unknown>, provider: Provider): Record<string, unknown> {
+  const text = JSON.stringify(response);
+  const clean = provider.redact(text);
+  return clean === text ? response : (JSON.parse(clean) as Record<string, unknown>);
+}
+
+function question(method: Question['method'], path: string, request: LifecycleRequest): Question {
+  const { id, query, requestId, signal } = request;
+  return { method, path: `/v1/responses/${encodeURIComponent(id)}${path}${query}`, requestId, signal };
 }

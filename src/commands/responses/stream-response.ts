@@ -3,7 +3,7 @@
  * still being made, on to its end. A response that was made in one piece is told as the stream it would have been.
  */
 import { streamName } from '../../events/event.ts';
-import { createFrameSplitter } from '../../providers/sse.ts';
+import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
 import { type FollowDependencies, followAnswer } from '../exchange/follow-answer.ts';
 import { isPending } from '../exchange/pending-response.ts';
 import { readExchange } from '../exchange/recorded-exchange.ts';
@@ -30,61 +30,85 @@ export async function* streamResponse(
   // What a provider made in the background after its stream had been cut, the chunks do not hold.
   const isProviders = stored.native && stored.response.background === true;
   const isWhole = !isProviders || exchange?.end?.type === 'exchange.completed';
-  let latest: StoredResponse | undefined = stored;
   if (exchange !== undefined && wasStreamed && isWhole) {
     for await (const part of followAnswer(exchange.id, deps, signal)) {
       if (part.kind === 'bytes') yield* numbered.of(part.bytes);
     }
+    yield* numbered.rest();
   } else if (isPending(stored) && exchange !== undefined && exchange.end === undefined) {
     yield* numbered.events(responseAsEvents(stored.response));
     for await (const _ of followAnswer(exchange.id, deps, signal));
-    latest = await deps.archive.load(stored.id);
   }
-  if (signal.aborted) return;
+  if (signal.aborted || numbered.hasEnded) return;
+  const latest = isPending(stored) ? await deps.archive.load(stored.id) : stored;
   if (latest !== undefined) yield* numbered.ending(responseAsEvents(latest.response));
   yield DONE;
 }
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
+interface Numbered {
+  readonly type?: unknown;
+  readonly sequence_number?: unknown;
+}
+
 /** Lets through what a reader has not had yet. */
 class AfterNumber {
+  readonly #after: number;
   #last: number;
   #isFirst = true;
   #hasEnded = false;
+  /** Whether the reader gets what has no number of its own: what comes after something that is new. */
+  #isPassing: boolean;
   readonly #splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES });
 
   constructor(after: number) {
+    this.#after = after;
     this.#last = after;
+    this.#isPassing = after < 0;
   }
 
-  *of(bytes: Buffer): Generator<Buffer> {
-    for (const frame of this.#splitter.push(bytes)) {
-      const event = frame.data === undefined ? undefined : parseChunk(frame.data);
-      if (event !== undefined && this.#isNew(event)) yield frame.raw;
+  /** Whether the stream told its end itself. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  of(bytes: Buffer): Generator<Buffer> {
+    return this.#new(this.#splitter.push(bytes));
+  }
+
+  /** What a stream left without the blank line that ends an event. */
+  rest(): Generator<Buffer> {
+    const last = this.#splitter.end();
+    return this.#new(last === undefined ? [] : [last]);
+  }
+
+  *#new(frames: readonly Frame[]): Generator<Buffer> {
+    for (const { raw, data } of frames) {
+      const event = data === undefined ? undefined : parseChunk(data);
+      if (event !== undefined) this.#isPassing = this.#isNew(event, this.#after);
+      if (this.#isPassing || data === '[DONE]') yield raw;
     }
   }
 
   *events(events: readonly StreamedEvent[]): Generator<Buffer> {
     for (const event of events) {
-      if (this.#isNew(event)) yield Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+      if (this.#isNew(event, this.#last)) yield Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
     }
   }
 
   /** All of the events, or, after others, the last one alone: a reader must be told how it ended. */
   *ending(events: readonly StreamedEvent[]): Generator<Buffer> {
-    if (this.#hasEnded) return;
     const last = events.at(-1);
     if (this.#isFirst || last === undefined || last.sequence_number > this.#last) yield* this.events(events);
     else yield* this.events([{ ...last, sequence_number: this.#last + 1 }]);
   }
 
-  #isNew({ type, sequence_number: number }: { readonly type?: unknown; readonly sequence_number?: unknown }): boolean {
+  #isNew({ type, sequence_number: number }: Numbered, after: number): boolean {
     if (typeof type === 'string' && TERMINAL.has(type)) this.#hasEnded = true;
     if (typeof number !== 'number') return true;
     this.#isFirst = false;
-    if (number <= this.#last) return false;
-    this.#last = number;
-    return true;
+    this.#last = Math.max(this.#last, number);
+    return number > after;
   }
 }

@@ -12,10 +12,8 @@ import {
   retrieveItem,
   updateConversation,
 } from '../../commands/conversations/conversations.ts';
-import type { EventContext, UserPath } from '../../events/event.ts';
-import { bodyOf, callerOf } from '../server.ts';
-
-type Query = Record<string, string | string[] | undefined>;
+import { type Query, single } from '../query.ts';
+import { bodyOf, eventContextOf } from '../server.ts';
 
 interface ById {
   Params: { id: string };
@@ -32,29 +30,19 @@ const ITEMS = `${CONVERSATION}/items`;
 const ITEM = `${ITEMS}/:item`;
 
 export function registerConversations(app: FastifyInstance, deps: ConversationDependencies): void {
-  app.post(CONVERSATIONS, (request) => createConversation(bodyOf(request), contextOf(request), deps));
+  app.post(CONVERSATIONS, (request) => createConversation(bodyOf(request), eventContextOf(request), deps));
   app.get<ById>(CONVERSATION, (request) => retrieveConversation(at(request), deps));
   app.post<ById>(CONVERSATION, (request) => updateConversation(at(request), bodyOf(request), deps));
   app.delete<ById>(CONVERSATION, (request) => deleteConversation(at(request), deps));
   app.post<ById>(ITEMS, (request) => addItems(at(request), bodyOf(request), deps));
   app.get<ById>(ITEMS, (request) => {
     const { limit, order, after } = request.query;
-    return listItems(at(request), { limit: last(limit), order: last(order), after: last(after) }, deps);
+    return listItems(at(request), { limit: single(limit), order: single(order), after: single(after) }, deps);
   });
   app.get<ByItem>(ITEM, (request) => retrieveItem(at(request), request.params.item, deps));
   app.delete<ByItem>(ITEM, (request) => deleteItem(at(request), request.params.item, deps));
 }
 
 function at(request: FastifyRequest<{ Params: { id: string } }>): AtConversation {
-  return { id: request.params.id, context: contextOf(request) };
-}
-
-function contextOf(request: FastifyRequest): EventContext {
-  const { actor, userPath } = callerOf(request);
-  return { actor, userPath: userPath as UserPath | undefined, requestId: request.id };
-}
-
-/** The value of a query parameter; of several, the last. */
-function last(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value.at(-1) : value;
+  return { id: request.params.id, context: eventContextOf(request) };
 }

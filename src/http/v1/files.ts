@@ -18,13 +18,13 @@ import {
 } from '../../commands/files/stored-objects.ts';
 import { batches, files, type ObjectKind } from '../../commands/files/tracked.ts';
 import { refusals } from '../../commands/refusal.ts';
-import type { UserPath } from '../../events/event.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
-import { callerOf } from '../server.ts';
+import { type Query, single } from '../query.ts';
+import { callerOf, eventContextOf } from '../server.ts';
 import { formOf, takeFormsAsTheyCome } from './model-endpoints.ts';
 
 interface Asked {
-  Querystring: Record<string, string | string[] | undefined>;
+  Querystring: Query;
 }
 interface ById extends Asked {
   Params: { id: string };
@@ -58,8 +58,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
   app.delete<ById>('/v1/files/:id', (request) => deleteFile(request.params.id, objectRequest(request), options));
 
   app.post<Asked>('/v1/batches', (request, reply) => {
-    const caller = callerOf(request).userPath as UserPath | undefined;
-    return run(request, reply, batchDialect(create(request), caller, options));
+    return run(request, reply, batchDialect(create(request), callerOf(request).userPath, options));
   });
   app.post<ById>('/v1/batches/:id/cancel', (request) =>
     cancelBatch(request.params.id, objectRequest(request), options),
@@ -74,9 +73,8 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
 }
 
 function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
-  const { actor, userPath } = callerOf(request);
   return {
-    context: { actor, userPath: userPath as UserPath | undefined, requestId: request.id },
+    context: eventContextOf(request),
     requestId: request.id,
     provider: single(request.query['provider']),
     signal: AbortSignal.timeout(60_000),
@@ -87,23 +85,20 @@ const MAX_LIMIT = 100;
 
 /** @throws Refusal */
 function listRequest({ name }: ObjectKind, request: FastifyRequest<Asked>) {
-  const { limit = '20', order = 'desc', purpose } = request.query;
-  if (!/^\d{1,3}$/.test(String(limit)) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
+  const { query } = request;
+  const limit = single(query['limit']) ?? '20';
+  const order = single(query['order']) ?? 'desc';
+  const purpose = single(query['purpose']);
+  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
     throw refusals.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`, 'limit');
   }
   if (order !== 'asc' && order !== 'desc') throw refusals.invalidRequest("'order' must be asc or desc.", 'order');
-  const filters: Record<string, string> = {};
-  if (name === 'file' && typeof purpose === 'string') filters['purpose'] = purpose;
+  const filters: Readonly<Record<string, string>> = name === 'file' && purpose !== undefined ? { purpose } : {};
   return {
     ...objectRequest(request),
     limit: Number(limit),
-    after: single(request.query['after']),
+    after: single(query['after']),
     order,
     filters,
   } as const;
-}
-
-function single(value: string | string[] | undefined): string | undefined {
-  const one = Array.isArray(value) ? value.at(-1) : value;
-  return one === '' ? undefined : one;
 }

@@ -11,14 +11,14 @@ import {
   openResponseStream,
   retrieveResponse,
 } from '../../commands/responses/lifecycle.ts';
-import type { UserPath } from '../../events/event.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
+import { type Query, single } from '../query.ts';
 import { sendEvents } from '../send-events.ts';
-import { callerOf } from '../server.ts';
+import { eventContextOf } from '../server.ts';
 
 interface ById {
   Params: { id: string };
-  Querystring: Record<string, string | string[] | undefined>;
+  Querystring: Query;
 }
 
 export function registerResponses(
@@ -34,8 +34,13 @@ export function registerResponses(
     const after = request.query['starting_after'];
     const stream = await openResponseStream(asked, after === undefined ? -1 : Number(after), deps);
     const { id: requestId } = request;
+    if (request.method === 'HEAD') {
+      ended.abort();
+      return reply.type('text/event-stream; charset=utf-8').send('');
+    }
     await open.attend(reply, async (client) => {
-      client.ended.addEventListener('abort', () => ended.abort(), { once: true });
+      if (client.ended.aborted) ended.abort();
+      else client.ended.addEventListener('abort', () => ended.abort(), { once: true });
       await sendEvents(stream, { 'x-request-id': requestId }, client);
     });
     return reply;
@@ -68,7 +73,6 @@ function checkRetrieveQuery(query: ById['Querystring']): void {
 }
 
 function lifecycleRequest(request: FastifyRequest<ById>): LifecycleRequest {
-  const { actor, userPath } = callerOf(request);
   const { provider, ...others } = request.query;
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(others)) {
@@ -80,11 +84,7 @@ function lifecycleRequest(request: FastifyRequest<ById>): LifecycleRequest {
     provider: single(provider),
     query: text === '' ? '' : `?${text}`,
     requestId: request.id,
-    context: { actor, userPath: userPath as UserPath | undefined, requestId: request.id },
+    context: eventContextOf(request),
     signal: AbortSignal.timeout(60_000),
   };
-}
-
-function single(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value.at(-1) : value;
 }

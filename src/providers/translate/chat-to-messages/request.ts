@@ -38,6 +38,8 @@ const unhonoured: readonly UnhonouredMember[] = [
   'function_call',
   'functions',
   'logit_bias',
+  // Before what it needs: only this one has the same name in a request for a response.
+  'top_logprobs',
   'logprobs',
   'modalities',
   'moderation',
@@ -45,7 +47,6 @@ const unhonoured: readonly UnhonouredMember[] = [
   'prediction',
   'presence_penalty',
   'seed',
-  'top_logprobs',
   'verbosity',
   'web_search_options',
 ];

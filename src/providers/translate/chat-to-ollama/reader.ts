@@ -6,7 +6,7 @@
  * |---|---|
  * | `message.content`, `message.thinking` | `content`, `reasoning_content` |
  * | `message.tool_calls` | tool calls, each whole in one chunk, with an id made up where there is none |
- * | `logprobs` | `logprobs.content` |
+ * | `logprobs` | `logprobs.content`, with the members that Ollama leaves out when they are empty |
  * | `done_reason` | `finish_reason`: `length` stays, a call makes `tool_calls`, anything else `stop` |
  * | `prompt_eval_count`, `eval_count` | `usage` |
  * | `error` | the error, as it is |
@@ -64,7 +64,8 @@ export class OllamaReader implements ChatReader {
     const thinking = filled(message['thinking']);
     if (thinking !== undefined) said.push(this.#says({ reasoning_content: thinking }));
     const content = filled(message['content']);
-    const probabilities = Array.isArray(logprobs) && logprobs.length > 0 ? logprobs : undefined;
+    const probabilities =
+      Array.isArray(logprobs) && logprobs.length > 0 ? logprobs.filter(isObject).map(probability) : undefined;
     if (content !== undefined || probabilities !== undefined)
       said.push(this.#says({ content: content ?? '' }, probabilities));
     const calls = message['tool_calls'];
@@ -107,6 +108,10 @@ export class OllamaReader implements ChatReader {
     const { id, createdAt: created, model } = this.#facts;
     return { id, object: 'chat.completion.chunk', created, model, ...members };
   }
+}
+
+function probability(entry: JsonObject): JsonObject {
+  return { ...entry, bytes: entry['bytes'] ?? null, top_logprobs: entry['top_logprobs'] ?? [] };
 }
 
 function usageOf({ prompt_eval_count: prompt, eval_count: completion }: JsonObject): JsonObject | undefined {

@@ -18,9 +18,17 @@ export function inResponsesWords(refusal: Refusal): Refusal {
   // Items and messages do not correspond one to one, so which item it was is left to the message.
   if (name === 'messages') return { ...refusal, param: 'input' };
   const known = responsesNames.get(name);
-  if (known === undefined) return refusal;
-  const message = refusal.message.replaceAll(`'${name}${rest}'`, () => `'${known}'`);
+  if (known === undefined) return { ...refusal, message: withOwnNames(refusal.message) };
+  const message = withOwnNames(refusal.message.replaceAll(`'${name}${rest}'`, () => `'${name}'`));
   return { ...refusal, param: known, message };
+}
+
+/** With each parameter that is named in quotes named as the client knows it. */
+function withOwnNames(message: string): string {
+  return message.replace(/'(\w+)'/g, (quoted, name: string) => {
+    const known = responsesNames.get(name);
+    return known === undefined ? quoted : `'${known}'`;
+  });
 }
 
 /**

@@ -19,6 +19,7 @@ import { readCarried } from './carried-reasoning.ts';
 import { chatParts } from './content-parts.ts';
 import { mergedExtra } from './extra-content.ts';
 import { hostedRecord } from './hosted-records.ts';
+import { isItemReference } from './item-reference.ts';
 import { type Content, compact, joined, textOf } from './message-content.ts';
 import type { ReasoningStyle } from './reasoning-style.ts';
 import { chatToolName } from './tool-names.ts';
@@ -108,7 +109,7 @@ class Draft {
   }
 
   #add(item: JsonObject, path: string): Refused | undefined {
-    const type = filled(item['type']) ?? (isBareReference(item) ? 'item_reference' : 'message');
+    const type = isItemReference(item) ? 'item_reference' : (filled(item['type']) ?? 'message');
     switch (type) {
       case 'message':
         return this.#addMessage(item, path);
@@ -138,8 +139,9 @@ class Draft {
   }
 
   #addMessage(item: JsonObject, path: string): Refused | undefined {
-    const role = filled(item['role']) ?? 'user';
     const given = item['content'];
+    if (filled(item['role']) === undefined && (given === undefined || given === null)) return missing(`${path}.role`);
+    const role = filled(item['role']) ?? 'user';
     let content: Content = '';
     if (typeof given === 'string') {
       content = given;
@@ -257,12 +259,6 @@ class Draft {
     const before = message['extra_content'];
     message['extra_content'] = mergedExtra(isObject(before) ? before : undefined, extra);
   }
-}
-
-/** An item that is nothing but an id: `type` may be left out of a reference. */
-function isBareReference(item: JsonObject): boolean {
-  const { id, role, content } = item;
-  return filled(id) !== undefined && filled(role) === undefined && (content === undefined || content === null);
 }
 
 /** Arguments are JSON text; some clients send the object itself. */

@@ -1,0 +1,63 @@
+/** One short question to a provider about an object it keeps under an id: a response, a file, a batch. */
+import { type Provider, ProviderFailure, type ProviderReply } from '../providers/provider.ts';
+import { mapUpstreamError } from '../providers/upstream-error.ts';
+import { refusalFromFailure, refusalFromUpstream } from './exchange/refusal-from-upstream.ts';
+import { isObject } from './exchange/usage.ts';
+import { refusals } from './refusal.ts';
+
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+export interface Question {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Of OpenAI's API, beginning with `/v1/`, with the query. */
+  readonly path: string;
+  /** Default `application/json`. */
+  readonly accept?: string;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * @returns undefined when the provider does not have it
+ * @throws Refusal
+ */
+export async function askProvider(
+  provider: Provider,
+  question: Question,
+): Promise<Record<string, unknown> | undefined> {
+  return objectIn(await replyTo(question, provider), provider);
+}
+
+/** @throws Refusal when the provider gives no answer at all */
+export async function replyTo(question: Question, provider: Provider): Promise<ProviderReply> {
+  const { method, path, accept = 'application/json', requestId, signal } = question;
+  try {
+    return await provider.forward({ method, path, openAi: true, headers: { accept }, requestId, signal });
+  } catch (error) {
+    throw error instanceof ProviderFailure ? refusalFromFailure(error) : error;
+  }
+}
+
+/**
+ * @returns undefined when the provider does not have it
+ * @throws Refusal
+ */
+export async function objectIn(
+  { status, headers, body: answer }: ProviderReply,
+  provider: Provider,
+): Promise<Record<string, unknown> | undefined> {
+  try {
+    const body = await answer.bytes(MAX_ANSWER_BYTES);
+    if (status === 404) return undefined;
+    if (status >= 400) throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
+    const parsed: unknown = JSON.parse(body.toString());
+    if (!isObject(parsed)) throw new SyntaxError('not an object');
+    return parsed;
+  } catch (error) {
+    if (error instanceof ProviderFailure) throw refusalFromFailure(error);
+    if (error instanceof SyntaxError) {
+      throw refusals.badAnswer(provider.name, `'${provider.name}' did not answer with JSON.`);
+    }
+    throw error;
+  }
+}

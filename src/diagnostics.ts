@@ -1,0 +1,49 @@
+/** The gateway's own diagnostics, on standard error: lines of JSON for programs, or of text for people. */
+import pino, { type DestinationStream, type Logger } from 'pino';
+
+export interface DiagnosticsOptions {
+  readonly level: string;
+  /** `auto`: text on a terminal, else JSON. */
+  readonly format: 'auto' | 'text' | 'json';
+}
+
+/** @param output default: standard error, written to at once, and given up quietly when nobody reads it any more */
+export function createDiagnostics(
+  { level, format }: DiagnosticsOptions,
+  output: DestinationStream = pino.destination({ dest: process.stderr.fd, sync: true }),
+  isTerminal = process.stderr.isTTY === true,
+): Logger {
+  const isText = format === 'text' || (format === 'auto' && isTerminal);
+  const destination = isText ? { write: (line: string) => output.write(textOf(line)) } : output;
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+}
+
+/**
+ * One of pino's lines for people: time, level, message, then the other members. Only the stack of an error takes lines
+ * of its own. Nothing that came from elsewhere can begin a line or steer the terminal.
+ */
+export function textOf(json: string): string {
+  const { level, time, msg, err, ...others }: Record<string, unknown> = JSON.parse(json);
+  const label = pino.levels.labels[Number(level)] ?? String(level);
+  const { message, stack } = isObject(err) ? err : {};
+  const told = [...new Set([msg, message])].filter((each) => typeof each === 'string' && each !== '').join(': ');
+  const members = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
+  const line = [String(time), label.toUpperCase().padEnd(5), told, ...members].join(' ').trimEnd();
+  const frames = typeof stack === 'string' ? stack.split('\n').filter((each) => /^\s+at /.test(each)) : [];
+  return [line, ...frames].map((each) => `${harmless(each)}\n`).join('');
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}
+
+function plain(value: unknown): string {
+  return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
+}
+
+/** With control characters as JSON would write them. */
+function harmless(text: string): string {
+  return text.replace(/\p{Cc}/gu, (character) =>
+    character === '\t' ? ' ' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

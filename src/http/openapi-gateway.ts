@@ -1,0 +1,93 @@
+/** What is the gateway's own, and the way past it to a provider's own API, as the description tells of them. */
+import { z } from 'zod';
+import * as answers from './answer-schemas.ts';
+import { header, json, modelErrors, type Operation, type Parameter, query, text } from './openapi-operation.ts';
+
+const liveParameters: Parameter[] = [
+  query(
+    'cursor',
+    'The id of the last event seen, exclusive; `0` is the beginning. Absent: from now on, after the requests in flight',
+  ),
+  header('Last-Event-ID', 'As `cursor`, and stronger than it'),
+  query(
+    'types',
+    'Comma-separated: `audit`, `usage`, any preview type, any event type, or a prefix of one such as `request.`',
+  ),
+  query('request_id', 'One request, by its own id or that of its exchange'),
+  query('path', 'Prefix of the request path'),
+  query('stream', 'Prefix of the stream name'),
+  query('user_path', 'A user path, with all below it'),
+  query('view', 'Previews of requests, or the events as they were recorded', z.enum(['previews', 'events'])),
+  query('raw', '`true` is `view=events`', z.boolean()),
+];
+
+export const gatewayOperations: readonly Operation[] = [
+  {
+    operationId: 'passthrough',
+    methods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'],
+    path: '/p/{provider}/{path}',
+    summary: "Call a provider's own API",
+    description:
+      'OpenAI-shaped paths go to the `/v1` base of a local server, all others to its root. Errors come in the envelope.',
+    tag: 'passthrough',
+    pathParameters: { provider: 'A provider name or type', path: 'What follows; slashes stand as they are' },
+    request: { required: false, schema: 'any' },
+    success: { description: "The provider's answer, with its own status", content: { '*/*': {} } },
+    errors: modelErrors,
+  },
+  {
+    operationId: 'followLiveLogs',
+    methods: ['GET'],
+    path: '/admin/live/logs',
+    summary: 'Follow what happens',
+    description:
+      'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
+      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a place in the log: whoever resumes from it misses nothing.',
+    tag: 'admin',
+    parameters: liveParameters,
+    success: { description: 'An endless stream', content: { 'text/event-stream': text } },
+    errors: [400, 401, 429, 503],
+  },
+  {
+    operationId: 'health',
+    methods: ['GET'],
+    path: '/health',
+    summary: 'Whether the process lives',
+    tag: 'operations',
+    success: { description: 'It does', content: json(answers.health) },
+    errors: [],
+    open: true,
+  },
+  {
+    operationId: 'ready',
+    methods: ['GET'],
+    path: '/health/ready',
+    summary: 'Whether requests can be served',
+    tag: 'operations',
+    success: { description: 'They can', content: json(answers.readiness) },
+    otherAnswers: { 503: { description: 'They cannot', content: json(answers.readiness) } },
+    errors: [],
+    open: true,
+  },
+  {
+    operationId: 'metrics',
+    methods: ['GET'],
+    path: '/metrics',
+    summary: 'Metrics for Prometheus',
+    description: 'Served elsewhere, or not at all, when so configured.',
+    tag: 'operations',
+    success: { description: 'In the text format of Prometheus', content: { 'text/plain': text } },
+    errors: [],
+    open: true,
+  },
+  {
+    operationId: 'openapi',
+    methods: ['GET'],
+    path: '/openapi.json',
+    summary: 'This description',
+    tag: 'operations',
+    success: { description: 'An OpenAPI 3.1 document', content: { 'application/json': { type: 'object' } } },
+    errors: [],
+    open: true,
+  },
+];

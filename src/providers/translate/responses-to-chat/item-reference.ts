@@ -1,0 +1,12 @@
+import { filled, isObject, type JsonObject } from '../json.ts';
+
+/**
+ * Whether an input item only names one that was said before: `{"type": "item_reference", "id": …}`. The type may be
+ * left out of it; what says more than an id is no reference then ("Responses API: item reference").
+ */
+export function isItemReference(item: unknown): item is JsonObject & { readonly id: string } {
+  if (!isObject(item) || typeof item['id'] !== 'string') return false;
+  const type = filled(item['type']);
+  if (type !== undefined) return type === 'item_reference';
+  return Object.entries(item).every(([member, value]) => member === 'id' || value === null || value === '');
+}

@@ -1,0 +1,59 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createDiagnostics, textOf } from '../src/diagnostics.ts';
+
+function written(format: 'auto' | 'text' | 'json', isTerminal: boolean, level = 'info') {
+  const lines: string[] = [];
+  const logger = createDiagnostics({ level, format }, { write: (line: string) => void lines.push(line) }, isTerminal);
+  return { logger, text: () => lines.join('') };
+}
+
+describe('the format of diagnostics', () => {
+  it.each([
+    ['auto', true, 'text'],
+    ['auto', false, 'json'],
+    ['text', false, 'text'],
+    ['json', true, 'json'],
+  ] as const)('%s, on a terminal: %s, is %s', (format, isTTY, expected) => {
+    const { logger, text } = written(format, isTTY);
+    logger.warn('provider openai: circuit breaker open');
+    if (expected === 'text') expect(text()).toMatch(/^\d{4}-\S+Z WARN {2}provider openai: circuit breaker open\n$/);
+    else expect(JSON.parse(text())).toMatchObject({ level: 40, msg: 'provider openai: circuit breaker open' });
+  });
+
+  it('keeps to the level', () => {
+    const { logger, text } = written('text', false, 'error');
+    logger.warn('unheard');
+    expect(text()).toBe('');
+  });
+});
+
+describe('a line of text', () => {
+  it('has the error, what it is about, and its stack below', () => {
+    const { logger, text } = written('text', false);
+    logger.error(
+      { err: new Error('no such table'), method: 'GET', url: '/v1/models', note: 'two words' },
+      'request failed',
+    );
+    const [line, ...stack] = text().trimEnd().split('\n');
+    expect(line).toMatch(/ERROR request failed: no such table method=GET url=\/v1\/models note="two words"$/);
+    expect(stack.length).toBeGreaterThan(0);
+    expect(stack.every((frame) => frame.startsWith('    at '))).toBe(true);
+  });
+
+  it('says an error without a message of its own once', () => {
+    const { logger, text } = written('text', false);
+    logger.error(new Error('disk full'));
+    expect(text().split('\n')[0]).toMatch(/ERROR disk full$/);
+  });
+
+  it('is one, whatever is said in it', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (msg, value) => {
+        const text = textOf(JSON.stringify({ level: 30, time: '2026-01-01T00:00:00Z', msg, value }));
+        expect(text.endsWith('\n')).toBe(true);
+        expect(text.slice(0, -1)).not.toMatch(/\p{Cc}/u);
+      }),
+    );
+  });
+});

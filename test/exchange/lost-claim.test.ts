@@ -1,0 +1,74 @@
+/** A claim of an idempotency key that the log accepted and then had to give up, because it could not be written. */
+import { describe, expect, it } from 'vitest';
+import type { Client, ModelRequest } from '../../src/commands/exchange/client.ts';
+import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
+import { answerUnderKey } from '../../src/commands/exchange/idempotency.ts';
+import { requestReceived } from '../../src/events/catalogue/exchange.ts';
+import { type Appended, type StreamWrite, WrongExpectedRevision } from '../../src/events/log.ts';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { createResponseArchive } from '../../src/projections/responses.ts';
+
+/** Refuses so many claims because of one that will never be seen. */
+class ForgetfulLog extends MemoryLog {
+  refusals = 1;
+
+  override async append(writes: readonly StreamWrite[]): Promise<Appended> {
+    const claim = writes.find(({ stream }) => stream.startsWith('idempotency-'));
+    if (claim !== undefined && this.refusals-- > 0) throw new WrongExpectedRevision(claim.stream, 'noStream', 0n);
+    return super.append(writes);
+  }
+}
+
+function waiting(refusals: number, client: Partial<Client> = {}) {
+  const log = new ForgetfulLog();
+  log.refusals = refusals;
+  const caller = { actor: 'master', authMethod: 'master_key' } as const;
+  const headers = { 'idempotency-key': 'k' };
+  const body = Buffer.from('{}');
+  const request: ModelRequest = { caller, requestId: 'r', method: 'POST', path: '/v1/x', headers, body };
+  const record = new ExchangeRecord(log, 'e1', { actor: 'master' });
+  record.note(
+    requestReceived.create(
+      {
+        dialect: 'chat',
+        method: 'POST',
+        path: '/v1/x',
+        headers,
+        stream: false,
+        authMethod: 'master_key',
+        capture: 'full',
+      },
+      record.context,
+      body,
+    ),
+  );
+  const told: unknown[] = [];
+  const full: Client = {
+    ended: new AbortController().signal,
+    begun: false,
+    answer() {},
+    refuse: (refusal) => told.push(refusal.code),
+    begin() {},
+    write: () => undefined,
+    end() {},
+    ...client,
+  };
+  const deps = { log, dialects: new Map(), archive: createResponseArchive(log) };
+  return { log, told, answered: answerUnderKey({ endpoint: '/v1/x', record, request, client: full }, deps) };
+}
+
+describe('who waits for a claim that was given up', () => {
+  it('claims the key itself', async () => {
+    const { answered, log } = waiting(1);
+    expect(await answered).toBeUndefined();
+    expect(log.refusals).toBe(-1);
+  });
+
+  it('waits no longer when the gateway stops', async () => {
+    const stop = new AbortController();
+    const { answered, told } = waiting(Number.POSITIVE_INFINITY, { ended: stop.signal });
+    setImmediate(() => stop.abort('gateway_stopping'));
+    expect(await answered).toBe(503);
+    expect(told).toEqual(['stopping']);
+  });
+});

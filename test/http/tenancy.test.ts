@@ -1,0 +1,274 @@
+/**
+ * What was stored under one user path is not there for a caller with another: not to be read, changed, or built upon.
+ * The table holds every route that names a stored thing; one that is missing from it fails the test.
+ */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { both, NATIVE_KEY, native, translated, withBothKinds } from '../support/both-kinds.ts';
+import { dataOf, type ErrorBody, errorOf, json, user } from '../support/with-gateway.ts';
+
+const kinds = withBothKinds();
+const { gateway } = kinds;
+
+const owner = '/team/ann';
+/** Beside the owner, and with a path that begins alike. */
+const strangers = ['/team/bob', '/team/an', '/team/ann/below', '/team/annie'];
+/** The owner, those above, and who has no path. */
+const friends = [owner, '/team', '/', undefined];
+
+const as = (path: string | undefined): { headers: Record<string, string> } => ({
+  headers: path === undefined ? {} : { 'x-gateway-user-path': path },
+});
+
+type Make = () => Promise<string>;
+
+const response =
+  (model: string, body: object = {}): Make =>
+  async () =>
+    (await json(await gateway.post('/v1/responses', { model, input: 'hi', ...body }, as(owner)))).id;
+
+async function conversation(): Promise<string> {
+  const items = user('My name is Ada. Remember it.').map((item) => ({ type: 'message', ...item }));
+  return (await json(await gateway.post('/v1/conversations', { items }, as(owner)))).id;
+}
+
+async function itemIn(id: string): Promise<string> {
+  return (await json(await gateway.fetch(`/v1/conversations/${id}/items`))).data[0].id;
+}
+
+async function file(): Promise<string> {
+  const form = new FormData();
+  form.append('purpose', 'batch');
+  form.append('provider', 'openai');
+  form.append('file', new Blob(['{}\n']), 'in.jsonl');
+  const uploaded = await json(await gateway.fetch('/v1/files', { method: 'POST', body: form, ...as(owner) }));
+  return uploaded.id;
+}
+
+async function batch(): Promise<string> {
+  const asked = { input_file_id: await file(), endpoint: '/v1/chat/completions', completion_window: '24h' };
+  return (await json(await gateway.post('/v1/batches', asked, as(owner)))).id;
+}
+
+interface Row {
+  /** As the API's description writes it. */
+  readonly route: string;
+  readonly make: Make;
+  readonly query?: string;
+  readonly body?: object;
+  /** The item that the path names, when it names one. */
+  readonly item?: (id: string) => Promise<string>;
+}
+
+const item = { type: 'message', role: 'user', content: 'more' };
+const ofResponses: Row[] = both.flatMap(([, model]) => [
+  { route: 'GET /v1/responses/{id}', make: response(model) },
+  { route: 'GET /v1/responses/{id}', make: response(model), query: '?stream=true' },
+  { route: 'GET /v1/responses/{id}', make: response(model), query: '?provider=openai' },
+  { route: 'GET /v1/responses/{id}', make: response(model), query: '?stream=true&provider=openai' },
+  { route: 'GET /v1/responses/{id}', make: response(model, { background: true }) },
+  { route: 'GET /v1/responses/{id}/input_items', make: response(model) },
+  { route: 'DELETE /v1/responses/{id}', make: response(model) },
+  { route: 'POST /v1/responses/{id}/cancel', make: response(model, { background: true }) },
+]);
+
+const table: readonly Row[] = [
+  ...ofResponses,
+  { route: 'GET /v1/conversations/{id}', make: conversation },
+  { route: 'POST /v1/conversations/{id}', make: conversation, body: { metadata: { a: 'b' } } },
+  { route: 'DELETE /v1/conversations/{id}', make: conversation },
+  { route: 'GET /v1/conversations/{id}/items', make: conversation },
+  { route: 'POST /v1/conversations/{id}/items', make: conversation, body: { items: [item] } },
+  { route: 'GET /v1/conversations/{id}/items/{item}', make: conversation, item: itemIn },
+  { route: 'DELETE /v1/conversations/{id}/items/{item}', make: conversation, item: itemIn },
+  { route: 'GET /v1/files/{id}', make: file },
+  { route: 'GET /v1/files/{id}', make: file, query: '?provider=openai' },
+  { route: 'GET /v1/files/{id}/content', make: file },
+  { route: 'DELETE /v1/files/{id}', make: file },
+  { route: 'GET /v1/batches/{id}', make: batch },
+  { route: 'GET /v1/batches/{id}', make: batch, query: '?provider=openai' },
+  { route: 'POST /v1/batches/{id}/cancel', make: batch },
+];
+
+async function call(row: Row, id: string, itemId: string, caller: string | undefined): Promise<Response> {
+  const [method = '', path = ''] = row.route.split(' ');
+  const target = `${path.replace('{id}', id).replace('{item}', itemId)}${row.query ?? ''}`;
+  if (row.body !== undefined) return gateway.post(target, row.body, as(caller));
+  return gateway.fetch(target, { method, ...as(caller) });
+}
+
+/** The refusal, whatever the thing is called. */
+async function refusalOf(answer: Response, ...names: string[]): Promise<ErrorBody> {
+  const error = await errorOf(answer, 404);
+  return { ...error, message: names.reduce((message, name) => message.replaceAll(name, '…'), error.message) };
+}
+
+describe.each(table.map((row) => [`${row.route}${row.query ?? ''}`, row] as const))('%s', (_route, row) => {
+  const named = async (id: string) => (row.item === undefined ? 'none' : row.item(id));
+
+  it('says to a stranger that there is no such thing', async () => {
+    const id = await row.make();
+    const itemId = await named(id);
+    for (const stranger of strangers) {
+      const missing = await refusalOf(await call(row, 'none_at_all', itemId, stranger), 'none_at_all', itemId);
+      expect(await refusalOf(await call(row, id, itemId, stranger), id, itemId)).toEqual(missing);
+    }
+    expect((await call(row, id, itemId, owner)).status).toBe(200);
+  });
+
+  it.each(friends.map((friend) => [friend]))('works for %s', async (friend) => {
+    const id = await row.make();
+    const answer = await call(row, id, await named(id), friend);
+    expect(answer.status, await answer.text()).toBe(200);
+  });
+});
+
+it('the table holds every route that names a stored thing', async () => {
+  const { paths } = await json(await gateway.fetch('/openapi.json'));
+  const routes = Object.entries(paths as Record<string, Record<string, unknown>>)
+    .filter(([path]) => path.startsWith('/v1/') && path.includes('{id}'))
+    .flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+  expect([...new Set(table.map(({ route }) => route))].sort()).toEqual(routes.sort());
+});
+
+describe('a request that builds on', () => {
+  interface Reference {
+    readonly what: string;
+    readonly path: string;
+    readonly make: Make;
+    body(id: string): object;
+  }
+
+  const messageOf = (model: string) => async () => {
+    const made = await json(await gateway.post('/v1/responses', { model, input: 'hi' }, as(owner)));
+    return made.output.at(-1).id as string;
+  };
+  const inputOf = (model: string) => async () => {
+    const made = await response(model)();
+    return (await json(await gateway.fetch(`/v1/responses/${made}/input_items`))).data[0].id as string;
+  };
+  const conversationItem = async () => itemIn(await conversation());
+  const named = (id: string) => ({ input: [{ type: 'item_reference', id }] });
+  const previous = (id: string) => ({ input: 'more', previous_response_id: id });
+
+  const references: Reference[] = both.flatMap(([kind, model]) => {
+    const of = (what: string, make: Make, body: (id: string) => object): Reference => ({
+      what: `${kind}: ${what}`,
+      path: '/v1/responses',
+      make,
+      body: (id) => ({ model, ...body(id) }),
+    });
+    return [
+      of('a translated response', response(translated), previous),
+      of('a native response', response(native), previous),
+      of('an item of a translated response', messageOf(translated), named),
+      of('an item of a native response', messageOf(native), named),
+      of('an input item', inputOf(translated), named),
+      of('an item of a conversation', conversationItem, named),
+      of('a conversation', conversation, (id) => ({ input: 'more', conversation: id })),
+    ];
+  });
+  for (const path of ['/v1/responses/input_tokens', '/v1/responses/compact']) {
+    const of = (body: (id: string) => object) => (id: string) => ({ model: native, ...body(id) });
+    references.push({ what: 'a response', path, make: response(translated), body: of(previous) });
+    references.push({ what: "a provider's own response", path, make: response(native), body: of(previous) });
+    references.push({ what: 'an item', path, make: messageOf(translated), body: of(named) });
+    references.push({ what: "a provider's own item", path, make: messageOf(native), body: of(named) });
+  }
+  references.push({
+    what: 'a file',
+    path: '/v1/batches',
+    make: file,
+    body: (id) => ({
+      input_file_id: id,
+      endpoint: '/v1/chat/completions',
+      completion_window: '24h',
+      provider: 'openai',
+    }),
+  });
+  references.push({
+    what: 'an item of a response, for a conversation',
+    path: '/v1/conversations',
+    make: messageOf(translated),
+    body: (id) => ({ items: [{ type: 'item_reference', id }] }),
+  });
+
+  it.each(references.map((reference) => [reference.path, reference.what, reference] as const))(
+    '%s: %s',
+    async (_path, _what, { path, make, body }) => {
+      const id = await make();
+      for (const stranger of strangers) {
+        const missing = await refusalOf(await gateway.post(path, body('none_at_all'), as(stranger)), 'none_at_all');
+        expect(await refusalOf(await gateway.post(path, body(id), as(stranger)), id)).toEqual(missing);
+      }
+      for (const friend of friends) {
+        const answer = await gateway.post(path, body(id), as(friend));
+        expect(answer.status, await answer.text()).toBe(200);
+      }
+    },
+  );
+});
+
+describe('a list', () => {
+  it.each([
+    ['/v1/files', file],
+    ['/v1/batches', batch],
+  ] as const)('of %s holds what its reader may see', async (path, make) => {
+    const id = await make();
+    const listed = async (caller: string | undefined): Promise<string[]> =>
+      (await json(await gateway.fetch(`${path}?limit=100`, as(caller)))).data.map((one: { id: string }) => one.id);
+    for (const stranger of strangers) expect(await listed(stranger)).not.toContain(id);
+    for (const friend of friends) expect(await listed(friend)).toContain(id);
+  });
+});
+
+describe('an idempotency key', () => {
+  it.each([
+    ['/v1/chat/completions', { model: translated, messages: user('hi') }],
+    ['/v1/responses', { model: translated, input: 'hi' }],
+    ['/v1/responses', { model: native, input: 'hi', stream: true }],
+    ['/v1/responses', { model: translated, input: 'hi', background: true }],
+  ])('on %s is its owner’s alone: %j', async (path, body) => {
+    const key = { 'idempotency-key': `of-ann-${JSON.stringify(body)}` };
+    const post = (caller: string | undefined) =>
+      gateway.post(path, body, { headers: { ...as(caller).headers, ...key } });
+    const first = await (await post(owner)).text();
+    for (const other of [...strangers, '/team', undefined]) {
+      const answer = await post(other);
+      expect(answer.headers.get('idempotent-replayed')).toBeNull();
+      expect(await answer.text()).not.toBe(first);
+    }
+    expect((await post(owner)).headers.get('idempotent-replayed')).toBe('true');
+  });
+});
+
+it('what only a provider knows is for those alone who see everything', async () => {
+  const made = await fetch(`${kinds.nativeUrl}/responses`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${NATIVE_KEY}` },
+    body: JSON.stringify({ model: 'simulated-small', input: 'hi' }),
+  });
+  const { id } = await json(made);
+  for (const path of [`/v1/responses/${id}`, `/v1/responses/${id}/input_items`, `/v1/responses/${id}?stream=true`]) {
+    for (const caller of [...strangers, owner]) await errorOf(await gateway.fetch(path, as(caller)), 404);
+    for (const caller of ['/', undefined]) expect((await gateway.fetch(path, as(caller))).status).toBe(200);
+  }
+});
+
+describe('what is told as a stream', () => {
+  let id = '';
+  beforeAll(async () => {
+    const answer = await gateway.post('/v1/responses', { model: native, input: 'hi', stream: true }, as(owner));
+    id = dataOf(await answer.text())[0].response.id;
+  });
+
+  it('is told to friends and to no stranger, also from a number on', async () => {
+    for (const query of ['', '&starting_after=2', '&provider=openai']) {
+      for (const stranger of strangers) {
+        await errorOf(await gateway.fetch(`/v1/responses/${id}?stream=true${query}`, as(stranger)), 404);
+      }
+      for (const friend of friends) {
+        expect((await gateway.fetch(`/v1/responses/${id}?stream=true${query}`, as(friend))).status).toBe(200);
+      }
+    }
+  });
+});

@@ -1,0 +1,64 @@
+/** Cancelling a background response while others have a hand in it. */
+import { describe, expect, it } from 'vitest';
+import { storedResponseWrite } from '../../src/commands/exchange/end-events.ts';
+import { cancelResponse, type LifecycleDependencies } from '../../src/commands/responses/lifecycle.ts';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { createResponseArchive } from '../../src/projections/responses.ts';
+
+const id = 'resp_1';
+const context = { actor: 'master' as const };
+const request = { id, provider: undefined, query: '', requestId: 'r', context, signal: new AbortController().signal };
+const facts = {
+  provider: 'p',
+  providerType: 't',
+  model: 'm',
+  native: false,
+  previousResponseId: null,
+  inputItems: '[]',
+};
+
+async function withResponse(
+  cancelRunning: (become: (status: 'in_progress' | 'completed') => Promise<void>) => Promise<void> | undefined,
+) {
+  const log = new MemoryLog();
+  const become = async (status: 'queued' | 'in_progress' | 'completed') => {
+    const json = JSON.stringify({ id, status, background: true });
+    await log.append([storedResponseWrite('e', context, { id, status, json }, facts)]);
+  };
+  await become('queued');
+  const archive = createResponseArchive(log);
+  const deps: LifecycleDependencies = {
+    log,
+    archive,
+    dialects: new Map(),
+    provider: () => undefined,
+    providers: () => [],
+    cancelRunning: () => cancelRunning(become),
+  };
+  return { deps, status: async () => (await archive.load(id))?.status };
+}
+
+describe('cancelling', () => {
+  it('holds although the end of the one that ran could not be recorded', async () => {
+    let runs = 1;
+    const { deps, status } = await withResponse(() => (runs-- > 0 ? Promise.resolve() : undefined));
+    expect(await cancelResponse(request, deps)).toMatchObject({ id, status: 'cancelled' });
+    expect(await status()).toBe('cancelled');
+  });
+
+  it('ends one that is taken up at the same moment', async () => {
+    let asked = 0;
+    const { deps, status } = await withResponse((become) => {
+      asked += 1;
+      if (asked === 1) {
+        // Not running yet; it begins before the cancellation is on record.
+        void become('in_progress');
+        return undefined;
+      }
+      return become('completed');
+    });
+    expect(await cancelResponse(request, deps)).toMatchObject({ status: 'completed' });
+    expect(await status()).toBe('completed');
+    expect(asked).toBe(2);
+  });
+});
