@@ -7,6 +7,7 @@ import {
   type StreamWrite,
   WrongExpectedRevision,
 } from '../events/log.ts';
+import { untilMoved } from './newest-event.ts';
 import { Refusal, refusals } from './refusal.ts';
 
 /** An event as a fold sees it, before it is recorded or after. */
@@ -76,6 +77,8 @@ export async function handleCommand<State, Command>(
       if (error instanceof LogUnavailable) throw refusals.logUnavailable(error);
       if (!(error instanceof WrongExpectedRevision)) throw error;
       if (attempt === MAX_ATTEMPTS) throw refusals.changedMeanwhile(stream);
+      // Whoever was faster cannot be read yet; to try again before that would only fail again.
+      await untilMoved(stream, revision === 'noStream' ? undefined : revision, log);
     }
   }
 }

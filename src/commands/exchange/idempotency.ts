@@ -7,9 +7,10 @@ import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import { answerReplayed, exchangeCompleted } from '../../events/catalogue/exchange.ts';
 import { idempotencyKeyClaimed } from '../../events/catalogue/idempotency.ts';
-import { type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
-import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import { type StreamName, streamName } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
 import { wallClock } from '../../events/wall-clock.ts';
+import { newestEvent, untilMoved } from '../newest-event.ts';
 import { refusals } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import type { Client, ModelRequest } from './client.ts';
@@ -22,8 +23,6 @@ import { responseIdOf } from './responses-dialect.ts';
 import { tell } from './settle.ts';
 
 const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
-/** A claim that the log gave up, because it could not be written, is never seen: whoever waits for one looks again. */
-const LOOK_AGAIN_MS = 500;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 
 /** @returns the exchange that has the key already; `left` when the client, or the gateway, waits no longer */
@@ -39,7 +38,7 @@ async function claimKey(
   const requestDigest = createHash('sha256').update(request.body).digest('hex');
   const claim = idempotencyKeyClaimed.create({ exchangeId: record.id, requestDigest }, record.context);
   for (;;) {
-    const newest = await newestOf(stream, log);
+    const newest = await newestEvent(stream, log);
     if (newest !== undefined && newest.at > wallClock() - HOLDS_FOR_MS) {
       const held = newest.data as z.infer<typeof idempotencyKeyClaimed.data>;
       const earlier = await readExchange(streamName('exchange', held.exchangeId), log);
@@ -51,7 +50,7 @@ async function claimKey(
     const expectedRevision = newest === undefined ? 'noStream' : newest.revision;
     if (await record.flushIf({ stream, events: [claim], expectedRevision })) return 'claimed';
     // Somebody else was faster; who it was can be read as soon as it is on disk.
-    await moved(stream, newest, log, client.ended);
+    await untilMoved(stream, newest?.revision, log, client.ended);
     if (client.ended.aborted) return 'left';
   }
 }
@@ -64,30 +63,6 @@ function keyStream(key: string, endpoint: string, { caller }: ModelRequest): Str
 
 function isRunningOrAnswered({ end }: RecordedExchange): boolean {
   return end === undefined || end.type === exchangeCompleted.type;
-}
-
-async function newestOf(stream: StreamName, log: EventLog): Promise<RecordedEvent | undefined> {
-  try {
-    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
-  }
-  return undefined;
-}
-
-/** Resolves once the stream's newest event is another one, or it is time to look again. */
-async function moved(
-  stream: StreamName,
-  from: RecordedEvent | undefined,
-  log: EventLog,
-  ended: AbortSignal,
-): Promise<void> {
-  const head = await log.head();
-  if ((await newestOf(stream, log))?.revision !== from?.revision) return;
-  const signal = AbortSignal.any([ended, AbortSignal.timeout(LOOK_AGAIN_MS)]);
-  for await (const said of log.subscribe({ after: head, filter: { streams: [stream] }, signal })) {
-    if (said.type !== '$caughtUp') return;
-  }
 }
 
 export interface Repeat {
