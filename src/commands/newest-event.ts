@@ -1,0 +1,34 @@
+/** The end of a stream, as others see it: an append is visible a moment after it has taken its place. */
+import type { RecordedEvent, StreamName } from '../events/event.ts';
+import { type EventLog, StreamNotFound } from '../events/log.ts';
+
+/** What a wait for a change may take before the stream is looked at again: the log may have given the change up. */
+const LOOK_AGAIN_MS = 500;
+
+export async function newestEvent(stream: StreamName, log: EventLog): Promise<RecordedEvent | undefined> {
+  try {
+    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return undefined;
+}
+
+/**
+ * Resolves once the stream's newest event is another one than `from`, or after half a second: for a writer that was told
+ * that somebody else was faster, before it reads again.
+ */
+export async function untilMoved(
+  stream: StreamName,
+  from: bigint | undefined,
+  log: EventLog,
+  ended?: AbortSignal,
+): Promise<void> {
+  const head = await log.head();
+  if ((await newestEvent(stream, log))?.revision !== from) return;
+  const timeout = AbortSignal.timeout(LOOK_AGAIN_MS);
+  const signal = ended === undefined ? timeout : AbortSignal.any([ended, timeout]);
+  for await (const said of log.subscribe({ after: head, filter: { streams: [stream] }, signal })) {
+    if (said.type !== '$caughtUp') return;
+  }
+}
