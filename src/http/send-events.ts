@@ -1,11 +1,8 @@
 /** An event stream that is no exchange of its own: written at the client's pace, kept alive while nothing comes. */
 import type { Client } from '../commands/exchange/client.ts';
+import { HEARTBEAT, HEARTBEAT_MS } from '../commands/exchange/relay-stream.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { EventStream } from '../commands/responses/lifecycle.ts';
-
-/** Nothing for this long and a comment is sent, so that no proxy on the way takes the stream for dead. */
-const HEARTBEAT_MS = 15_000;
-const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
 /** Resolves when it is over. A stream that breaks off, or that nobody waits for any more, is cut off for the client. */
 export async function sendEvents(stream: EventStream, headers: Record<string, string>, client: Client): Promise<void> {

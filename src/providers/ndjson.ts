@@ -1,11 +1,11 @@
 /** Cuts a stream of JSON lines into its lines without losing a byte. */
-import { ProviderFailure } from './provider.ts';
-import type { Frame, FrameSplitter, SplitterOptions } from './sse.ts';
+import { type Frame, type FrameSplitter, MAX_FRAME_BYTES, type SplitterOptions, tooLong } from './sse.ts';
 
 const LF = 0x0a;
 
 /** Each line is a frame whose data is the line; an empty one has none. */
-export function createLineSplitter({ maxFrameBytes, provider = '' }: SplitterOptions): FrameSplitter {
+export function createLineSplitter(options: SplitterOptions = {}): FrameSplitter {
+  const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
   let begun: Buffer[] = [];
   let begunBytes = 0;
 
@@ -38,8 +38,4 @@ export function createLineSplitter({ maxFrameBytes, provider = '' }: SplitterOpt
       return begunBytes === 0 ? undefined : complete(Buffer.alloc(0));
     },
   };
-}
-
-function tooLong(provider: string, maxBytes: number): ProviderFailure {
-  return new ProviderFailure(provider, 'too_large', `it sent a line of more than ${maxBytes} bytes`);
 }

@@ -22,9 +22,12 @@ export interface FrameSplitter {
   end(): Frame | undefined;
 }
 
+/** Of one event; a longer one is a failure. */
+export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+
 export interface SplitterOptions {
-  /** Of one event; a longer one is a failure. */
-  readonly maxFrameBytes: number;
+  /** Default 16 MiB. */
+  readonly maxFrameBytes?: number;
   /** Named in the failure. */
   readonly provider?: string;
 }
@@ -37,7 +40,8 @@ const SPACE = 0x20;
 const LINE_END = Buffer.from('\n');
 const LINE_AND_BLANK_LINE = Buffer.from('\n\n');
 
-export function createFrameSplitter({ maxFrameBytes, provider = '' }: SplitterOptions): FrameSplitter {
+export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitter {
+  const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
   /** Pieces of the unfinished event, and how far it has come. */
   let begun: Buffer[] = [];
   let begunBytes = 0;
@@ -111,7 +115,7 @@ export function createFrameSplitter({ maxFrameBytes, provider = '' }: SplitterOp
   };
 }
 
-function tooLong(provider: string, maxBytes: number): ProviderFailure {
+export function tooLong(provider: string, maxBytes: number): ProviderFailure {
   return new ProviderFailure(provider, 'too_large', `it sent a stream event of more than ${maxBytes} bytes`);
 }
 

@@ -16,6 +16,6 @@ export function recordedFormat(dialect: string | undefined): StreamFormat {
   return dialect === 'ollama_chat' ? 'lines' : 'events';
 }
 
-export function createSplitter(format: StreamFormat, options: SplitterOptions): FrameSplitter {
+export function createSplitter(format: StreamFormat, options: SplitterOptions = {}): FrameSplitter {
   return format === 'lines' ? createLineSplitter(options) : createFrameSplitter(options);
 }

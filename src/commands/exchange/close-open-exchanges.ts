@@ -16,15 +16,14 @@ import type { Asked } from './dialect.ts';
 import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { noteTurn } from './note-turn.ts';
+import { parseChunk } from './parse-chunk.ts';
 import { isPending, withOutcome } from './pending-response.ts';
 import { previousResponseOf } from './previous-response.ts';
 import { askedAgain, type Dialects, type RecordedExchange, readExchange, relayAgain } from './recorded-exchange.ts';
 import type { Relay, StorableResponse } from './relay.ts';
-import { parseChunk } from './relay-chat.ts';
 import { isRunHere, responseIdOf } from './responses-dialect.ts';
 import type { ResumableRun } from './run.ts';
 
-const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 /** A crash may leave thousands open, and each takes its own synced append. */
 const AT_ONCE = 32;
 
@@ -130,7 +129,7 @@ async function close(
   const relay = asked === undefined ? undefined : relayAgain(told, asked, deps.dialects);
   const ended =
     relay !== undefined && replay(relay, chunks, asked?.stream === true ? recordedFormat(attempt?.dialect) : undefined);
-  const said = chunks.length > 0 ? relay?.response() : undefined;
+  const said = chunks.length > 0 ? relay?.response?.() : undefined;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
   const responseId = noteResponse(told, asked, failed ?? said, pending, record, deps.dialects);
@@ -138,14 +137,14 @@ async function close(
   const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
   if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
-    const json = translated ? relay.response()?.json : undefined;
+    const json = translated ? relay.response?.()?.json : undefined;
     if (asked !== undefined) await noteTurn(deps.dialects.get(request.dialect), asked, relay, record);
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,
       provider: attempt.provider,
       model: attempt.model,
-      finishReason: relay.finishReason(),
+      finishReason: relay.finishReason?.() ?? null,
       responseId,
       answer: json === undefined ? undefined : Buffer.from(json),
     });
@@ -179,7 +178,7 @@ function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: StreamFo
       return true;
     }
     let ended = false;
-    const splitter = createSplitter(stream, { maxFrameBytes: MAX_FRAME_BYTES });
+    const splitter = createSplitter(stream);
     const frames = chunks.flatMap(({ body }) => (body === undefined ? [] : splitter.push(bufferOf(body))));
     const last = splitter.end();
     for (const frame of last === undefined ? frames : [...frames, last]) {
@@ -188,7 +187,7 @@ function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: StreamFo
       ended ||= answer.terminal;
     }
     if (ended) relay.finish();
-    else relay.abandon();
+    else relay.abandon?.();
     return ended;
   } catch (error) {
     if (error instanceof Refusal) return false;

@@ -10,6 +10,7 @@ import { createSplitter, recordedFormat } from '../../providers/stream-splitter.
 import type { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import type { Asked } from './dialect.ts';
+import { parseChunk } from './parse-chunk.ts';
 import {
   askedAgain,
   type Dialects,
@@ -19,9 +20,6 @@ import {
   withEvent,
 } from './recorded-exchange.ts';
 import type { Relay } from './relay.ts';
-import { parseChunk } from './relay-chat.ts';
-
-const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
 export interface FollowDependencies {
   readonly log: EventLog;
@@ -102,7 +100,7 @@ class StreamAgain {
 
   constructor(told: RecordedExchange, asked: Asked, dialects: Dialects) {
     this.#relay = relayAgain(told, asked, dialects, () => this.#completedAt);
-    this.#splitter = createSplitter(recordedFormat(told.attempt?.dialect), { maxFrameBytes: MAX_FRAME_BYTES });
+    this.#splitter = createSplitter(recordedFormat(told.attempt?.dialect));
   }
 
   push(chunk: Uint8Array): Buffer {
@@ -133,8 +131,8 @@ class StreamAgain {
     const failure = recordedFailure(told);
     // The client of a stream that failed before its first byte was told so in another way.
     if (failure?.reason === 'provider_error') return undefined;
-    if (failure?.reason !== 'stream_broken') return this.#relay?.abandon();
-    return this.#relay?.broken(this.#refusal ?? failure.refusal);
+    if (failure?.reason !== 'stream_broken') return this.#relay?.abandon?.();
+    return this.#relay?.broken?.(this.#refusal ?? failure.refusal);
   }
 }
 

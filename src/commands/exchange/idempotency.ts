@@ -18,9 +18,9 @@ import * as events from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { type FollowDependencies, followAnswer } from './follow-answer.ts';
 import { type RecordedExchange, readExchange, recordedFailure } from './recorded-exchange.ts';
-import { gatewayStopping, streamIncomplete } from './relay-chat.ts';
 import { responseIdOf } from './responses-dialect.ts';
 import { tell } from './settle.ts';
+import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 
 const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;

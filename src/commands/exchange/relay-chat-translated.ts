@@ -5,11 +5,10 @@ import type { JsonObject } from '../../providers/translate/json.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay } from './relay.ts';
-import { gatewayStopping, streamIncomplete } from './relay-chat.ts';
+import { chatStreamError, DONE, finishReasonIn } from './relay-chat.ts';
 import { reportedFailure } from './reported-failure.ts';
+import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
-
-const DONE = Buffer.from('data: [DONE]\n\n');
 
 export class TranslatedChatRelay implements Relay {
   readonly #provider: Answering;
@@ -54,7 +53,7 @@ export class TranslatedChatRelay implements Relay {
   }
 
   broken(refusal: Refusal): Buffer {
-    return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
+    return chatStreamError(refusal);
   }
 
   abandon(): Buffer {
@@ -69,16 +68,9 @@ export class TranslatedChatRelay implements Relay {
     return this.#finishReason;
   }
 
-  response(): undefined {
-    return undefined;
-  }
-
   #observe(chat: JsonObject): void {
     if (isObject(chat.usage)) this.#usage = readUsage(chat.usage);
-    if (!Array.isArray(chat.choices)) return;
-    for (const choice of chat.choices) {
-      if (isObject(choice) && typeof choice.finish_reason === 'string') this.#finishReason = choice.finish_reason;
-    }
+    this.#finishReason = finishReasonIn(chat.choices) ?? this.#finishReason;
   }
 }
 

@@ -1,12 +1,14 @@
 /** Chat completions to a client that asked for chat completions: the provider's bytes, untouched. */
 import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
-import { Refusal } from '../refusal.ts';
+import type { Refusal } from '../refusal.ts';
+import { parseChunk } from './parse-chunk.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
 import { reportedFailure } from './reported-failure.ts';
+import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
-const DONE = Buffer.from('data: [DONE]\n\n');
+export const DONE = Buffer.from('data: [DONE]\n\n');
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE = /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"/;
@@ -27,7 +29,7 @@ export class ChatRelay implements Relay {
   whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) {
       this.#usage = readUsage(parsed.usage);
-      this.#readFinishReason(parsed.choices);
+      this.#finishReason = finishReasonIn(parsed.choices) ?? this.#finishReason;
     }
     return bytes;
   }
@@ -47,7 +49,7 @@ export class ChatRelay implements Relay {
       this.#usage = readUsage(chunk.usage);
       usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
     }
-    this.#readFinishReason(chunk.choices);
+    this.#finishReason = finishReasonIn(chunk.choices) ?? this.#finishReason;
     if (usageOnly && !this.#clientWantsUsage) return { terminal: this.#done };
     return { bytes: frame.raw, terminal: this.#done };
   }
@@ -60,7 +62,7 @@ export class ChatRelay implements Relay {
   }
 
   broken(refusal: Refusal): Buffer {
-    return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
+    return chatStreamError(refusal);
   }
 
   abandon(): Buffer | undefined {
@@ -74,43 +76,16 @@ export class ChatRelay implements Relay {
   finishReason(): string | null {
     return this.#finishReason;
   }
-
-  response(): undefined {
-    return undefined;
-  }
-
-  #readFinishReason(choices: unknown): void {
-    if (!Array.isArray(choices)) return;
-    for (const choice of choices) {
-      if (isObject(choice) && typeof choice.finish_reason === 'string') this.#finishReason = choice.finish_reason;
-    }
-  }
 }
 
-export function streamIncomplete(provider: string): Refusal {
-  return new Refusal({
-    status: 502,
-    type: 'provider_error',
-    code: 'stream_incomplete',
-    message: `The provider '${provider}' ended its stream before the answer was complete.`,
-    provider,
-  });
+/** Why the model stopped, if this completion or chunk says so. */
+export function finishReasonIn(choices: unknown): string | undefined {
+  if (!Array.isArray(choices)) return undefined;
+  const said = choices.findLast((choice) => isObject(choice) && typeof choice.finish_reason === 'string');
+  return said?.finish_reason;
 }
 
-export function gatewayStopping(): Refusal {
-  return new Refusal({
-    status: 503,
-    type: 'internal_error',
-    code: 'stopping',
-    message: 'The gateway was stopped before the answer was complete.',
-  });
-}
-
-export function parseChunk(data: string): Record<string, unknown> | undefined {
-  try {
-    const parsed: unknown = JSON.parse(data);
-    return isObject(parsed) ? parsed : undefined;
-  } catch {
-    return undefined;
-  }
+/** The last frame of a chat stream that broke. */
+export function chatStreamError(refusal: Refusal): Buffer {
+  return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
 }

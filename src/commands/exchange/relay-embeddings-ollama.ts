@@ -1,6 +1,6 @@
 /** Embeddings to a client whose model sits behind Ollama: translated. There is no stream of them. */
 import { embeddingsFromEmbed } from '../../providers/translate/embeddings-to-ollama.ts';
-import { type Refusal, refusals } from '../refusal.ts';
+import { refusals } from '../refusal.ts';
 import type { Asked } from './dialect.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
 import { readUsage, type TokenUsage, unknownUsage } from './usage.ts';
@@ -35,23 +35,7 @@ export class OllamaEmbeddingsRelay implements Relay {
     return { cut: false };
   }
 
-  broken(_refusal: Refusal): undefined {
-    return undefined;
-  }
-
-  abandon(): undefined {
-    return undefined;
-  }
-
   usage(): TokenUsage {
     return this.#usage;
-  }
-
-  finishReason(): null {
-    return null;
-  }
-
-  response(): undefined {
-    return undefined;
   }
 }

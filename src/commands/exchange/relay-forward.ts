@@ -2,8 +2,8 @@
 import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
+import { parseChunk } from './parse-chunk.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
-import { parseChunk } from './relay-chat.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
 import { reportedFailure } from './reported-failure.ts';
 import type { TokenUsage } from './usage.ts';
@@ -37,19 +37,7 @@ export class ForwardRelay implements Relay {
     return this.#untouched.broken(refusal);
   }
 
-  abandon(): undefined {
-    return undefined;
-  }
-
   usage(): TokenUsage {
     return this.#untouched.usage();
-  }
-
-  finishReason(): null {
-    return null;
-  }
-
-  response(): undefined {
-    return undefined;
   }
 }

@@ -3,10 +3,11 @@ import { statusOfErrorType } from '../../providers/anthropic/error-types.ts';
 import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
+import { parseChunk } from './parse-chunk.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
 import { type Answering, type FrameAnswer, type Relay, redacted } from './relay.ts';
-import { gatewayStopping, parseChunk, streamIncomplete } from './relay-chat.ts';
 import { errorEvent } from './relay-messages-translated.ts';
+import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
@@ -61,10 +62,6 @@ export class NativeMessagesRelay implements Relay {
 
   finishReason(): string | null {
     return this.#stopReason;
-  }
-
-  response(): undefined {
-    return undefined;
   }
 
   #fail(event: Record<string, unknown>, raw: Buffer): FrameAnswer {

@@ -17,8 +17,8 @@ import { messagesErrorBody } from '../messages/error-object.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { parseExactly } from './exact-json.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
-import { gatewayStopping, streamIncomplete } from './relay-chat.ts';
 import { reportedFailure } from './reported-failure.ts';
+import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 export class TranslatedMessagesRelay implements Relay {

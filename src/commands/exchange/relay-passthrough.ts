@@ -1,8 +1,8 @@
 /** Any answer of a provider's own API: untouched, and looked at only for its usage. */
 import type { Frame } from '../../providers/sse.ts';
 import type { Refusal } from '../refusal.ts';
+import { parseChunk } from './parse-chunk.ts';
 import type { FrameAnswer, Relay } from './relay.ts';
-import { parseChunk } from './relay-chat.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
@@ -35,20 +35,8 @@ export class PassthroughRelay implements Relay {
     return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
   }
 
-  abandon(): undefined {
-    return undefined;
-  }
-
   usage(): TokenUsage {
     return this.#usage;
-  }
-
-  finishReason(): null {
-    return null;
-  }
-
-  response(): undefined {
-    return undefined;
   }
 
   /** Usage sits at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */

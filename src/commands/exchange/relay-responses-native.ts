@@ -2,8 +2,8 @@
 import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
+import { parseChunk } from './parse-chunk.ts';
 import { type Answering, type FrameAnswer, type Relay, redacted, type StorableResponse, statusOf } from './relay.ts';
-import { parseChunk } from './relay-chat.ts';
 import { reportedFailure } from './reported-failure.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 

@@ -15,8 +15,8 @@ import {
 } from '../../providers/translate/responses-to-chat/stream.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
-import { streamIncomplete } from './relay-chat.ts';
 import { reportedFailure } from './reported-failure.ts';
+import { streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 export class TranslatedResponsesRelay implements Relay {

@@ -13,15 +13,14 @@ import type { Received } from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { refusalFromFailure } from './refusal-from-upstream.ts';
 import type { FrameAnswer, Relay } from './relay.ts';
-import { streamIncomplete } from './relay-chat.ts';
+import { streamIncomplete } from './stream-refusals.ts';
 
 /** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
-const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 /** A client that gets nothing for this long gets a comment, so that no proxy on the way takes the stream for dead. */
-const HEARTBEAT_MS = 15_000;
+export const HEARTBEAT_MS = 15_000;
 const NOTHING_MORE: FrameAnswer = { terminal: true };
-const HEARTBEAT = Buffer.from(': keep-alive\n\n');
+export const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
 export type StreamEnd =
   /** The answer is whole; `rest` is what the client still has to get once everything is on disk. */
@@ -55,7 +54,7 @@ export interface StreamRelayOptions {
 export async function relayStream(options: StreamRelayOptions): Promise<StreamEnd> {
   const { reply, relay, record, client, attempt, received, provider, keepBodies } = options;
   const format = streamFormatOf(reply.headers) ?? 'events';
-  const splitter = createSplitter(format, { maxFrameBytes: MAX_FRAME_BYTES, provider });
+  const splitter = createSplitter(format, { provider });
   const rest: Buffer[] = [];
   let refusal: Refusal | undefined;
   let terminal = false;
@@ -144,14 +143,14 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 
   // A provider that had said its last word has answered, whether anybody stayed to hear it or not.
   if (client.ended.aborted && !(terminal && refusal === undefined)) {
-    return { kind: 'abandoned', rest: [relay.abandon()].filter((b) => b !== undefined) };
+    return { kind: 'abandoned', rest: [relay.abandon?.()].filter((b) => b !== undefined) };
   }
   if (failure !== undefined && !terminal) {
     refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);
   }
   if (refusal !== undefined) {
     if (!begun) return { kind: 'failed', refusal, failure };
-    return { kind: 'broken', refusal, rest: [...rest, relay.broken(refusal)].filter((b) => b !== undefined) };
+    return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
   }
   if (received.chunks === 0) {
     return {

@@ -103,11 +103,12 @@ export interface Relay {
    */
   finish(): { readonly bytes?: Buffer; readonly cut: boolean };
   /** The stream broke, or reported `refusal`: what the client is told of it. */
-  broken(refusal: Refusal): Buffer | undefined;
+  broken?(refusal: Refusal): Buffer | undefined;
   /** The client left or the gateway stops: the state is frozen as it stands. */
-  abandon(): Buffer | undefined;
+  abandon?(): Buffer | undefined;
   usage(): TokenUsage;
-  finishReason(): string | null;
+  /** Why the model stopped, in the dialect's own word. */
+  finishReason?(): string | null;
   /** The response object to keep, when the client's dialect has such a thing. */
-  response(): StorableResponse | undefined;
+  response?(): StorableResponse | undefined;
 }

@@ -73,7 +73,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     keeps: ({ json }) => json.store !== false,
     turn({ json }, relay, { id: exchangeId, context }) {
       const conversationId = conversationIn(json);
-      const response = conversationId === undefined ? undefined : relay.response();
+      const response = conversationId === undefined ? undefined : relay.response?.();
       if (conversationId === undefined || response === undefined || !SUCCEEDED.has(response.status)) return undefined;
       const responseId = response.id;
       const output = outputOf(response);

@@ -13,7 +13,7 @@ import type { ExchangeRecord } from './exchange-record.ts';
 import { noteTurn } from './note-turn.ts';
 import type { OpenRecords } from './open-records.ts';
 import { previousResponseOf } from './previous-response.ts';
-import { gatewayStopping } from './relay-chat.ts';
+import { gatewayStopping } from './stream-refusals.ts';
 
 export interface Settling {
   readonly dialect: ExchangeDialect;
@@ -111,7 +111,7 @@ async function settleInterrupted(
     exchange.open.leftOpen(record.stream);
     return tell(exchange, refusal);
   }
-  const said = chunks > 0 ? relay.response() : undefined;
+  const said = chunks > 0 ? relay.response?.() : undefined;
   const responseId = noteOutcome(promise, cancelled ? 'cancelled' : 'failed', refusal, said);
   const reason = cancelled ? 'cancelled' : 'gateway_stopped';
   const status = client.begun ? 200 : refusal.status;
@@ -165,13 +165,13 @@ function noteCompleted(
   const { dialect, target, record, keepBodies } = exchange;
   const translated = plan.dialect !== dialect.name;
   // What the client got is in the response's own stream already, when it is stored there.
-  const json = translated && keepBodies && responseId === undefined ? relay.response()?.json : undefined;
+  const json = translated && keepBodies && responseId === undefined ? relay.response?.()?.json : undefined;
   events.noteCompleted(record, received, {
     status: reply.status,
     attempt,
     provider: target.provider.name,
     model: target.model || undefined,
-    finishReason: relay.finishReason(),
+    finishReason: relay.finishReason?.() ?? null,
     responseId,
     answer: json === undefined ? undefined : Buffer.from(json),
   });
@@ -192,7 +192,7 @@ function noteUsage({ relay, received }: Answered, { record, target, dialect }: S
 function noteResponse({ relay, received, plan }: Answered, exchange: Settling): string | undefined {
   const { dialect, asked, target, record } = exchange;
   if (received.chunks === 0 || dialect.keeps?.(asked) !== true) return undefined;
-  const stored = relay.response();
+  const stored = relay.response?.();
   if (stored === undefined) return undefined;
   const { provider, model } = target;
   events.noteResponse(record, stored, {
@@ -214,7 +214,7 @@ function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Settling):
 /** A provider that gives an id twice must not take a response away from the one who has it. */
 async function isTaken({ relay }: Answered, exchange: Settling): Promise<boolean> {
   const { dialect, asked, record, archive } = exchange;
-  const id = dialect.keeps?.(asked) === true ? relay.response()?.id : undefined;
+  const id = dialect.keeps?.(asked) === true ? relay.response?.()?.id : undefined;
   const earlier = id === undefined ? undefined : await archive.load(id);
   if (earlier === undefined || earlier.userPath === record.context.userPath) return false;
   exchange.responseNotStored(exchange.target.provider);

@@ -10,7 +10,7 @@ import type { Refusal as TranslatorsRefusal } from '../../providers/translate/re
 import { providerType } from '../../providers/types.ts';
 import { refusedInTranslation } from '../refusal.ts';
 import type { Target } from './dialect.ts';
-import { parseChunk } from './relay-chat.ts';
+import { parseChunk } from './parse-chunk.ts';
 
 export interface UpstreamChat {
   readonly dialect: Dialect;

@@ -2,7 +2,6 @@
 import type { Frame } from '../../providers/sse.ts';
 import type { FrameAnswer, Relay } from '../exchange/relay.ts';
 import { type TokenUsage, unknownUsage } from '../exchange/usage.ts';
-import type { Refusal } from '../refusal.ts';
 
 export class ObjectRelay implements Relay {
   readonly #whole: (bytes: Buffer, parsed: unknown) => Buffer;
@@ -24,23 +23,7 @@ export class ObjectRelay implements Relay {
     return { cut: false };
   }
 
-  broken(_refusal: Refusal): undefined {
-    return undefined;
-  }
-
-  abandon(): undefined {
-    return undefined;
-  }
-
   usage(): TokenUsage {
     return unknownUsage;
-  }
-
-  finishReason(): null {
-    return null;
-  }
-
-  response(): undefined {
-    return undefined;
   }
 }

@@ -5,13 +5,12 @@
 import { streamName } from '../../events/event.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
 import { type FollowDependencies, followAnswer } from '../exchange/follow-answer.ts';
+import { parseChunk } from '../exchange/parse-chunk.ts';
 import { isPending } from '../exchange/pending-response.ts';
 import { readExchange } from '../exchange/recorded-exchange.ts';
-import { parseChunk } from '../exchange/relay-chat.ts';
 import type { StoredResponse } from './archive.ts';
 import { responseAsEvents, type StreamedEvent } from './response-as-events.ts';
 
-const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 const DONE = Buffer.from('data: [DONE]\n\n');
 
 /**
@@ -60,7 +59,7 @@ class AfterNumber {
   #hasEnded = false;
   /** Whether the reader gets what has no number of its own: what comes after something that is new. */
   #isPassing: boolean;
-  readonly #splitter = createFrameSplitter({ maxFrameBytes: MAX_FRAME_BYTES });
+  readonly #splitter = createFrameSplitter();
 
   constructor(after: number) {
     this.#after = after;
