@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Answered } from '../support/answered.ts';
 import { ask, killAll, type ServedGateway, serve, temporaryFolder } from './gateway-process.ts';
 import { type LlamacppReplay, recordedPair, startLlamacppReplay } from './llamacpp-replay.ts';
 import { eventsIn } from './recorded-events.ts';
@@ -28,8 +29,7 @@ async function replay(name: string, path?: string): Promise<Response> {
 }
 
 /** The JSON of an answer, however deep a test looks into it. */
-// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests find out
-const jsonOf = (response: Response): Promise<any> => response.json();
+const jsonOf = (response: Response): Promise<Answered> => response.json();
 
 const answerOf = (name: string) => recordedPair(name).response.body;
 

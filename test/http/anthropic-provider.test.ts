@@ -1,5 +1,7 @@
 /** Clients of OpenAI's API with a provider that speaks Anthropic's Messages. */
+
 import { describe, expect, it } from 'vitest';
+import type { Answered } from '../support/answered.ts';
 import {
   dataOf,
   errorOf,
@@ -40,8 +42,7 @@ const streamed = async (path: string, body: object) => {
 /** The blocks of the turn before the last: what the client gave back of the assistant's. */
 const turnBefore = () => lastBody().messages.at(-2).content as { type: string; signature?: string }[];
 
-// biome-ignore lint/suspicious/noExplicitAny: a chunk's shape is what the test puts together
-function messageOf(chunks: any[]) {
+function messageOf(chunks: Answered[]) {
   const message = { role: 'assistant', content: '', tool_calls: [] as Record<string, unknown>[] };
   for (const { choices } of chunks) {
     const delta = choices[0]?.delta ?? {};

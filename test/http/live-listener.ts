@@ -1,7 +1,9 @@
 /** A client of the live tail, as a browser or a script would be one, for tests. */
+
 import { get, type IncomingMessage } from 'node:http';
 import { createParser } from 'eventsource-parser';
 import { expect } from 'vitest';
+import type { Answered } from '../support/answered.ts';
 
 export interface Told {
   readonly id: string | undefined;
@@ -11,8 +13,7 @@ export interface Told {
     readonly type: string;
     readonly request_id?: string;
     readonly timestamp: string;
-    // biome-ignore lint/suspicious/noExplicitAny: tests look into any payload
-    readonly data?: any;
+    readonly data?: Answered;
   };
 }
 

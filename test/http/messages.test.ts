@@ -3,6 +3,7 @@ import type { Fault } from '../../infra/simulated-provider/fault.ts';
 import { messagesDialect } from '../../src/commands/exchange/messages-dialect.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import type { Message } from '../../src/providers/translate/messages-to-chat/message-object.ts';
+import type { Answered } from '../support/answered.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { both, native, translated, weatherTool, withMessageKinds } from '../support/message-kinds.ts';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
@@ -287,6 +288,5 @@ describe('a translated message', () => {
 
 async function streamedMessage(body: object) {
   const { events } = await stream(body);
-  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests find out
-  return addedUp(events.filter(({ type }) => type !== 'ping')) as any;
+  return addedUp(events.filter(({ type }) => type !== 'ping')) as Answered;
 }

@@ -2,14 +2,13 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { missingFromOpenApi, openApiDocument, type RegisteredRoute } from '../../src/http/openapi.ts';
+import type { Answered } from '../support/answered.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: the document is looked into from all sides
-const document: any = openApiDocument();
+const document: Answered = openApiDocument();
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
-// biome-ignore lint/suspicious/noExplicitAny: see above
-function operations(): { path: string; method: string; operation: any }[] {
+function operations(): { path: string; method: string; operation: Answered }[] {
   return Object.entries<Record<string, unknown>>(document.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
   );

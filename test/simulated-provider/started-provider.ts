@@ -1,4 +1,5 @@
 /** A simulated provider for the length of one test file, and a few words to talk to it. */
+
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import {
@@ -6,9 +7,9 @@ import {
   type SimulatedProvider,
   type SimulatedProviderOptions,
 } from '../../infra/simulated-provider/server.ts';
+import type { Answered } from '../support/answered.ts';
 
-/** Parsed JSON, of a shape that the tests find out. */
-export type Answered = ReturnType<JSON['parse']>;
+export type { Answered };
 
 export interface Started {
   readonly provider: SimulatedProvider;

@@ -1,8 +1,10 @@
 /** A gateway for the length of one test file, and a few words to talk to it. */
+
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import type { RecordedRequest } from '../../infra/simulated-provider/server.ts';
 import type { EventJson } from '../../src/events/event-json.ts';
+import type { Answered } from './answered.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 
 export interface StartedGateway extends TestGateway {
@@ -73,8 +75,7 @@ export async function modelsListed(gateway: Pick<TestGateway, 'fetch'>, provider
 }
 
 /** The whole answer, however deep a test looks into it. */
-// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests find out
-export async function json(response: Response): Promise<any> {
+export async function json(response: Response): Promise<Answered> {
   return JSON.parse(await response.text());
 }
 
@@ -85,8 +86,7 @@ export function eventsOf(text: string): EventSourceMessage[] {
 }
 
 /** The data of every event but `[DONE]`. */
-// biome-ignore lint/suspicious/noExplicitAny: an event's shape is what the tests find out
-export function dataOf(text: string): any[] {
+export function dataOf(text: string): Answered[] {
   return eventsOf(text)
     .filter(({ data }) => data !== '[DONE]')
     .map(({ data }) => JSON.parse(data));
@@ -181,8 +181,7 @@ export async function eventsOfExchange(gateway: Pick<TestGateway, 'fetch'>, id: 
 const ENDS = new Set(['exchange.completed', 'exchange.failed', 'client.disconnected']);
 
 /** An event as JSON, its data open to any look. */
-// biome-ignore lint/suspicious/noExplicitAny: the catalogue says what an event holds; tests look at parts of it
-export type LoggedEvent = EventJson & { readonly data: any };
+export type LoggedEvent = EventJson & { readonly data: Answered };
 
 /** The events from the beginning of the log on that the query asks for, up to the first that `isLast` accepts. */
 export async function eventsUntil(

@@ -5,6 +5,7 @@ import { chatRequestFromMessages } from '../../src/providers/translate/messages-
 import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';
 import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
 import { addedUp, messageShell } from './message-shape.ts';
+import { streamed } from './streamed-chat.ts';
 
 interface Answer {
   reasoning: string;
@@ -45,42 +46,6 @@ function whole(answer: Answer): unknown {
     tool_calls: calls.map(({ id, name, arguments: args }) => ({ id, function: { name, arguments: args } })),
   };
   return { choices: [{ index: 0, message, finish_reason: finish }], usage };
-}
-
-/** Cuts a text into pieces at places that a random stream of numbers chooses. */
-function pieces(said: string, cut: () => number): string[] {
-  const parts: string[] = [];
-  for (let at = 0; at < said.length; ) {
-    const size = 1 + (cut() % 5);
-    parts.push(said.slice(at, at + size));
-    at += size;
-  }
-  return parts;
-}
-
-const says = (delta: object, finish_reason: string | null = null) => ({
-  choices: [{ index: 0, delta, finish_reason }],
-});
-
-/** The answer as some provider might stream it: any cuts, tool calls in any mix, usage with or after the end. */
-function streamed(answer: Answer, cut: () => number): unknown[] {
-  const chunks: unknown[] = [says({ role: 'assistant', content: '' })];
-  for (const piece of pieces(answer.reasoning, cut)) chunks.push(says({ reasoning_content: piece }));
-  for (const piece of pieces(answer.content, cut)) chunks.push(says({ content: piece }));
-  for (const piece of pieces(answer.refusal, cut)) chunks.push(says({ refusal: piece }));
-  for (const [index, { id, name }] of answer.calls.entries()) {
-    chunks.push(says({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }));
-  }
-  const queues = answer.calls.map((call, index) => ({ index, parts: pieces(call.arguments, cut) }));
-  for (let open = queues.filter(({ parts }) => parts.length > 0); open.length > 0; ) {
-    const queue = open[cut() % open.length];
-    chunks.push(says({ tool_calls: [{ index: queue?.index, function: { arguments: queue?.parts.shift() } }] }));
-    open = open.filter(({ parts }) => parts.length > 0);
-  }
-  const withUsage = cut() % 2 === 0;
-  chunks.push({ ...says({}, answer.finish), ...(withUsage ? { usage: answer.usage ?? null } : {}) });
-  if (!withUsage) chunks.push({ choices: [], usage: answer.usage ?? null });
-  return chunks;
 }
 
 const cuts = fc.infiniteStream(fc.nat(1000)).map((numbers) => () => Number(numbers.next().value));

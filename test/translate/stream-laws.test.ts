@@ -9,6 +9,7 @@ import type { ResponseShell } from '../../src/providers/translate/responses-to-c
 import { createChatStreamTranslator } from '../../src/providers/translate/responses-to-chat/stream.ts';
 import { checkResponse, checkStream } from './openai-shape.ts';
 import { completedAt, createdAt, shellFor } from './shells.ts';
+import { says, streamed } from './streamed-chat.ts';
 
 const tools = [{ type: 'custom', name: 'patch' }];
 const shell = shellFor({ tools });
@@ -74,45 +75,6 @@ function whole(answer: Answer): unknown {
     ],
     usage: answer.usage,
   };
-}
-
-/** Cuts a text into pieces at places that a random stream of numbers chooses. */
-function pieces(text: string, cut: () => number): string[] {
-  const parts: string[] = [];
-  for (let at = 0; at < text.length; ) {
-    const size = 1 + (cut() % 5);
-    parts.push(text.slice(at, at + size));
-    at += size;
-  }
-  return parts;
-}
-
-const says = (delta: object, finish_reason: string | null = null) => ({
-  choices: [{ index: 0, delta, finish_reason }],
-});
-
-/** The answer as some provider might stream it: any cuts, tool calls in any mix, usage with or after the end. */
-function streamed(answer: Answer, cut: () => number): unknown[] {
-  const chunks: unknown[] = [says({ role: 'assistant', content: '' })];
-  for (const piece of pieces(answer.reasoning, cut)) chunks.push(says({ reasoning_content: piece }));
-  if (answer.extra !== undefined) chunks.push(says({ extra_content: answer.extra }));
-  for (const piece of pieces(answer.content, cut)) chunks.push(says({ content: piece }));
-  for (const piece of pieces(answer.refusal, cut)) chunks.push(says({ refusal: piece }));
-  const queues = answer.calls.map((call, index) => ({ index, parts: pieces(call.arguments, cut) }));
-  for (const [index, { id, name, extra }] of answer.calls.entries()) {
-    const called = { name, arguments: '' };
-    chunks.push(says({ tool_calls: [{ index, id, type: 'function', function: called, extra_content: extra }] }));
-  }
-  for (let open = queues.filter((queue) => queue.parts.length > 0); open.length > 0; ) {
-    const queue = open[cut() % open.length];
-    const part = queue?.parts.shift();
-    chunks.push(says({ tool_calls: [{ index: queue?.index, function: { arguments: part } }] }));
-    open = open.filter((one) => one.parts.length > 0);
-  }
-  const withUsage = cut() % 2 === 0;
-  chunks.push({ ...says({}, answer.finish), ...(withUsage ? { usage: answer.usage ?? null } : {}) });
-  if (!withUsage) chunks.push({ choices: [], usage: answer.usage ?? null });
-  return chunks;
 }
 
 /** The stream as a provider puts it on the wire. */
