@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { createSimulatedProvider } from '../infra/simulated-provider/server.ts';
+import { everybodyAdmitted } from './commands/exchange/admission.ts';
 import { createChatDialect } from './commands/exchange/chat-dialect.ts';
 import { CircuitBreaker } from './commands/exchange/circuit-breaker.ts';
 import { closeOpenExchanges, resumableRun } from './commands/exchange/close-open-exchanges.ts';
@@ -19,6 +20,8 @@ import { passthroughDialect } from './commands/exchange/passthrough.ts';
 import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts';
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
 import { resumeExchange } from './commands/exchange/resume-exchange.ts';
+import { directRouter } from './commands/exchange/route.ts';
+import { unpriced } from './commands/pricing/pricing.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import { itemFinder } from './commands/responses/find-item.ts';
 import type { LifecycleDependencies } from './commands/responses/lifecycle.ts';
@@ -27,7 +30,8 @@ import { gatewayStarted, gatewayStopped } from './events/catalogue/gateway.ts';
 import { streamName, type UserPath } from './events/event.ts';
 import { mintEventId } from './events/event-id.ts';
 import { openLog } from './events/open-log.ts';
-import { registerLiveLogs } from './http/admin/live-logs.ts';
+import { createLiveLogs } from './http/admin/live-logs.ts';
+import { mountAdmin } from './http/admin/mount.ts';
 import { createAuthenticator } from './http/auth.ts';
 import { registerHealth } from './http/health.ts';
 import { createMetrics, registerMetrics } from './http/metrics.ts';
@@ -98,7 +102,8 @@ export async function startGateway(config: Config, masterKey: string | undefined
     messagesDialect,
   ];
   const dialects = new Map(modelDialects.map((dialect) => [dialect.name, dialect]));
-  const close: CloseOpen = (streams, why) => closeOpenExchanges(streams, { log, dialects, archive }, why);
+  const pricing = unpriced;
+  const close: CloseOpen = (streams, why) => closeOpenExchanges(streams, { log, dialects, archive, pricing }, why);
   const interrupted = await close(leftOpen, 'gateway_stopped');
   if (leftOpen.length > 0) {
     logger.warn(`closed ${leftOpen.length - interrupted.length} exchanges that the last run left open`);
@@ -163,7 +168,9 @@ export async function startGateway(config: Config, masterKey: string | undefined
     archive,
     dialects,
     detached,
-    models: registry,
+    router: directRouter(registry),
+    admission: everybodyAdmitted,
+    pricing,
     resilienceOf(name) {
       const found = resilience.get(name);
       if (found === undefined) throw new Error(`no resilience policy for provider ${name}`);
@@ -254,11 +261,14 @@ export async function startGateway(config: Config, masterKey: string | undefined
     });
   }
   if (config.admin.endpointsEnabled) {
-    const live = registerLiveLogs(app, {
+    const live = createLiveLogs({
       log,
       inFlight: openView,
       enabled: config.liveLogs.enabled,
       heartbeatSeconds: config.liveLogs.heartbeatSeconds,
+    });
+    mountAdmin(app, (admin) => {
+      live.register(admin);
     });
     metrics.watch({ liveClients: () => live.clients() });
   }

@@ -1,5 +1,5 @@
 /** One command on one stream: loaded, decided, appended at the very revision it was decided on. */
-import type { NewEvent, RecordedEvent, StreamName } from '../events/event.ts';
+import type { NewEvent, Position, RecordedEvent, StreamName } from '../events/event.ts';
 import {
   type EventLog,
   LogUnavailable,
@@ -30,6 +30,8 @@ export interface LoadedState<State> {
 export interface HandleOptions<State> {
   readonly log: EventLog;
   readonly stream: StreamName;
+  /** What the caller saw last, from its `If-Match`: anything newer is refused instead of being decided upon anew. */
+  readonly ifRevision?: bigint | undefined;
   /** Writes to other streams that go into the same append. */
   alongside?(events: readonly NewEvent[], before: State): readonly StreamWrite[];
 }
@@ -55,6 +57,14 @@ export async function loadState<State>(
   return { state, revision };
 }
 
+/** What a command has done. */
+export interface Handled<State> {
+  readonly state: State;
+  readonly revision: bigint | 'noStream';
+  /** Of the newest event it appended; undefined when the state was what the command wants already. */
+  readonly position: Position | undefined;
+}
+
 /**
  * @returns the state after the command, which is on disk by then
  * @throws Refusal: the decider's own, 409 when others kept changing the stream, 503 when the log cannot be written
@@ -62,17 +72,31 @@ export async function loadState<State>(
 export async function handleCommand<State, Command>(
   decider: Decider<State, Command>,
   command: Command,
-  { log, stream, alongside }: HandleOptions<State>,
+  options: HandleOptions<State>,
 ): Promise<State> {
+  return (await executeCommand(decider, command, options)).state;
+}
+
+/** The same, telling also where in the log it is. @throws Refusal, also 409 when `ifRevision` is not the newest */
+export async function executeCommand<State, Command>(
+  decider: Decider<State, Command>,
+  command: Command,
+  { log, stream, ifRevision, alongside }: HandleOptions<State>,
+): Promise<Handled<State>> {
   for (let attempt = 1; ; attempt++) {
     const { state, revision } = await loadState(decider, stream, log);
+    if (ifRevision !== undefined && revision !== ifRevision) throw refusals.revisionMismatch(stream, revision);
     const decided = decider.decide(command, state);
     if (decided instanceof Refusal) throw decided;
-    if (decided.length === 0) return state;
+    if (decided.length === 0) return { state, revision, position: undefined };
     try {
       const others = alongside?.(decided, state) ?? [];
-      await log.append([{ stream, events: decided, expectedRevision: revision }, ...others]);
-      return decided.reduce<State>((now, event) => decider.evolve(now, event), state);
+      const { position, revisions } = await log.append([
+        { stream, events: decided, expectedRevision: revision },
+        ...others,
+      ]);
+      const next = decided.reduce<State>((now, event) => decider.evolve(now, event), state);
+      return { state: next, revision: revisions[0] ?? revision, position };
     } catch (error) {
       if (error instanceof LogUnavailable) throw refusals.logUnavailable(error);
       if (!(error instanceof WrongExpectedRevision)) throw error;

@@ -73,8 +73,8 @@ export const refusals = {
     new Refusal(invalid('nested_too_deeply', 'The request body is nested too deeply to be worked with.')),
   invalidRequest: (message: string, param: string | null, code: string | null = null) =>
     new Refusal(invalid(code, message, param)),
-  invalidUserPath: (header: string, why: string) =>
-    new Refusal(invalid('invalid_user_path', `The ${header} header ${why}.`, header)),
+  invalidUserPath: (name: string, why: string) =>
+    new Refusal(invalid('invalid_user_path', `The user path in '${name}' ${why}.`, name)),
   unsupportedParameter: (param: string, why: string) =>
     new Refusal(invalid('unsupported_parameter', `'${param}' cannot be honoured: ${why}`, param)),
   missingCredentials: () =>
@@ -244,6 +244,55 @@ export const refusals = {
       type: 'invalid_request_error',
       code: 'changed_meanwhile',
       message: `'${what}' was changed by others again and again in the meantime. Nothing was done; try again.`,
+    }),
+  revisionMismatch: (what: string, revision: bigint | 'noStream') =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'revision_mismatch',
+      message:
+        revision === 'noStream'
+          ? `'${what}' does not exist, so it is not at the revision that If-Match names. Nothing was changed.`
+          : `'${what}' is at revision ${revision}, not at the one that If-Match names. Nothing was changed.`,
+      param: 'If-Match',
+      retryHelps: false,
+    }),
+  dashboardAccessDenied: () =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'dashboard_access_denied',
+      message: 'This key has no access to the admin API. It takes the master key, or a key with dashboard access.',
+      retryHelps: false,
+    }),
+  adminScopeDenied: () =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'admin_scope_denied',
+      message: 'This endpoint concerns the whole gateway, and the key administers only its own user path.',
+      retryHelps: false,
+    }),
+  userPathOutOfScope: (path: string, scope: string, param: string) =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'user_path_out_of_scope',
+      message: `'${param}' is '${path}', and the key administers only '${scope}' and what is below it.`,
+      param,
+      retryHelps: false,
+    }),
+  notFound: (what: string, id: string, code: string | null = null) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code,
+      message: `The ${what} '${id}' was not found.`,
+    }),
+  modelAccessDenied: (selector: string, why: 'not available' | 'not available for this key' = 'not available') =>
+    new Refusal({
+      ...invalid('model_access_denied', `The model '${selector}' is ${why}.`, 'model'),
+      retryHelps: false,
     }),
   conversationNotFound: (id: string, param: string | null = null) =>
     new Refusal({

@@ -42,7 +42,7 @@ export class SubscriptionHub {
   readonly #source: SubscriptionSource;
   readonly #limits: SubscriptionLimits;
   readonly #all = new Set<Subscription>();
-  readonly #live = new Set<Subscription>();
+  readonly #live = new LiveSubscriptions();
   #progress: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -71,12 +71,19 @@ export class SubscriptionHub {
     return subscription;
   }
 
-  /** Hands a batch to all that have caught up. Called in the order of positions, once per event. */
+  /**
+   * Hands a batch to all that have caught up. Called in the order of positions, once per event. What it costs is the
+   * number of events and of those who want one: a subscriber that wants none is not asked about each.
+   */
   publish(batch: LiveBatch): void {
     if (this.#live.size === 0) return;
+    for (let index = 0; index < batch.count; index++) {
+      for (const subscription of this.#live.wanting(batch.type(index))) subscription.offer(batch, index);
+    }
+    const last = batch.first + batch.count - 1;
     let someoneIdle = false;
     for (const subscription of this.#live) {
-      if (!subscription.offer(batch)) someoneIdle = true;
+      if (!subscription.offeredUpTo(last)) someoneIdle = true;
     }
     if (someoneIdle) {
       this.#progress ??= setTimeout(() => this.#tellProgress(), this.#limits.progressMs).unref();
@@ -96,13 +103,46 @@ export class SubscriptionHub {
   }
 }
 
+/** The subscriptions that have caught up, and which of them want events of a type. */
+class LiveSubscriptions {
+  readonly #all = new Set<Subscription>();
+  /** Types are few, and who is live changes seldom. */
+  readonly #wanting = new Map<string, readonly Subscription[]>();
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  add(subscription: Subscription): void {
+    this.#all.add(subscription);
+    this.#wanting.clear();
+  }
+
+  delete(subscription: Subscription): void {
+    if (this.#all.delete(subscription)) this.#wanting.clear();
+  }
+
+  wanting(type: string): readonly Subscription[] {
+    let wanting = this.#wanting.get(type);
+    if (wanting === undefined) {
+      wanting = [...this.#all].filter((subscription) => subscription.wantsType(type));
+      this.#wanting.set(type, wanting);
+    }
+    return wanting;
+  }
+
+  [Symbol.iterator](): Iterator<Subscription> {
+    return this.#all.values();
+  }
+}
+
 interface SubscriptionParts {
   readonly source: SubscriptionSource;
   readonly after: number;
   readonly filter: CompiledFilter;
   readonly queueBytes: number;
   readonly signal: AbortSignal | undefined;
-  readonly live: Set<Subscription>;
+  readonly live: LiveSubscriptions;
   readonly all: Set<Subscription>;
 }
 
@@ -143,25 +183,30 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     return Promise.resolve(finished);
   }
 
-  /** Takes in the batch. False when nothing of it was wanted and the subscriber is waiting. */
-  offer(batch: LiveBatch): boolean {
+  wantsType(type: string): boolean {
+    return this.#parts.filter.acceptsType(type);
+  }
+
+  /** Takes in an event of a type it wants, unless it has it already or must go back to the log for it. */
+  offer(batch: LiveBatch, index: number): void {
     const { filter, queueBytes } = this.#parts;
-    const last = batch.first + batch.count - 1;
-    const queued = this.#queue.length;
-    for (let index = 0; index < batch.count; index++) {
-      if (batch.first + index <= this.#cursor || !filter.acceptsType(batch.type(index))) continue;
-      if (!filter.anyStream && !filter.acceptsStream(batch.stream(index))) continue;
-      if (this.#queuedBytes >= queueBytes) {
-        this.#cursor = Math.max(this.#cursor, batch.first + index - 1);
-        this.#fallBehind();
-        return true;
-      }
-      this.#queue.push(batch.event(index));
-      this.#queuedBytes += batch.bytes(index) + eventOverheadBytes;
+    if (this.#behind || batch.first + index <= this.#cursor) return;
+    if (!filter.anyStream && !filter.acceptsStream(batch.stream(index))) return;
+    if (this.#queuedBytes >= queueBytes) {
+      this.#cursor = Math.max(this.#cursor, batch.first + index - 1);
+      this.#fallBehind();
+      return;
     }
+    this.#queue.push(batch.event(index));
+    this.#queuedBytes += batch.bytes(index) + eventOverheadBytes;
+  }
+
+  /** Everything up to here was offered. False when nothing of it is left to be taken and the subscriber is waiting. */
+  offeredUpTo(last: number): boolean {
     this.#cursor = Math.max(this.#cursor, last);
-    if (this.#queue.length > queued) this.wake();
-    else if (this.#wake !== undefined) return false;
+    if (this.#wake === undefined) return true;
+    if (this.#queueHead === this.#queue.length) return false;
+    this.wake();
     return true;
   }
 

@@ -4,13 +4,12 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Caller } from '../commands/exchange/client.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { UserPath } from '../events/event.ts';
+import { parseUserPath } from './user-path.ts';
 
 export interface Authenticator {
   /** @throws Refusal (401, or 400 for a bad user path header) */
   authenticate(headers: IncomingHttpHeaders): Caller;
 }
-
-const MAX_USER_PATH_LENGTH = 512;
 
 export function createAuthenticator(options: {
   /** Undefined: everything is open, which has to be asked for by name in the configuration. */
@@ -47,15 +46,5 @@ function readToken(headers: IncomingHttpHeaders): string {
 function readUserPath(value: string | string[] | undefined, header: string): UserPath | undefined {
   if (value === undefined || value === '') return undefined;
   if (typeof value !== 'string') throw refusals.invalidUserPath(header, 'is given more than once');
-  if (value.length > MAX_USER_PATH_LENGTH) {
-    throw refusals.invalidUserPath(header, `is longer than ${MAX_USER_PATH_LENGTH} characters`);
-  }
-  const segments = value.split('/').slice(value.startsWith('/') ? 1 : 0);
-  if (segments.at(-1) === '') segments.pop();
-  for (const segment of segments) {
-    if (segment === '') throw refusals.invalidUserPath(header, 'has an empty segment');
-    if (segment === '.' || segment === '..') throw refusals.invalidUserPath(header, `has a '${segment}' segment`);
-    if (/[^\x21-\x7e]/.test(segment)) throw refusals.invalidUserPath(header, 'has spaces or control characters');
-  }
-  return `/${segments.join('/')}` as UserPath;
+  return parseUserPath(value, header);
 }

@@ -35,7 +35,7 @@ export type ProviderMemory = Map<string, RememberedProvider>;
 export const providerMemory: Projection<ProviderMemory> = {
   name: 'provider-memory',
   version: 1,
-  filter: { streams: ['provider-'] },
+  filter: { types: ['provider.'] },
   initial: () => new Map(),
   apply(state, event) {
     const name = idOf(event.stream);

@@ -3,6 +3,7 @@ import { itemsOf } from '../../src/commands/conversations/conversation.ts';
 import { loadConversation } from '../../src/commands/conversations/load-conversation.ts';
 import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
 import { createResponsesDialect } from '../../src/commands/exchange/responses-dialect.ts';
+import { unpriced } from '../../src/commands/pricing/pricing.ts';
 import { itemFinder } from '../../src/commands/responses/find-item.ts';
 import {
   attemptStarted,
@@ -64,7 +65,8 @@ async function restarted(log: MemoryLog) {
     now: () => 1,
     learned() {},
   });
-  await closeOpenExchanges([stream], { log, archive, dialects: new Map([[dialect.name, dialect]]) }, 'gateway_stopped');
+  const dialects = new Map([[dialect.name, dialect]]);
+  await closeOpenExchanges([stream], { log, archive, dialects, pricing: unpriced }, 'gateway_stopped');
   const conversation = await loadConversation(id, undefined, log);
   const ends = [];
   for await (const event of log.readStream(stream)) ends.push(event.type);

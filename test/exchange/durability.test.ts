@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { everybodyAdmitted } from '../../src/commands/exchange/admission.ts';
 import { createChatDialect } from '../../src/commands/exchange/chat-dialect.ts';
 import { CircuitBreaker } from '../../src/commands/exchange/circuit-breaker.ts';
 import type { Client, ModelRequest } from '../../src/commands/exchange/client.ts';
@@ -9,6 +10,8 @@ import { type ExchangeDependencies, runExchange } from '../../src/commands/excha
 import { formDialect } from '../../src/commands/exchange/form-dialect.ts';
 import { formEnd, partHead } from '../../src/commands/exchange/form-encoding.ts';
 import { createForwardDialect } from '../../src/commands/exchange/forward-dialect.ts';
+import { oneTarget } from '../../src/commands/exchange/route.ts';
+import { unpriced } from '../../src/commands/pricing/pricing.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
@@ -94,7 +97,9 @@ function start(
   const target = { provider, model: 'simulated-small' };
   const deps: ExchangeDependencies = {
     log: log as unknown as ExchangeDependencies['log'],
-    models: { resolve: () => target, resolveOrRefresh: async () => target, knows: () => true },
+    router: { route: () => oneTarget(target) },
+    admission: everybodyAdmitted,
+    pricing: unpriced,
     archive: { load: async () => undefined },
     dialects: new Map(),
     detached: new DetachedClients(),

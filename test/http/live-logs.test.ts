@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
-import { type LiveLogs, type LiveLogsOptions, registerLiveLogs } from '../../src/http/admin/live-logs.ts';
+import { createLiveLogs, type LiveLogs, type LiveLogsOptions } from '../../src/http/admin/live-logs.ts';
 import { refusalHeaders } from '../../src/http/errors.ts';
 import { inFlight } from '../../src/projections/in-flight.ts';
 import { createProjectionRunner, type ProjectionRunner } from '../../src/projections/runner.ts';
@@ -28,7 +28,8 @@ async function start(options: Partial<LiveLogsOptions> = {}) {
     if (!(error instanceof Refusal)) throw error;
     reply.code(error.status).headers(refusalHeaders(error)).send(error.envelope());
   });
-  live = registerLiveLogs(app, { log, inFlight: flying, enabled: true, ...options });
+  live = createLiveLogs({ log, inFlight: flying, enabled: true, ...options });
+  app.register(async (admin) => live.register(admin), { prefix: '/admin' });
   url = await app.listen({ host: '127.0.0.1', port: 0 });
 }
 

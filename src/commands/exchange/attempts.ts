@@ -9,8 +9,9 @@ import { type RetryPolicy, retryDelay } from './retry-policy.ts';
 
 export interface AttemptsOptions extends AttemptOptions {
   readonly plan: Plan;
-  /** Calls made already, of an exchange that is taken up again. */
+  /** Calls made already, of an exchange that is taken up again or asked another target before. */
   readonly attemptsBefore: number;
+  readonly kind: 'primary' | 'failover';
   readonly retry: RetryPolicy;
   readonly breaker: CircuitBreaker;
   /** `durable` when the provider may be called only after the request is on disk. */
@@ -44,7 +45,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
   const { record, target, client, breaker } = options;
   const { provider } = target;
   let plan = options.plan;
-  let kind: 'primary' | 'retry' | 'translation' = 'primary';
+  let kind: 'primary' | 'failover' | 'retry' | 'translation' = options.kind;
   let tries = 0;
   const openForMs = breaker.refusal();
   if (openForMs !== undefined) {

@@ -29,6 +29,18 @@ export interface Caller {
   readonly actor: 'master' | 'system' | `key:${string}`;
   readonly userPath?: UserPath | undefined;
   readonly authMethod: 'master_key' | 'api_key' | 'no_key';
+  /** What a managed key brings with it; undefined for the master key, and where no key is asked for. */
+  readonly key?: CallerKey | undefined;
+}
+
+export interface CallerKey {
+  readonly id: string;
+  /** The path the key is bound to. It is then the caller's `userPath`, and the subtree that the key administers. */
+  readonly userPath: UserPath | undefined;
+  readonly dashboardAccess: boolean;
+  /** Canonical selectors; empty: the key itself restricts nothing. */
+  readonly allowedModels: readonly string[];
+  readonly labels: readonly string[];
 }
 
 /** A model request as it came in, its body not yet looked at. */
@@ -42,6 +54,10 @@ export interface ModelRequest {
   /** Lower-case names, credentials redacted. */
   readonly headers: Record<string, string>;
   readonly clientIp?: string;
+  /** Of the key and of tagging headers, each once; undefined when there are none. */
+  readonly labels?: readonly string[] | undefined;
+  /** What the client calls its session, by the headers and fields that clients have for it. */
+  readonly sessionId?: string | undefined;
   readonly body: Buffer;
   /** Instead of `body`: what is too large to wait for. Only a passthrough takes it. */
   readonly bodyPieces?: AsyncIterable<Buffer>;

@@ -9,6 +9,7 @@ import type { EventLog } from '../../events/log.ts';
 import { positionBefore } from '../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../providers/stream-splitter.ts';
 import { providerType } from '../../providers/types.ts';
+import type { Pricing } from '../pricing/pricing.ts';
 import { Refusal } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
 import { nobody } from './detached-client.ts';
@@ -47,6 +48,7 @@ export type LeftOpen = keyof typeof REFUSALS;
 
 export interface ClosingDependencies {
   readonly log: EventLog;
+  readonly pricing: Pricing;
   readonly dialects: Dialects;
   readonly archive: ResponseArchive;
 }
@@ -155,7 +157,8 @@ async function close(
   if (attempt !== undefined && relay !== undefined && chunks.length > 0) {
     const { provider, providerType: type, model = '' } = attempt;
     const endpoint = deps.dialects.get(request.dialect)?.endpoint ?? '/p';
-    events.noteUsage(record, { provider, providerType: type, model, endpoint, usage: relay.usage() });
+    const spent = { provider, providerType: type, model, endpoint, usage: relay.usage() };
+    events.noteUsage(record, spent, deps.pricing.costOf(spent));
   }
   await record.flush('durable');
 }

@@ -11,25 +11,18 @@ import {
 import { responseStored } from '../../events/catalogue/response.ts';
 import type { EventContext } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
+import type { PricedUsage, UsageCost } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import { itemWrites } from '../responses/item-index.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { StorableResponse } from './relay.ts';
-import { isObject, type TokenUsage } from './usage.ts';
+import { isObject } from './usage.ts';
 
 /** What has come back from the provider so far. */
 export interface Received {
   chunks: number;
   bytes: number;
   firstByteMs: number | undefined;
-}
-
-export interface Spent {
-  readonly provider: string;
-  readonly providerType: string;
-  readonly model: string;
-  readonly endpoint: string;
-  readonly usage: TokenUsage;
 }
 
 export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
@@ -104,7 +97,7 @@ export function noteDisconnected(record: ExchangeRecord, received: Received, res
   record.note(clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context));
 }
 
-export function noteUsage(record: ExchangeRecord, spent: Spent): void {
+export function noteUsage(record: ExchangeRecord, spent: PricedUsage, _cost: UsageCost): void {
   const { usage, ...facts } = spent;
   record.note(usageRecorded.create({ ...facts, ...usage }, record.context));
 }

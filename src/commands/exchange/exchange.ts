@@ -5,8 +5,10 @@
 import { modelResolved, requestReceived } from '../../events/catalogue/exchange.ts';
 import { type EventLog, LogUnavailable } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
+import type { Pricing } from '../pricing/pricing.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
+import type { Admission, Charge, Ticket } from './admission.ts';
 import { attempts, type Outcome } from './attempts.ts';
 import { newPromise, noteOutcome, type PromisedResponse, promiseResponse } from './background.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
@@ -15,24 +17,16 @@ import type { DetachedClients } from './detached-client.ts';
 import type { Asked, ExchangeDialect, PlanInput, ReadResult, Target } from './dialect.ts';
 import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
+import { askInTurn } from './failover.ts';
 import { answerUnderKey } from './idempotency.ts';
 import type { OpenRecords } from './open-records.ts';
 import { readJson } from './read-json.ts';
 import type { Dialects } from './recorded-exchange.ts';
 import type { RetryPolicy } from './retry-policy.ts';
+import { oneTarget, type Route, type Router } from './route.ts';
 import type { Run } from './run.ts';
 import { answerHeaders, settle, tell } from './settle.ts';
 import type { TokenUsage } from './usage.ts';
-
-/** Finds who serves a model. */
-export interface ModelDirectory {
-  /** What is known now, without waiting. */
-  resolve(selector: string, provider: string | undefined): Target | undefined;
-  /** Asks the provider again, once, in case the model is new. */
-  resolveOrRefresh(selector: string, provider: string | undefined): Promise<Target | undefined>;
-  /** Whether a provider of that name or type exists. */
-  knows(provider: string): boolean;
-}
 
 export interface ExchangeDependencies {
   readonly log: EventLog;
@@ -41,7 +35,9 @@ export interface ExchangeDependencies {
   readonly dialects: Dialects;
   /** The exchanges that go on without their clients. */
   readonly detached: DetachedClients;
-  readonly models: ModelDirectory;
+  readonly router: Router;
+  readonly admission: Admission;
+  readonly pricing: Pricing;
   /** How patient to be with a provider. */
   resilienceOf(provider: string): Resilience;
   readonly recordBeforeCall: 'written' | 'durable';
@@ -121,6 +117,8 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
   let target: Target | undefined;
   let promise = begun?.promise;
   let outcome: Outcome | undefined;
+  let ticket: Ticket | undefined;
+  let charge: Charge | undefined;
   let status: number;
   try {
     asked ??= heard(
@@ -128,42 +126,62 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
       dialect.take === undefined ? readJson(dialect, request.body) : await dialect.take(request),
       deps,
     );
-    target = await (dialect.target?.(asked) ?? resolveModel(record, asked, deps.models));
-    const { body, headers } = request;
-    const input: PlanInput = { asked, body, headers, target, record, createdAt: record.createdAt };
-    const background = promise === undefined ? dialect.background?.(input) : undefined;
-    const plan = await dialect.plan(input);
-    if (background !== undefined) {
-      promise = newPromise(background, { dialect, asked, target, record });
-      client = await promiseResponse(promise, { request, client, stream: asked.stream }, deps.detached);
-    }
-    outcome = await attempts({
-      plan,
-      target,
-      record,
-      client,
-      attemptsBefore: begun?.attempts ?? 0,
-      requestId: request.requestId,
-      stream: asked.stream,
-      ...deps.resilienceOf(target.provider.name),
-      recordBeforeCall: deps.recordBeforeCall,
-      keepBodies: deps.capture === 'full',
-      maxAnswerBytes: deps.maxAnswerBytes,
-      answerTimeoutMs: deps.answerTimeoutMs,
-      random: deps.random,
-      wait: deps.wait,
-      answerHeaders: (reply) => answerHeaders({ dialect, record, request }, reply),
+    const heardOf = asked;
+    const found = findRoute(run, asked, deps);
+    const route = found instanceof Promise ? await found : found;
+    ticket = deps.admission.admit(admissionOf(run, asked));
+    const admitted = ticket;
+    const answering = await askInTurn(route, admitted, begun?.attempts ?? 0, async (candidate, asking) => {
+      target = candidate;
+      const { body, headers } = request;
+      const { createdAt } = record;
+      const input: PlanInput = { asked: heardOf, body, headers, target: candidate, record, createdAt };
+      const background = promise === undefined ? dialect.background?.(input) : undefined;
+      const plan = await dialect.plan(input);
+      if (background !== undefined) {
+        promise = newPromise(background, { dialect, asked: heardOf, target: candidate, record });
+        client = await promiseResponse(promise, { request, client, stream: heardOf.stream }, deps.detached);
+      }
+      return attempts({
+        plan,
+        target: candidate,
+        record,
+        client,
+        ...asking,
+        requestId: request.requestId,
+        stream: heardOf.stream,
+        ...deps.resilienceOf(candidate.provider.name),
+        recordBeforeCall: deps.recordBeforeCall,
+        keepBodies: deps.capture === 'full',
+        maxAnswerBytes: deps.maxAnswerBytes,
+        answerTimeoutMs: deps.answerTimeoutMs,
+        random: deps.random,
+        wait: deps.wait,
+        answerHeaders: (reply) => answerHeaders({ dialect, record, request, ticket: admitted }, reply),
+      });
     });
+    ({ target, outcome } = answering);
     const keepBodies = deps.capture === 'full';
     const { open, archive, responseNotStored } = deps;
-    const exchange = { dialect, asked, target, record, request, client, keepBodies, promise };
-    status = await settle(outcome, { ...exchange, open, archive, responseNotStored });
+    const exchange = { dialect, asked, target, record, request, client, ticket, keepBodies, promise };
+    status = await settle(outcome, {
+      ...exchange,
+      open,
+      archive,
+      responseNotStored,
+      costOf(spent) {
+        const cost = deps.pricing.costOf(spent);
+        charge = { usage: spent.usage, totalCost: cost.totalCost };
+        return cost;
+      },
+    });
   } catch (error) {
     if (outcome !== undefined && asked !== undefined && error instanceof LogUnavailable && dialect.keeps?.(asked)) {
       deps.responseNotStored(target?.provider);
     }
     status = await refuse(run, client, error, promise, deps);
   }
+  ticket?.settle(charge);
   deps.open.over(record.stream);
   if (promise !== undefined) deps.detached.over(promise.id);
   conclude(run, { asked, target, outcome, status }, deps);
@@ -228,19 +246,40 @@ function noteReceived(
   );
 }
 
-async function resolveModel(record: ExchangeRecord, asked: Asked, models: ModelDirectory): Promise<Target> {
-  if (asked.provider !== undefined && !models.knows(asked.provider)) throw refusals.unknownProvider(asked.provider);
-  const target =
-    models.resolve(asked.model, asked.provider) ?? (await models.resolveOrRefresh(asked.model, asked.provider));
-  if (target === undefined) throw refusals.modelNotFound(asked.model);
-  const { provider, model } = target;
+/** @throws Refusal when nobody is to be asked */
+function findRoute(run: Run, asked: Asked, deps: ExchangeDependencies): Route | Promise<Route> {
+  const { dialect, request, record } = run;
+  const chosen = dialect.target?.(asked);
+  if (chosen !== undefined) return chosen instanceof Promise ? chosen.then(oneTarget) : oneTarget(chosen);
+  const { caller, labels, sessionId } = request;
+  const found = deps.router.route({ selector: asked.model, provider: asked.provider, caller, labels, sessionId });
+  const noted = (route: Route) => noteRoute(record, asked, route);
+  return found instanceof Promise ? found.then(noted) : noted(found);
+}
+
+function noteRoute(record: ExchangeRecord, asked: Asked, route: Route): Route {
+  const { candidates, through } = route;
+  const [first] = candidates;
+  if (first === undefined) throw refusals.modelNotFound(asked.model);
+  const { provider, model } = first;
   record.note(
     modelResolved.create(
-      { requested: asked.model, provider: provider.name, providerType: provider.type, model },
+      {
+        requested: asked.model,
+        provider: provider.name,
+        providerType: provider.type,
+        model,
+        ...(through.length === 0 ? {} : { through }),
+      },
       record.context,
     ),
   );
-  return target;
+  return route;
+}
+
+function admissionOf({ dialect, request, record }: Run, asked: Asked) {
+  const { caller, labels, body } = request;
+  return { caller, labels, endpoint: dialect.endpoint, asked, bodyBytes: body.length, exchangeId: record.id };
 }
 
 async function refuse(

@@ -1,8 +1,10 @@
 /** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
+import type { PricedUsage, UsageCost } from '../pricing/pricing.ts';
 import { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
+import type { Ticket } from './admission.ts';
 import type { Answered } from './attempt.ts';
 import type { Outcome } from './attempts.ts';
 import { noteOutcome, type PromisedResponse } from './background.ts';
@@ -26,6 +28,9 @@ export interface Settling {
   readonly keepBodies: boolean;
   /** The response that was promised, when it is made in the background. */
   readonly promise?: PromisedResponse | undefined;
+  readonly ticket: Ticket;
+  /** Called at most once: what was spent is then what the exchange is charged. */
+  costOf(spent: PricedUsage): UsageCost;
   readonly open: Pick<OpenRecords, 'leftOpen'>;
   readonly archive: ResponseArchive;
   /** Told of a response that was made and is not kept. */
@@ -147,13 +152,14 @@ function answerType({ headers }: ProviderReply): string {
 }
 
 export function answerHeaders(
-  { dialect, record, request }: Pick<Settling, 'dialect' | 'record' | 'request'>,
+  { dialect, record, request, ticket }: Pick<Settling, 'dialect' | 'record' | 'request' | 'ticket'>,
   reply: ProviderReply,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
-  return headers;
+  const limits = ticket.headers();
+  return limits === undefined ? headers : Object.assign(headers, limits);
 }
 
 function noteCompleted(
@@ -178,14 +184,14 @@ function noteCompleted(
   noteUsage({ relay, received, attempt, plan }, exchange);
 }
 
-function noteUsage({ relay, received }: Answered, { record, target, dialect }: Settling): void {
+function noteUsage({ relay, received }: Answered, exchange: Settling): void {
   if (received.chunks === 0) return;
+  const { record, target, dialect } = exchange;
   const { name, type } = target.provider;
-  const { model } = target;
-  const { endpoint, mayBeFree } = dialect;
   const usage = relay.usage();
-  if (mayBeFree && usage.source === 'unknown') return;
-  events.noteUsage(record, { provider: name, providerType: type, model, endpoint, usage });
+  if (dialect.mayBeFree && usage.source === 'unknown') return;
+  const spent = { provider: name, providerType: type, model: target.model, endpoint: dialect.endpoint, usage };
+  events.noteUsage(record, spent, exchange.costOf(spent));
 }
 
 /** @returns the id under which the response is kept, when it is */

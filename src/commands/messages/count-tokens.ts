@@ -1,8 +1,8 @@
 /** How many tokens a Messages request would cost, where its provider cannot say. */
 import { countTokensDialect } from '../exchange/count-tokens-dialect.ts';
-import type { ModelDirectory } from '../exchange/exchange.ts';
 import { speaksMessages } from '../exchange/messages-dialect.ts';
 import { readJson } from '../exchange/read-json.ts';
+import type { ModelDirectory } from '../exchange/route.ts';
 import { refusals } from '../refusal.ts';
 import { estimateInputTokens } from './token-estimate.ts';
 

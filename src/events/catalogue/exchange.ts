@@ -68,6 +68,7 @@ export const modelResolved = defineEvent({
     provider: z.string(),
     providerType: z.string(),
     model: z.string(),
+    through: z.array(z.string()).readonly().optional().describe('the virtual models gone through, outermost first'),
   }),
 });
 

@@ -5,7 +5,7 @@
  * replay window. Without it a client is shown the requests in flight and then what happens from now on; with `cursor=0`
  * it gets everything there is.
  */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type Position, streamName } from '../../events/event.ts';
 import { type EventLog, START } from '../../events/log.ts';
@@ -33,6 +33,8 @@ export interface LiveLogsOptions {
 }
 
 export interface LiveLogs {
+  /** Adds the route; every mount has the same listeners. */
+  register(admin: FastifyInstance): void;
   /** How many are listening now. */
   clients(): number;
   /** Bytes held for all of them: written, and not yet taken by the operating system. */
@@ -45,14 +47,15 @@ const HEADERS = {
   'x-accel-buffering': 'no',
 };
 
-export function registerLiveLogs(app: FastifyInstance, options: LiveLogsOptions): LiveLogs {
+export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
   const { log, inFlight, enabled, heartbeatSeconds = 15, maxClients = 1000 } = options;
   const { clientByteCap = 1024 * 1024, stallSeconds = 30 } = options;
   const previews = new LiveTail(log, previewView(log));
   const events = new LiveTail(log, eventView(log));
   const clients = new Set<LiveClient>();
 
-  app.get('/admin/live/logs', { exposeHeadRoute: false }, async (request, reply) => {
+  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+  const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (!enabled) {
       throw refusals.featureUnavailable(
         'Live logs are switched off. DASHBOARD_LIVE_LOGS_ENABLED=true switches them on.',
@@ -92,7 +95,7 @@ export function registerLiveLogs(app: FastifyInstance, options: LiveLogsOptions)
       for (const bytes of first) client.write(bytes);
       client.run();
     }
-  });
+  };
 
   /** The requests in flight, and the place in the log they are told as of. */
   async function fresh(head: Position, raw: boolean) {
@@ -107,12 +110,14 @@ export function registerLiveLogs(app: FastifyInstance, options: LiveLogsOptions)
     return { position, frames: raw ? [] : snapshotFrames(state, position, (id) => streamName('exchange', id)) };
   }
 
-  // An endless answer would keep the server from closing.
-  app.addHook('preClose', async () => {
-    for (const client of [...clients]) client.close('the gateway is stopping');
-  });
-
   return {
+    register(admin) {
+      admin.get('/live/logs', route, handle);
+      // An endless answer would keep the server from closing.
+      admin.addHook('preClose', async () => {
+        for (const client of [...clients]) client.close('the gateway is stopping');
+      });
+    },
     clients: () => clients.size,
     unsentBytes: () => [...clients].reduce((sum, client) => sum + client.unsentBytes, 0),
   };

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
 import { countTokensDialect } from '../../commands/exchange/count-tokens-dialect.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import type { ModelDirectory } from '../../commands/exchange/exchange.ts';
+import type { ModelDirectory } from '../../commands/exchange/route.ts';
 import { estimatedCount } from '../../commands/messages/count-tokens.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyOf } from '../server.ts';

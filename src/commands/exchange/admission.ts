@@ -1,0 +1,47 @@
+/** Whether a request may be made at all: budgets and rate limits, answered from memory. */
+import type { Refusal } from '../refusal.ts';
+import type { Caller } from './client.ts';
+import type { Asked, Target } from './dialect.ts';
+import type { TokenUsage } from './usage.ts';
+
+export interface AdmissionRequest {
+  readonly caller: Pick<Caller, 'userPath' | 'key'>;
+  readonly labels: readonly string[] | undefined;
+  readonly endpoint: string;
+  readonly asked: Asked;
+  readonly bodyBytes: number;
+  /** Under which the settling `usage.recorded` will be found in the log. */
+  readonly exchangeId: string;
+}
+
+/** What an exchange turned out to cost: the facts of its `usage.recorded`. */
+export interface Charge {
+  readonly usage: TokenUsage;
+  /** Nano-dollars as decimal text; null when the price is not known. */
+  readonly totalCost: string | null;
+}
+
+export interface Admission {
+  /** Reserves an estimate for the caller's user path and those above it. @throws Refusal (429) */
+  admit(request: AdmissionRequest): Ticket;
+  /** Whether the provider and the model have room now: a saturated target counts as unavailable for balancing. */
+  hasRoom(target: Target): boolean;
+}
+
+/** One admitted exchange, until it ends. Every ticket is settled, exactly once, whatever happens. */
+export interface Ticket {
+  /**
+   * Takes a place with the provider and the model; one taken before with another target is given back.
+   * @returns why there is none (429)
+   */
+  enter(target: Target): Refusal | undefined;
+  /** `x-ratelimit-*` of the tightest rule; undefined when there is none. */
+  headers(): Record<string, string> | undefined;
+  /** Gives back what was reserved, and counts what was spent; undefined when nothing was. */
+  settle(charge: Charge | undefined): void;
+}
+
+const freeTicket: Ticket = { enter: () => undefined, headers: () => undefined, settle: () => {} };
+
+/** Nobody has set a limit. */
+export const everybodyAdmitted: Admission = { admit: () => freeTicket, hasRoom: () => true };

@@ -1,0 +1,87 @@
+/**
+ * The admin API, mounted where it lives and, as it was promised to older clients, under `/admin/api/v1`.
+ *
+ * Every route says by `config.admin` who may call it: `scoped` is open to an administrator of a subtree, who sees and
+ * changes only what is in it; `global` concerns the whole gateway. `guardAdmin` keeps to that before a body is read.
+ */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Caller } from '../../commands/exchange/client.ts';
+import { refusals } from '../../commands/refusal.ts';
+import type { UserPath } from '../../events/event.ts';
+import { callerOf } from '../server.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Of a route of the admin API: who may call it. */
+    admin?: 'global' | 'scoped';
+  }
+}
+
+const LEGACY = {
+  deprecation: 'true',
+  sunset: 'Sun, 09 Aug 2026 00:00:00 GMT',
+  link: '</admin/>; rel="successor-version"',
+};
+
+/** @param register gives each route its path below `/admin`, and its `config.admin`. It is called twice. */
+export function mountAdmin(app: FastifyInstance, register: (admin: FastifyInstance) => void): void {
+  const mount = (prefix: string, headers: Record<string, string> | undefined) =>
+    app.register(
+      async (admin) => {
+        admin.addHook('onRoute', ({ path, config }) => {
+          if (config?.admin === undefined && config?.open !== true)
+            throw new Error(`${path} does not say who may call it`);
+        });
+        admin.addHook('onRequest', async (request, reply) => {
+          if (headers !== undefined) reply.headers(headers);
+          guardAdmin(request);
+        });
+        register(admin);
+      },
+      { prefix },
+    );
+  mount('/admin', undefined);
+  mount('/admin/api/v1', LEGACY);
+}
+
+/** @throws Refusal 403 */
+function guardAdmin(request: FastifyRequest): void {
+  const { admin } = request.routeOptions.config;
+  if (admin === undefined) return;
+  const caller = callerOf(request);
+  if (!mayAdminister(caller)) throw refusals.dashboardAccessDenied();
+  if (admin === 'global' && adminScope(caller) !== undefined) throw refusals.adminScopeDenied();
+}
+
+function mayAdminister({ key }: Caller): boolean {
+  return key === undefined || key.dashboardAccess;
+}
+
+/** The subtree that the caller administers; undefined: everything. Told by the credential, never by a header. */
+export function adminScope({ key }: Caller): UserPath | undefined {
+  return key?.userPath === '/' ? undefined : key?.userPath;
+}
+
+/** The scope of the request's caller. */
+export function scopeOf(request: FastifyRequest): UserPath | undefined {
+  return adminScope(callerOf(request));
+}
+
+export function isWithin(scope: UserPath | undefined, path: UserPath | undefined): boolean {
+  if (scope === undefined) return true;
+  return path !== undefined && (path === scope || path.startsWith(`${scope}/`));
+}
+
+/**
+ * The path that is meant: the one given, when it is in the scope; the scope's root, when none is.
+ * @throws Refusal 403 `user_path_out_of_scope`
+ */
+export function pathInScope(
+  scope: UserPath | undefined,
+  given: UserPath | undefined,
+  param = 'user_path',
+): UserPath | undefined {
+  if (given === undefined) return scope;
+  if (scope !== undefined && !isWithin(scope, given)) throw refusals.userPathOutOfScope(given, scope, param);
+  return given;
+}

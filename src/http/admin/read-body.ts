@@ -1,0 +1,51 @@
+/** The JSON body of an admin request, checked by a schema: whatever is wrong with it is told by the field's name. */
+import type { FastifyRequest } from 'fastify';
+import type { z } from 'zod';
+import { refusals } from '../../commands/refusal.ts';
+import { bodyOf } from '../server.ts';
+
+/**
+ * @param schema `z.strictObject`, so that a field that means nothing is refused and not ignored
+ * @throws Refusal 400 with `param`
+ */
+export function readBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.infer<Schema> {
+  return checked(parse(bodyOf(request)), schema);
+}
+
+/** The same, of a value that is parsed already. @throws Refusal 400 with `param` */
+export function checked<Schema extends z.ZodType>(value: unknown, schema: Schema): z.infer<Schema> {
+  const read = schema.safeParse(value);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  if (issue === undefined) throw refusals.invalidRequest('The request body is not valid.', null);
+  if (issue.code === 'unrecognized_keys') {
+    const name = [...issue.path, issue.keys[0] ?? ''].join('.');
+    throw refusals.invalidRequest(`'${name}' is not a field of this request.`, name);
+  }
+  const name = issue.path.join('.');
+  if (name === '') throw refusals.invalidRequest(`The request body is not valid: ${issue.message}.`, null);
+  throw refusals.invalidRequest(`'${name}' is not valid: ${issue.message}.`, name);
+}
+
+function parse(body: Buffer): unknown {
+  if (body.length === 0) throw refusals.invalidRequest('The request needs a JSON body.', null);
+  try {
+    return JSON.parse(body.toString());
+  } catch (error) {
+    throw refusals.malformedJson(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/**
+ * The revision that `If-Match` names, of what is to be changed; undefined without the header.
+ * @throws Refusal 400 when it is no revision
+ */
+export function ifMatch(request: FastifyRequest): bigint | undefined {
+  const value = request.headers['if-match'];
+  if (value === undefined || value === '*') return undefined;
+  const match = /^"?(\d{1,18})"?$/.exec(value);
+  if (match?.[1] === undefined) {
+    throw refusals.invalidRequest('If-Match must be a revision, as the ETag of an answer gives it.', 'If-Match');
+  }
+  return BigInt(match[1]);
+}
