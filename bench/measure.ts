@@ -2,8 +2,7 @@
 import type { LoadResult } from './load.ts';
 import type { LoadProcess } from './load-process.ts';
 import { processorMs } from './process-stat.ts';
-import type { Server } from './servers.ts';
-import { loadFor, PACED, SUBJECTS, type Subject, type Work } from './work.ts';
+import { type Asked, loadFor, PACED, type Subject, subjectsOf, type Work } from './work.ts';
 
 export interface Measured {
   readonly perSecond: number;
@@ -14,20 +13,25 @@ export interface Measured {
   readonly firstP99: number | null;
 }
 
+/** `governed` only for the works that are asked that way. */
+export type PerSubject<T> = Readonly<Record<'provider' | 'bare' | 'gateway', T>> & { readonly governed?: T };
+
 export interface Cell {
   readonly work: string;
   readonly describe: string;
   readonly stream: boolean;
   readonly connections: number;
   /** The median of each figure over all rounds. */
-  readonly measured: Readonly<Record<Subject, Measured>>;
-  /** Processor time of the server's process and its children per answer, over the whole cell, in milliseconds. */
-  readonly processorMs: Readonly<Record<Subject, number>>;
+  readonly measured: PerSubject<Measured>;
+  /** Processor time of the server's process and its children per answer, over all rounds, in milliseconds. */
+  readonly processorMs: PerSubject<number>;
   /**
    * The gateway's rate against the bare pass-through's: the median over rounds of the ratio within a round. Null for
    * paced streams, whose rate the pace decides.
    */
   readonly ratio: number | null;
+  /** The rate under a key with a budget and limits against the gateway's own, made in the same way. */
+  readonly governedRatio: number | null;
   /** What the gateway adds to the bare pass-through's median latency; the median over rounds. */
   readonly addedP50: number;
   readonly addedFirstP50: number | null;
@@ -46,60 +50,68 @@ const WARM_UP_SECONDS = 0.5;
 export async function measureCell(
   work: Work,
   connections: number,
-  servers: Readonly<Record<Subject, Server>>,
+  asked: Readonly<Record<Subject, Asked>>,
   load: LoadProcess,
   { rounds, seconds }: Rounds,
 ): Promise<Cell> {
+  const subjects = subjectsOf(work);
   const failures: Record<string, number> = {};
-  const results: Record<Subject, Measured[]> = { provider: [], bare: [], gateway: [] };
-
-  const totals: Record<Subject, number> = { provider: 0, bare: 0, gateway: 0 };
-  const before = perSubject((subject) => processorMs(servers[subject].pid));
+  const results: Record<Subject, Measured[]> = { provider: [], bare: [], gateway: [], governed: [] };
+  const totals: Record<Subject, number> = { provider: 0, bare: 0, gateway: 0, governed: 0 };
+  const spent: Record<Subject, number> = { provider: 0, bare: 0, gateway: 0, governed: 0 };
 
   async function once(subject: Subject, counted: number): Promise<Measured> {
-    const end = servers[subject].end();
+    const { server } = asked[subject];
+    const end = server.end();
     if (end !== undefined) throw new Error(`the ${subject} server ended in the middle of the benchmark, by ${end}`);
-    const ask = loadFor(work, subject, servers[subject]);
+    const before = processorMs(server.pid);
+    const ask = loadFor(work, subject, asked[subject]);
     const result = await load.run({ ...ask, connections, seconds: counted, warmUpSeconds: LEAD_IN_SECONDS });
     for (const [what, count] of Object.entries(result.failures)) {
       failures[`${subject}: ${what}`] = (failures[`${subject}: ${what}`] ?? 0) + count;
     }
     totals[subject] += result.total;
+    spent[subject] += processorMs(server.pid) - before;
     return measuredOf(result);
   }
 
-  for (const subject of SUBJECTS) await once(subject, WARM_UP_SECONDS);
+  for (const subject of subjects) await once(subject, WARM_UP_SECONDS);
   for (let round = 0; round < rounds; round++) {
-    for (let turn = 0; turn < SUBJECTS.length; turn++) {
-      const subject = SUBJECTS[(round + turn) % SUBJECTS.length] ?? 'gateway';
+    for (let turn = 0; turn < subjects.length; turn++) {
+      const subject = subjects[(round + turn) % subjects.length] ?? 'gateway';
       results[subject].push(await once(subject, seconds));
     }
   }
 
-  const paired = (difference: (gateway: Measured, bare: Measured) => number) =>
+  const paired = (one: Subject, other: Subject, compare: (one: Measured, other: Measured) => number) =>
     median(
-      results.gateway.flatMap((gateway, round) =>
-        results.bare[round] ? [difference(gateway, results.bare[round])] : [],
-      ),
+      results[one].flatMap((figures, round) => {
+        const others = results[other][round];
+        return others === undefined ? [] : [compare(figures, others)];
+      }),
     );
+  const perSubject = <T>(figure: (subject: Subject) => T): PerSubject<T> => ({
+    provider: figure('provider'),
+    bare: figure('bare'),
+    gateway: figure('gateway'),
+    ...(work.governed ? { governed: figure('governed') } : {}),
+  });
+  const rate = (one: Measured, other: Measured) => one.perSecond / other.perSecond;
   return {
     work: work.name,
     describe: work.describe,
     stream: work.stream,
     connections,
     measured: perSubject((subject) => medians(results[subject])),
-    processorMs: perSubject(
-      (subject) => (processorMs(servers[subject].pid) - before[subject]) / Math.max(1, totals[subject]),
-    ),
-    ratio: work.model === PACED ? null : paired((gateway, bare) => gateway.perSecond / bare.perSecond),
-    addedP50: paired((gateway, bare) => gateway.p50 - bare.p50),
-    addedFirstP50: work.stream ? paired((gateway, bare) => (gateway.firstP50 ?? 0) - (bare.firstP50 ?? 0)) : null,
+    processorMs: perSubject((subject) => spent[subject] / Math.max(1, totals[subject])),
+    ratio: work.model === PACED ? null : paired('gateway', 'bare', rate),
+    governedRatio: work.governed ? paired('governed', 'gateway', rate) : null,
+    addedP50: paired('gateway', 'bare', (gateway, bare) => gateway.p50 - bare.p50),
+    addedFirstP50: work.stream
+      ? paired('gateway', 'bare', (gateway, bare) => (gateway.firstP50 ?? 0) - (bare.firstP50 ?? 0))
+      : null,
     failures,
   };
-}
-
-function perSubject<T>(figure: (subject: Subject) => T): Record<Subject, T> {
-  return { provider: figure('provider'), bare: figure('bare'), gateway: figure('gateway') };
 }
 
 function measuredOf(result: LoadResult): Measured {

@@ -1,8 +1,8 @@
 /** The results as Markdown: nothing in it is written by hand. */
 import type { Machine } from './machine.ts';
-import type { Cell, Rounds } from './measure.ts';
+import type { Cell, Measured, Rounds } from './measure.ts';
 import { judge, type Results } from './targets.ts';
-import { PACE_MS, WORDS } from './work.ts';
+import { PACE_MS, type Subject, WORDS } from './work.ts';
 
 export interface Run extends Results, Rounds {
   readonly machine: Machine;
@@ -12,7 +12,7 @@ export interface Run extends Results, Rounds {
 }
 
 export function report(run: Run): string {
-  const { machine, cells, gateway, startUp, log } = run;
+  const { machine, cells, gateway, startUp, log, adminState } = run;
   const parts = [
     '# Benchmark results',
     'Written by `npm run bench`; see README.md for how to run and read it.',
@@ -44,6 +44,7 @@ export function report(run: Run): string {
       `- Four processes on loopback: load generator → (bare pass-through | gateway) → simulated provider; \`provider\` rows leave the middle out.`,
       `- The provider answers at once, ${WORDS} tokens. A chat stream has 33 events, each its own write; "paced" has ${PACE_MS} ms between them, "in one write" sends all at once.`,
       '- The bare pass-through is Fastify and undici and nothing else. The gateway does all its work: authentication, routing, every body and every stream event on disk before the answer ends.',
+      '- "governed" is the same gateway, asked under a managed key with a list of models, a budget and rate limits for requests and tokens above it.',
       '- "responses → chat" is a provider without `/v1/responses`; the bare pass-through then relays the equal chat request.',
       `- Closed loop, keep-alive. After a warm-up each cell has ${run.rounds} rounds of ${run.seconds} s per server, taking turns in rotating order; figures are medians over rounds, ratios and differences medians of those within a round.`,
       '- Every answer is checked to be whole. Processor time is user + system time of the process with its children, per answer.',
@@ -74,6 +75,21 @@ export function report(run: Run): string {
         `${againMs.toFixed(0)} ms; ${firstMs.toFixed(0)} ms when all read models have to be built first.`,
     );
   }
+  if (adminState !== null) {
+    const { keys, policies } = adminState;
+    const rows = (['empty', 'fromLog', 'fromSnapshots'] as const).map((how) => {
+      const { startMs, residentMb, peakMb } = adminState[how];
+      const name = { empty: 'neither', fromLog: 'both, from the log alone', fromSnapshots: 'both, from snapshots' }[
+        how
+      ];
+      return [name, whole(startMs), whole(residentMb), whole(peakMb)];
+    });
+    parts.push(
+      '## Many keys',
+      `${whole(keys)} managed keys and ${whole(policies)} user policies, from starting the process to the first answer under one of the keys.`,
+      table(['With', 'Start ms', 'Resident MB', 'Peak MB'], rows),
+    );
+  }
   if (log !== null) {
     const rows = log.writes.map(({ writers, eventsPerSecond, p50Ms, p99Ms }) => [
       `durable appends, ${writers} ${writers === 1 ? 'writer' : 'writers'}`,
@@ -100,25 +116,19 @@ function section(title: string, tableOf: (cells: readonly Cell[]) => string, cel
 
 function latencyTable(cells: readonly Cell[]): string {
   const rows = cells.flatMap((cell) =>
-    subjectRows(cell, ({ measured, processorMs }, subject) => [
-      whole(measured[subject].perSecond),
-      milliseconds(measured[subject].p50),
-      milliseconds(measured[subject].p99),
-      milliseconds(processorMs[subject]),
-    ]),
+    subjectRows(cell, ({ perSecond, p50, p99 }) => [whole(perSecond), milliseconds(p50), milliseconds(p99)]),
   );
   return table(['Work', 'Connections', 'Server', 'Requests/s', 'p50 ms', 'p99 ms', 'CPU ms', 'of bare'], rows);
 }
 
 function streamTable(cells: readonly Cell[]): string {
   const rows = cells.flatMap((cell) =>
-    subjectRows(cell, ({ measured, processorMs }, subject) => [
-      whole(measured[subject].perSecond),
-      milliseconds(measured[subject].firstP50),
-      milliseconds(measured[subject].firstP99),
-      milliseconds(measured[subject].p50),
-      milliseconds(measured[subject].p99),
-      milliseconds(processorMs[subject]),
+    subjectRows(cell, ({ perSecond, firstP50, firstP99, p50, p99 }) => [
+      whole(perSecond),
+      milliseconds(firstP50),
+      milliseconds(firstP99),
+      milliseconds(p50),
+      milliseconds(p99),
     ]),
   );
   return table(
@@ -138,17 +148,27 @@ function streamTable(cells: readonly Cell[]): string {
   );
 }
 
-function subjectRows(
-  cell: Cell,
-  figures: (cell: Cell, subject: 'provider' | 'bare' | 'gateway') => string[],
-): string[][] {
-  return (['provider', 'bare', 'gateway'] as const).map((subject) => [
-    subject === 'provider' ? cell.describe : '',
-    subject === 'provider' ? String(cell.connections) : '',
-    subject,
-    ...figures(cell, subject),
-    subject === 'gateway' ? (cell.ratio?.toFixed(2) ?? '') : '',
-  ]);
+function subjectRows(cell: Cell, figures: (measured: Measured) => string[]): string[][] {
+  return (['provider', 'bare', 'gateway', 'governed'] as const).flatMap((subject) => {
+    const measured = cell.measured[subject];
+    if (measured === undefined) return [];
+    const isFirst = subject === 'provider';
+    return [
+      [
+        isFirst ? cell.describe : '',
+        isFirst ? String(cell.connections) : '',
+        subject,
+        ...figures(measured),
+        milliseconds(cell.processorMs[subject] ?? null),
+        againstBare(cell, subject),
+      ],
+    ];
+  });
+}
+
+function againstBare({ ratio, governedRatio }: Cell, subject: Subject): string {
+  if (subject === 'gateway') return ratio?.toFixed(2) ?? '';
+  return subject === 'governed' && governedRatio !== null ? `${governedRatio.toFixed(2)} of gateway` : '';
 }
 
 function failures(cells: readonly Cell[]): string[] {

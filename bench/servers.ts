@@ -69,6 +69,7 @@ export async function launchGateway({
       DATA_DIR: dataDir,
       GATEWAY_MASTER_KEY: GATEWAY_KEY,
       LOG_DURABILITY: 'standard',
+      ANALYTICS_ENABLED: 'false',
       OPENAI_BASE_URL: `${native.origin}/v1`,
       OPENAI_API_KEY: 'sk-simulated',
       ...(translated === undefined ? {} : { LLAMACPP_BASE_URL: `${translated.origin}/v1` }),

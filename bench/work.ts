@@ -1,9 +1,9 @@
 /** The pieces of work that are measured, and how each server is asked for the same piece. */
 import type { Load } from './load.ts';
-import { GATEWAY_KEY, type Server } from './servers.ts';
+import type { Server } from './servers.ts';
 
-export type Subject = 'provider' | 'bare' | 'gateway';
-export const SUBJECTS: readonly Subject[] = ['provider', 'bare', 'gateway'];
+/** `governed`: the same gateway, asked with a managed key that has a budget and rate limits above it. */
+export type Subject = 'provider' | 'bare' | 'gateway' | 'governed';
 
 /** Tokens of every answer. A chat stream of 30 has 33 events: role, 30 words, finish, usage; and `[DONE]`. */
 export const WORDS = 30;
@@ -18,14 +18,36 @@ export interface Work {
   readonly stream: boolean;
   readonly model: (typeof MODELS)[number];
   readonly connections: readonly number[];
+  /** Whether it is asked under a key with a budget and limits, too. */
+  readonly governed?: boolean;
+}
+
+export function subjectsOf({ governed }: Work): readonly Subject[] {
+  return governed ? ['provider', 'bare', 'gateway', 'governed'] : ['provider', 'bare', 'gateway'];
 }
 
 const everywhere = [1, 10, 50];
 const [PLAIN, , BURST] = MODELS;
 
 export const WORKS: readonly Work[] = [
-  { name: 'chat-json', describe: 'chat, JSON', dialect: 'chat', stream: false, model: PLAIN, connections: everywhere },
-  { name: 'chat-sse', describe: 'chat, SSE', dialect: 'chat', stream: true, model: PLAIN, connections: everywhere },
+  {
+    name: 'chat-json',
+    describe: 'chat, JSON',
+    dialect: 'chat',
+    stream: false,
+    model: PLAIN,
+    connections: everywhere,
+    governed: true,
+  },
+  {
+    name: 'chat-sse',
+    describe: 'chat, SSE',
+    dialect: 'chat',
+    stream: true,
+    model: PLAIN,
+    connections: everywhere,
+    governed: true,
+  },
   {
     name: 'responses-json',
     describe: 'responses, JSON',
@@ -107,6 +129,11 @@ const QUESTION =
   'Which records would tell me who owned the mill at the lower bridge between the two surveys, and in which order ' +
   'should I look at them?';
 
+export interface Asked {
+  readonly server: Server;
+  readonly key: string;
+}
+
 /**
  * The request for one piece of work. Translated responses are a chat request for the bare pass-through and for the
  * provider: it is what the provider has to do for the gateway, too.
@@ -114,10 +141,11 @@ const QUESTION =
 export function loadFor(
   work: Work,
   subject: Subject,
-  server: Server,
+  { server, key }: Asked,
 ): Pick<Load, 'url' | 'body' | 'headers' | 'expect'> {
-  const chat = work.dialect === 'chat' || (work.dialect === 'translated' && subject !== 'gateway');
-  const prefix = subject === 'gateway' ? (work.dialect === 'translated' ? 'llamacpp/' : 'openai/') : '';
+  const isGateway = subject === 'gateway' || subject === 'governed';
+  const chat = work.dialect === 'chat' || (work.dialect === 'translated' && !isGateway);
+  const prefix = isGateway ? (work.dialect === 'translated' ? 'llamacpp/' : 'openai/') : '';
   const model = `${prefix}${work.model}`;
   const stream = work.stream ? { stream: true } : {};
   const body = chat
@@ -134,7 +162,7 @@ export function loadFor(
   return {
     url: `${server.origin}/v1/${chat ? 'chat/completions' : 'responses'}`,
     body: JSON.stringify(body),
-    headers: { authorization: `Bearer ${GATEWAY_KEY}` },
+    headers: { authorization: `Bearer ${key}` },
     expect: work.stream ? (chat ? 'chat-sse' : 'responses-sse') : 'json',
   };
 }

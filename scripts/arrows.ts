@@ -23,7 +23,7 @@ const arrows: Readonly<Record<string, Arrow>> = {
   cli: { all: ['config', 'events'] },
 };
 
-/** What the program, the files directly in src that wire everything, may use from outside src. */
+/** What the program, the files directly in src and in src/wiring that join everything, may use from outside src. */
 const demo = 'infra/simulated-provider/';
 
 const emptyNames = ['utils', 'util', 'helpers', 'helper', 'common', 'misc', 'manager', 'service', 'index'];
@@ -66,12 +66,14 @@ function forbiddenArrow({ from, to, typeOnly }: Edge): string[] {
 }
 
 const program = 'src';
+/** The larger pieces of the program, a file each. */
+const wiring = 'wiring';
 
-/** `events` for `src/events/log.ts`, `program` for a file directly in src, undefined for what is outside. */
+/** `events` for `src/events/log.ts`, `program` for a file directly in src or in its wiring, undefined for the rest. */
 function folderOf(file: string): string | undefined {
   const [src, folder, ...rest] = file.split('/');
   if (src !== 'src') return undefined;
-  return rest.length > 0 ? folder : program;
+  return rest.length > 0 && folder !== wiring ? folder : program;
 }
 
 /** Each cycle once, as the path around it. */

@@ -5,14 +5,15 @@ import { Server as NetServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { createSimulatedProvider } from '../infra/simulated-provider/server.ts';
-import { everybodyAdmitted } from './commands/exchange/admission.ts';
+import type { AnalyticsProcess } from './analytics-process.ts';
+import { usableProviders } from './commands/access/usable-providers.ts';
+import { visibleModels } from './commands/access/visible-models.ts';
+import { createReadAudit } from './commands/audit/audit-reads.ts';
 import { createChatDialect } from './commands/exchange/chat-dialect.ts';
-import { CircuitBreaker } from './commands/exchange/circuit-breaker.ts';
 import { closeOpenExchanges, resumableRun } from './commands/exchange/close-open-exchanges.ts';
 import { DetachedClients } from './commands/exchange/detached-client.ts';
 import { embeddingsDialect } from './commands/exchange/embeddings-dialect.ts';
-import { type ExchangeDependencies, type Resilience, runExchange } from './commands/exchange/exchange.ts';
+import { type ExchangeDependencies, runExchange } from './commands/exchange/exchange.ts';
 import { responsesBodyChanges } from './commands/exchange/forward-responses.ts';
 import { messagesDialect } from './commands/exchange/messages-dialect.ts';
 import { type CloseOpen, OpenRecords } from './commands/exchange/open-records.ts';
@@ -20,9 +21,9 @@ import { passthroughDialect } from './commands/exchange/passthrough.ts';
 import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts';
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
 import { resumeExchange } from './commands/exchange/resume-exchange.ts';
-import { directRouter } from './commands/exchange/route.ts';
-import { unpriced } from './commands/pricing/pricing.ts';
+import { createSessions } from './commands/exchange/session.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
+import type { ProviderRoster } from './commands/providers/provider-roster.ts';
 import { itemFinder } from './commands/responses/find-item.ts';
 import type { LifecycleDependencies } from './commands/responses/lifecycle.ts';
 import type { Config } from './config/config.ts';
@@ -32,12 +33,12 @@ import { mintEventId } from './events/event-id.ts';
 import { openLog } from './events/open-log.ts';
 import { createLiveLogs } from './http/admin/live-logs.ts';
 import { mountAdmin } from './http/admin/mount.ts';
-import { createAuthenticator } from './http/auth.ts';
 import { registerHealth } from './http/health.ts';
 import { createMetrics, registerMetrics } from './http/metrics.ts';
 import { OpenExchanges } from './http/open-exchanges.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { registerPassthrough } from './http/passthrough.ts';
+import { createRequestTags } from './http/request-tags.ts';
 import { createServer } from './http/server.ts';
 import { registerConversations } from './http/v1/conversations.ts';
 import { registerFiles } from './http/v1/files.ts';
@@ -46,17 +47,28 @@ import { registerModelEndpoints } from './http/v1/model-endpoints.ts';
 import { registerModelRoutes } from './http/v1/model-routes.ts';
 import { registerModels } from './http/v1/models.ts';
 import { registerResponses } from './http/v1/responses.ts';
+import { adminJournal } from './projections/admin-journal.ts';
 import { openExchanges } from './projections/in-flight.ts';
 import { createItemIndex } from './projections/items.ts';
 import { exchangesLeftOpen, OpenExchangesView } from './projections/open-exchanges-view.ts';
+import { providerCredentialsView } from './projections/provider-credentials.ts';
 import { providerMemory } from './projections/provider-memory.ts';
 import { createResponseArchive } from './projections/responses.ts';
 import { createProjectionRunner } from './projections/runner.ts';
+import { taggingView } from './projections/tagging.ts';
 import { createTrackedObjects } from './projections/tracked-objects.ts';
 import { openViewStore } from './projections/view-store.ts';
-import { createProvider } from './providers/create-provider.ts';
-import { createRegistry, type Registry } from './providers/registry.ts';
+import { virtualModelsView } from './projections/virtual-models.ts';
+import type { Registry } from './providers/registry.ts';
 import { providerType } from './providers/types.ts';
+import { controlAccess, knownAccess, registerAccessRoutes } from './wiring/access.ts';
+import { credentialsKey } from './wiring/credentials-key.ts';
+import { gatewayAdmin, switches } from './wiring/gateway-admin.ts';
+import { createLimits } from './wiring/limits.ts';
+import { adminPast } from './wiring/past.ts';
+import { gatewayPricing } from './wiring/pricing.ts';
+import { createGatewayProviders } from './wiring/providers.ts';
+import { createVirtualModels } from './wiring/virtual-models.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
 /** More than an event needs beside its body. */
@@ -73,7 +85,17 @@ export interface Gateway {
   stop(reason: string): Promise<void>;
 }
 
-export async function startGateway(config: Config, masterKey: string | undefined, logger: Logger): Promise<Gateway> {
+/** What runs beside the gateway, and is told of by it. */
+export interface Beside {
+  readonly analytics?: AnalyticsProcess | undefined;
+}
+
+export async function startGateway(
+  config: Config,
+  masterKey: string | undefined,
+  logger: Logger,
+  { analytics }: Beside = {},
+): Promise<Gateway> {
   const now = () => Math.floor(Date.now() / 1000);
   const onError = (error: unknown) => logger.error(error);
 
@@ -83,8 +105,22 @@ export async function startGateway(config: Config, masterKey: string | undefined
   const views = openViewStore(join(config.dataDir, 'views.db'), { onDiscarded: (reason) => logger.warn(reason) });
   const projections = createProjectionRunner(log, views, { onError });
   const remembered = projections.run(providerMemory);
+  const credentials = projections.run(providerCredentialsView);
+  const tagging = projections.run(taggingView);
+  const adminChanges = projections.run(adminJournal);
+  const savedModels = projections.run(virtualModelsView);
+  const knownKeys = knownAccess({ config, masterKey, log, projections, onError });
+  const typeOf = (name: string) => registry.providerByNameOrType(name)?.type;
+  const pricing = gatewayPricing({ config, log, projections, typeOf });
   const leftOpen = openExchanges(await exchangesLeftOpen(log, views)).map(({ stream }) => stream);
-  await remembered.caughtUp;
+  await Promise.all([
+    remembered.caughtUp,
+    credentials.caughtUp,
+    tagging.caughtUp,
+    knownKeys.caughtUp,
+    savedModels.caughtUp,
+    pricing.caughtUp,
+  ]);
   const archive = createResponseArchive(log);
   const index = createItemIndex(log);
   const findItem = (caller: UserPath | undefined) => itemFinder(caller, { log, archive, index });
@@ -102,14 +138,16 @@ export async function startGateway(config: Config, masterKey: string | undefined
     messagesDialect,
   ];
   const dialects = new Map(modelDialects.map((dialect) => [dialect.name, dialect]));
-  const pricing = unpriced;
-  const close: CloseOpen = (streams, why) => closeOpenExchanges(streams, { log, dialects, archive, pricing }, why);
+  const recorded = { log, dialects, archive, pricing: pricing.prices };
+  const close: CloseOpen = (streams, why) => closeOpenExchanges(streams, recorded, why);
   const interrupted = await close(leftOpen, 'gateway_stopped');
+  const limits = createLimits({ config, log, views, projections, pricing: pricing.prices, onError });
+  await limits.begin();
   if (leftOpen.length > 0) {
     logger.warn(`closed ${leftOpen.length - interrupted.length} exchanges that the last run left open`);
   }
   const resume = (told: RecordedExchange) => {
-    const run = resumableRun(told, dialects, log);
+    const run = resumableRun(told, dialects, log, knownKeys.directory);
     if (run !== undefined && !stopping) exchanges.track(resumeExchange(run, deps));
   };
   const open = new OpenRecords({ log, close, resume, onError });
@@ -123,54 +161,44 @@ export async function startGateway(config: Config, masterKey: string | undefined
   });
 
   // Who answers.
-  const demo = config.providers.length === 0 ? createSimulatedProvider({ paceMs: 30 }) : undefined;
-  const configs = demo === undefined ? config.providers : [{ ...demoProvider, baseUrl: await demo.listen() }];
-  const known = new Map([...remembered.state].map(([name, { models }]) => [name, models ?? []]));
-  const providers = configs.map((one) => ({
-    provider: createProvider({ ...one, timeouts: timeouts(config) }),
-    config: one,
-  }));
-  for (const { provider } of providers) {
-    const learned = remembered.state.get(provider.name)?.capabilities.responses;
-    if (learned !== undefined) provider.learnResponses(learned);
-  }
-  const registry = createRegistry({
-    providers,
-    known,
-    refreshIntervalMs: config.registry.refreshSeconds * 1000,
-    recheckIntervalMs: config.registry.recheckSeconds * 1000,
-    onListed: (name, models) => journal.listed(name, models),
-    onUnavailable: (name, message) => {
-      logger.warn(`provider ${name}: ${message}`);
-      journal.unavailable(name, message);
-    },
-    onAvailable: (name) => journal.available(name),
+  const sealers = credentialsKey({ dataDir: config.dataDir, ...config.credentials });
+  const openExchangesEnded = () => exchanges.thoseOpenEnded();
+  const providers = await createGatewayProviders({
+    config,
+    stored: credentials,
+    remembered,
+    sealers,
+    journal,
+    logger,
+    openExchangesEnded,
   });
+  const { registry, roster } = providers;
+  const { resilience } = roster;
 
   // What may happen.
+  const warn = (message: string) => logger.warn(message);
+  const virtualModels = createVirtualModels({ config, log, view: savedModels, registry, warn });
+  const control = controlAccess(knownKeys, config, registry, virtualModels.policies);
+  const { access } = control;
   const metrics = createMetrics();
-  const resilience = new Map<string, Resilience>();
-  for (const one of configs) {
-    const { retry, circuitBreaker } = 'resilience' in one ? one.resilience : config;
-    const isFailure = (status: number) => circuitBreaker.failureOnStatuses.includes(status);
-    const onChange = (state: CircuitBreaker['state'], failures: number) => {
-      logger.warn(`provider ${one.name}: circuit breaker ${state}`);
-      journal.circuit(one.name, state, failures);
-    };
-    resilience.set(one.name, {
-      retry,
-      breaker: new CircuitBreaker({ ...circuitBreaker, isFailure }, () => performance.now(), onChange),
-    });
-  }
   const detached = new DetachedClients();
+  const sessions = createSessions(config.session);
+  const tags = createRequestTags(config.tagging, () => tagging.state.headers);
+  const router = virtualModels.router({
+    access,
+    admission: limits.admission,
+    priceOf: (provider, model) => pricing.prices.priceOf(provider, model),
+    resilience: () => resilience,
+    random: Math.random,
+  });
   const deps: ExchangeDependencies = {
     log,
     archive,
     dialects,
     detached,
-    router: directRouter(registry),
-    admission: everybodyAdmitted,
-    pricing,
+    router,
+    admission: limits.admission,
+    pricing: pricing.prices,
     resilienceOf(name) {
       const found = resilience.get(name);
       if (found === undefined) throw new Error(`no resilience policy for provider ${name}`);
@@ -185,6 +213,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
     ended: (summary) => metrics.observeExchange(summary),
     open,
+    sessions,
     responseNotStored: (provider) => metrics.responseNotStored(provider),
     failed: onError,
   };
@@ -194,11 +223,12 @@ export async function startGateway(config: Config, masterKey: string | undefined
     dialects,
     provider: (name) => registry.providerByNameOrType(name),
     providers: () => registry.providers,
+    access,
     cancelRunning: (id) => detached.cancel(id),
   };
 
   // How it is asked.
-  const exchanges = new OpenExchanges(config.http.stallTimeoutMs, () => detached.cut());
+  const exchanges = new OpenExchanges(config.http.stallTimeoutMs, () => detached.cut(), { tags, sessions });
   let stopping = false;
   const app = createServer({
     bodyLimitBytes: config.server.bodyLimitBytes,
@@ -206,14 +236,15 @@ export async function startGateway(config: Config, masterKey: string | undefined
     headersTimeoutMs: config.server.requestTimeouts.headersMs,
     requestTimeoutMs: config.server.requestTimeouts.requestMs,
     isStopping: () => stopping,
-    authenticator: createAuthenticator({ masterKey, userPathHeader: config.userPathHeader }),
+    authenticator: knownKeys.authenticator,
     logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
   });
   registerHealth(app, {
     log: () => (log.status().state === 'ok' ? 'ok' : 'down'),
     stopping: () => stopping,
+    ...(analytics === undefined ? {} : { analytics: () => analytics.status().health }),
   });
-  registerModels(app, registry);
+  registerModels(app, virtualModels.listed(visibleModels(registry, access), access));
   registerModelEndpoints(app, {
     exchanges,
     forward: {
@@ -227,11 +258,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
   registerFiles(app, {
     log,
     tracked: createTrackedObjects(log),
-    providers: {
-      all: () => registry.providers,
-      named: (name) => registry.providerByNameOrType(name),
-      serving: async (selector) => (await registry.resolveOrRefresh(selector))?.provider,
-    },
+    providersOf: usableProviders(registry, access, router),
     exchanges,
     capture: deps.capture,
     limitBytes: config.server.bodyLimitBytes,
@@ -243,37 +270,73 @@ export async function startGateway(config: Config, masterKey: string | undefined
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
   registerCountTokens(app, {
-    models: registry,
+    router,
     exchanges,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
-  registerResponses(app, lifecycle, exchanges);
-  registerConversations(app, { log, findItem, now });
+  const audit = createReadAudit(log);
+  registerResponses(app, lifecycle, exchanges, audit);
+  registerConversations(app, { log, findItem, now }, audit);
+  limits.registerUsage(app);
   if (config.passthrough.enabled) {
     registerPassthrough(app, {
       exchanges,
       userPathHeader: config.userPathHeader,
+      tags,
       bodyLimitBytes: config.server.bodyLimitBytes,
       allowV1Alias: config.passthrough.v1Alias,
       isEnabled: (type) => config.passthrough.types?.includes(type) ?? providerType(type)?.passthrough === true,
       provider: (name) => registry.providerByNameOrType(name),
+      mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
       run: (call, client) => runExchange(passthroughDialect(call, deps.capture), call.request, client, deps),
     });
   }
   if (config.admin.endpointsEnabled) {
     const live = createLiveLogs({
       log,
+      audit,
       inFlight: openView,
       enabled: config.liveLogs.enabled,
       heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     });
+    const past = adminPast({
+      log,
+      journal: adminChanges,
+      registry,
+      known: knownKeys,
+      control,
+      virtualModels: { inForce: virtualModels.directory, declared: virtualModels.facts.declared },
+    });
+    const registerGateway = gatewayAdmin({
+      config,
+      log,
+      providers,
+      stored: credentials,
+      remembered,
+      tagging,
+      sealers,
+      models: {
+        enabledByDefault: config.models.enabledByDefault,
+        allows: (asker, provider, model) => access.allows(asker, provider, model),
+        policy: (provider, model) => virtualModels.directory.policyOf(provider, model),
+      },
+      flags: () => switches(config),
+      views: [savedModels, remembered, credentials, tagging, knownKeys.keys, knownKeys.users],
+    });
     mountAdmin(app, (admin) => {
       live.register(admin);
+      registerGateway(admin);
+      virtualModels.register(admin, past.asOf);
+      pricing.register(admin, { asOf: past.asOf, registry, virtualModels });
+      registerAccessRoutes(admin, knownKeys, control, log, past.policies);
+      past.register(admin);
+      limits.registerAdmin(admin, { asOf: past.asOf, isProvider: control.isProvider });
     });
     metrics.watch({ liveClients: () => live.clients() });
   }
   metrics.watch({
     inFlight: () => exchanges.count,
+    refused: () => limits.refused,
     log: async () => ({
       available: log.status().state === 'ok',
       head: await log.head(),
@@ -281,6 +344,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
     }),
     providers: () => providersSeen(registry, resilience),
     projections: () => projections.status(),
+    analytics: () => analytics?.status(),
   });
   if (config.metrics.enabled) registerMetrics(app, metrics, config.metrics.endpoint);
   registerOpenApi(app);
@@ -300,20 +364,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
       expectedRevision: 'noStream',
     },
   ]);
-  journal.configured(
-    configs.map(({ name, type, baseUrl, apiKeys, models }) => ({
-      name,
-      type,
-      baseUrl: withoutCredentials(baseUrl),
-      hasApiKey: apiKeys.length > 0,
-      configuredModels: models.map(({ id }) => id),
-    })),
-    new Map(
-      [...remembered.state].flatMap(([name, { configuration }]) =>
-        configuration === undefined ? [] : [[name, configuration]],
-      ),
-    ),
-  );
+  roster.announce();
 
   if (interrupted.length > 0) logger.info(`takes up ${interrupted.length} background responses again`);
   for (const told of interrupted) resume(told);
@@ -322,7 +373,7 @@ export async function startGateway(config: Config, masterKey: string | undefined
   const port = typeof address === 'object' && address !== null ? address.port : config.server.port;
   return {
     url: `http://${config.server.host.includes(':') ? `[${config.server.host}]` : config.server.host}:${port}`,
-    demo: demo !== undefined,
+    demo: providers.demo(),
     async stop(reason) {
       stopping = true;
       stopListening(app.server);
@@ -330,10 +381,10 @@ export async function startGateway(config: Config, masterKey: string | undefined
       // What is still connected waits for nothing: listeners of the live tail, kept-alive and unused connections.
       app.server.closeAllConnections();
       await app.close();
-      registry.close();
-      await Promise.all(providers.map(({ provider }) => provider.close()));
-      await demo?.close();
+      await providers.close();
       await journal.settled();
+      await knownKeys.stop();
+      await limits.stop().catch(onError);
       await open.stop();
       await saveViews().catch(onError);
       await stopLog(reason, cutExchanges);
@@ -372,29 +423,8 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
   version: string;
 };
 
-const demoProvider = {
-  name: 'demo',
-  type: 'simulated',
-  apiKeys: [],
-  models: [],
-  modelsMode: 'fallback' as const,
-  options: {},
-  source: 'environment' as const,
-};
-
-function* providersSeen(registry: Registry, resilience: ReadonlyMap<string, Resilience>) {
+function* providersSeen(registry: Registry, resilience: ProviderRoster['resilience']) {
   for (const { name, state } of registry.status()) {
     yield { name, up: state === 'available', circuit: resilience.get(name)?.breaker.state };
   }
-}
-
-function timeouts({ http }: Config) {
-  return { headersMs: http.headersTimeoutMs, idleMs: http.streamIdleTimeoutMs };
-}
-
-function withoutCredentials(baseUrl: string): string {
-  const url = new URL(baseUrl);
-  url.username = '';
-  url.password = '';
-  return url.href;
 }

@@ -12,4 +12,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   cwd: process.cwd(),
   providerTypes: async () => (await import('./providers/types.ts')).providerTypes,
   serve: async (flags) => (await import('./serve.ts')).serve(flags),
+  analytics: async (flags) => (await import('./analytics.ts')).runAnalytics(flags),
 });

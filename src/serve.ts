@@ -1,4 +1,5 @@
 /** `chancery serve`: starts the gateway, tells the operator what matters, and stops it in an orderly way. */
+import { analyticsProcess } from './analytics-process.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
 import { createDiagnostics } from './diagnostics.ts';
@@ -30,7 +31,8 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
   const { first, second } = stopRequests();
-  const gateway = await startGateway(config, masterKey, logger).catch((error: unknown) => {
+  const analytics = analyticsProcess({ config, flags, logger, say: (line) => console.log(line) });
+  const gateway = await startGateway(config, masterKey, logger, { analytics }).catch((error: unknown) => {
     console.error(`The gateway could not start: ${whyNot(error, config.server)}`);
     logger.debug(error);
     return undefined;
@@ -51,12 +53,16 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     );
   }
   if (created && masterKey !== undefined) tellFirstStart(gateway.url, masterKey, gateway.demo);
+  analytics?.start();
 
   const reason = await first;
   logger.info(`stopping: ${reason}`);
   void second.then(() => process.exit(1));
+  // It is told at once: what it has not stored yet it takes up at the next start.
+  const analyticsStopped = analytics?.stop();
   try {
     await gateway.stop(reason);
+    await analyticsStopped;
     return 0;
   } catch (error) {
     console.error(

@@ -9,4 +9,6 @@ export interface ProgramParts {
   readonly providerTypes: () => Promise<ProviderTypes>;
   /** Runs the gateway until it stops; resolves to the exit code. Flags are named as in `ConfigSources.flags`. */
   readonly serve: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
+  /** Projects the log into ClickHouse until it is stopped; resolves to the exit code. Flags as for `serve`. */
+  readonly analytics: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
 }

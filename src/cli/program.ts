@@ -41,6 +41,15 @@ const commands: readonly Command[] = [
     run: (args, parts) => parts.serve(args.values),
   },
   {
+    name: 'analytics',
+    about: 'Project the log into ClickHouse, embedded or at CLICKHOUSE_URL. "serve" does this by itself.',
+    flags: {
+      ...whereFlags,
+      'log-level': { value: 'LEVEL', about: 'trace, debug, info, warn, error, fatal or silent' },
+    },
+    run: (args, parts) => parts.analytics(args.values),
+  },
+  {
     name: 'log tail',
     about: 'Show the newest events of the log, or with --after all since then.',
     flags: {

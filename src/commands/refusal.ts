@@ -238,6 +238,13 @@ export const refusals = {
       message,
       retryHelps: false,
     }),
+  recalculationRunning: () =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'recalculation_running',
+      message: 'The past is being priced anew already. Wait until that has ended.',
+    }),
   changedMeanwhile: (what: string) =>
     new Refusal({
       status: 409,
@@ -289,11 +296,101 @@ export const refusals = {
       code,
       message: `The ${what} '${id}' was not found.`,
     }),
+  userManaged: (path: string) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'user_managed',
+      message: `The policy of '${path}' is declared in the configuration, and can be changed only there.`,
+      param: 'user_path',
+      retryHelps: false,
+    }),
+  keyNotActive: (id: string) =>
+    new Refusal({
+      status: 401,
+      type: 'authentication_error',
+      code: 'key_not_active',
+      message: `The key '${id}', with which this was asked for, is not accepted any more.`,
+      retryHelps: false,
+    }),
+  /** The gateway has promised to make the response itself, and cannot hand the promise on. */
+  backgroundElsewhere: (provider: string) =>
+    new Refusal(
+      invalid(
+        'background_elsewhere',
+        `The provider '${provider}' makes background responses itself, and this one was begun elsewhere.`,
+        'background',
+      ),
+    ),
+  virtualModelManaged: (source: string) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'virtual_model_managed',
+      message: `The virtual model '${source}' is declared in the configuration, and can be changed only there.`,
+      param: 'source',
+      retryHelps: false,
+    }),
+  virtualModelExists: (source: string) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'virtual_model_exists',
+      message: `There is a virtual model '${source}' already, so no other can be given its name.`,
+      param: 'source',
+      retryHelps: false,
+    }),
+  virtualModelInUse: (source: string, users: readonly string[]) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'virtual_model_in_use',
+      message: `Other virtual models lead to '${source}': ${users.map((user) => `'${user}'`).join(', ')}. Change them first.`,
+      param: 'source',
+      retryHelps: false,
+    }),
+  /** Where no model is named, but a provider. */
+  providerAccessDenied: (provider: string) =>
+    new Refusal({
+      ...invalid(
+        'model_access_denied',
+        `The provider '${provider}' is not available here for this key or user path, or not as a whole.`,
+        'provider',
+      ),
+      retryHelps: false,
+    }),
   modelAccessDenied: (selector: string, why: 'not available' | 'not available for this key' = 'not available') =>
     new Refusal({
       ...invalid('model_access_denied', `The model '${selector}' is ${why}.`, 'model'),
       retryHelps: false,
     }),
+  budgetManaged: (name: string) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'budget_managed',
+      message: `The budget '${name}' is declared in the configuration, and is changed there.`,
+      retryHelps: false,
+    }),
+  rateLimitManaged: (name: string) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'rate_limit_managed',
+      message: `The rate limit '${name}' is declared in the configuration, and is changed there.`,
+      retryHelps: false,
+    }),
+  budgetExceeded: (message: string, retryAfterSeconds: number) =>
+    new Refusal({
+      status: 429,
+      type: 'rate_limit_error',
+      code: 'budget_exceeded',
+      message,
+      retryAfterSeconds,
+      retryHelps: false,
+    }),
+  rateLimitExceeded: (message: string, retryAfterSeconds: number) =>
+    new Refusal({ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', message, retryAfterSeconds }),
   conversationNotFound: (id: string, param: string | null = null) =>
     new Refusal({
       status: 404,

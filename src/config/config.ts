@@ -1,8 +1,24 @@
 /** The gateway's configuration as plain values. Only `main.ts` and the `config` command read it. */
 import { join, resolve } from 'node:path';
+import { type BudgetConfig, budgetConfig, type RateLimitConfig, rateLimitConfig } from './limits-schema.ts';
 import { type ResilienceConfig, resilienceOf } from './resilience.ts';
 import type { ProviderConfig } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
+
+export interface AnalyticsConfig {
+  readonly enabled: boolean;
+  readonly httpPort: number;
+  readonly analystPassword: string | undefined;
+  /** Without a URL it is the embedded one. */
+  readonly clickhouse: {
+    readonly url: string | undefined;
+    readonly user: string;
+    readonly password: string | undefined;
+    readonly database: string;
+  };
+  /** Days; 0 is for good. */
+  readonly retention: { readonly audit: number; readonly usage: number };
+}
 
 /** Times ending in `Ms` are milliseconds, those ending in `Seconds` seconds. */
 export interface Config {
@@ -43,7 +59,13 @@ export interface Config {
   };
   readonly liveLogs: { readonly enabled: boolean; readonly heartbeatSeconds: number; readonly replayLimit: number };
   readonly metrics: { readonly enabled: boolean; readonly endpoint: string };
+  readonly analytics: AnalyticsConfig;
+  readonly usageEnabled: boolean;
+  /** Off too when usage is not counted. */
+  readonly budgets: BudgetConfig;
+  readonly rateLimits: RateLimitConfig;
   readonly enforceUsage: boolean;
+  readonly pricingRecalculationEnabled: boolean;
   readonly logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
   readonly logFormat: 'auto' | 'text' | 'json';
   readonly logging: {
@@ -52,12 +74,66 @@ export interface Config {
     /** Whether the bytes of audio and of images are kept too. */
     readonly keeps: { readonly audio: boolean; readonly image: boolean };
   };
+  /** Under which the secrets of providers that are set up at run time are sealed; both undefined: one in `dataDir`. */
+  readonly credentials: { readonly key: string | undefined; readonly keyFile: string | undefined };
+  readonly tagging: readonly {
+    /** Lower case. */
+    readonly header: string;
+    readonly prefix: string;
+    readonly delimiter: string;
+    readonly doNotPass: boolean;
+  }[];
+  readonly session: {
+    readonly enabled: boolean;
+    readonly autoDetect: boolean;
+    readonly builtinRules: boolean;
+    readonly headers: readonly { readonly header: string; readonly transform: 'session-uuid' | undefined }[];
+  };
   readonly admin: { readonly endpointsEnabled: boolean; readonly uiEnabled: boolean };
+  /** Policies of user paths; paths and selectors as they were written. */
+  readonly users: readonly {
+    readonly path: string;
+    readonly allowedModels: readonly string[];
+    readonly description: string | undefined;
+  }[];
+  readonly models: { readonly enabledByDefault: boolean; readonly listOnlyVirtual: boolean };
+  readonly failover: {
+    readonly enabled: boolean;
+    /** 0: all there are. */
+    readonly maxModels: number;
+    /** Ascending. */
+    readonly statuses: readonly number[];
+    /** Undefined: the built-in ones. */
+    readonly phrases: readonly string[] | undefined;
+  };
+  /** Targets, selectors and paths as they were written. */
+  readonly virtualModels: readonly DeclaredVirtualModel[];
   readonly pluginsEnabled: boolean;
   readonly guardrailsEnabled: boolean;
   readonly providers: readonly ProviderConfig[];
   /** What the gateway should say at start: providers left out, variables ignored. */
   readonly notices: readonly string[];
+}
+
+export interface DeclaredVirtualModel {
+  readonly source: string;
+  readonly targetModel: string | undefined;
+  readonly targets:
+    | readonly { readonly provider?: string | undefined; readonly model: string; readonly weight?: number | undefined }[]
+    | undefined;
+  readonly strategy: string | undefined;
+  readonly sessionAffinity: boolean | undefined;
+  readonly failover:
+    | boolean
+    | {
+        readonly enabled?: boolean | undefined;
+        readonly statuses?: readonly number[] | undefined;
+        readonly phrases?: readonly string[] | undefined;
+      }
+    | undefined;
+  readonly userPaths: readonly string[] | undefined;
+  readonly description: string | undefined;
+  readonly enabled: boolean | undefined;
 }
 
 /** Gives every setting its name in the program. `cwd` is what relative folders are relative to. */
@@ -102,7 +178,12 @@ export function configOf(
       replayLimit: live_logs.replay_limit,
     },
     metrics: settings.metrics,
+    analytics: analyticsOf(settings),
+    usageEnabled: settings.usage.enabled,
+    budgets: budgetConfig({ ...settings.budgets, enabled: settings.budgets.enabled && settings.usage.enabled }),
+    rateLimits: rateLimitConfig(settings.rate_limits),
     enforceUsage: settings.usage.enforce_returning_usage_data,
+    pricingRecalculationEnabled: settings.usage.pricing_recalculation_enabled,
     logLevel: logging.level,
     logFormat: logging.format,
     logging: {
@@ -110,13 +191,65 @@ export function configOf(
       capture: logging.bodies ? 'full' : 'metadata',
       keeps: { audio: logging.audio_bodies, image: logging.image_bodies },
     },
+    credentials: {
+      key: settings.credentials.key,
+      keyFile: settings.credentials.key_file && resolve(cwd, settings.credentials.key_file),
+    },
+    tagging: (settings.tagging.headers ?? []).map(({ header, prefix = '', delimiter = ',', do_not_pass = false }) => {
+      return { header: header.toLowerCase(), prefix, delimiter, doNotPass: do_not_pass };
+    }),
+    session: {
+      enabled: settings.session.keeping_enabled,
+      autoDetect: settings.session.auto_detect,
+      builtinRules: settings.session.builtin_rules,
+      headers: (settings.session.headers ?? []).map(({ header, transform }) => {
+        return { header: header.toLowerCase(), transform };
+      }),
+    },
     admin: {
       endpointsEnabled: admin.endpoints_enabled,
       uiEnabled: admin.ui_enabled && admin.endpoints_enabled,
     },
+    users: settings.users.map(({ path, allowed_models: allowedModels, description }) => ({
+      path,
+      allowedModels,
+      description,
+    })),
+    models: {
+      enabledByDefault: settings.models.enabled_by_default,
+      listOnlyVirtual: settings.models.list_only_virtual,
+    },
+    failover: {
+      enabled: settings.failover.enabled,
+      maxModels: settings.failover.max_attempts,
+      statuses: settings.failover.retry_on_statuses,
+      phrases: settings.failover.retry_on_errors,
+    },
+    virtualModels: settings.virtual_models.map((row) => ({
+      source: row.source,
+      targetModel: row.target_model,
+      targets: row.targets,
+      strategy: row.strategy,
+      sessionAffinity: row.session_affinity,
+      failover: row.failover,
+      userPaths: row.user_paths,
+      description: row.description,
+      enabled: row.enabled,
+    })),
     pluginsEnabled: settings.plugins.enabled,
     guardrailsEnabled: settings.guardrails.enabled,
     providers,
     notices,
+  };
+}
+
+function analyticsOf({ analytics, logging, usage }: FileSettings): AnalyticsConfig {
+  const { url, user, password, database } = analytics.clickhouse;
+  return {
+    enabled: analytics.enabled,
+    httpPort: analytics.http_port,
+    analystPassword: analytics.analyst_password,
+    clickhouse: { url, user, password, database },
+    retention: { audit: logging.retention_days, usage: usage.retention_days },
   };
 }

@@ -1,6 +1,8 @@
 /** Reads the configuration from every source: flags win over the environment, it over `.env`, it over the file. */
 import { type Config, configOf } from './config.ts';
 import { expand, type MissingVariable } from './expand.ts';
+import { overlayLimits } from './limit-variables.ts';
+import { overlayNumberedHeaders } from './numbered-headers.ts';
 import { type Problem, problemsOf } from './problem.ts';
 import { providersInEnvironment } from './provider-variables.ts';
 import { isMapping, RawSettings, type Source, withoutEmpty } from './raw-settings.ts';
@@ -50,11 +52,16 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
     if (facts.flag !== undefined && fromFlag !== undefined) {
       raw.set(path, fromFlag, { source: 'flag', variable: flagName(facts.flag) });
     } else if (facts.env !== undefined && fromEnv !== undefined && (fromEnv !== '' || facts.emptyIsNone)) {
-      raw.set(path, fromEnv, { source: sourceOf(facts.env), variable: facts.env });
+      const given = facts.json === true ? parsedOrText(fromEnv) : fromEnv;
+      const value = facts.rowsBy === undefined ? given : mergedRows(raw.get(path), given, facts.rowsBy);
+      raw.set(path, value, { source: sourceOf(facts.env), variable: facts.env });
     }
   }
   const inEnvironment = providersInEnvironment(variables, providerTypes);
   const notices = [...inEnvironment.notices, ...overlayProviders(raw, inEnvironment.providers, sourceOf)];
+
+  overlayNumberedHeaders(raw, variables, sourceOf);
+  overlayLimits(raw, variables, sourceOf);
 
   const parsed = schema.safeParse(raw.tree);
   const problems: Problem[] = [
@@ -70,7 +77,27 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
     notices.push('the dashboard is off, because it needs the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
   }
+  const { budgets, usage } = parsed.data;
+  if (budgets.enabled && !usage.enabled) {
+    notices.push('budgets are off, because they need usage to be counted (USAGE_ENABLED)');
+  }
   return { ok: true, config: configOf(parsed.data, resolved.providers, notices, cwd), written: raw };
+}
+
+/** The rows of both, those of `over` in place of those of `under` that are alike. */
+function mergedRows(under: unknown, over: unknown, by: string): unknown {
+  if (!Array.isArray(under) || !Array.isArray(over)) return over;
+  const replaced = new Set(over.map((row) => (isMapping(row) ? row[by] : undefined)));
+  return [...under.filter((row) => !isMapping(row) || !replaced.has(row[by])), ...over];
+}
+
+/** What is no JSON stays text, and is refused as what it is not. */
+function parsedOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** References to unset variables, but for providers' credentials and addresses: those only leave the provider out. */

@@ -3,6 +3,7 @@
  * This is the only place where a setting is declared; `config.ts` gives it its name in the program.
  */
 import { z } from 'zod';
+import { budgetSection, rateLimitSection } from './limits-schema.ts';
 import {
   choice,
   decimal,
@@ -11,6 +12,7 @@ import {
   list,
   mapping,
   optionalSetting,
+  rows,
   section,
   setting,
   size,
@@ -35,6 +37,7 @@ export type ProviderTypes = Readonly<Record<string, ProviderTypeFacts>>;
 
 export const logUrlPattern = /^(file|memory|esdb|esdb\+discover|kurrentdb|kurrentdb\+discover|kafka):/;
 const headerName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
+const userPath = /^\/?([^\s/]+\/)*[^\s/]*$/;
 const path = /^\/[^\s?#]*$/;
 const modelsMode = () => choice('fallback', 'allowlist', 'merge');
 
@@ -148,6 +151,57 @@ const ownResilience = mapping({
   circuit_breaker: mapping(breakerKinds).partial().optional(),
 });
 
+const userPolicy = mapping({
+  path: text('a user path such as /team/alpha', userPath),
+  allowed_models: list('a list of selectors, or text with commas'),
+  description: text().optional(),
+});
+
+const failoverKinds = {
+  enabled: toggle(),
+  statuses: statuses(),
+  phrases: list(),
+};
+
+const virtualTarget = mapping({
+  provider: text('a provider').optional(),
+  model: text('a model', /\S/),
+  weight: decimal(0, 1_000_000).optional(),
+});
+
+/** As `PUT /admin/virtual-models` takes it. */
+const virtualModel = mapping({
+  source: text('a name, or a selector of models', /\S/),
+  target_model: text('a model', /\S/).optional(),
+  targets: z.array(virtualTarget, { error: () => 'expected a list of targets, each with a model' }).optional(),
+  strategy: choice('round_robin', 'cost', 'failover', 'adaptive').optional(),
+  session_affinity: toggle().optional(),
+  failover: z
+    .union([mapping(failoverKinds).partial(), toggle()], {
+      error: () => 'expected true or false, or a mapping with enabled, statuses and phrases',
+    })
+    .optional(),
+  user_paths: z
+    .array(text('a user path such as /team/alpha', userPath), { error: () => 'expected a list of user paths' })
+    .optional(),
+  description: text().optional(),
+  enabled: toggle().optional(),
+});
+
+/** A rule by which a request header becomes labels. */
+const taggingRule = mapping({
+  header: text('the name of an HTTP header', headerName),
+  prefix: text().optional(),
+  delimiter: text('a delimiter of up to 10 characters', /^.{1,10}$/).optional(),
+  do_not_pass: toggle().optional(),
+});
+
+/** A request header that names the client's session. */
+const sessionHeader = mapping({
+  header: text('the name of an HTTP header', headerName),
+  transform: choice('session-uuid').optional(),
+});
+
 const settings = {
   data_dir: setting(text('a folder'), './data', {
     env: 'DATA_DIR',
@@ -216,11 +270,89 @@ const settings = {
       env: 'LOGGING_LOG_IMAGE_BODIES',
       describe: 'keep the bytes of images on the record too, and not only their number and digest',
     }),
+    retention_days: setting(whole(0, 36500), 30, {
+      env: 'LOGGING_RETENTION_DAYS',
+      describe: 'how long analytics keeps requests and events; 0 for good. The log itself keeps them',
+    }),
   }),
   usage: section({
+    enabled: setting(toggle(), true, {
+      env: 'USAGE_ENABLED',
+      describe: 'count what is spent; without it there are no budgets. What was used is on the record all the same',
+    }),
+    pricing_recalculation_enabled: setting(toggle(), true, {
+      env: 'USAGE_PRICING_RECALCULATION_ENABLED',
+      describe: 'let administrators price the past anew',
+    }),
+    retention_days: setting(whole(0, 36500), 90, {
+      env: 'USAGE_RETENTION_DAYS',
+      describe: 'how long analytics keeps what was used; 0 for good. The log itself keeps it',
+    }),
     enforce_returning_usage_data: setting(toggle(), true, {
       env: 'ENFORCE_RETURNING_USAGE_DATA',
       describe: 'ask providers for usage in streams',
+    }),
+  }),
+  budgets: budgetSection,
+  rate_limits: rateLimitSection,
+  credentials: section({
+    key: optionalSetting(text('at least 32 characters', /^.{32,}$/s), {
+      env: 'CREDENTIALS_KEY',
+      secret: true,
+      describe: 'encrypts the secrets of providers that are set up at run time; made in data_dir when not set',
+    }),
+    key_file: optionalSetting(text('a file'), {
+      env: 'CREDENTIALS_KEY_FILE',
+      describe: 'a file that holds that key, instead of the one in data_dir',
+    }),
+  }),
+  tagging: section({
+    headers: optionalSetting(z.array(taggingRule, { error: () => 'expected a list of rules, each with a header' }), {
+      describe: 'request headers that become labels; in the environment TAGGING_HEADER_1 and so on',
+    }),
+  }),
+  session: section({
+    keeping_enabled: setting(toggle(), true, {
+      env: 'SESSION_KEEPING_ENABLED',
+      describe: 'find out to which session of a client a request belongs',
+    }),
+    auto_detect: setting(toggle(), false, {
+      env: 'SESSION_AUTO_DETECT',
+      describe: 'tell sessions apart by how a conversation begins, when the client does not name them',
+    }),
+    builtin_rules: setting(toggle(), true, {
+      env: 'SESSION_BUILTIN_RULES',
+      describe: 'look into the headers and fields in which well-known clients name their sessions',
+    }),
+    headers: optionalSetting(z.array(sessionHeader, { error: () => 'expected a list of rules, each with a header' }), {
+      describe: 'further request headers that name a session; in the environment SESSION_HEADER_1 and so on',
+    }),
+  }),
+  analytics: section({
+    enabled: setting(toggle(), true, {
+      env: 'ANALYTICS_ENABLED',
+      describe: 'project the log into ClickHouse, for questions in SQL and the figures of the admin API',
+    }),
+    http_port: setting(whole(0, 65535), 8123, {
+      env: 'ANALYTICS_HTTP_PORT',
+      describe: "where the embedded ClickHouse answers on loopback, or the next free port; 0 picks one",
+    }),
+    analyst_password: optionalSetting(text('a password'), {
+      env: 'ANALYTICS_ANALYST_PASSWORD',
+      secret: true,
+      describe: 'of the user analyst of the embedded ClickHouse; made in data_dir when not set',
+    }),
+    clickhouse: section({
+      url: optionalSetting(httpUrl(), {
+        env: 'CLICKHOUSE_URL',
+        describe: 'HTTP address of a ClickHouse server; when not set, an embedded one keeps its data in data_dir',
+      }),
+      user: setting(text('a user'), 'default', { env: 'CLICKHOUSE_USER' }),
+      password: optionalSetting(text('a password'), { env: 'CLICKHOUSE_PASSWORD', secret: true }),
+      database: setting(text('a plain name', /^[A-Za-z_]\w{0,63}$/), 'chancery', {
+        env: 'CLICKHOUSE_DATABASE',
+        describe: 'holds one log',
+      }),
     }),
   }),
   admin: section({
@@ -229,6 +361,47 @@ const settings = {
       env: 'ADMIN_UI_ENABLED',
       describe: 'the dashboard; no effect yet: there is none',
     }),
+  }),
+  models: section({
+    enabled_by_default: setting(toggle(), true, {
+      env: 'MODELS_ENABLED_BY_DEFAULT',
+      describe: 'whether a model may be used of which no access policy says anything',
+    }),
+    list_only_virtual: setting(toggle(), false, {
+      env: 'KEEP_ONLY_ALIASES_AT_MODELS_ENDPOINT',
+      describe: 'GET /v1/models lists virtual models alone',
+    }),
+  }),
+  failover: section({
+    enabled: setting(toggle(), true, {
+      env: 'FAILOVER_ENABLED',
+      describe: 'whether another target of a virtual model is asked when one fails',
+    }),
+    max_attempts: setting(whole(0, 64), 0, {
+      env: 'FAILOVER_MAX_ATTEMPTS',
+      describe: 'how many targets are asked for one request at the most; 0 for all of them',
+    }),
+    retry_on_statuses: setting(statuses(), '429,5xx', {
+      env: 'FAILOVER_RETRY_ON_STATUSES',
+      emptyIsNone: true,
+      describe: 'provider statuses after which another target is asked',
+    }),
+    retry_on_errors: optionalSetting(list('phrases, or text with commas'), {
+      env: 'FAILOVER_RETRY_ON_ERRORS',
+      emptyIsNone: true,
+      describe: 'words of an error after which another target is asked, * standing for anything; when not set, such as say that the model is not there or the prompt is too long for it',
+    }),
+  }),
+  virtual_models: setting(rows(virtualModel), [], {
+    env: 'VIRTUAL_MODELS',
+    json: true,
+    rowsBy: 'source',
+    describe: 'names that lead to other models, and access policies; read-only for the admin API',
+  }),
+  users: setting(rows(userPolicy), [], {
+    env: 'USERS',
+    json: true,
+    describe: 'which models may be used at which user paths; such policies are read-only for the admin API',
   }),
   plugins: section({
     enabled: setting(toggle(), false, {

@@ -11,6 +11,10 @@ export interface SettingFacts {
   readonly flag?: string;
   readonly describe?: string;
   readonly secret?: boolean;
+  /** The variable holds it as JSON text. */
+  readonly json?: boolean;
+  /** Its rows are told apart by this member: those of the variable are put beside the file's, and over those alike. */
+  readonly rowsBy?: string;
   /** An empty value is a value of its own, `none`; everywhere else empty means not set. */
   readonly emptyIsNone?: boolean;
 }
@@ -160,6 +164,11 @@ export function list(expected = 'a list, or text with commas') {
     const entries = Array.isArray(raw) ? raw : String(raw).split(',');
     return [...new Set(entries.map((entry) => String(entry).trim()))].filter((entry) => entry !== '');
   });
+}
+
+/** Things declared one by one. A variable holds them as a JSON array: see `json` of its facts. */
+export function rows<Row extends z.ZodType>(row: Row) {
+  return z.array(row, { error: () => 'expected a list of mappings (in a variable: a JSON array of objects)' });
 }
 
 /** HTTP statuses, from numbers from 100 to 599 and classes such as `5xx`, in ascending order. Empty: none. */

@@ -1,7 +1,10 @@
-/** Who is asking: a bearer token, compared in constant time. */
+/** Who is asking: the master key, compared in constant time, or a managed key, known by its hash. */
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { type KeyDirectory, type KnownKey, whyNotAccepted } from '../commands/access/key-directory.ts';
+import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/exchange/client.ts';
+import { isSameHash, secretHashOf } from '../commands/keys/key-secret.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { UserPath } from '../events/event.ts';
 import { parseUserPath } from './user-path.ts';
@@ -11,24 +14,69 @@ export interface Authenticator {
   authenticate(headers: IncomingHttpHeaders): Caller;
 }
 
-export function createAuthenticator(options: {
+export interface AuthenticatorOptions {
   /** Undefined: everything is open, which has to be asked for by name in the configuration. */
-  masterKey: string | undefined;
-  userPathHeader: string;
-}): Authenticator {
-  const { masterKey, userPathHeader } = options;
+  readonly masterKey: string | undefined;
+  readonly userPathHeader: string;
+  readonly keys: Pick<KeyDirectory, 'byHash'>;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
+  /** Told of keys that were not accepted. The client is not told why. */
+  refused?(reason: RefusedBecause, keyId?: string): void;
+}
+
+export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
+  const { masterKey, userPathHeader, keys, now = Date.now } = options;
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const headerName = userPathHeader.toLowerCase();
+  /** The caller that a key makes, when its path says all: a key's object is another one after each change. */
+  const callers = new WeakMap<KnownKey, Caller>();
+
+  function refuse(reason: RefusedBecause, keyId?: string): never {
+    options.refused?.(reason, keyId);
+    throw refusals.wrongKey();
+  }
+
+  function managedKey(token: string): KnownKey {
+    const hash = secretHashOf(token);
+    const key = hash === undefined ? undefined : keys.byHash(hash);
+    if (hash === undefined || key === undefined || !isSameHash(hash, key.secretHash)) return refuse('unknown');
+    const why = whyNotAccepted(key, now());
+    return why === undefined ? key : refuse(why, key.id);
+  }
+
+  function callerWith(key: KnownKey, headers: IncomingHttpHeaders): Caller {
+    // A malformed header is told of, also where the key's own path takes its place.
+    const named = readUserPath(headers[headerName], userPathHeader);
+    if (key.userPath === undefined && named !== undefined) return keyCaller(key, named);
+    let caller = callers.get(key);
+    if (caller === undefined) {
+      caller = keyCaller(key, key.userPath);
+      callers.set(key, caller);
+    }
+    return caller;
+  }
+
   return {
     authenticate(headers) {
-      const userPath = readUserPath(headers[headerName], userPathHeader);
-      if (expected === undefined) return { actor: 'master', authMethod: 'no_key', userPath };
-      const token = Buffer.from(readToken(headers));
-      // How long the key is may be told by how long this takes, and nothing else.
-      if (token.length !== expected.length || !timingSafeEqual(token, expected)) throw refusals.wrongKey();
-      return { actor: 'master', authMethod: 'master_key', userPath };
+      if (expected === undefined) {
+        return { actor: 'master', authMethod: 'no_key', userPath: readUserPath(headers[headerName], userPathHeader) };
+      }
+      const token = readToken(headers);
+      if (!isMaster(token, expected)) return callerWith(managedKey(token), headers);
+      return { actor: 'master', authMethod: 'master_key', userPath: readUserPath(headers[headerName], userPathHeader) };
     },
   };
+}
+
+function keyCaller(key: KnownKey, userPath: UserPath | undefined): Caller {
+  return { actor: `key:${key.id}`, authMethod: 'api_key', userPath, key };
+}
+
+/** How long the master key is may be told by how long this takes, and nothing else. */
+function isMaster(token: string, expected: Buffer): boolean {
+  const given = Buffer.from(token);
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
 function readToken(headers: IncomingHttpHeaders): string {

@@ -5,6 +5,8 @@ export interface Readiness {
   /** Whether the log can be written. */
   log(): 'ok' | 'down';
   stopping(): boolean;
+  /** Whether figures and SQL are up to date; absent when analytics is off. Requests do not depend on it. */
+  analytics?(): 'ok' | 'behind' | 'down';
 }
 
 export function registerHealth(app: FastifyInstance, readiness: Readiness): void {
@@ -13,6 +15,10 @@ export function registerHealth(app: FastifyInstance, readiness: Readiness): void
   app.get('/health/ready', open, (_request, reply) => {
     const storage = readiness.log();
     const ready = storage === 'ok' && !readiness.stopping();
-    return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not_ready', components: { storage } });
+    const analytics = readiness.analytics?.();
+    const degraded = analytics !== undefined && analytics !== 'ok';
+    const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
+    const components = { storage, ...(analytics === undefined ? {} : { analytics }) };
+    return reply.code(ready ? 200 : 503).send({ status, components });
   });
 }

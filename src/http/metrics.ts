@@ -13,7 +13,11 @@ export interface MetricSources {
   liveClients?(): number;
   log?(): LogFigures | Promise<LogFigures>;
   providers?(): Iterable<{ readonly name: string; readonly up?: boolean; readonly circuit?: CircuitState }>;
+  /** Requests and targets that budgets and rate limits turned away, by the code of the refusal. */
+  refused?(): ReadonlyMap<string, number>;
   projections?(): Iterable<{ readonly name: string; readonly phase: string; readonly lagMs: number }>;
+  /** Events that are not in ClickHouse yet; undefined when that is not known, or analytics is off. */
+  analytics?(): { readonly health: string; readonly lagEvents: number | undefined } | undefined;
 }
 
 export interface LogFigures {
@@ -114,6 +118,16 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
 
   const models = new Set<string>();
   const sources: MetricSources = {};
+  new Counter({
+    name: 'gateway_admission_refused_total',
+    help: 'Requests, and targets of requests, that budgets and rate limits turned away',
+    labelNames: ['reason'],
+    registers,
+    collect() {
+      this.reset();
+      for (const [reason, count] of sources.refused?.() ?? []) this.inc({ reason }, count);
+    },
+  });
   declareGauges(registry, sources);
 
   function modelLabel(model: string | undefined): string {
@@ -230,6 +244,10 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
   });
   gauge('gateway_projection_lag_seconds', 'How long ago the projection last knew everything', ['projection'], (set) => {
     for (const { name, lagMs } of sources.projections?.() ?? []) set(lagMs / 1000, { projection: name });
+  });
+  gauge('gateway_projection_lag_events', 'Events that the projection has yet to see', ['projection'], (set) => {
+    const lagEvents = sources.analytics?.()?.lagEvents;
+    if (lagEvents !== undefined) set(lagEvents, { projection: 'analytics' });
   });
   gauge('gateway_projection_running', 'Whether the projection follows the log', ['projection'], (set) => {
     for (const { name, phase } of sources.projections?.() ?? []) {

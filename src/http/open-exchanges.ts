@@ -1,10 +1,12 @@
 /** The exchanges now running, so that a stop can wait for them, or cut them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Client, EndReason, ModelRequest } from '../commands/exchange/client.ts';
+import { noSessions, type Sessions } from '../commands/exchange/session.ts';
 import { refusals } from '../commands/refusal.ts';
 import { mannersOf } from './manners.ts';
 import { redactHeaders, redactUrl } from './redaction.ts';
 import { ReplyClient } from './reply-client.ts';
+import { noTags, type RequestTags } from './request-tags.ts';
 import { bodyOf, callerOf } from './server.ts';
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
@@ -12,19 +14,38 @@ const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 /** How long a client that was cut may take to read that it was. */
 const AFTER_CUT_MS = 2_000;
 
+/** What a request says of itself beside what it asks. */
+export interface RequestMarks {
+  readonly tags: RequestTags;
+  readonly sessions: Sessions;
+}
+
+/** Someone who waits for those exchanges to end that are open now. */
+interface Waiting {
+  readonly open: Set<ReplyClient | Promise<void>>;
+  readonly done: () => void;
+}
+
 export class OpenExchanges {
   readonly #clients = new Set<ReplyClient>();
   /** Exchanges that have no client. */
   readonly #unattended = new Set<Promise<void>>();
   readonly #stallTimeoutMs: number;
   readonly #onCut: () => void;
+  readonly #marks: RequestMarks;
+  #waiting: readonly Waiting[] = [];
   #stopping = false;
   #idle: (() => void) | undefined;
 
   /** @param onCut called when the open exchanges are to end early, for those that do not depend on their client */
-  constructor(stallTimeoutMs: number, onCut: () => void = () => {}) {
+  constructor(
+    stallTimeoutMs: number,
+    onCut: () => void = () => {},
+    marks: RequestMarks = { tags: noTags, sessions: noSessions },
+  ) {
     this.#stallTimeoutMs = stallTimeoutMs;
     this.#onCut = onCut;
+    this.#marks = marks;
   }
 
   get count(): number {
@@ -36,7 +57,7 @@ export class OpenExchanges {
     this.#unattended.add(exchange);
     void exchange.finally(() => {
       this.#unattended.delete(exchange);
-      if (this.count === 0) this.#idle?.();
+      this.#over(exchange);
     });
   }
 
@@ -50,7 +71,7 @@ export class OpenExchanges {
       reply.header('connection', 'close');
       throw refusals.stopping();
     }
-    const modelRequest = toModelRequest(request);
+    const modelRequest = toModelRequest(request, this.#marks);
     await this.attend(reply, (client) => exchange(modelRequest, client));
   }
 
@@ -64,9 +85,25 @@ export class OpenExchanges {
     } finally {
       client.whenSent(() => {
         this.#clients.delete(client);
-        if (this.count === 0) this.#idle?.();
+        this.#over(client);
       });
     }
+  }
+
+  /** Resolves once every exchange that is open now has ended, whatever has begun since. */
+  async thoseOpenEnded(): Promise<void> {
+    const open = new Set<ReplyClient | Promise<void>>([...this.#clients, ...this.#unattended]);
+    if (open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting = [...this.#waiting, { open, done: resolve }];
+    await promise;
+  }
+
+  #over(one: ReplyClient | Promise<void>): void {
+    if (this.count === 0) this.#idle?.();
+    if (this.#waiting.length === 0) return;
+    for (const { open, done } of this.#waiting) if (open.delete(one) && open.size === 0) done();
+    this.#waiting = this.#waiting.filter(({ open }) => open.size > 0);
   }
 
   /**
@@ -99,16 +136,19 @@ export class OpenExchanges {
   }
 }
 
-function toModelRequest(request: FastifyRequest): ModelRequest {
+function toModelRequest(request: FastifyRequest, { tags, sessions }: RequestMarks): ModelRequest {
   const { traceparent } = request.headers;
+  const caller = callerOf(request);
   return {
-    caller: callerOf(request),
+    caller,
     requestId: request.id,
     traceparent: typeof traceparent === 'string' && TRACEPARENT.test(traceparent) ? traceparent : undefined,
     method: request.method,
     path: redactUrl(request.url),
     headers: redactHeaders(request.headers),
     clientIp: request.socket.remoteAddress,
+    labels: tags.labelsOf(request.headers, caller.key),
+    sessionId: sessions.inHeaders(request.headers, caller.userPath),
     body: bodyOf(request),
   };
 }

@@ -26,7 +26,8 @@ export interface Operation {
   readonly parameters?: readonly Parameter[];
   /** `type`: the media type, when it is not the usual one for the schema. */
   readonly request?: { readonly required: boolean; readonly schema: z.ZodType | 'any'; readonly type?: string };
-  readonly success: Answer;
+  /** `status`: 200 when not given. */
+  readonly success: Answer & { readonly status?: number };
   readonly otherAnswers?: Readonly<Record<string, Answer>>;
   /** Statuses that come with the error envelope. */
   readonly errors: readonly number[];

@@ -1,4 +1,11 @@
 /** Every route of the gateway, as its description tells of it. */
+
+import { accessOperations } from './openapi-admin-access.ts';
+import { gatewayAdminOperations } from './openapi-admin-gateway.ts';
+import { adminHistoryOperations } from './openapi-admin-history.ts';
+import { limitOperations } from './openapi-admin-limits.ts';
+import { pricingOperations } from './openapi-admin-pricing.ts';
+import { virtualModelOperations } from './openapi-admin-virtual-models.ts';
 import { conversationOperations } from './openapi-conversations.ts';
 import { forwardedOperations } from './openapi-forwarded.ts';
 import { gatewayOperations } from './openapi-gateway.ts';
@@ -12,4 +19,10 @@ export const operations: readonly Operation[] = [
   ...conversationOperations,
   ...forwardedOperations,
   ...gatewayOperations,
+  ...accessOperations,
+  ...gatewayAdminOperations,
+  ...virtualModelOperations,
+  ...adminHistoryOperations,
+  ...pricingOperations,
+  ...limitOperations,
 ];

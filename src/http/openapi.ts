@@ -12,6 +12,7 @@ const STATUS_TEXT: Record<number, string> = {
   200: 'OK',
   400: 'The request is not valid.',
   401: 'No key, or not a valid one.',
+  403: 'The key may not do this, or not here.',
   404: 'There is no such thing, or it is not for this caller.',
   408: 'The request did not arrive in time.',
   409: 'Others changed the same thing at the same time, or the key was used for something else.',
@@ -96,7 +97,7 @@ function describe(operation: Operation, method: string): Json {
     schema: { type: 'string' },
   }));
   const inQueryOrHeader = parameters.map(({ schema, ...rest }) => ({ ...rest, schema: schemaOf(schema, 'input') }));
-  const responses: Json = { '200': answer(success) };
+  const responses: Json = { [String(success.status ?? 200)]: answer(success) };
   for (const status of errors) responses[String(status)] = errorAnswer(status, errorSchema);
   for (const [status, body] of Object.entries(operation.otherAnswers ?? {})) responses[status] = answer(body);
   return {

@@ -1,10 +1,12 @@
 /** `ANY /p/{provider}/…`. */
 import { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
-import type { Client, ModelRequest } from '../commands/exchange/client.ts';
+import type { Caller, Client, ModelRequest } from '../commands/exchange/client.ts';
 import type { Passthrough } from '../commands/exchange/passthrough.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
+import type { RequestTags } from './request-tags.ts';
+import { callerOf } from './server.ts';
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
@@ -31,12 +33,16 @@ const NOT_FORWARDED = new Set([
 export interface PassthroughOptions {
   readonly exchanges: OpenExchanges;
   readonly userPathHeader: string;
+  /** Which headers are for the gateway alone. */
+  readonly tags: Pick<RequestTags, 'isKeptBack'>;
   readonly bodyLimitBytes: number;
   /** Whether a leading `v1/` is allowed in front of the provider's own path. */
   readonly allowV1Alias: boolean;
   /** Whether providers of this type are open to passthrough. */
   isEnabled(type: string): boolean;
   provider(nameOrType: string): Passthrough['provider'] | undefined;
+  /** Whether the caller may use all that the provider offers: its own API names models as it likes. */
+  mayUse(caller: Caller, provider: string): boolean;
   readonly run: (call: Passthrough, client: Client) => Promise<void>;
 }
 
@@ -68,13 +74,14 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
           'provider',
         );
       }
+      if (!options.mayUse(callerOf(request), provider.name)) throw refusals.providerAccessDenied(name);
       const path = pathBelow(request);
       if (hasDotSegment(path))
         throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
       if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
         throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
       }
-      const headers = forwarded(request, userPathHeader);
+      const headers = forwarded(request, userPathHeader, options.tags);
       const body = await bodyOf(request, bodyLimitBytes);
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
         options.run({ request: { ...modelRequest, ...body }, provider, path, headers, bodyLimitBytes }, client),
@@ -111,10 +118,14 @@ function hasDotSegment(path: string): boolean {
   return /(^|\/|\\|%2f|%5c)(\.|%2e){1,2}(\/|\\|%2f|%5c|$)/i.test(pathname);
 }
 
-function forwarded(request: FastifyRequest, userPathHeader: string): Record<string, string> {
+function forwarded(
+  request: FastifyRequest,
+  userPathHeader: string,
+  tags: PassthroughOptions['tags'],
+): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.headers)) {
-    if (value === undefined || NOT_FORWARDED.has(name) || name === userPathHeader) continue;
+    if (value === undefined || NOT_FORWARDED.has(name) || name === userPathHeader || tags.isKeptBack(name)) continue;
     if (name.startsWith('x-forwarded-')) continue;
     headers[name] = typeof value === 'string' ? value : value.join(', ');
   }

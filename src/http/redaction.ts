@@ -1,17 +1,6 @@
 /** What of a request may be written down. An append cannot be undone, so secrets are taken out before it. */
 import type { IncomingHttpHeaders } from 'node:http';
-
-const SECRET_HEADERS = new Set([
-  'authorization',
-  'proxy-authorization',
-  'x-api-key',
-  'api-key',
-  'x-goog-api-key',
-  'cookie',
-  'set-cookie',
-  'x-auth-token',
-  'x-access-token',
-]);
+import { CREDENTIAL_HEADERS } from '../commands/credential-headers.ts';
 
 const SECRET_QUERY = /([?&](?:api[-_]?key|key|token|access[-_]?token|auth|secret|password|sig|signature)=)[^&#]*/gi;
 
@@ -22,7 +11,7 @@ export function redactHeaders(headers: IncomingHttpHeaders): Record<string, stri
   for (const name in headers) {
     const value = headers[name];
     if (value === undefined) continue;
-    kept[name] = SECRET_HEADERS.has(name) ? REDACTED : typeof value === 'string' ? value : value.join(', ');
+    kept[name] = CREDENTIAL_HEADERS.has(name) ? REDACTED : typeof value === 'string' ? value : value.join(', ');
   }
   return kept;
 }

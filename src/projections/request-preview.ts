@@ -93,6 +93,8 @@ export function auditPreview(id: string, request: RequestSoFar, told: Told): obj
     method: data.method,
     path: data.path,
     user_path: context.userPath ?? '/',
+    session_id: data.sessionId,
+    labels: data.labels,
     stream: data.stream,
     error_type: ending?.errorType,
     error_message: ending?.errorMessage,

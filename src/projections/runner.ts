@@ -5,11 +5,12 @@
  * checkpoint are saved together; a snapshot that cannot be trusted costs time, never truth. A projection that throws
  * stops where it is and says so: nothing is skipped.
  */
-import type { Position } from '../events/event.ts';
+import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
 import { isCaughtUp } from './known-event.ts';
 import type { Projection } from './projection.ts';
-import type { Snapshot, ViewStore } from './view-store.ts';
+import { SharedReading } from './shared-reading.ts';
+import type { MovedSnapshot, Snapshot, ViewStore } from './view-store.ts';
 
 export interface ProjectionStatus {
   readonly name: string;
@@ -70,8 +71,8 @@ export class ProjectionStopped extends Error {
 /** What the runner needs of each projection to save it. */
 interface Saveable {
   /** Undefined when there is nothing new to save. */
-  snapshot(): Snapshot | undefined;
-  saved(snapshot: Snapshot): void;
+  snapshot(): Snapshot | MovedSnapshot | undefined;
+  saved(snapshot: Snapshot | MovedSnapshot): void;
   status(): ProjectionStatus;
   finished: Promise<void>;
 }
@@ -84,6 +85,7 @@ export function createProjectionRunner(
 ): ProjectionRunner {
   const { saveEveryMs = 5000, onError = () => {} } = options;
   const stopping = new AbortController();
+  const reading = new SharedReading(log, stopping.signal);
   const running: Saveable[] = [];
 
   function save(): void {
@@ -106,7 +108,7 @@ export function createProjectionRunner(
 
   return {
     run<State>(projection: Projection<State>) {
-      const one = start(log, projection, views, stopping.signal, onError);
+      const one = start(log, projection, views, reading, stopping.signal, onError);
       running.push(one);
       return one;
     },
@@ -125,6 +127,7 @@ function start<State>(
   log: EventLog,
   projection: Projection<State>,
   views: ViewStore | undefined,
+  reading: SharedReading,
   signal: AbortSignal,
   onError: (error: Error) => void,
 ): RunningProjection<State> & Saveable {
@@ -133,6 +136,8 @@ function start<State>(
   let position = START;
   let checkpoint = START;
   let logId: string | undefined;
+  /** Whether the state is another one than that of the last snapshot. */
+  let changed = true;
   let phase: ProjectionStatus['phase'] = 'catching-up';
   let startedFrom = 'the beginning';
   let failure: ProjectionStopped | undefined;
@@ -169,11 +174,33 @@ function start<State>(
     logId = snapshot.logId;
     position = snapshot.position;
     checkpoint = snapshot.position;
+    changed = false;
     startedFrom = `the snapshot at ${position}`;
   }
 
+  function take(event: RecordedEvent): void {
+    behind = true;
+    changed = true;
+    state = projection.apply(state, event);
+    position = event.position;
+    reached();
+  }
+
+  async function catchUp(): Promise<void> {
+    reading.expect();
+    try {
+      await load();
+    } catch (error) {
+      reading.leave();
+      throw error;
+    }
+    const upTo = await reading.join({ after: position, filter, take });
+    if (upTo > position) position = upTo;
+    reached();
+  }
+
   async function follow(): Promise<void> {
-    await load();
+    await catchUp();
     for await (const event of log.subscribe({ after: position, filter, signal })) {
       logId ??= await logIdOf(log);
       if (isCaughtUp(event)) {
@@ -182,12 +209,8 @@ function start<State>(
         behind = false;
         knewEverythingAt = performance.now();
         first.resolve();
-      } else {
-        behind = true;
-        state = projection.apply(state, event);
-        position = event.position;
-      }
-      reached();
+        reached();
+      } else take(event);
     }
   }
 
@@ -235,10 +258,12 @@ function start<State>(
       // What a projection that threw has in its state may be half of an event: the last whole one stays saved.
       if (failure !== undefined || logId === undefined || position === checkpoint) return undefined;
       if (projection.save === undefined || views === undefined) return undefined;
+      if (!changed) return { name, version, logId, position };
       return { name, version, logId, position, state: JSON.stringify(projection.save(state)) ?? 'null' };
     },
     saved(snapshot) {
       checkpoint = snapshot.position;
+      changed = false;
     },
   };
 }

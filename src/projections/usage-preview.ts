@@ -25,10 +25,24 @@ export function usagePreview(
     total_tokens: data.totalTokens,
     uncached_input_tokens: uncached,
     cached_input_tokens: cachedInputTokens,
+    cache_write_input_tokens: data.cacheWriteInputTokens,
     reasoning_tokens: data.reasoningTokens,
+    session_id: data.sessionId,
+    labels: data.labels,
+    cache_type: data.cacheType,
+    input_cost: dollars(data.inputCost),
+    output_cost: dollars(data.outputCost),
+    total_cost: dollars(data.totalCost),
+    cost_source: data.priceSource,
+    costs_calculation_caveat: data.caveat,
     usage_source: data.source,
     raw_data: data.raw,
     _live_state: 'usage.completed',
     _live_pending: false,
   };
+}
+
+/** US dollars, from nano-dollars. */
+function dollars(nano: string | null): number | null {
+  return nano === null ? null : Number(nano) / 1e9;
 }

@@ -18,11 +18,17 @@ export interface Snapshot {
   readonly state: string;
 }
 
+/** A snapshot whose state is the one that was last saved, or loaded, under its name: only its position is newer. */
+export type MovedSnapshot = Omit<Snapshot, 'state'> & { readonly state?: undefined };
+
 export interface ViewStore {
   /** The snapshot last saved under this name; undefined when there is none, or none that can be trusted. */
   load(name: string): Snapshot | undefined;
-  /** All of them in one transaction, each with its checkpoint. */
-  save(snapshots: readonly Snapshot[]): void;
+  /**
+   * All of them in one transaction, each with its checkpoint. One that has only moved costs nothing, however large its
+   * state is; when the file had to be made anew, it is left out, and the next start folds the log again.
+   */
+  save(snapshots: readonly (Snapshot | MovedSnapshot)[]): void;
   close(): void;
 }
 
@@ -48,6 +54,8 @@ const schema = `
 /** `path` is a file, made when missing, or `:memory:`. @throws only when the file can neither be used nor replaced. */
 export function openViewStore(path: string, options: ViewStoreOptions = {}): ViewStore {
   let db = openOrReplace();
+  /** Checksums of the states in the file, by the name of the snapshot. */
+  const states = new Map<string, number>();
 
   function open(): DatabaseSync {
     const opened = new DatabaseSync(path);
@@ -84,20 +92,30 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
     } catch {
       // Closing a broken database may fail; the file is about to be removed.
     }
+    states.clear();
     db = replace(reason);
   }
 
-  function write(snapshots: readonly Snapshot[]): void {
+  function write(snapshots: readonly (Snapshot | MovedSnapshot)[]): void {
+    const written = new Map<string, number>();
     db.exec('BEGIN IMMEDIATE');
     try {
       const upsert = db.prepare(
         'INSERT OR REPLACE INTO snapshots (name, version, log_id, position, state, crc32, saved_at) VALUES (?,?,?,?,?,?,?)',
       );
+      const move = db.prepare('UPDATE snapshots SET position = ?, crc32 = ?, saved_at = ? WHERE name = ?');
       const savedAt = new Date().toISOString();
-      for (const { name, version, logId, position, state } of snapshots) {
-        upsert.run(name, version, logId, position, state, checksum({ name, version, logId, position, state }), savedAt);
+      for (const snapshot of snapshots) {
+        const { name, version, logId, position, state } = snapshot;
+        const stateCrc = state === undefined ? states.get(name) : crc32(state);
+        if (stateCrc === undefined) continue;
+        const crc = checksum(snapshot, stateCrc);
+        if (state === undefined) move.run(position, crc, savedAt, name);
+        else upsert.run(name, version, logId, position, state, crc, savedAt);
+        written.set(name, stateCrc);
       }
       db.exec('COMMIT');
+      for (const [name, stateCrc] of written) states.set(name, stateCrc);
     } catch (error) {
       if (db.isTransaction) db.exec('ROLLBACK');
       throw error;
@@ -116,7 +134,10 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
           position: String(row.position) as Position,
           state: String(row.state),
         };
-        return checksum(snapshot) === row.crc32 ? snapshot : undefined;
+        const stateCrc = crc32(snapshot.state);
+        if (checksum(snapshot, stateCrc) !== row.crc32) return undefined;
+        states.set(name, stateCrc);
+        return snapshot;
       } catch (error) {
         reopen(error);
         return undefined;
@@ -138,8 +159,9 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
   };
 }
 
-function checksum({ name, version, logId, position, state }: Snapshot): number {
-  return crc32(JSON.stringify([name, version, logId, position, state]));
+/** Of the whole snapshot, made of the checksum of its state: that may be large, and is looked at once. */
+function checksum({ name, version, logId, position }: Omit<Snapshot, 'state'>, stateCrc: number): number {
+  return crc32(JSON.stringify([name, version, logId, position]), stateCrc);
 }
 
 /** SQLITE_CORRUPT and SQLITE_NOTADB: the file itself is bad, unlike a full disk or a lock, which pass. */

@@ -38,5 +38,7 @@ export interface ProviderConfig {
   readonly timeouts?: ProviderTimeouts;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
-  readonly source: 'environment' | 'file';
+  /** An HTTP proxy on the way to it, with its credentials. */
+  readonly proxyUrl?: string | undefined;
+  readonly source: 'environment' | 'file' | 'stored';
 }

@@ -28,6 +28,12 @@ export interface ProviderStatus {
   /** `unknown` until the provider was asked, and for good when its models are an allowlist. */
   readonly state: ProviderState;
   readonly models: number;
+  /** Whether its models are those that an earlier run listed: it has not answered in this one. */
+  readonly remembered: boolean;
+  /** Whether its models are configured, and it is never asked. */
+  readonly allowlist: boolean;
+  /** Milliseconds since the epoch; undefined while it was not asked. */
+  readonly lastAttemptAt: number | undefined;
   /** Milliseconds since the epoch. */
   readonly lastListedAt: number | undefined;
   /** Of the newest attempt; undefined when that was good. */
@@ -72,6 +78,9 @@ export class ProviderListing {
       type: this.provider.type,
       state: this.#state,
       models: this.#models.length,
+      remembered: this.#lastListedAt === undefined && this.#listed !== undefined,
+      allowlist: this.#isAllowlist,
+      lastAttemptAt: Number.isFinite(this.#lastAttemptAt) ? this.#lastAttemptAt : undefined,
       lastListedAt: this.#lastListedAt,
       lastError: this.#lastError,
     };

@@ -145,5 +145,8 @@ export interface Provider {
   learnResponses(supported: boolean): void;
   /** The text with this provider's credentials taken out, for what is shown or recorded. */
   redact(text: string): string;
-  close(): Promise<void>;
+  /** Takes no call any more. Those still running are broken off, or, with `idle`, come to their end. Default `now`. */
+  close(when?: CloseWhen): Promise<void>;
 }
+
+export type CloseWhen = 'now' | 'idle';

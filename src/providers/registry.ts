@@ -5,9 +5,14 @@ import type { Provider, ProviderModel } from './provider.ts';
 import { ProviderListing, type ProviderStatus } from './provider-listing.ts';
 import { providerType } from './types.ts';
 
+export interface RegisteredProvider {
+  readonly provider: Provider;
+  readonly config: ModelsConfig;
+}
+
 export interface RegistryOptions {
   /** In order: a bare model id goes to the first that has it. */
-  readonly providers: readonly { readonly provider: Provider; readonly config: ModelsConfig }[];
+  readonly providers: readonly RegisteredProvider[];
   /** The last good list of each provider, by its name, so that a start needs no provider. */
   readonly known?: ReadonlyMap<string, readonly ProviderModel[]>;
   /** Milliseconds since the epoch. */
@@ -37,9 +42,16 @@ export interface ResolvedModel {
 }
 
 export interface Registry {
+  /** Those in force now, in order. */
   readonly providers: readonly Provider[];
-  /** Resolves once every provider has been asked for its list for the first time. */
+  /** Resolves once every provider of the beginning has been asked for its list for the first time. */
   readonly ready: Promise<void>;
+  /**
+   * From now on there are these providers, in this order, and no others. A provider that was there already keeps its
+   * list; a new one, also one in place of another of the same name, is asked for its list.
+   * @param known as in the options, for those that are new
+   */
+  set(providers: readonly RegisteredProvider[], known?: RegistryOptions['known']): void;
   /**
    * What is known now. A selector is `<instance>/<model>`, else `<type>/<model>`, else a bare id, which may contain
    * slashes itself. A model that its provider's list lacks resolves only while that list is not known or not complete.
@@ -66,21 +78,22 @@ export interface Registry {
 export function createRegistry(options: RegistryOptions): Registry {
   const requestWaitMs = options.requestWaitMs ?? 2_000;
   let index = indexModels([]);
-  const listings = options.providers.map(
-    ({ provider, config }) =>
-      new ProviderListing(provider, config, {
-        known: options.known?.get(provider.name),
-        refreshIntervalMs: options.refreshIntervalMs ?? 3_600_000,
-        recheckIntervalMs: options.recheckIntervalMs ?? 60_000,
-        listTimeoutMs: options.listTimeoutMs ?? 10_000,
-        minRefreshGapMs: options.minRefreshGapMs ?? 5_000,
-        clock: options.clock ?? Date.now,
-        onListed: options.onListed ?? ignore,
-        onUnavailable: options.onUnavailable ?? ignore,
-        onAvailable: options.onAvailable ?? ignore,
-        onChange: reindex,
-      }),
-  );
+  let closed = false;
+  const begin = ({ provider, config }: RegisteredProvider, known: RegistryOptions['known']) =>
+    new ProviderListing(provider, config, {
+      known: known?.get(provider.name),
+      refreshIntervalMs: options.refreshIntervalMs ?? 3_600_000,
+      recheckIntervalMs: options.recheckIntervalMs ?? 60_000,
+      listTimeoutMs: options.listTimeoutMs ?? 10_000,
+      minRefreshGapMs: options.minRefreshGapMs ?? 5_000,
+      clock: options.clock ?? Date.now,
+      onListed: options.onListed ?? ignore,
+      onUnavailable: options.onUnavailable ?? ignore,
+      onAvailable: options.onAvailable ?? ignore,
+      onChange: reindex,
+    });
+  let listings = options.providers.map((one) => begin(one, options.known));
+  let inForce = listings.map(({ provider }) => provider);
   function reindex(): void {
     index = indexModels(listings);
   }
@@ -133,8 +146,20 @@ export function createRegistry(options: RegistryOptions): Registry {
   const ready = Promise.all(listings.map((listing) => listing.refresh())).then(() => {});
 
   return {
-    providers: listings.map(({ provider }) => provider),
+    get providers() {
+      return inForce;
+    },
     ready,
+    set(providers, known) {
+      if (closed) return;
+      const before = new Map(listings.map((listing) => [listing.provider, listing]));
+      const wanted = new Set(providers.map(({ provider }) => provider));
+      for (const listing of listings) if (!wanted.has(listing.provider)) listing.close();
+      listings = providers.map((one) => before.get(one.provider) ?? begin(one, known));
+      inForce = listings.map(({ provider }) => provider);
+      reindex();
+      for (const listing of listings) if (!before.has(listing.provider)) void listing.refresh();
+    },
     resolve,
     async resolveOrRefresh(selector, hint) {
       const known = resolve(selector, hint);
@@ -152,6 +177,7 @@ export function createRegistry(options: RegistryOptions): Registry {
       await Promise.all(listings.map((listing) => listing.refresh()));
     },
     close() {
+      closed = true;
       for (const listing of listings) listing.close();
     },
   };

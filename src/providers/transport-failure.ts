@@ -16,7 +16,7 @@ const reasons: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
   UND_ERR_SOCKET: 'connection closed',
   UND_ERR_DESTROYED: 'the gateway is stopping',
-  UND_ERR_CLOSED: 'the gateway is stopping',
+  UND_ERR_CLOSED: 'it is not configured any more',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the answer is not as long as announced',
   CERT_HAS_EXPIRED: 'its certificate has expired',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',

@@ -1,7 +1,7 @@
-/** The way out: HTTP/1.1 to one origin, over kept-alive connections. */
+/** The way out: HTTP/1.1 to one origin, over kept-alive connections, straight or through a proxy. */
 import { Readable } from 'node:stream';
-import { Pool } from 'undici';
-import type { ProviderReply } from './provider.ts';
+import { type Dispatcher, Pool, ProxyAgent } from 'undici';
+import type { CloseWhen, ProviderReply } from './provider.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 export interface TransportOptions {
@@ -9,6 +9,8 @@ export interface TransportOptions {
   readonly provider: string;
   /** Scheme, host and port. */
   readonly origin: string;
+  /** An HTTP proxy on the way there, with its credentials. */
+  readonly proxyUrl?: string | undefined;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
   readonly connectTimeoutMs?: number;
@@ -32,13 +34,13 @@ export interface Transport {
    * @throws ProviderFailure
    */
   send(request: TransportRequest): Promise<ProviderReply>;
-  /** Breaks off what is still running. */
-  close(): Promise<void>;
+  /** Breaks off what is still running, or, with `idle`, waits for it. */
+  close(when?: CloseWhen): Promise<void>;
 }
 
 export function createTransport(options: TransportOptions): Transport {
-  const { provider, origin, headersTimeoutMs = 600_000 } = options;
-  const pool = new Pool(origin, {
+  const { provider, origin, proxyUrl, headersTimeoutMs = 600_000 } = options;
+  const poolOptions: Pool.Options = {
     connections: options.connections ?? 1024,
     pipelining: 1,
     allowH2: false,
@@ -48,18 +50,35 @@ export function createTransport(options: TransportOptions): Transport {
     headersTimeout: 0,
     // Restarted by every piece and suspended while the socket is paused: an idle timeout, not a limit on the whole.
     bodyTimeout: options.idleTimeoutMs ?? 300_000,
-  });
+  };
+  const pool: Dispatcher =
+    proxyUrl === undefined ? new Pool(origin, poolOptions) : throughProxy(proxyUrl, poolOptions, options);
+
+  let destroyed = false;
 
   return {
     send({ method, path, headers, body, signal }) {
       return new Promise((resolve, reject) => {
         const bodiless = method === 'HEAD';
         const call = new UpstreamCall({ provider, signal, headersTimeoutMs, bodiless }, resolve, reject);
-        if (!call.over) pool.dispatch({ method, path, headers, body: toDispatch(body) }, call);
+        if (!call.over) pool.dispatch({ origin, method, path, headers, body: toDispatch(body) }, call);
       });
     },
-    close: () => pool.destroy(),
+    async close(when = 'now') {
+      if (when === 'idle' && !destroyed) return pool.close();
+      destroyed = true;
+      return pool.destroy();
+    },
   };
+}
+
+function throughProxy(proxyUrl: string, poolOptions: Pool.Options, { connectTimeoutMs = 10_000 }: TransportOptions) {
+  return new ProxyAgent({
+    uri: proxyUrl,
+    connectTimeout: connectTimeoutMs,
+    // The proxy's own way to connect comes with the options that it gives.
+    factory: (origin, given): Dispatcher => new Pool(origin, { ...poolOptions, ...given }),
+  });
 }
 
 function toDispatch(body: TransportRequest['body']): Uint8Array | Readable | undefined {

@@ -70,7 +70,11 @@ describe('the servers of the benchmark', () => {
         ['provider', native],
         ['bare', bare],
       ] as const) {
-        const result = await runLoad({ ...loadFor(work, subject, server), connections: 1, seconds: 0.3 });
+        const result = await runLoad({
+          ...loadFor(work, subject, { server, key: 'bench' }),
+          connections: 1,
+          seconds: 0.3,
+        });
         expect(result.failures, subject).toEqual({});
         expect(result.answers, subject).toBeGreaterThan(0);
       }
@@ -94,7 +98,7 @@ describe('the servers of the benchmark', () => {
   it('stream 33 events of chat', async () => {
     const work = WORKS.find(({ name }) => name === 'chat-sse');
     if (work === undefined) throw new Error('chat-sse is gone');
-    const { url: where, body, headers } = loadFor(work, 'bare', bare);
+    const { url: where, body, headers } = loadFor(work, 'bare', { server: bare, key: 'bench' });
     const text = await (
       await fetch(where, { method: 'POST', body, headers: { ...headers, 'content-type': 'application/json' } })
     ).text();

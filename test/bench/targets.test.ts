@@ -13,12 +13,13 @@ const cell = (work: string, connections: number, more: Partial<Cell> = {}): Cell
   measured: { provider: measured, bare: measured, gateway: measured },
   processorMs: { provider: 0.1, bare: 0.2, gateway: 0.3 },
   ratio: 0.7,
+  governedRatio: null,
   addedP50: 1,
   addedFirstP50: 1,
   failures: {},
   ...more,
 });
-const none: Results = { cells: [], gateway: null, startUp: null, log: null };
+const none: Results = { cells: [], gateway: null, startUp: null, log: null, adminState: null };
 const log = {
   eventBytes: 466,
   writes: [{ writers: 256, eventsPerSecond: 260_000, p50Ms: 1, p99Ms: 2 }],
@@ -26,6 +27,14 @@ const log = {
   filteredEventsPerSecond: 2_000_000,
   openedBytes: 1e9,
   openMs: 500,
+};
+const start = (startMs: number, peakMb: number) => ({ startMs, residentMb: peakMb, peakMb });
+const adminState = {
+  keys: 100_000,
+  policies: 10_000,
+  empty: start(600, 120),
+  fromLog: start(2000, 270),
+  fromSnapshots: start(2001, 271),
 };
 const verdict = (results: Partial<Results>, what: string) =>
   judge({ ...none, ...results }).find((each) => each.what.startsWith(what))?.verdict;
@@ -41,6 +50,15 @@ describe('the judgement', () => {
   ])('wants 0.6 of the bare rate: %s is %s', (ratio, expected) => {
     expect(verdict({ cells: [cell('chat-json', 50, { ratio })] }, 'chat, JSON: requests/s')).toBe(expected);
     expect(verdict({ cells: [cell('chat-sse', 50, { ratio })] }, 'chat, SSE: streams/s')).toBe(expected);
+  });
+
+  it.each([
+    [0.9, 'reached'],
+    [0.899, 'NOT reached'],
+  ])('wants 0.9 of the gateway under a key with a budget: %s is %s', (governedRatio, expected) => {
+    const what = 'chat, JSON: requests/s under';
+    expect(verdict({ cells: [cell('chat-json', 50, { governedRatio })] }, what)).toBe(expected);
+    expect(verdict({ cells: [cell('chat-json', 50)] }, what)).toBe('not measured');
   });
 
   it.each([
@@ -73,6 +91,18 @@ describe('the judgement', () => {
   });
 });
 
+describe('the judgement of many keys', () => {
+  it('looks at the start and at the memory beyond that of a gateway without any', () => {
+    const verdicts = judge({ ...none, adminState }).filter((each) => each.verdict !== 'not measured');
+    expect(verdicts.map(({ measured: figure, verdict: said }) => `${figure}: ${said}`)).toEqual([
+      '2000 ms: reached',
+      '150 MB: reached',
+      '2001 ms: NOT reached',
+      '151 MB: NOT reached',
+    ]);
+  });
+});
+
 describe('the report', () => {
   const run: Run = {
     ...none,
@@ -85,6 +115,7 @@ describe('the report', () => {
     gateway: { residentMb: 100, peakMb: 120 },
     startUp: { events: 1_000_000, againMs: 800, firstMs: 2000 },
     log,
+    adminState,
   };
 
   it('shows the machine, each target with its verdict, the tables and every failure', () => {
@@ -96,6 +127,7 @@ describe('the report', () => {
     expect(text).toMatch(/chat, SSE: streams\/s, 50 connections \| ≥ 0\.6 of bare \| 0\.70 of bare \| reached/);
     expect(text).toContain('gateway: status 500 | 2');
     expect(text).toContain('260,000');
+    expect(text).toContain('| both, from the log alone | 2,000 | 270 | 270 |');
   });
 
   it('leaves out what was not measured', () => {
@@ -103,5 +135,6 @@ describe('the report', () => {
     expect(text).not.toContain('## JSON');
     expect(text).not.toContain('## Streams');
     expect(text).not.toContain('## Start-up');
+    expect(text).not.toContain('## Many keys');
   });
 });

@@ -61,7 +61,8 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   const [file, ...before] = options.command ?? [process.execPath, join(root, 'src/main.ts'), 'serve'];
   const child = spawn(file, [...before, ...args], {
     cwd,
-    env: { ...inherited(), PORT: '0', ...env },
+    // Analytics is a process of its own, for which its own tests ask.
+    env: { ...inherited(), PORT: '0', ANALYTICS_ENABLED: 'false', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: group,
   });

@@ -156,6 +156,26 @@ describe('a start that cannot be', () => {
     await third.listening;
     third.kill('SIGKILL');
   });
+
+  it('says so when another gateway writes the same log, wherever its own data are, and leaves that one alone', async () => {
+    const LOG_URL = `file:${join(folder.path, 'one-log')}`;
+    const GATEWAY_MASTER_KEY = 'the-key';
+    const first = startProcess({ env: { DATA_DIR: join(folder.path, 'one'), LOG_URL, GATEWAY_MASTER_KEY } });
+    const url = await first.listening;
+    const second = startProcess({ env: { DATA_DIR: join(folder.path, 'two'), LOG_URL, GATEWAY_MASTER_KEY } });
+    expect(await second.exited).toEqual({ code: 1, signal: null });
+    expect(second.stderr).toMatch(/could not start: .*one-log.* already open for writing.*process \d+/);
+    expect(second.stdout).not.toContain('listens on');
+    const made = await ask(url, '/admin/auth-keys', { json: { name: 'still here' }, key: GATEWAY_MASTER_KEY });
+    expect(made.status).toBe(201);
+    first.kill('SIGTERM');
+    expect(await first.exited).toEqual({ code: 0, signal: null });
+    const check = startProcess({
+      command: [process.execPath, join(root, 'src/main.ts')],
+      args: ['log', 'check', '--log-url', LOG_URL],
+    });
+    expect((await check.exited).code).toBe(0);
+  });
 });
 
 describe('npm start', async () => {

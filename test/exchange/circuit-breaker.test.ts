@@ -86,6 +86,18 @@ describe('a circuit breaker', () => {
     expect(breaker.state).toBe('open');
   });
 
+  it('says beforehand whether it would refuse, and takes no probe away by that', () => {
+    expect(breaker.refuses).toBe(false);
+    fail(5);
+    expect(breaker.refuses).toBe(true);
+    now = 30_000;
+    expect([breaker.refuses, breaker.refuses, breaker.state]).toEqual([false, false, 'open']);
+    expect(breaker.refusal()).toBeUndefined();
+    expect(breaker.refuses).toBe(true);
+    breaker.succeeded();
+    expect(breaker.refuses).toBe(false);
+  });
+
   it('never opens when it is switched off', () => {
     breaker = create(false);
     fail(100);

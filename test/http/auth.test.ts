@@ -1,8 +1,45 @@
 import { describe, expect, it } from 'vitest';
+import type { KnownKey } from '../../src/commands/access/key-directory.ts';
+import { mintKeySecret } from '../../src/commands/keys/key-secret.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
+import type { UserPath } from '../../src/events/event.ts';
 import { createAuthenticator } from '../../src/http/auth.ts';
 
-const authenticator = createAuthenticator({ masterKey: 'the-master-key', userPathHeader: 'X-Gateway-User-Path' });
+const EXPIRY = 1_000_000;
+let now = EXPIRY - 1;
+let keysAsked = 0;
+let refused: string[] = [];
+const known = new Map<string, KnownKey>();
+const authenticator = createAuthenticator({
+  masterKey: 'the-master-key',
+  userPathHeader: 'X-Gateway-User-Path',
+  keys: {
+    byHash(hash) {
+      keysAsked += 1;
+      return known.get(hash);
+    },
+  },
+  now: () => now,
+  refused: (reason, keyId) => refused.push(`${reason} ${keyId ?? ''}`.trim()),
+});
+
+function newKey(id: string, facts: Partial<KnownKey> = {}): string {
+  const { value, secretHash } = mintKeySecret();
+  known.set(secretHash, {
+    id,
+    userPath: undefined,
+    dashboardAccess: false,
+    allowedModels: [],
+    labels: [],
+    secretHash,
+    expiresAt: undefined,
+    deactivatedAt: undefined,
+    ...facts,
+  });
+  return value;
+}
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 function refusalOf(headers: Record<string, string>): Refusal {
   try {
@@ -19,6 +56,7 @@ describe('authentication', () => {
     for (const scheme of ['Bearer', 'bearer', 'BEARER']) {
       const caller = authenticator.authenticate({ authorization: `${scheme} the-master-key` });
       expect(caller).toMatchObject({ actor: 'master', authMethod: 'master_key' });
+      expect(caller.key).toBeUndefined();
     }
   });
 
@@ -63,8 +101,83 @@ describe('authentication', () => {
   it.each(['/a//b', '/a/../b', '/./a', '/a b', '/a\u0007', `/${'x'.repeat(600)}`])(
     'refuses the user path %j with 400',
     (given) => {
-      const refusal = refusalOf({ authorization: 'Bearer the-master-key', 'x-gateway-user-path': given });
-      expect(refusal).toMatchObject({ status: 400, code: 'invalid_user_path' });
+      for (const key of ['the-master-key', newKey('a'), newKey('b', { userPath: '/team' as UserPath })]) {
+        const refusal = refusalOf({ ...bearer(key), 'x-gateway-user-path': given });
+        expect(refusal).toMatchObject({ status: 400, code: 'invalid_user_path' });
+      }
     },
   );
+
+  it('tells nobody who has no key that a user path is not one', () => {
+    expect(refusalOf({ 'x-gateway-user-path': '/a//b' })).toMatchObject({ status: 401 });
+  });
+});
+
+describe('a managed key', () => {
+  it('is known by its hash, in either header', () => {
+    const key = newKey('one', { labels: ['blue'], allowedModels: ['p/'], dashboardAccess: true });
+    for (const headers of [bearer(key), { 'x-api-key': key }]) {
+      expect(authenticator.authenticate(headers)).toMatchObject({
+        actor: 'key:one',
+        authMethod: 'api_key',
+        key: { id: 'one', labels: ['blue'], allowedModels: ['p/'], dashboardAccess: true },
+      });
+    }
+  });
+
+  it('looks like others: a prefix and 43 characters that need no escaping', () => {
+    expect(mintKeySecret().value).toMatch(/^sk_chy_[\w-]{43}$/);
+    expect(mintKeySecret().value).not.toBe(mintKeySecret().value);
+  });
+
+  it('is hashed without its prefix', () => {
+    const { value, secretHash, lastCharacters } = mintKeySecret();
+    expect(secretHash).toMatch(/^[0-9a-f]{64}$/);
+    expect(value.endsWith(lastCharacters)).toBe(true);
+    expect(JSON.stringify([...known.values()])).not.toContain(value.slice('sk_chy_'.length));
+  });
+
+  it('makes the same caller each time, so that a request costs no new one', () => {
+    const key = newKey('same');
+    expect(authenticator.authenticate(bearer(key))).toBe(authenticator.authenticate(bearer(key)));
+  });
+
+  it('that is bound to a path is at that path, whatever the header says', () => {
+    const key = newKey('bound', { userPath: '/team/a' as UserPath });
+    for (const path of ['/', '/team', '/team/a/below', '/other']) {
+      expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': path }).userPath).toBe('/team/a');
+    }
+  });
+
+  it('that is bound to none is at the path of the header', () => {
+    const key = newKey('free');
+    expect(authenticator.authenticate(bearer(key)).userPath).toBeUndefined();
+    expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': '/x' }).userPath).toBe('/x');
+    expect(authenticator.authenticate(bearer(key)).userPath).toBeUndefined();
+  });
+
+  it('is refused from its last moment on, and not before', () => {
+    const key = newKey('old', { expiresAt: EXPIRY });
+    now = EXPIRY - 1;
+    expect(authenticator.authenticate(bearer(key)).actor).toBe('key:old');
+    now = EXPIRY;
+    expect(refusalOf(bearer(key))).toMatchObject({ status: 401, code: 'invalid_api_key' });
+  });
+
+  it('that is not accepted is refused in the same words whatever the reason, which the gateway is told', () => {
+    refused = [];
+    now = EXPIRY;
+    const unknown = `sk_chy_${'x'.repeat(43)}`;
+    const expired = newKey('expired', { expiresAt: EXPIRY });
+    const inactive = newKey('inactive', { deactivatedAt: 5, expiresAt: EXPIRY });
+    const messages = [unknown, expired, inactive, 'nonsense'].map((key) => refusalOf(bearer(key)).message);
+    expect(new Set(messages).size).toBe(1);
+    expect(refused).toEqual(['unknown', 'expired expired', 'inactive inactive', 'unknown']);
+  });
+
+  it('with another prefix is not even looked for', () => {
+    keysAsked = 0;
+    refusalOf(bearer('sk_other_1234'));
+    expect(keysAsked).toBe(0);
+  });
 });

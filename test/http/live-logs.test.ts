@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createReadAudit } from '../../src/commands/audit/audit-reads.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
@@ -19,6 +20,8 @@ let live: LiveLogs;
 let runner: ProjectionRunner;
 let url: string;
 let listeners: LiveListener[];
+/** Where reads are noted: a log of their own, so that the events of a test are its own alone. */
+let reads: TestLog;
 
 async function start(options: Partial<LiveLogsOptions> = {}) {
   runner = createProjectionRunner(log);
@@ -28,7 +31,11 @@ async function start(options: Partial<LiveLogsOptions> = {}) {
     if (!(error instanceof Refusal)) throw error;
     reply.code(error.status).headers(refusalHeaders(error)).send(error.envelope());
   });
-  live = createLiveLogs({ log, inFlight: flying, enabled: true, ...options });
+  app.decorateRequest('caller', undefined);
+  app.addHook('onRequest', async (request) => {
+    request.caller = { actor: 'master', authMethod: 'master_key' };
+  });
+  live = createLiveLogs({ log, audit: createReadAudit(reads.log), inFlight: flying, enabled: true, ...options });
   app.register(async (admin) => live.register(admin), { prefix: '/admin' });
   url = await app.listen({ host: '127.0.0.1', port: 0 });
 }
@@ -47,6 +54,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
   beforeEach(async () => {
     opened = await openTestLog(engine);
     ({ log } = opened);
+    reads = await openTestLog('memory');
     listeners = [];
   });
   afterEach(async () => {
@@ -54,6 +62,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
     await app.close();
     await runner.close();
     await opened.discard();
+    await reads.discard();
   });
 
   describe('a request, as it happens', () => {

@@ -45,7 +45,10 @@ describe('the description of the API', () => {
         expect(parameter.schema, place).toEqual(expect.any(Object));
       }
       const statuses = Object.keys(operation.responses);
-      expect(statuses, place).toContain('200');
+      expect(
+        statuses.some((status) => status.startsWith('2')),
+        place,
+      ).toBe(true);
       for (const status of statuses) {
         expect(status, place).toMatch(/^[1-5]\d\d$/);
         expect(operation.responses[status].description, `${place} ${status}`).toMatch(/./);

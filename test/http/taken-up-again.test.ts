@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { newKey, put } from '../support/managed-keys.ts';
 import { json } from '../support/with-gateway.ts';
 
 const model = 'llamacpp/simulated-small';
@@ -39,7 +40,7 @@ async function start(env: Record<string, string> = { LLAMACPP_BASE_URL: upstream
 const calls = () => provider.requests.filter(({ method, path }) => method === 'POST' && path === chat.path).length;
 
 /** One that the provider does not answer. */
-async function promised(gateway: TestGateway, body: object = {}): Promise<string> {
+async function promised(gateway: Pick<TestGateway, 'fetch'>, body: object = {}): Promise<string> {
   const before = calls();
   provider.control.next({ hang: true }, chat);
   const given = { model, background: true, input: 'Reply with exactly: hello', ...body };
@@ -99,5 +100,33 @@ describe('a background response that is taken up again', () => {
     const third = await start();
     expect(await get(third, id)).toEqual(cancelled);
     expect(calls()).toBe(before);
+  });
+
+  it('is made for the key that asked for it, as that key is now', async () => {
+    const first = await start();
+    const key = await newKey(first, { user_path: '/team' });
+    const ids = [await promised(key), await promised(key)];
+    const again = await start();
+    for (const id of ids) expect(await ended(again, id)).toMatchObject({ id, status: 'completed' });
+  });
+
+  it('ends as failed when the key that asked for it was deactivated', async () => {
+    const first = await start();
+    const key = await newKey(first);
+    const id = await promised(key);
+    await first.fetch(`/admin/auth-keys/${key.id}/deactivate`, { method: 'POST' });
+    const before = calls();
+    const failed = await ended(await start(), id);
+    expect(failed).toMatchObject({ id, status: 'failed', error: { code: 'key_not_active' } });
+    expect(calls()).toBe(before);
+  });
+
+  it('ends as failed when the key that asked for it may not use the model any more', async () => {
+    const first = await start();
+    const key = await newKey(first);
+    const id = await promised(key);
+    await first.fetch(`/admin/auth-keys/${key.id}/allowed-models`, put({ allowed_models: ['simulated-large'] }));
+    const failed = await ended(await start(), id);
+    expect(failed).toMatchObject({ id, status: 'failed', error: { code: 'model_access_denied' } });
   });
 });

@@ -1,4 +1,5 @@
 /** Exchanges as they are written to the log, for tests of what is read from it. */
+import { unknownUsage } from '../../src/commands/exchange/usage.ts';
 import {
   attemptFailed,
   attemptStarted,
@@ -109,13 +110,16 @@ export function exchangeOf(id: string, asked: Asked = {}) {
         providerType: 'llamacpp',
         model: 'tiny',
         endpoint: '/v1/chat/completions',
+        ...unknownUsage,
         inputTokens: 10,
         outputTokens: 5,
         totalTokens: 15,
         cachedInputTokens: 4,
-        reasoningTokens: null,
         source: 'provider',
         raw: { prompt_tokens: 10 },
+        inputCost: '3000',
+        outputCost: '4000',
+        totalCost: '7000',
       },
       context,
     ),

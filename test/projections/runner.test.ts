@@ -272,6 +272,51 @@ test('snapshots and checkpoints are saved while running, so that a killed proces
   views.close();
 });
 
+test('a state that has not changed is not saved again, however far the log goes on beside it', async () => {
+  const views = openViewStore(file());
+  const runner = createProjectionRunner(log, views);
+  let saves = 0;
+  const { projection } = seen({
+    save(state) {
+      saves += 1;
+      return state;
+    },
+  });
+  const running = runner.run(projection);
+  await running.whenProcessed(await say(2));
+  runner.save();
+  for (let count = 0; count < 3; count++) {
+    const { position } = await log.append([
+      { stream: streamName('other', 'x'), events: [event()], expectedRevision: 'any' },
+    ]);
+    await running.whenProcessed(position);
+    runner.save();
+    expect(views.load('seen')).toMatchObject({ position, state: JSON.stringify(running.state) });
+  }
+  expect(saves).toBe(1);
+  await running.whenProcessed(await say(1));
+  runner.save();
+  expect(saves).toBe(2);
+  await runner.close();
+  views.close();
+
+  const next = await life(seen().projection);
+  expect(next.status.startedFrom).toContain('the snapshot at');
+  expect(next.state.positions).toHaveLength(3);
+});
+
+test('a start that changes nothing moves the snapshot that it began with', async () => {
+  await say(2);
+  await life(seen().projection);
+  const { position } = await log.append([
+    { stream: streamName('other', 'x'), events: [event()], expectedRevision: 'any' },
+  ]);
+  await life(seen({ save: () => expect.fail('it was saved whole') }).projection);
+  const again = seen();
+  expect((await life(again.projection)).status).toMatchObject({ startedFrom: `the snapshot at ${position}` });
+  expect(again.calls).toEqual([]);
+});
+
 test('however often it is stopped and started, the state is the fold of the whole history', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(6), { minLength: 1, maxLength: 6 }), async (portions) => {

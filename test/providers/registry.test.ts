@@ -337,6 +337,9 @@ describe('listing over time', () => {
         type: 'vllm',
         state: 'unavailable',
         models: 1,
+        remembered: false,
+        allowlist: false,
+        lastAttemptAt: expect.any(Number),
         lastListedAt: 1_000_000,
         lastError: 'connection refused',
       },
@@ -455,5 +458,76 @@ describe('a request for an unknown model', () => {
     await registry.resolveOrRefresh('b');
     await registry.resolveOrRefresh('a', 'nobody');
     expect(vllm.asked).toBe(1);
+  });
+});
+
+describe('other providers from now on', () => {
+  const config = { models: [], modelsMode: 'fallback' } as const;
+  const set = async (registry: Registry, providers: readonly Provider[], known?: RegistryOptions['known']) => {
+    registry.set(
+      providers.map((provider) => ({ provider, config })),
+      known,
+    );
+    await vi.advanceTimersByTimeAsync(0);
+  };
+
+  test('are asked for their lists, and those that stay are not asked again', async () => {
+    const [one, two] = [new Listed('openai', ['a']), new Listed('vllm', ['a', 'b'])];
+    const registry = await listed([one]);
+    await set(registry, [two, one]);
+    expect(selectors(registry)).toEqual(['vllm/a', 'vllm/b', 'openai/a']);
+    expect(registry.resolve('a')).toMatchObject({ provider: { name: 'vllm' } });
+    expect(registry.providers).toEqual([two, one]);
+    expect([one.asked, two.asked]).toEqual([1, 1]);
+  });
+
+  test('are no longer known once they are left out, and are left in peace', async () => {
+    const [one, two] = [new Listed('openai', ['a']), new Listed('vllm', ['b'])];
+    const registry = await listed([one, two]);
+    await set(registry, [one]);
+    expect(selectors(registry)).toEqual(['openai/a']);
+    expect(registry.knows('vllm')).toBe(false);
+    expect(registry.providerByNameOrType('vllm')).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(7_200_000);
+    expect(two.asked).toBe(1);
+    expect(one.asked).toBe(3);
+  });
+
+  test('in place of one of the same name have its list only when it is said to be theirs', async () => {
+    const before = new Listed('vllm', ['a']);
+    const registry = await listed([before]);
+    await set(registry, [new Listed('vllm', undefined)]);
+    expect(selectors(registry)).toEqual([]);
+    await set(registry, [new Listed('vllm', undefined)], new Map([['vllm', [model('a')]]]));
+    expect(selectors(registry)).toEqual(['vllm/a']);
+    expect(registry.status()).toMatchObject([{ state: 'unavailable', remembered: true }]);
+  });
+
+  test('that list too late are not heard any more', async () => {
+    const slow = new Listed('vllm', []);
+    let answer = (_models: ProviderModel[]): void => {};
+    slow.answer = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    const said: string[] = [];
+    const registry = registryOf([slow], {
+      onListed: (name) => said.push(`${name} listed`),
+      onUnavailable: (name) => said.push(`${name} unavailable`),
+    });
+    await set(registry, []);
+    answer([model('late')]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(selectors(registry)).toEqual([]);
+    expect(said).toEqual([]);
+  });
+
+  test('are none after the registry was closed', async () => {
+    const registry = await listed([new Listed('openai', ['a'])]);
+    registry.close();
+    const late = new Listed('vllm', ['b']);
+    await set(registry, [late]);
+    expect(late.asked).toBe(0);
+    expect(selectors(registry)).toEqual(['openai/a']);
   });
 });

@@ -1,5 +1,6 @@
 /** Cancelling a background response while others have a hand in it. */
 import { describe, expect, it } from 'vitest';
+import { everythingAllowed } from '../../src/commands/access/model-access.ts';
 import { storedResponseWrite } from '../../src/commands/exchange/end-events.ts';
 import { cancelResponse, type LifecycleDependencies } from '../../src/commands/responses/lifecycle.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
@@ -7,7 +8,8 @@ import { createResponseArchive } from '../../src/projections/responses.ts';
 
 const id = 'resp_1';
 const context = { actor: 'master' as const };
-const request = { id, provider: undefined, query: '', requestId: 'r', context, signal: new AbortController().signal };
+const signal = new AbortController().signal;
+const request = { id, provider: undefined, query: '', requestId: 'r', context, caller: {}, signal };
 const facts = {
   provider: 'p',
   providerType: 't',
@@ -33,6 +35,7 @@ async function withResponse(
     dialects: new Map(),
     provider: () => undefined,
     providers: () => [],
+    access: everythingAllowed,
     cancelRunning: () => cancelRunning(become),
   };
   return { deps, status: async () => (await archive.load(id))?.status };

@@ -1,4 +1,5 @@
 /** Whether a request may be made at all: budgets and rate limits, answered from memory. */
+import type { Units } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Caller } from './client.ts';
 import type { Asked, Target } from './dialect.ts';
@@ -9,6 +10,10 @@ export interface AdmissionRequest {
   readonly labels: readonly string[] | undefined;
   readonly endpoint: string;
   readonly asked: Asked;
+  /** Those that may be asked: it is not known yet which of them is going to answer. */
+  readonly candidates: readonly Target[];
+  /** What is charged for beside tokens, as far as the request tells. */
+  readonly units?: Units | undefined;
   readonly bodyBytes: number;
   /** Under which the settling `usage.recorded` will be found in the log. */
   readonly exchangeId: string;
@@ -41,7 +46,8 @@ export interface Ticket {
   settle(charge: Charge | undefined): void;
 }
 
-const freeTicket: Ticket = { enter: () => undefined, headers: () => undefined, settle: () => {} };
+/** Of an exchange that nothing limits. */
+export const freeTicket: Ticket = { enter: () => undefined, headers: () => undefined, settle: () => {} };
 
 /** Nobody has set a limit. */
 export const everybodyAdmitted: Admission = { admit: () => freeTicket, hasRoom: () => true };

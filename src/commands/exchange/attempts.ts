@@ -1,5 +1,6 @@
 /** Asks a provider until there is an answer or no hope of one. Every attempt is told in events. */
 import { attemptFailed, attemptStarted } from '../../events/catalogue/exchange.ts';
+import type { FailureKind } from '../../providers/provider.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type AttemptEnd, type AttemptOptions, type FailedAttempt, nothingYet } from './attempt.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
@@ -13,6 +14,8 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
   readonly retry: RetryPolicy;
+  /** Whether somebody else is asked after this failure: then it is not tried again here. Nobody is, when left out. */
+  readonly movesOn?: ((refused: Refused) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
   /** `durable` when the provider may be called only after the request is on disk. */
   readonly recordBeforeCall: 'written' | 'durable';
@@ -21,14 +24,20 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-export type Outcome =
-  | AttemptEnd
-  | {
-      readonly kind: 'refused';
-      readonly refusal: Refusal;
-      readonly attempts: number;
-      readonly reason?: 'upload_failed';
-    };
+export interface Refused {
+  readonly kind: 'refused';
+  readonly refusal: Refusal;
+  readonly attempts: number;
+  readonly reason?: 'upload_failed';
+  /** The provider's last one; undefined when it gave none. */
+  readonly status?: number | undefined;
+  /** How it failed to give one; undefined also when it was not asked at all, its circuit breaker being open. */
+  readonly failure?: FailureKind | undefined;
+  /** The request cannot be made again: its body came in pieces, and is gone. */
+  readonly spent?: boolean;
+}
+
+export type Outcome = AttemptEnd | Refused;
 
 /** @throws LogUnavailable */
 export async function attempts(options: AttemptsOptions): Promise<Outcome> {
@@ -83,7 +92,16 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     const { refusal, status, failure, body } = outcome;
     const other = status === undefined ? undefined : await plan.instead?.(status, refusal.code);
     const stopped = client.ended.aborted || failure?.kind === 'aborted';
-    const retryInMs = other !== undefined || stopped ? undefined : delayAfter(outcome, plan, tries, options);
+    const refused: Refused = {
+      kind: 'refused',
+      refusal,
+      attempts: attempt,
+      status,
+      failure: failure?.kind,
+      spent: 'repeatable' in plan && !plan.repeatable,
+    };
+    const movesOn = other !== undefined || stopped || (!refused.spent && options.movesOn?.(refused) === true);
+    const retryInMs = movesOn ? undefined : delayAfter(outcome, plan, tries, options);
     record.note(
       attemptFailed.create(
         { attempt, status, code: refusal.code, message: refusal.message, retryInMs, durationMs: record.elapsed() },
@@ -105,7 +123,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     if (retryInMs === undefined) {
       if (outcome.senseless) breaker.failed();
       else breaker.ended(status);
-      return { kind: 'refused', refusal, attempts: attempt };
+      return refused;
     }
     await options.wait(retryInMs, client.ended);
     if (client.ended.aborted) {

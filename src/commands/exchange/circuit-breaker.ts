@@ -38,6 +38,12 @@ export class CircuitBreaker {
     return this.#state;
   }
 
+  /** Whether a call would be refused now. Asking takes nothing away from those who call. */
+  get refuses(): boolean {
+    if (this.#state === 'closed' || !this.#policy.enabled) return false;
+    return this.#state === 'open' ? this.#openedAt + this.#policy.openMs > this.#now() : this.#probing;
+  }
+
   /** Undefined when a call may be made, else the milliseconds after which to ask again. */
   refusal(): number | undefined {
     if (this.#state === 'closed' || !this.#policy.enabled) return undefined;

@@ -56,8 +56,11 @@ export interface ModelRequest {
   readonly clientIp?: string;
   /** Of the key and of tagging headers, each once; undefined when there are none. */
   readonly labels?: readonly string[] | undefined;
-  /** What the client calls its session, by the headers and fields that clients have for it. */
-  readonly sessionId?: string | undefined;
+  /**
+   * What the client calls its session, within its user path. Told by its headers; what a body says of it is filled in
+   * once that is parsed.
+   */
+  sessionId?: string | undefined;
   readonly body: Buffer;
   /** Instead of `body`: what is too large to wait for. Only a passthrough takes it. */
   readonly bodyPieces?: AsyncIterable<Buffer>;

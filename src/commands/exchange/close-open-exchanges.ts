@@ -9,8 +9,9 @@ import type { EventLog } from '../../events/log.ts';
 import { positionBefore } from '../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../providers/stream-splitter.ts';
 import { providerType } from '../../providers/types.ts';
+import { type KeyDirectory, whyNotAccepted } from '../access/key-directory.ts';
 import type { Pricing } from '../pricing/pricing.ts';
-import { Refusal } from '../refusal.ts';
+import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
 import { nobody } from './detached-client.ts';
 import type { Asked } from './dialect.ts';
@@ -24,6 +25,7 @@ import { askedAgain, type Dialects, type RecordedExchange, readExchange, relayAg
 import type { Relay, StorableResponse } from './relay.ts';
 import { isRunHere, responseIdOf } from './responses-dialect.ts';
 import type { ResumableRun } from './run.ts';
+import { unknownUsage } from './usage.ts';
 
 /** A crash may leave thousands open, and each takes its own synced append. */
 const AT_ONCE = 32;
@@ -89,21 +91,29 @@ async function closeExchange(
 }
 
 /** How an exchange that was left open is gone on with; undefined when the record does not hold its request. */
-export function resumableRun(told: RecordedExchange, dialects: Dialects, log: EventLog): ResumableRun | undefined {
+export function resumableRun(
+  told: RecordedExchange,
+  dialects: Dialects,
+  log: EventLog,
+  keys: Pick<KeyDirectory, 'byId'>,
+): ResumableRun | undefined {
   const { request, received, attempt } = told;
   const dialect = dialects.get(request.dialect);
   const asked = askedAgain(told, dialects);
   if (dialect === undefined || asked === undefined || received.body === undefined) return undefined;
   const { actor, userPath, requestId = '', traceparent } = received.context;
-  const { method, path, headers, clientIp, authMethod } = request;
-  const caller = { actor, userPath, authMethod };
+  const { method, path, headers, clientIp, authMethod, labels, sessionId } = request;
+  const keyId = actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
+  const key = keyId === undefined ? undefined : keys.byId(keyId);
+  const caller = { actor, userPath, authMethod, key };
+  const isGone = keyId !== undefined && (key === undefined || whyNotAccepted(key, Date.now()) !== undefined);
   const body = bufferOf(received.body);
   return {
     dialect,
-    request: { caller, requestId, traceparent, method, path, headers, clientIp, body },
+    request: { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId, body },
     client: nobody,
     record: recordAgain(told, log),
-    begun: { asked, attempts: attempt?.attempt ?? 0 },
+    begun: { asked, attempts: attempt?.attempt ?? 0, ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}) },
     recordedAfter: positionBefore(received.position),
   };
 }
@@ -154,11 +164,13 @@ async function close(
     const status = chunks.length > 0 ? 200 : 0;
     events.noteFailed(record, refusal, { status, reason: why, chunks: chunks.length, responseId });
   }
-  if (attempt !== undefined && relay !== undefined && chunks.length > 0) {
+  const endpoint = deps.dialects.get(request.dialect)?.endpoint;
+  if (attempt !== undefined && endpoint !== undefined && chunks.length > 0) {
     const { provider, providerType: type, model = '' } = attempt;
-    const endpoint = deps.dialects.get(request.dialect)?.endpoint ?? '/p';
-    const spent = { provider, providerType: type, model, endpoint, usage: relay.usage() };
-    events.noteUsage(record, spent, deps.pricing.costOf(spent));
+    // Where bodies are not kept nobody can say what it was, but that something was spent.
+    const usage = relay?.usage() ?? unknownUsage;
+    const spent = { provider, providerType: type, model, endpoint, usage, isPartial: !ended };
+    events.noteUsage(record, spent, deps.pricing.costOf(spent), request);
   }
   await record.flush('durable');
 }

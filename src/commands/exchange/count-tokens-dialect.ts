@@ -1,8 +1,9 @@
 /** `POST /v1/messages/count_tokens` where the provider can count: passed on, and on the record like any request. */
 import { parseCountTokensRequest } from '../messages/messages-request.ts';
+import { refusals } from '../refusal.ts';
 import { readWith } from './chat-dialect.ts';
 import type { ExchangeDialect } from './dialect.ts';
-import { anthropicHeaders, nativeBody } from './messages-dialect.ts';
+import { anthropicHeaders, nativeBody, speaksMessages } from './messages-dialect.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
 
 export const countTokensDialect: ExchangeDialect = {
@@ -10,21 +11,23 @@ export const countTokensDialect: ExchangeDialect = {
   endpoint: '/v1/messages/count_tokens',
   mayBeFree: true,
   read: (json) => readWith(parseCountTokensRequest(json)),
-  plan: (input) => ({
-    dialect: 'forward',
-    call: {
-      method: 'POST',
-      path: '/messages/count_tokens',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json',
-        ...anthropicHeaders(input.headers),
+  plan(input) {
+    const { name, type } = input.target.provider;
+    // One of several that a virtual model leads to; another of them can count.
+    if (!speaksMessages(type)) throw refusals.unsupportedEndpoint(`The provider '${name}' does not count tokens.`);
+    const headers = { 'content-type': 'application/json', accept: 'application/json' };
+    return {
+      dialect: 'forward',
+      call: {
+        method: 'POST',
+        path: '/messages/count_tokens',
+        headers: { ...headers, ...anthropicHeaders(input.headers) },
       },
-    },
-    body: nativeBody(input),
-    repeatable: true,
-    readsWhole: true,
-    relay: () => new PassthroughRelay(),
-  }),
+      body: nativeBody(input),
+      repeatable: true,
+      readsWhole: true,
+      relay: () => new PassthroughRelay(),
+    };
+  },
   relayAgain: () => new PassthroughRelay(),
 };

@@ -1,6 +1,7 @@
 /** What the exchange has to know of the dialect a client speaks. One file per dialect beside this one. */
 import type { StreamWrite } from '../../events/log.ts';
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
+import type { Units } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ModelRequest } from './client.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
@@ -68,6 +69,8 @@ export interface ExchangeDialect {
   relayAgain(past: PastAttempt): Relay;
   /** The headers of the answer, but for the ids of the exchange; without it, the content type alone. */
   answerHeaders?(reply: ProviderReply, request: ModelRequest): Record<string, string>;
+  /** What is charged for beside tokens, as far as the request tells. */
+  units?(asked: Asked): Units | undefined;
   /** Not every request spends tokens: usage is recorded only where a provider reports some. */
   readonly mayBeFree?: boolean;
   /** Normalised input items as JSON text, for the stored response. */

@@ -97,9 +97,53 @@ export function noteDisconnected(record: ExchangeRecord, received: Received, res
   record.note(clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context));
 }
 
-export function noteUsage(record: ExchangeRecord, spent: PricedUsage, _cost: UsageCost): void {
-  const { usage, ...facts } = spent;
-  record.note(usageRecorded.create({ ...facts, ...usage }, record.context));
+/** On whose account it goes, beside the user path. */
+export interface UsageAccount {
+  readonly labels?: readonly string[] | undefined;
+  readonly sessionId?: string | undefined;
+}
+
+/** Member by member: there is one such event for each request, and spread objects cost more than all of the pricing. */
+export function noteUsage(record: ExchangeRecord, spent: PricedUsage, cost: UsageCost, account: UsageAccount): void {
+  const { usage, units } = spent;
+  record.note(
+    usageRecorded.create(
+      {
+        provider: spent.provider,
+        providerType: spent.providerType,
+        model: spent.model,
+        endpoint: spent.endpoint,
+        labels: account.labels,
+        sessionId: account.sessionId,
+        inputTokens: usage.inputTokens,
+        outputTokens: usage.outputTokens,
+        totalTokens: usage.totalTokens,
+        cachedInputTokens: usage.cachedInputTokens,
+        cacheWriteInputTokens: usage.cacheWriteInputTokens,
+        cacheWrite1hInputTokens: usage.cacheWrite1hInputTokens,
+        reasoningTokens: usage.reasoningTokens,
+        audioInputTokens: usage.audioInputTokens,
+        audioOutputTokens: usage.audioOutputTokens,
+        imageInputTokens: usage.imageInputTokens,
+        imageOutputTokens: usage.imageOutputTokens,
+        acceptedPredictionTokens: usage.acceptedPredictionTokens,
+        rejectedPredictionTokens: usage.rejectedPredictionTokens,
+        inputSeconds: usage.inputSeconds,
+        inputCharacters: units?.inputCharacters,
+        outputImages: units?.outputImages,
+        partial: spent.isPartial === true ? true : undefined,
+        source: usage.source,
+        raw: usage.raw,
+        price: cost.price,
+        priceSource: cost.priceSource,
+        inputCost: cost.inputCost,
+        outputCost: cost.outputCost,
+        totalCost: cost.totalCost,
+        caveat: cost.caveat,
+      },
+      record.context,
+    ),
+  );
 }
 
 /** What is kept beside a response. */

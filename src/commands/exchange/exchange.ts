@@ -17,7 +17,7 @@ import type { DetachedClients } from './detached-client.ts';
 import type { Asked, ExchangeDialect, PlanInput, ReadResult, Target } from './dialect.ts';
 import * as events from './end-events.ts';
 import { ExchangeRecord } from './exchange-record.ts';
-import { askInTurn } from './failover.ts';
+import { type Asking, askInTurn } from './failover.ts';
 import { answerUnderKey } from './idempotency.ts';
 import type { OpenRecords } from './open-records.ts';
 import { readJson } from './read-json.ts';
@@ -25,6 +25,7 @@ import type { Dialects } from './recorded-exchange.ts';
 import type { RetryPolicy } from './retry-policy.ts';
 import { oneTarget, type Route, type Router } from './route.ts';
 import type { Run } from './run.ts';
+import type { Sessions } from './session.ts';
 import { answerHeaders, settle, tell } from './settle.ts';
 import type { TokenUsage } from './usage.ts';
 
@@ -37,6 +38,8 @@ export interface ExchangeDependencies {
   readonly detached: DetachedClients;
   readonly router: Router;
   readonly admission: Admission;
+  /** Finds the session that a body names. */
+  readonly sessions?: Pick<Sessions, 'inBody'>;
   readonly pricing: Pricing;
   /** How patient to be with a provider. */
   resilienceOf(provider: string): Resilience;
@@ -121,6 +124,7 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
   let charge: Charge | undefined;
   let status: number;
   try {
+    if (begun?.refused !== undefined) throw begun.refused;
     asked ??= heard(
       run,
       dialect.take === undefined ? readJson(dialect, request.body) : await dialect.take(request),
@@ -129,16 +133,18 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
     const heardOf = asked;
     const found = findRoute(run, asked, deps);
     const route = found instanceof Promise ? await found : found;
-    ticket = deps.admission.admit(admissionOf(run, asked));
+    ticket = deps.admission.admit(admissionOf(run, asked, route));
     const admitted = ticket;
-    const answering = await askInTurn(route, admitted, begun?.attempts ?? 0, async (candidate, asking) => {
+    const ask = async (candidate: Target, asking: Asking): Promise<Outcome> => {
       target = candidate;
       const { body, headers } = request;
       const { createdAt } = record;
       const input: PlanInput = { asked: heardOf, body, headers, target: candidate, record, createdAt };
-      const background = promise === undefined ? dialect.background?.(input) : undefined;
+      const background = dialect.background?.(input);
+      if (promise !== undefined && background === undefined)
+        throw refusals.backgroundElsewhere(candidate.provider.name);
       const plan = await dialect.plan(input);
-      if (background !== undefined) {
+      if (promise === undefined && background !== undefined) {
         promise = newPromise(background, { dialect, asked: heardOf, target: candidate, record });
         client = await promiseResponse(promise, { request, client, stream: heardOf.stream }, deps.detached);
       }
@@ -159,7 +165,9 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
         wait: deps.wait,
         answerHeaders: (reply) => answerHeaders({ dialect, record, request, ticket: admitted }, reply),
       });
-    });
+    };
+    const attemptsBefore = begun?.attempts ?? 0;
+    const answering = await askInTurn(route, { ticket, attemptsBefore, elapsed: () => record.elapsed(), ask });
     ({ target, outcome } = answering);
     const keepBodies = deps.capture === 'full';
     const { open, archive, responseNotStored } = deps;
@@ -176,6 +184,8 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
       },
     });
   } catch (error) {
+    // What is not on record is charged when the record is closed.
+    charge = undefined;
     if (outcome !== undefined && asked !== undefined && error instanceof LogUnavailable && dialect.keeps?.(asked)) {
       deps.responseNotStored(target?.provider);
     }
@@ -189,6 +199,7 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
 
 /** The request is noted, whatever is to be said about it. @throws Refusal */
 function heard({ dialect, request, record }: Run, read: ReadResult, deps: ExchangeDependencies): Asked {
+  if (read.ok) request.sessionId ??= deps.sessions?.inBody(read.asked.json, request.caller.userPath);
   noteReceived(record, dialect, request, read, deps.capture);
   if (!read.ok) throw read.refusal;
   return read.asked;
@@ -225,7 +236,7 @@ function noteReceived(
   read: ReadResult,
   capture: 'full' | 'metadata',
 ): void {
-  const { method, path, headers, clientIp, caller, body } = request;
+  const { method, path, headers, clientIp, caller, labels, sessionId, body } = request;
   const { model, stream } = read.ok ? read.asked : { model: undefined, stream: false };
   record.note(
     requestReceived.create(
@@ -239,6 +250,8 @@ function noteReceived(
         clientIp,
         authMethod: caller.authMethod,
         capture,
+        labels,
+        sessionId,
       },
       record.context,
       capture === 'full' && (dialect.take === undefined || body.length > 0) ? body : undefined,
@@ -252,7 +265,8 @@ function findRoute(run: Run, asked: Asked, deps: ExchangeDependencies): Route | 
   const chosen = dialect.target?.(asked);
   if (chosen !== undefined) return chosen instanceof Promise ? chosen.then(oneTarget) : oneTarget(chosen);
   const { caller, labels, sessionId } = request;
-  const found = deps.router.route({ selector: asked.model, provider: asked.provider, caller, labels, sessionId });
+  const { model: selector, provider, stream } = asked;
+  const found = deps.router.route({ selector, provider, caller, labels, sessionId, stream });
   const noted = (route: Route) => noteRoute(record, asked, route);
   return found instanceof Promise ? found.then(noted) : noted(found);
 }
@@ -277,9 +291,18 @@ function noteRoute(record: ExchangeRecord, asked: Asked, route: Route): Route {
   return route;
 }
 
-function admissionOf({ dialect, request, record }: Run, asked: Asked) {
+function admissionOf({ dialect, request, record }: Run, asked: Asked, { candidates }: Route) {
   const { caller, labels, body } = request;
-  return { caller, labels, endpoint: dialect.endpoint, asked, bodyBytes: body.length, exchangeId: record.id };
+  return {
+    caller,
+    labels,
+    endpoint: dialect.endpoint,
+    asked,
+    candidates,
+    units: dialect.units?.(asked),
+    bodyBytes: body.length,
+    exchangeId: record.id,
+  };
 }
 
 async function refuse(

@@ -1,7 +1,12 @@
-/** Asks one candidate after another, until one answers or there is no point in asking another. */
+/**
+ * Asks one candidate after another, until one answers or there is no point in asking another.
+ *
+ * Whoever can be followed by another that is in order is not asked twice: the next one is asked at once. Only the last
+ * of those in order is tried again as its retry policy says, and the last resorts behind it once each.
+ */
 import { Refusal } from '../refusal.ts';
 import type { Ticket } from './admission.ts';
-import type { Outcome } from './attempts.ts';
+import type { Outcome, Refused } from './attempts.ts';
 import type { Target } from './dialect.ts';
 import type { Route } from './route.ts';
 
@@ -9,6 +14,8 @@ export interface Asking {
   /** Calls made already, to whichever provider. */
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
+  /** Whether somebody else is asked after this failure, so that it is not tried again here. */
+  readonly movesOn: ((refused: Refused) => boolean) | undefined;
 }
 
 export interface Answering {
@@ -16,32 +23,46 @@ export interface Answering {
   readonly outcome: Outcome;
 }
 
+export interface InTurn {
+  readonly ticket: Ticket;
+  readonly attemptsBefore: number;
+  /** Milliseconds since the request was received. */
+  elapsed(): number;
+  ask(target: Target, asking: Asking): Promise<Outcome>;
+}
+
 /**
- * The error that is told in the end is that of the candidate asked last.
+ * The error that is told in the end is that of the candidate that was called last.
  * @throws Refusal when none could be asked: all are saturated, or the request cannot be put to any
  */
-export async function askInTurn(
-  route: Route,
-  ticket: Ticket,
-  attemptsBefore: number,
-  ask: (target: Target, asking: Asking) => Promise<Outcome>,
-): Promise<Answering> {
+export async function askInTurn(route: Route, { ticket, attemptsBefore, elapsed, ask }: InTurn): Promise<Answering> {
+  const { candidates, ready } = route;
   let last: Answering | undefined;
   let refused: unknown;
   let attempts = attemptsBefore;
-  for (const target of route.candidates) {
+  for (const [place, target] of candidates.entries()) {
     const full = ticket.enter(target);
     if (full !== undefined) {
       refused ??= full;
       continue;
     }
+    const askedAt = route.observed === undefined ? 0 : elapsed();
+    const movesOn = place === Math.max(ready, 1) - 1 ? undefined : route.failsOver;
     try {
       const outcome = await ask(target, {
         attemptsBefore: attempts,
         kind: last === undefined ? 'primary' : 'failover',
+        movesOn,
       });
-      last = { target, outcome };
-      if (outcome.kind !== 'refused' || !route.failsOver(outcome)) return last;
+      const wasCalled = outcome.kind !== 'refused' || outcome.attempts > attempts;
+      if (wasCalled || last === undefined) last = { target, outcome };
+      if (wasCalled && route.observed !== undefined) {
+        const failure = outcome.kind === 'refused' ? outcome : undefined;
+        route.observed(target, failure, elapsed() - askedAt, firstByteAfter(askedAt, outcome));
+      }
+      if (outcome.kind !== 'refused' || outcome.spent || outcome.reason !== undefined || !route.failsOver(outcome)) {
+        return last;
+      }
       attempts = outcome.attempts;
     } catch (error) {
       // What cannot be put to this provider may well be put to the next.
@@ -51,4 +72,9 @@ export async function askInTurn(
   }
   if (last === undefined) throw refused;
   return last;
+}
+
+function firstByteAfter(askedAt: number, outcome: Outcome): number | undefined {
+  const firstByteMs = outcome.kind === 'refused' ? undefined : outcome.received.firstByteMs;
+  return firstByteMs === undefined ? undefined : Math.max(0, firstByteMs - askedAt);
 }

@@ -4,7 +4,7 @@ import type { ModelRequest } from './client.ts';
 import type { ExchangeDialect, PlanInput, ReadResult, Target } from './dialect.ts';
 import { FormUpload } from './form-upload.ts';
 import { type ForwardOptions, forwardPlan } from './forward-dialect.ts';
-import type { ForwardOperation } from './forward-operations.ts';
+import { type ForwardOperation, unitsAsked } from './forward-operations.ts';
 import { type OpenForm, openForm } from './open-form.ts';
 import type { ForwardPlan } from './relay.ts';
 import { ForwardRelay } from './relay-forward.ts';
@@ -19,6 +19,7 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
   return {
     name: 'forward',
     endpoint: operation.endpoint,
+    units: ({ json }) => unitsAsked(operation, json),
     read: () => ({ ok: false, refusal: refusals.formExpected('JSON') }),
     async take(request): Promise<ReadResult> {
       const opened = await openedForm(request, options.limitBytes, (fields) => fields.has('model'));

@@ -4,7 +4,7 @@ import { rewriteMembers } from '../../providers/json-members.ts';
 import { checkRequest } from '../request-check.ts';
 import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
 import type { ExchangeDialect, PlanInput, ReadResult } from './dialect.ts';
-import { type ForwardOperation, isRouteMissing, notServed } from './forward-operations.ts';
+import { type ForwardOperation, isRouteMissing, notServed, unitsAsked } from './forward-operations.ts';
 import type { ForwardPlan } from './relay.ts';
 import { ForwardRelay } from './relay-forward.ts';
 
@@ -23,6 +23,7 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
     name: 'forward',
     endpoint: operation.endpoint,
     read: (json) => readForward(json),
+    units: ({ json }) => unitsAsked(operation, json),
     async plan(input) {
       const { asked, body, target } = input;
       const head = forwardPlan(operation, options, input);

@@ -1,5 +1,6 @@
 /** The model endpoints that are passed on as they are, a row each. */
 import type { Family } from '../../providers/provider.ts';
+import type { Units } from '../pricing/pricing.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 
 export interface ForwardOperation {
@@ -63,6 +64,18 @@ export const forwardOperations: readonly ForwardOperation[] = [
     without: ['stream', 'stream_options'],
   },
 ];
+
+/** What a request asks for that is charged by the piece: characters to be spoken, images to be made. */
+export function unitsAsked(
+  { family }: Pick<ForwardOperation, 'family'>,
+  json: Readonly<Record<string, unknown>>,
+): Units | undefined {
+  if (family === 'speech') return typeof json.input === 'string' ? { inputCharacters: json.input.length } : undefined;
+  if (family !== 'images') return undefined;
+  // In a form it is text.
+  const images = Number(json.n ?? 1);
+  return Number.isInteger(images) && images > 0 ? { outputImages: images } : undefined;
+}
 
 /** A provider does not have it. */
 export function notServed({ family, title }: Pick<ForwardOperation, 'family' | 'title'>): Refusal {

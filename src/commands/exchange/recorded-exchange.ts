@@ -30,8 +30,10 @@ export interface RecordedExchange {
   readonly attempt: Attempt | undefined;
   /** Of the last attempt. */
   readonly chunks: readonly RecordedEvent[];
-  /** Whether earlier turns were put in front of the input. */
+  /** Whether earlier turns were put in front of the input, in the last attempt. */
   readonly historyReplayed: boolean;
+  /** Whether they were since the last attempt began: then for the next. */
+  readonly replayedSince: boolean;
   /** The exchange whose answer was given again in place of a new one. */
   readonly answerOf: string | undefined;
   /** How it ended; undefined while it has not. */
@@ -63,17 +65,22 @@ export function withEvent(told: RecordedExchange | undefined, event: RecordedEve
   if (event.type === requestReceived.type) {
     const request = event.data as RecordedExchange['request'];
     const id = idOf(event.stream);
-    const nothing = { attempt: undefined, chunks: [], historyReplayed: false, answerOf: undefined, end: undefined };
-    return { ...nothing, id, received: event, request, last: event };
+    const nothing = { attempt: undefined, chunks: [], answerOf: undefined, end: undefined };
+    const notReplayed = { historyReplayed: false, replayedSince: false };
+    return { ...nothing, ...notReplayed, id, received: event, request, last: event };
   }
   if (told === undefined) return undefined;
   switch (event.type) {
     case chunkReceived.type:
       return { ...told, chunks: appended(told.chunks, event), last: event };
-    case attemptStarted.type:
-      return { ...told, attempt: event.data as Attempt, chunks: [], last: event };
+    case attemptStarted.type: {
+      const attempt = event.data as Attempt;
+      // Each provider is told what it does not know: what the one before was told says nothing of this one.
+      const isReplayed = attempt.kind === 'failover' ? told.replayedSince : told.historyReplayed;
+      return { ...told, attempt, chunks: [], historyReplayed: isReplayed, replayedSince: false, last: event };
+    }
     case historyReplayed.type:
-      return { ...told, historyReplayed: true, last: event };
+      return { ...told, historyReplayed: true, replayedSince: true, last: event };
     case answerReplayed.type:
       return { ...told, answerOf: (event.data as z.infer<typeof answerReplayed.data>).exchangeId, last: event };
     case usageRecorded.type:

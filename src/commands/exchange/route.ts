@@ -1,6 +1,5 @@
 /** Who is to be asked, when the model decides it: one target, or several in the order to try them. */
-import { refusals } from '../refusal.ts';
-import type { Outcome } from './attempts.ts';
+import type { Refused } from './attempts.ts';
 import type { Caller } from './client.ts';
 import type { Target } from './dialect.ts';
 
@@ -12,15 +11,24 @@ export interface RouteRequest {
   readonly caller: Pick<Caller, 'userPath' | 'key'>;
   readonly sessionId: string | undefined;
   readonly labels: readonly string[] | undefined;
+  /** Whether the answer is to come as a stream. */
+  readonly stream: boolean;
 }
 
 export interface Route {
   /** Never empty; the first is asked first. */
   readonly candidates: readonly Target[];
+  /** So many of the first candidates are in order and have room; whoever comes behind them is a last resort. */
+  readonly ready: number;
   /** The virtual models gone through, outermost first; empty for a model that a provider serves under that name. */
   readonly through: readonly string[];
   /** Whether another candidate is to be asked after this end of one. Never asked once bytes went out. */
-  failsOver(outcome: Extract<Outcome, { kind: 'refused' }>): boolean;
+  failsOver(outcome: Refused): boolean;
+  /**
+   * Told how each candidate that was asked did, where that decides who is asked next time. In milliseconds from when it
+   * was asked: to the end, and to the first byte. `refused` is undefined of one that answered, or was left to itself.
+   */
+  observed?(target: Target, refused: Refused | undefined, waitedMs: number, firstByteMs: number | undefined): void;
 }
 
 export interface Router {
@@ -29,6 +37,18 @@ export interface Router {
    * @throws Refusal when nobody serves the model, or the caller may not use it
    */
   route(request: RouteRequest): Route | Promise<Route>;
+}
+
+/** What of a request decides who may be asked at all. */
+export type ReachRequest = Pick<RouteRequest, 'selector' | 'provider' | 'caller'>;
+
+/** Where no model is asked, but somebody has to know who would be. */
+export interface Reach {
+  /**
+   * Everybody who might be asked, in the order as it is written down; nobody's turn is used up.
+   * @throws Refusal when nobody serves the model, or the caller may not use it
+   */
+  reach(request: ReachRequest): readonly Target[] | Promise<readonly Target[]>;
 }
 
 /** Finds who serves a model. */
@@ -43,20 +63,9 @@ export interface ModelDirectory {
 
 /** A route with nothing to choose. */
 export function oneTarget(target: Target): Route {
-  return { candidates: [target], through: [], failsOver: () => false };
+  return { candidates: [target], ready: 1, through: [], failsOver: never };
 }
 
-/** Routes to the provider that serves the model under its own name, and to nobody else. */
-export function directRouter(models: ModelDirectory): Router {
-  return {
-    route({ selector, provider }) {
-      if (provider !== undefined && !models.knows(provider)) throw refusals.unknownProvider(provider);
-      const known = models.resolve(selector, provider);
-      if (known !== undefined) return oneTarget(known);
-      return models.resolveOrRefresh(selector, provider).then((found) => {
-        if (found === undefined) throw refusals.modelNotFound(selector);
-        return oneTarget(found);
-      });
-    },
-  };
+function never(): boolean {
+  return false;
 }

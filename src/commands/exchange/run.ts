@@ -1,4 +1,5 @@
 import type { Position } from '../../events/event.ts';
+import type { Refusal } from '../refusal.ts';
 import type { PromisedResponse } from './background.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect } from './dialect.ts';
@@ -18,6 +19,8 @@ export interface Begun {
   readonly asked: Asked;
   /** Calls made to a provider. */
   readonly attempts: number;
+  /** Why it cannot be gone on with: whoever asked for it may not ask any more. */
+  readonly refused?: Refusal;
   /** The response that was promised, of an exchange that is taken up again after the gateway went down. */
   readonly promise?: PromisedResponse;
 }

@@ -181,17 +181,27 @@ function noteCompleted(
     responseId,
     answer: json === undefined ? undefined : Buffer.from(json),
   });
-  noteUsage({ relay, received, attempt, plan }, exchange);
+  noteUsage({ relay, received, attempt, plan }, exchange, true);
 }
 
-function noteUsage({ relay, received }: Answered, exchange: Settling): void {
+function noteUsage({ relay, received }: Answered, exchange: Settling, isWhole = false): void {
   if (received.chunks === 0) return;
-  const { record, target, dialect } = exchange;
+  const { record, target, dialect, request } = exchange;
   const { name, type } = target.provider;
   const usage = relay.usage();
   if (dialect.mayBeFree && usage.source === 'unknown') return;
-  const spent = { provider: name, providerType: type, model: target.model, endpoint: dialect.endpoint, usage };
-  events.noteUsage(record, spent, exchange.costOf(spent));
+  const { endpoint } = dialect;
+  const units = dialect.units?.(exchange.asked);
+  const spent = {
+    provider: name,
+    providerType: type,
+    model: target.model,
+    endpoint,
+    usage,
+    units,
+    isPartial: !isWhole,
+  };
+  events.noteUsage(record, spent, exchange.costOf(spent), request);
 }
 
 /** @returns the id under which the response is kept, when it is */

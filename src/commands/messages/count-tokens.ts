@@ -1,9 +1,9 @@
 /** How many tokens a Messages request would cost, where its provider cannot say. */
+import type { Asker } from '../access/model-access.ts';
 import { countTokensDialect } from '../exchange/count-tokens-dialect.ts';
 import { speaksMessages } from '../exchange/messages-dialect.ts';
 import { readJson } from '../exchange/read-json.ts';
-import type { ModelDirectory } from '../exchange/route.ts';
-import { refusals } from '../refusal.ts';
+import type { Reach } from '../exchange/route.ts';
 import { estimateInputTokens } from './token-estimate.ts';
 
 /**
@@ -11,13 +11,11 @@ import { estimateInputTokens } from './token-estimate.ts';
  * for a model whose provider counts itself.
  * @throws Refusal
  */
-export async function estimatedCount(body: Buffer, models: ModelDirectory): Promise<number | undefined> {
+export async function estimatedCount(body: Buffer, caller: Asker, router: Reach): Promise<number | undefined> {
   const read = readJson(countTokensDialect, body);
   if (!read.ok) throw read.refusal;
   const { model, provider, json } = read.asked;
-  if (provider !== undefined && !models.knows(provider)) throw refusals.unknownProvider(provider);
-  const target = models.resolve(model, provider) ?? (await models.resolveOrRefresh(model, provider));
-  if (target === undefined) throw refusals.modelNotFound(model);
-  if (speaksMessages(target.provider.type)) return undefined;
+  const reached = await router.reach({ selector: model, provider, caller });
+  if (reached.some((target) => speaksMessages(target.provider.type))) return undefined;
   return estimateInputTokens(json);
 }

@@ -14,7 +14,8 @@ import type { EventLog } from '../../events/log.ts';
 import type { ProviderModel } from '../../providers/provider.ts';
 import type { CircuitState } from '../exchange/circuit-breaker.ts';
 
-type Configuration = z.infer<typeof providerConfigured.data>;
+/** What is told of a provider on the record: where it is, and no secret. */
+export type Configuration = z.infer<typeof providerConfigured.data>;
 
 const context: EventContext = { actor: 'system' };
 
@@ -29,7 +30,7 @@ export class ProviderJournal {
     this.#onError = onError;
   }
 
-  /** Notes what changed since the last start. */
+  /** Notes what changed, since the last start or since it was last noted. */
   configured(now: readonly Configuration[], before: ReadonlyMap<string, Configuration>): void {
     for (const configuration of now) {
       const known = before.get(configuration.name);

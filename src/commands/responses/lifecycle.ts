@@ -3,6 +3,7 @@ import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider, ReplyBody } from '../../providers/provider.ts';
+import type { Asker, ModelAccess } from '../access/model-access.ts';
 import { askProvider, objectIn, type Question, replyTo } from '../ask-provider.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/end-events.ts';
 import { isEventStream } from '../exchange/media-type.ts';
@@ -21,6 +22,7 @@ export interface LifecycleDependencies {
   provider(nameOrType: string): Provider | undefined;
   /** Every configured provider, in order. */
   providers(): readonly Provider[];
+  readonly access: Pick<ModelAccess, 'allowsProvider'>;
   /** Ends a background response that is being made here. Resolves when its end is recorded; undefined when it is not. */
   cancelRunning(id: string): Promise<void> | undefined;
 }
@@ -33,6 +35,7 @@ export interface LifecycleRequest {
   readonly query: string;
   readonly requestId: string;
   readonly context: EventContext;
+  readonly caller: Asker;
   readonly signal: AbortSignal;
 }
 
@@ -240,14 +243,16 @@ async function askNatively(
 
 /** Who may know a response that is not on the record. @throws Refusal when the one that is named cannot */
 function nativeProviders(
-  { provider: name }: LifecycleRequest,
+  { provider: name, caller }: LifecycleRequest,
   deps: LifecycleDependencies,
   unsupported: string,
 ): readonly Provider[] {
   const keeps = ({ capabilities }: Provider) => capabilities.responseLifecycle === 'yes';
-  if (name === undefined || name === '') return deps.providers().filter(keeps);
+  const mayUse = (provider: Provider) => deps.access.allowsProvider(caller, provider.name, 'any');
+  if (name === undefined || name === '') return deps.providers().filter((one) => keeps(one) && mayUse(one));
   const provider = deps.provider(name);
   if (provider === undefined) throw refusals.unknownProvider(name);
+  if (!mayUse(provider)) throw refusals.providerAccessDenied(name);
   if (!keeps(provider)) throw refusals.unsupportedOperation(unsupported);
   return [provider];
 }

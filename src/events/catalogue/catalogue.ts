@@ -1,16 +1,45 @@
 /** Every event there is. `docs/events.md` is generated from this list (`npm run docs:events`). */
 import type { RecordedEvent } from '../event.ts';
+import * as access from './access.ts';
+import * as audit from './audit.ts';
+import * as budget from './budget.ts';
 import * as conversation from './conversation.ts';
+import * as credential from './credential.ts';
 import type { EventDefinition } from './define.ts';
 import * as exchange from './exchange.ts';
 import * as files from './files.ts';
 import * as gateway from './gateway.ts';
 import * as idempotency from './idempotency.ts';
 import * as item from './item.ts';
+import * as key from './key.ts';
+import * as price from './price.ts';
 import * as provider from './provider.ts';
+import * as rateLimit from './rate-limit.ts';
 import * as response from './response.ts';
+import * as tagging from './tagging.ts';
+import * as user from './user.ts';
+import * as virtualModel from './virtual-model.ts';
 
-export const families = { exchange, response, conversation, item, idempotency, provider, files, gateway } as const;
+export const families = {
+  key,
+  user,
+  'virtual-model': virtualModel,
+  access,
+  price,
+  budget,
+  'rate-limit': rateLimit,
+  audit,
+  exchange,
+  response,
+  conversation,
+  item,
+  idempotency,
+  provider,
+  credential,
+  tagging,
+  files,
+  gateway,
+} as const;
 
 const definitions = new Map<string, EventDefinition>();
 for (const family of Object.values(families)) {

@@ -5,6 +5,9 @@ import { defineEvent } from './define.ts';
 const attempt = z.number().int().min(1).describe('1 for the first call to a provider, then counting up');
 const durationMs = z.number().describe('milliseconds since `request.received`');
 
+const labels = z.array(z.string()).readonly().describe('of the key and of tagging headers');
+const sessionId = z.string().describe('what the client calls its session, within its user path');
+
 /** What clients ask in. `forward`: a model endpoint that is passed on as it is, such as `/v1/audio/speech`. */
 const clientDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough'] as const;
 /** What providers are asked in. */
@@ -24,6 +27,8 @@ export const requestReceived = defineEvent({
     clientIp: z.string().optional(),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
     capture: z.enum(['full', 'metadata']).describe('the capture level in force'),
+    labels: labels.optional(),
+    sessionId: sessionId.optional(),
   }),
 });
 
@@ -187,20 +192,95 @@ export const clientDisconnected = defineEvent({
   data: z.object({ chunks: z.number().int(), bytes: z.number().int(), durationMs, responseId: z.string().optional() }),
 });
 
+const tokens = () => z.number().int().nullable();
+const nanoDollars = () => z.string().nullable();
+
+/** What usage cost. Amounts are nano-dollars as decimal text; null is not known, "0" is free. */
+const cost = {
+  price: z
+    .record(z.string(), z.number())
+    .optional()
+    .describe('the rates in US dollars that applied, named as in a pricing override'),
+  priceSource: z
+    .string()
+    .optional()
+    .describe(
+      '`override:<selector>`, `config`, `snapshot:<date>` or `provider_reported`; absent when there is no price',
+    ),
+  inputCost: nanoDollars(),
+  outputCost: nanoDollars(),
+  totalCost: nanoDollars().describe('in nano-dollars; null when not known, `0` when free'),
+  caveat: z.string().optional().describe('what the cost leaves out, or why it is not known'),
+};
+
+/** What usage is told of, in the event itself and in its corrections. */
+const spentOn = {
+  provider: z.string(),
+  providerType: z.string(),
+  model: z.string(),
+  endpoint: z.string(),
+  labels: labels.optional(),
+  sessionId: sessionId.optional(),
+};
+
 export const usageRecorded = defineEvent({
   type: 'usage.recorded',
+  version: 2,
   when: 'Tokens were spent: once per exchange that reached a provider, also when it broke off.',
   data: z.object({
-    provider: z.string(),
-    providerType: z.string(),
-    model: z.string(),
-    endpoint: z.string(),
-    inputTokens: z.number().int().nullable(),
-    outputTokens: z.number().int().nullable(),
-    totalTokens: z.number().int().nullable(),
-    cachedInputTokens: z.number().int().nullable(),
-    reasoningTokens: z.number().int().nullable(),
+    ...spentOn,
+    cacheType: z.enum(['exact', 'semantic']).optional().describe('answered from a cache of answers: nothing was spent'),
+    inputTokens: tokens().describe('with all that went through a prompt cache'),
+    outputTokens: tokens().describe('with what was thought'),
+    totalTokens: tokens(),
+    cachedInputTokens: tokens(),
+    cacheWriteInputTokens: tokens(),
+    cacheWrite1hInputTokens: tokens().describe('of `cacheWriteInputTokens`, those to be kept for an hour'),
+    reasoningTokens: tokens(),
+    audioInputTokens: tokens(),
+    audioOutputTokens: tokens(),
+    imageInputTokens: tokens(),
+    imageOutputTokens: tokens(),
+    acceptedPredictionTokens: tokens(),
+    rejectedPredictionTokens: tokens(),
+    inputSeconds: z.number().optional().describe('of audio, where a provider counts that'),
+    inputCharacters: z.number().int().optional().describe('of a text to be spoken'),
+    outputImages: z.number().int().optional().describe('images asked for'),
+    partial: z.literal(true).optional().describe('the answer broke off: this is what was reported until then'),
     source: z.enum(['provider', 'unknown']).describe('`unknown`: the provider reported no usage; nothing is made up'),
     raw: z.record(z.string(), z.unknown()).nullable().describe('the usage object exactly as the provider reported it'),
+    ...cost,
+  }),
+  upcasts: [withoutCost],
+});
+
+/** Version 1 knew five counts and no cost. What else was reported is still in `raw`. */
+function withoutCost(data: unknown): unknown {
+  return {
+    ...Object(data),
+    cacheWriteInputTokens: null,
+    cacheWrite1hInputTokens: null,
+    audioInputTokens: null,
+    audioOutputTokens: null,
+    imageInputTokens: null,
+    imageOutputTokens: null,
+    acceptedPredictionTokens: null,
+    rejectedPredictionTokens: null,
+    inputCost: null,
+    outputCost: null,
+    totalCost: null,
+  };
+}
+
+export const usageRecalculated = defineEvent({
+  type: 'usage.recalculated',
+  when: 'An administrator had the past priced anew, and this exchange costs something else now. Its tokens stay.',
+  data: z.object({
+    ...spentOn,
+    usageId: z.string().describe('id of the `usage.recorded` that is corrected'),
+    usageAt: z.number().describe('when that was, in milliseconds since the epoch'),
+    ...cost,
+    previousTotalCost: nanoDollars().describe('what it cost until now'),
+    previousPriceSource: z.string().optional(),
   }),
 });

@@ -4,7 +4,7 @@ import { defineEvent } from './define.ts';
 
 export const providerConfigured = defineEvent({
   type: 'provider.configured',
-  when: 'The gateway started with this provider configured differently from before.',
+  when: 'The gateway has this provider, with a configuration that is not the one before: at a start, or by an administrator.',
   data: z.object({
     name: z.string(),
     type: z.string(),
@@ -16,7 +16,7 @@ export const providerConfigured = defineEvent({
 
 export const providerRemoved = defineEvent({
   type: 'provider.removed',
-  when: 'The gateway started and this provider was no longer configured.',
+  when: 'The provider is no longer configured: seen at a start, or removed or switched off by an administrator.',
   data: z.object({ name: z.string() }),
 });
 

@@ -6,6 +6,7 @@
  * it gets everything there is.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type Position, streamName } from '../../events/event.ts';
 import { type EventLog, START } from '../../events/log.ts';
@@ -16,10 +17,13 @@ import { controlBytes, type LiveFilter, snapshotBytes, wanted } from '../../proj
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { eventContextOf } from '../server.ts';
 import { LiveClient } from './live-client.ts';
 
 export interface LiveLogsOptions {
   readonly log: EventLog;
+  /** Every connection is noted before anything is sent on it: what people said to models goes by there. */
+  readonly audit: ReadAudit;
   readonly inFlight: Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'>;
   readonly enabled: boolean;
   /** Default 15. */
@@ -48,7 +52,7 @@ const HEADERS = {
 };
 
 export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
-  const { log, inFlight, enabled, heartbeatSeconds = 15, maxClients = 1000 } = options;
+  const { log, audit, inFlight, enabled, heartbeatSeconds = 15, maxClients = 1000 } = options;
   const { clientByteCap = 1024 * 1024, stallSeconds = 30 } = options;
   const previews = new LiveTail(log, previewView(log));
   const events = new LiveTail(log, eventView(log));
@@ -62,15 +66,17 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
       );
     }
     const asked = readQuery(request);
-    const head = await log.head();
-    const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor, head);
+    const reached = await log.head();
+    const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor, reached);
     if (clients.size >= maxClients) throw tooManyListeners(maxClients);
+    await audit.liveTail(asked.raw ? 'live_events' : 'live_previews', told(asked.filter), eventContextOf(request));
+    const head = await log.head();
 
     reply.hijack();
     const out = reply.raw;
     out.writeHead(200, { ...reply.getHeaders(), ...HEADERS } as Record<string, string>);
     out.flushHeaders();
-    if (cursor !== undefined && cursor <= head) {
+    if (cursor !== undefined && cursor <= reached) {
       listen(cursor, []);
       return;
     }
@@ -165,6 +171,13 @@ function readQuery(request: FastifyRequest): Asked {
       userPath: userPathOf(one('user_path')),
     },
   };
+}
+
+/** The filter as it is put on record. */
+function told(filter: LiveFilter): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+  );
 }
 
 function userPathOf(given: string | undefined): string | undefined {

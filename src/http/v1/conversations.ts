@@ -1,5 +1,6 @@
 /** `/v1/conversations` and what is below it: kept by the gateway itself, whoever answers. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import {
   type AtConversation,
   addItems,
@@ -12,8 +13,9 @@ import {
   retrieveItem,
   updateConversation,
 } from '../../commands/conversations/conversations.ts';
+import { conversationStream } from '../../commands/conversations/load-conversation.ts';
 import { type Query, single } from '../query.ts';
-import { bodyOf, eventContextOf } from '../server.ts';
+import { bodyOf, callerOf, eventContextOf } from '../server.ts';
 
 interface ById {
   Params: { id: string };
@@ -29,17 +31,29 @@ const CONVERSATION = `${CONVERSATIONS}/:id`;
 const ITEMS = `${CONVERSATION}/items`;
 const ITEM = `${ITEMS}/:item`;
 
-export function registerConversations(app: FastifyInstance, deps: ConversationDependencies): void {
+export function registerConversations(app: FastifyInstance, deps: ConversationDependencies, audit: ReadAudit): void {
+  /** Before the items are given, and after it is known that the caller may have them. */
+  const noteRead = (request: FastifyRequest<{ Params: { id: string } }>) => {
+    const { id, context } = at(request);
+    return audit.stored('conversation_items', conversationStream(id), callerOf(request), context);
+  };
   app.post(CONVERSATIONS, (request) => createConversation(bodyOf(request), eventContextOf(request), deps));
   app.get<ById>(CONVERSATION, (request) => retrieveConversation(at(request), deps));
   app.post<ById>(CONVERSATION, (request) => updateConversation(at(request), bodyOf(request), deps));
   app.delete<ById>(CONVERSATION, (request) => deleteConversation(at(request), deps));
   app.post<ById>(ITEMS, (request) => addItems(at(request), bodyOf(request), deps));
-  app.get<ById>(ITEMS, (request) => {
+  app.get<ById>(ITEMS, async (request) => {
     const { limit, order, after } = request.query;
-    return listItems(at(request), { limit: single(limit), order: single(order), after: single(after) }, deps);
+    const asked = { limit: single(limit), order: single(order), after: single(after) };
+    const page = await listItems(at(request), asked, deps);
+    await noteRead(request);
+    return page;
   });
-  app.get<ByItem>(ITEM, (request) => retrieveItem(at(request), request.params.item, deps));
+  app.get<ByItem>(ITEM, async (request) => {
+    const item = await retrieveItem(at(request), request.params.item, deps);
+    await noteRead(request);
+    return item;
+  });
   app.delete<ByItem>(ITEM, (request) => deleteItem(at(request), request.params.item, deps));
 }
 

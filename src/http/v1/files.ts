@@ -1,7 +1,8 @@
 /** `/v1/files` and `/v1/batches`: objects that providers keep, under the providers' own ids. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
+import type { Caller, Client, ModelRequest } from '../../commands/exchange/client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
+import type { Providers } from '../../commands/files/holders.ts';
 import { listObjects } from '../../commands/files/list-objects.ts';
 import {
   batchDialect,
@@ -30,7 +31,9 @@ interface ById extends Asked {
   Params: { id: string };
 }
 
-export interface FilesOptions extends ObjectDependencies {
+export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
+  /** Those that the caller may use. */
+  providersOf(caller: Caller): Providers;
   readonly exchanges: OpenExchanges;
   readonly capture: CreateOptions['capture'];
   readonly limitBytes: number;
@@ -42,6 +45,11 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
     options.exchanges.run(request, reply, (asked, client) =>
       options.run(dialect, { ...asked, ...formOf(request) }, client),
     );
+  const deps = (request: FastifyRequest): ObjectDependencies => ({
+    log: options.log,
+    tracked: options.tracked,
+    providers: options.providersOf(callerOf(request)),
+  });
   const create = ({ query }: FastifyRequest<Asked>): CreateOptions => ({
     provider: single(query['provider']),
     capture: options.capture,
@@ -50,24 +58,26 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
 
   app.register(async (scope) => {
     takeFormsAsTheyCome(scope);
-    scope.post<Asked>('/v1/files', (request, reply) => run(request, reply, uploadDialect(create(request), options)));
+    scope.post<Asked>('/v1/files', (request, reply) =>
+      run(request, reply, uploadDialect(create(request), deps(request))),
+    );
   });
   app.get<ById>('/v1/files/:id/content', (request, reply) =>
-    run(request, reply, contentDialect(request.params.id, objectRequest(request), options)),
+    run(request, reply, contentDialect(request.params.id, objectRequest(request), deps(request))),
   );
-  app.delete<ById>('/v1/files/:id', (request) => deleteFile(request.params.id, objectRequest(request), options));
+  app.delete<ById>('/v1/files/:id', (request) => deleteFile(request.params.id, objectRequest(request), deps(request)));
 
   app.post<Asked>('/v1/batches', (request, reply) => {
-    return run(request, reply, batchDialect(create(request), callerOf(request).userPath, options));
+    return run(request, reply, batchDialect(create(request), callerOf(request).userPath, deps(request)));
   });
   app.post<ById>('/v1/batches/:id/cancel', (request) =>
-    cancelBatch(request.params.id, objectRequest(request), options),
+    cancelBatch(request.params.id, objectRequest(request), deps(request)),
   );
 
   for (const kind of [files, batches]) {
-    app.get<Asked>(kind.endpoint, (request) => listObjects(kind, listRequest(kind, request), options));
+    app.get<Asked>(kind.endpoint, (request) => listObjects(kind, listRequest(kind, request), deps(request)));
     app.get<ById>(`${kind.endpoint}/:id`, (request) =>
-      retrieveObject(kind, request.params.id, objectRequest(request), options),
+      retrieveObject(kind, request.params.id, objectRequest(request), deps(request)),
     );
   }
 }

@@ -3,20 +3,20 @@ import type { FastifyInstance } from 'fastify';
 import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
 import { countTokensDialect } from '../../commands/exchange/count-tokens-dialect.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import type { ModelDirectory } from '../../commands/exchange/route.ts';
+import type { Reach } from '../../commands/exchange/route.ts';
 import { estimatedCount } from '../../commands/messages/count-tokens.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
-import { bodyOf } from '../server.ts';
+import { bodyOf, callerOf } from '../server.ts';
 
 export interface CountTokensOptions {
-  readonly models: ModelDirectory;
+  readonly router: Reach;
   readonly exchanges: OpenExchanges;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
-export function registerCountTokens(app: FastifyInstance, { models, exchanges, run }: CountTokensOptions): void {
+export function registerCountTokens(app: FastifyInstance, { router, exchanges, run }: CountTokensOptions): void {
   app.post(countTokensDialect.endpoint, async (request, reply) => {
-    const estimate = await estimatedCount(bodyOf(request), models);
+    const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
     if (estimate !== undefined) return { input_tokens: estimate };
     return exchanges.run(request, reply, (asked, client) => run(countTokensDialect, asked, client));
   });

@@ -1,23 +1,22 @@
 /** `GET /v1/models` and `GET /v1/models/{selector}`, in OpenAI's shape or, for its clients, in Anthropic's. */
 import type { FastifyInstance } from 'fastify';
+import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { isAnthropicClient } from '../manners.ts';
+import { callerOf } from '../server.ts';
 import type { ListedModel } from './listed-model.ts';
 import { type ModelsQuery, modelInfo, pageOfModels } from './messages-models.ts';
 
-export interface ModelListing {
-  list(): readonly ListedModel[];
-  find(selector: string): ListedModel | undefined;
-}
-
-export function registerModels(app: FastifyInstance, models: ModelListing): void {
+/** @param models a model that the caller may not use is not among them */
+export function registerModels(app: FastifyInstance, models: VisibleModels<ListedModel>): void {
   app.get<{ Querystring: ModelsQuery }>('/v1/models', (request) => {
-    if (isAnthropicClient(request)) return pageOfModels(models.list(), request.query);
-    return { object: 'list', data: models.list().map(toWire) };
+    const listed = models.list(callerOf(request));
+    if (isAnthropicClient(request)) return pageOfModels(listed, request.query);
+    return { object: 'list', data: listed.map(toWire) };
   });
   app.get<{ Params: { '*': string } }>('/v1/models/*', (request) => {
     const selector = request.params['*'];
-    const model = models.find(selector);
+    const model = models.find(selector, callerOf(request));
     if (model === undefined) throw refusals.modelNotFound(selector);
     return isAnthropicClient(request) ? modelInfo(model) : toWire(model);
   });

@@ -1,5 +1,6 @@
 /** `/v1/responses/{id}` and what is below it. Creation is a model route like the others. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { pageInputItems } from '../../commands/responses/input-items.ts';
 import {
@@ -11,10 +12,11 @@ import {
   openResponseStream,
   retrieveResponse,
 } from '../../commands/responses/lifecycle.ts';
+import { streamName } from '../../events/event.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { type Query, single } from '../query.ts';
 import { sendEvents } from '../send-events.ts';
-import { eventContextOf } from '../server.ts';
+import { callerOf, eventContextOf } from '../server.ts';
 
 interface ById {
   Params: { id: string };
@@ -25,10 +27,18 @@ export function registerResponses(
   app: FastifyInstance,
   deps: LifecycleDependencies,
   open: Pick<OpenExchanges, 'attend'>,
+  audit: ReadAudit,
 ): void {
+  /** Before the body of the answer is given, and after it is known that the caller may have it. */
+  const noteRead = (what: 'response' | 'response_stream' | 'response_input_items', request: FastifyRequest<ById>) =>
+    audit.stored(what, streamName('response', request.params.id), callerOf(request), eventContextOf(request));
   app.get<ById>('/v1/responses/:id', async (request, reply) => {
     checkRetrieveQuery(request.query);
-    if (request.query['stream'] !== 'true') return retrieveResponse(lifecycleRequest(request), deps);
+    if (request.query['stream'] !== 'true') {
+      const response = await retrieveResponse(lifecycleRequest(request), deps);
+      await noteRead('response', request);
+      return response;
+    }
     const ended = new AbortController();
     const asked = { ...lifecycleRequest(request), signal: ended.signal };
     const after = request.query['starting_after'];
@@ -38,6 +48,7 @@ export function registerResponses(
       ended.abort();
       return reply.type('text/event-stream; charset=utf-8').send('');
     }
+    await noteRead('response_stream', request);
     await open.attend(reply, async (client) => {
       if (client.ended.aborted) ended.abort();
       else client.ended.addEventListener('abort', () => ended.abort(), { once: true });
@@ -53,9 +64,14 @@ export function registerResponses(
     if ('native' in items) return items.native;
     const listed = pageInputItems(items.stored, { limit: single(limit), order: single(order), after: single(after) });
     if (!listed.ok) throw refusals.invalidRequest(listed.refusal.message, listed.refusal.param, listed.refusal.code);
+    await noteRead('response_input_items', request);
     return listed.page;
   });
-  app.post<ById>('/v1/responses/:id/cancel', (request) => cancelResponse(lifecycleRequest(request), deps));
+  app.post<ById>('/v1/responses/:id/cancel', async (request) => {
+    const response = await cancelResponse(lifecycleRequest(request), deps);
+    await noteRead('response', request);
+    return response;
+  });
   app.delete<ById>('/v1/responses/:id', (request) => deleteResponse(lifecycleRequest(request), deps));
 }
 
@@ -85,6 +101,7 @@ function lifecycleRequest(request: FastifyRequest<ById>): LifecycleRequest {
     query: text === '' ? '' : `?${text}`,
     requestId: request.id,
     context: eventContextOf(request),
+    caller: callerOf(request),
     signal: AbortSignal.timeout(60_000),
   };
 }

@@ -59,6 +59,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const transport = createTransport({
     provider: config.name,
     origin: base.origin,
+    proxyUrl: config.proxyUrl,
     connections: config.connections,
     connectTimeoutMs: config.timeouts?.connectMs,
     headersTimeoutMs: config.timeouts?.headersMs,
@@ -147,7 +148,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
         all.push('content-length', length);
       return transport.send({ method, path: target, headers: all, body, signal });
     },
-    close: () => transport.close(),
+    close: (when) => transport.close(when),
   };
 }
 

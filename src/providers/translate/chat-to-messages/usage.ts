@@ -9,6 +9,8 @@ export function chatUsage(usage: JsonObject): JsonObject | null {
   if (typeof usage['input_tokens'] !== 'number' && typeof usage['output_tokens'] !== 'number') return null;
   const cached = count(usage['cache_read_input_tokens']);
   const written = count(usage['cache_creation_input_tokens']);
+  const writes = usage['cache_creation'];
+  const forAnHour = isObject(writes) ? count(writes['ephemeral_1h_input_tokens']) : 0;
   const prompt = count(usage['input_tokens']) + cached + written;
   const completion = count(usage['output_tokens']);
   const details = usage['output_tokens_details'];
@@ -17,7 +19,12 @@ export function chatUsage(usage: JsonObject): JsonObject | null {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
-    prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
+    prompt_tokens_details: {
+      cached_tokens: cached,
+      cache_write_tokens: written,
+      // It is dearer than a write for five minutes.
+      ...(forAnHour > 0 ? { cache_write_1h_tokens: forAnHour } : {}),
+    },
     ...(typeof thought === 'number' ? { completion_tokens_details: { reasoning_tokens: thought } } : {}),
   };
 }

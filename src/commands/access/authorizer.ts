@@ -1,0 +1,128 @@
+/**
+ * May this caller use this model? Asked in order: what is set on the side of the model, the key's own list, and the
+ * lists of the caller's user path and of every path above it. Each can only narrow: all have to allow it.
+ */
+import type { UserPath } from '../../events/event.ts';
+import type { CallerKey } from '../exchange/client.ts';
+import type { Asker, Denial, ModelAccess } from './model-access.ts';
+import type { ModelPolicies } from './model-policies.ts';
+import { type SelectorList, selectorList } from './selector.ts';
+
+/** The lists of allowed models that are set at user paths. */
+export interface UserLists {
+  /** Canonical selectors set at exactly this path; undefined or empty: nothing is set there. */
+  at(path: UserPath): readonly string[] | undefined;
+}
+
+/** The lists that are in force now. */
+export interface CurrentUserLists extends UserLists {
+  /** Whether there is any list. */
+  readonly any: boolean;
+  /** Another number after each change. */
+  readonly version: number;
+}
+
+export interface Policies<Lists extends UserLists = UserLists> {
+  readonly users: Lists;
+  readonly models: ModelPolicies;
+}
+
+/** One question that was asked, and its answer. */
+export interface Step {
+  readonly check: 'model policy' | 'key' | 'user path';
+  /** The policy's selector (`default` when none decides), the key's id, or the user path. */
+  readonly subject: string;
+  readonly allowed: boolean;
+  /** The list that was looked into; undefined for a model policy. */
+  readonly list?: readonly string[];
+}
+
+export interface Decision {
+  readonly allowed: boolean;
+  /** Every question, also those behind the first that was answered with no. */
+  readonly steps: readonly Step[];
+}
+
+/** The decision of `ModelAccess`, told step by step. Pure: of the policies of now, or of any other time. */
+export function decide(caller: Asker, provider: string, model: string, { users, models }: Policies): Decision {
+  const { key, userPath } = caller;
+  const steps: Step[] = [
+    {
+      check: 'model policy',
+      subject: models.deciding(provider, model) ?? 'default',
+      allowed: models.allows(userPath, provider, model),
+    },
+  ];
+  if (key !== undefined && key.allowedModels.length > 0) {
+    const list = key.allowedModels;
+    steps.push({ check: 'key', subject: key.id, allowed: selectorList(list).has(provider, model), list });
+  }
+  for (const path of pathAndAbove(userPath)) {
+    const list = users.at(path);
+    if (list === undefined || list.length === 0) continue;
+    steps.push({ check: 'user path', subject: path, allowed: selectorList(list).has(provider, model), list });
+  }
+  return { allowed: steps.every(({ allowed }) => allowed), steps };
+}
+
+/** The root first. Of a caller without a path: none. */
+export function pathAndAbove(path: UserPath | undefined): UserPath[] {
+  if (path === undefined) return [];
+  const paths = ['/' as UserPath];
+  for (let end = path.indexOf('/', 1); end !== -1; end = path.indexOf('/', end + 1)) {
+    paths.push(path.slice(0, end) as UserPath);
+  }
+  if (path !== '/') paths.push(path);
+  return paths;
+}
+
+/** Paths come from headers too, so their number has to have a bound. */
+const MAX_PATHS_KEPT = 10_000;
+
+const none: readonly SelectorList[] = [];
+
+export function createAuthorizer({ users, models }: Policies<CurrentUserLists>): ModelAccess {
+  let version = users.version;
+  const chains = new Map<UserPath, readonly SelectorList[]>();
+
+  /** The lists of a path and of those above it. */
+  function chainOf(path: UserPath | undefined): readonly SelectorList[] {
+    if (path === undefined || !users.any) return none;
+    if (version !== users.version || chains.size > MAX_PATHS_KEPT) {
+      version = users.version;
+      chains.clear();
+    }
+    let chain = chains.get(path);
+    if (chain === undefined) {
+      chain = pathAndAbove(path).flatMap((one) => listed(users.at(one)));
+      chains.set(path, chain);
+    }
+    return chain;
+  }
+
+  function denial({ userPath, key }: Asker, provider: string, model: string): Denial | undefined {
+    if (models.any && !models.allows(userPath, provider, model)) return 'not available';
+    for (const list of chainOf(userPath)) if (!list.has(provider, model)) return 'not available';
+    return keyHas(key, provider, model) ? undefined : 'not available for this key';
+  }
+
+  return {
+    denial,
+    allows: (caller, provider, model) => denial(caller, provider, model) === undefined,
+    restricts: ({ userPath, key }) =>
+      models.any || (key !== undefined && key.allowedModels.length > 0) || chainOf(userPath).length > 0,
+    allowsProvider({ userPath, key }, provider, extent) {
+      if (models.any && !models.allowsProvider(userPath, provider, extent)) return false;
+      if (key !== undefined && !selectorList(key.allowedModels).hasOf(provider, extent)) return false;
+      return chainOf(userPath).every((list) => list.hasOf(provider, extent));
+    },
+  };
+}
+
+function keyHas(key: CallerKey | undefined, provider: string, model: string): boolean {
+  return key === undefined || key.allowedModels.length === 0 || selectorList(key.allowedModels).has(provider, model);
+}
+
+function listed(list: readonly string[] | undefined): SelectorList[] {
+  return list === undefined || list.length === 0 ? [] : [selectorList(list)];
+}

@@ -1,0 +1,125 @@
+/** May this caller use this model, and who says so? What inference would decide, told question by question. Pure. */
+import type { UserPath } from '../../events/event.ts';
+import type { CallerKey } from '../exchange/client.ts';
+import type { Target } from '../exchange/dialect.ts';
+import { expand } from '../virtual-models/expand.ts';
+import { isFor, type VirtualModel } from '../virtual-models/virtual-model.ts';
+import { decide, type Policies, type Step } from './authorizer.ts';
+import { whyNotAccepted } from './key-directory.ts';
+
+export interface Question {
+  /** As a client would write it. */
+  readonly model: string;
+  readonly provider: string | undefined;
+  readonly userPath: UserPath | undefined;
+  readonly key:
+    | (CallerKey & { readonly expiresAt: number | undefined; readonly deactivatedAt: number | undefined })
+    | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** What was in force at the moment that is asked about. */
+export interface InForce extends Policies {
+  /** Those that lead somewhere, by their names; switched off ones are not among them. */
+  readonly redirects: ReadonlyMap<string, VirtualModel>;
+  /** Who serves a model. */
+  resolve(model: string, provider: string | undefined): Target | undefined;
+}
+
+export interface ExplainedStep extends Omit<Step, 'check'> {
+  readonly check: 'key is accepted' | 'virtual model' | Step['check'];
+  /** The model of a provider that it is about; undefined when it is about all of them. */
+  readonly target?: string;
+  /** Why a key is not accepted. */
+  readonly reason?: string;
+}
+
+export interface ExplainedTarget {
+  /** `<provider>/<model>` */
+  readonly selector: string;
+  /** The virtual models gone through, outermost first. */
+  readonly through: readonly string[];
+  readonly allowed: boolean;
+}
+
+export interface Explanation {
+  /** Whether a request would get through to at least one of the targets. */
+  readonly allowed: boolean;
+  /** In the order in which they are written; the way of balancing may ask them in another. */
+  readonly resolved: readonly ExplainedTarget[];
+  readonly steps: readonly ExplainedStep[];
+}
+
+/** Undefined when nobody serves the model. */
+export function explain(question: Question, inForce: InForce): Explanation | undefined {
+  const steps: ExplainedStep[] = [];
+  const isAccepted = noteKey(question, steps);
+  const { model, provider } = question;
+  const redirect = provider === undefined ? inForce.redirects.get(model) : undefined;
+  const resolved =
+    redirect === undefined ? direct(question, inForce, steps) : behind(redirect, question, inForce, steps);
+  if (resolved.length === 0) return undefined;
+  return { allowed: isAccepted && resolved.some(({ allowed }) => allowed), resolved, steps };
+}
+
+/** @returns whether the caller is let in at all */
+function noteKey({ key, now }: Question, steps: ExplainedStep[]): boolean {
+  if (key === undefined) return true;
+  const reason = whyNotAccepted(key, now);
+  const step = { check: 'key is accepted', subject: key.id, allowed: reason === undefined } as const;
+  steps.push(reason === undefined ? step : { ...step, reason });
+  return step.allowed;
+}
+
+function direct(question: Question, inForce: InForce, steps: ExplainedStep[]): ExplainedTarget[] {
+  const target = inForce.resolve(question.model, question.provider);
+  if (target === undefined) return [];
+  return [{ selector: selectorOf(target), through: [], allowed: noteTarget(target, question, inForce, steps) }];
+}
+
+/** All that the virtual model leads to, and of it what is left over for this caller, both found as routing finds them. */
+function behind(model: VirtualModel, question: Question, inForce: InForce, steps: ExplainedStep[]): ExplainedTarget[] {
+  const { resolve } = inForce;
+  const redirect = (name: string) => inForce.redirects.get(name);
+  const passes = (one: VirtualModel) => isFor(one.userPaths, question.userPath);
+  const asked = new Map([[model.source, model]]);
+  const everything = expand(model, {
+    redirect,
+    resolve,
+    mayPass(one) {
+      asked.set(one.source, one);
+      return true;
+    },
+  });
+  for (const [subject, one] of asked) {
+    const list = one.userPaths.length === 0 ? {} : { list: one.userPaths };
+    steps.push({ check: 'virtual model', subject, allowed: passes(one), ...list });
+  }
+  const usable = new Map<string, boolean>();
+  const mayUse = (target: Target) => {
+    const selector = selectorOf(target);
+    const known = usable.get(selector) ?? noteTarget(target, question, inForce, steps);
+    usable.set(selector, known);
+    return known;
+  };
+  for (const { target } of everything.candidates) mayUse(target);
+  const permitted = passes(model) ? expand(model, { redirect, resolve, mayPass: passes, mayUse }).candidates : [];
+  const ways = new Map(permitted.map(({ target, through }) => [selectorOf(target), through]));
+  return everything.candidates.map(({ target, through }) => {
+    const selector = selectorOf(target);
+    const way = ways.get(selector);
+    return { selector, through: [model.source, ...(way ?? through)], allowed: way !== undefined };
+  });
+}
+
+/** @returns whether all lists and policies allow the model of the provider */
+function noteTarget(target: Target, { userPath, key }: Question, inForce: InForce, steps: ExplainedStep[]): boolean {
+  const decision = decide({ userPath, key }, target.provider.name, target.model, inForce);
+  steps.push(...decision.steps.map((step) => ({ ...step, target: selectorOf(target) })));
+  return decision.allowed;
+}
+
+function selectorOf({ provider, model }: Target): string {
+  return `${provider.name}/${model}`;
+}

@@ -1,0 +1,97 @@
+/**
+ * Tells of keys that were not accepted, and lets nobody use that as a weapon: for each reason and key at most one event
+ * a minute, with the number of requests it stands for, and so many reasons and keys at a time.
+ */
+import { accessRefused } from '../../events/catalogue/access.ts';
+import { streamName } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+
+export type RefusedBecause = 'unknown' | 'inactive' | 'expired';
+
+const WINDOW_MS = 60_000;
+/** Beyond so many keys at a time, those of one reason are counted together. */
+const MAX_COUNTED = 1000;
+
+interface Counted {
+  readonly reason: RefusedBecause;
+  readonly keyId: string | undefined;
+  /** Of the refusals that no event has told of yet. */
+  count: number;
+  since: number;
+  /** When the next event may be written. */
+  nextAt: number;
+}
+
+export interface RefusedAccessOptions {
+  readonly log: EventLog;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
+  readonly onError: (error: unknown) => void;
+}
+
+export class RefusedAccess {
+  readonly #log: EventLog;
+  readonly #now: () => number;
+  readonly #onError: (error: unknown) => void;
+  readonly #counted = new Map<string, Counted>();
+  readonly #timer: NodeJS.Timeout;
+  #writing: Promise<unknown> = Promise.resolve();
+
+  constructor({ log, now = Date.now, onError }: RefusedAccessOptions) {
+    this.#log = log;
+    this.#now = now;
+    this.#onError = onError;
+    this.#timer = setInterval(() => this.tell(), WINDOW_MS / 4);
+    this.#timer.unref();
+  }
+
+  /** Of the first of its kind an event is written at once. */
+  note(reason: RefusedBecause, keyId?: string): void {
+    const now = this.#now();
+    const own = `${reason} ${keyId ?? ''}`;
+    const kind = this.#counted.size < MAX_COUNTED || this.#counted.has(own) ? own : `${reason} `;
+    let counted = this.#counted.get(kind);
+    if (counted === undefined) {
+      counted = { reason, keyId: kind === own ? keyId : undefined, count: 0, since: now, nextAt: now };
+      this.#counted.set(kind, counted);
+    }
+    if (counted.count === 0) counted.since = now;
+    counted.count += 1;
+    if (now >= counted.nextAt) this.#write([counted], now);
+  }
+
+  /** Writes what is due, and forgets what has not come again for a minute. */
+  tell(): void {
+    const now = this.#now();
+    const due: Counted[] = [];
+    for (const [kind, counted] of this.#counted) {
+      if (now < counted.nextAt) continue;
+      if (counted.count > 0) due.push(counted);
+      else this.#counted.delete(kind);
+    }
+    this.#write(due, now);
+  }
+
+  /** Resolves when everything noted is written or was given up. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#write(
+      [...this.#counted.values()].filter(({ count }) => count > 0),
+      this.#now(),
+    );
+    await this.#writing;
+  }
+
+  #write(due: readonly Counted[], now: number): void {
+    if (due.length === 0) return;
+    const events = due.map(({ reason, keyId, count, since }) =>
+      accessRefused.create({ reason, ...(keyId === undefined ? {} : { keyId }), count, since }, { actor: 'system' }),
+    );
+    for (const counted of due) {
+      counted.count = 0;
+      counted.nextAt = now + WINDOW_MS;
+    }
+    const stream = streamName('access', 'refused');
+    this.#writing = this.#log.append([{ stream, events, expectedRevision: 'any' }]).catch(this.#onError);
+  }
+}

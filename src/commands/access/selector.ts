@@ -1,0 +1,128 @@
+/**
+ * Selectors of models, as lists of allowed models and policies hold them. An administrator may write `*`, `/`,
+ * `<provider>/*`, `<provider>/`, `<provider>/<model>` or `<model>`; what is kept is canonical: `/` is everything,
+ * `<provider>/` all of a provider, a text with a slash one model of one provider, and a text without one a model
+ * wherever it is. Providers are meant by the names of their instances; case counts.
+ */
+import { type Refusal, refusals } from '../refusal.ts';
+
+export type Selector =
+  | { readonly kind: 'everything' }
+  | { readonly kind: 'provider'; readonly provider: string }
+  | { readonly kind: 'exact'; readonly provider: string; readonly model: string }
+  | { readonly kind: 'model'; readonly model: string };
+
+const MAX_LENGTH = 512;
+const MAX_ENTRIES = 1000;
+
+/** Of a canonical selector. */
+export function parseSelector(canonical: string): Selector {
+  if (canonical === '/') return { kind: 'everything' };
+  const slash = canonical.indexOf('/');
+  if (slash === -1) return { kind: 'model', model: canonical };
+  const provider = canonical.slice(0, slash);
+  if (slash === canonical.length - 1) return { kind: 'provider', provider };
+  return { kind: 'exact', provider, model: canonical.slice(slash + 1) };
+}
+
+/**
+ * @param isProvider whether an instance of that name exists
+ * @param param the field that holds it, for the refusal
+ */
+export function canonicalSelector(
+  written: string,
+  isProvider: (name: string) => boolean,
+  param: string,
+): string | Refusal {
+  const text = written.trim();
+  if (text === '*' || text === '/') return '/';
+  if (text === '' || text.length > MAX_LENGTH) {
+    return notOne(written, `it must have from 1 to ${MAX_LENGTH} characters`, param);
+  }
+  if (/[^\x21-\x7e]/.test(text)) return notOne(text, 'it has spaces or control characters', param);
+  const canonical = text.endsWith('/*') ? text.slice(0, -1) : text;
+  if (canonical.includes('*')) return notOne(text, "'*' stands alone, or behind '<provider>/'", param);
+  const slash = canonical.indexOf('/');
+  if (slash === -1) return canonical;
+  const provider = canonical.slice(0, slash);
+  if (provider === '' || canonical[slash + 1] === '/') return notOne(text, 'it has an empty segment', param);
+  if (!isProvider(provider)) {
+    const message = `The selector '${text}' names the provider '${provider}', and there is none of that name.`;
+    return refusals.invalidRequest(message, param, 'unknown_provider');
+  }
+  return canonical;
+}
+
+/** A list of them, each once, in the order given. */
+export function canonicalSelectors(
+  written: readonly string[],
+  isProvider: (name: string) => boolean,
+  param: string,
+): readonly string[] | Refusal {
+  if (written.length > MAX_ENTRIES) {
+    return refusals.invalidRequest(`'${param}' may have at most ${MAX_ENTRIES} entries.`, param);
+  }
+  const canonical = new Set<string>();
+  for (const one of written) {
+    const selector = canonicalSelector(one, isProvider, param);
+    if (typeof selector !== 'string') return selector;
+    canonical.add(selector);
+  }
+  return [...canonical];
+}
+
+function notOne(written: string, why: string, param: string): Refusal {
+  return refusals.invalidRequest(
+    `'${written.slice(0, 80)}' is not a selector of models: ${why}.`,
+    param,
+    'invalid_selector',
+  );
+}
+
+/** A list of canonical selectors, made ready to be asked often. An empty list restricts nothing. */
+export class SelectorList {
+  readonly written: readonly string[];
+  readonly #everything: boolean;
+  readonly #providers = new Set<string>();
+  readonly #models = new Set<string>();
+  readonly #exact = new Set<string>();
+  /** The providers of which single models are named. */
+  readonly #named = new Set<string>();
+
+  constructor(written: readonly string[]) {
+    this.written = written;
+    this.#everything = written.length === 0 || written.includes('/');
+    for (const canonical of written) {
+      const selector = parseSelector(canonical);
+      if (selector.kind === 'provider') this.#providers.add(selector.provider);
+      else if (selector.kind === 'model') this.#models.add(selector.model);
+      else if (selector.kind === 'exact') {
+        this.#exact.add(canonical);
+        this.#named.add(selector.provider);
+      }
+    }
+  }
+
+  has(provider: string, model: string): boolean {
+    if (this.#everything || this.#providers.has(provider) || this.#models.has(model)) return true;
+    return this.#exact.size > 0 && this.#exact.has(`${provider}/${model}`);
+  }
+
+  /** `all`: whatever the provider serves; `any`: something of it, or something that it might have. */
+  hasOf(provider: string, extent: 'all' | 'any'): boolean {
+    if (this.#everything || this.#providers.has(provider)) return true;
+    return extent === 'any' && (this.#named.has(provider) || this.#models.size > 0);
+  }
+}
+
+/** A list is never changed in place, so what was made of it can be kept beside it. */
+const lists = new WeakMap<readonly string[], SelectorList>();
+
+export function selectorList(written: readonly string[]): SelectorList {
+  let list = lists.get(written);
+  if (list === undefined) {
+    list = new SelectorList(written);
+    lists.set(written, list);
+  }
+  return list;
+}

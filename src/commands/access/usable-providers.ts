@@ -1,0 +1,29 @@
+/** The providers to which a caller's files and batches may go: those of which it may use anything at all. */
+import type { Provider } from '../../providers/provider.ts';
+import type { Reach } from '../exchange/route.ts';
+import type { Providers } from '../files/holders.ts';
+import { refusals } from '../refusal.ts';
+import type { Asker, ModelAccess } from './model-access.ts';
+
+interface Known {
+  readonly providers: readonly Provider[];
+  providerByNameOrType(nameOrType: string): Provider | undefined;
+}
+
+export function usableProviders(known: Known, access: ModelAccess, router: Reach): (caller: Asker) => Providers {
+  return (caller) => {
+    const mayUse = ({ name }: Provider) => access.allowsProvider(caller, name, 'any');
+    return {
+      all: () => (access.restricts(caller) ? known.providers.filter(mayUse) : known.providers),
+      named(nameOrType) {
+        const provider = known.providerByNameOrType(nameOrType);
+        if (provider !== undefined && !mayUse(provider)) throw refusals.providerAccessDenied(nameOrType);
+        return provider;
+      },
+      async serving(selector) {
+        const [first] = await router.reach({ selector, provider: undefined, caller });
+        return first?.provider;
+      },
+    };
+  };
+}

@@ -1,0 +1,31 @@
+/** The listed models as one caller may see them: what may not be used is not there. */
+import type { Asker, ModelAccess } from './model-access.ts';
+
+interface Listed {
+  readonly provider: string;
+  /** The provider's own id. */
+  readonly model: string;
+}
+
+interface Listing<Model> {
+  list(): readonly Model[];
+  /** The listed model that a selector means. */
+  find(selector: string): Model | undefined;
+}
+
+export interface VisibleModels<Model> {
+  list(caller: Asker): readonly Model[];
+  find(selector: string, caller: Asker): Model | undefined;
+}
+
+export function visibleModels<Model extends Listed>(models: Listing<Model>, access: ModelAccess): VisibleModels<Model> {
+  const isVisible = (caller: Asker, { provider, model }: Model) => access.allows(caller, provider, model);
+  return {
+    list: (caller) =>
+      access.restricts(caller) ? models.list().filter((model) => isVisible(caller, model)) : models.list(),
+    find(selector, caller) {
+      const found = models.find(selector);
+      return found !== undefined && isVisible(caller, found) ? found : undefined;
+    },
+  };
+}

@@ -1,0 +1,174 @@
+/**
+ * Lets requests through as long as their budgets last. What a request is likely to cost is reserved before its provider
+ * is asked; once its end is on record the reservation is what it did cost, and stays until the ledger has counted that
+ * very exchange. So there is no moment in which a cost is neither reserved nor spent, and none in which it is both.
+ *
+ * Reservations are in memory only: a crash gives them back, and what an interrupted exchange did cost is recorded when
+ * it is closed at the next start.
+ */
+import type { StreamName } from '../../events/event.ts';
+import { streamName } from '../../events/event.ts';
+import { usdOf } from '../budgets/money.ts';
+import type { AdmissionRequest, Charge } from '../exchange/admission.ts';
+import { budgetPeriodLabel } from '../period.ts';
+import { refusals } from '../refusal.ts';
+import type { CostForecast } from './cost-forecast.ts';
+
+/** A budget, and how much of it is spent in the period it is in. Nano-dollars; milliseconds since the epoch. */
+export interface BudgetMeter {
+  readonly scope: 'user_path' | 'label';
+  readonly subject: string;
+  readonly periodSeconds: number;
+  readonly amount: number;
+  readonly end: number;
+  readonly spent: number;
+}
+
+/** What is spent, as far as the log has been read. */
+export interface SpendLedger {
+  /** Whether there is any budget at all. */
+  readonly any: boolean;
+  /** The budgets of the path, of those above it, and of the labels, as they stand at that moment. */
+  metersOf(userPath: string, labels: readonly string[] | undefined, at: number): readonly BudgetMeter[];
+}
+
+/** What an exchange has reserved. */
+export interface BudgetHold {
+  /** Called once, at its end; undefined: nothing was spent, or nothing that is on record. */
+  settle(charge: Charge | undefined): void;
+}
+
+const SHARE_OF_THE_UNKNOWN = 10;
+
+export class BudgetGate {
+  readonly #ledger: SpendLedger;
+  readonly #now: () => number;
+  /** By what is charged: all budgets of one path, or of one label, together. */
+  readonly #reserved = new Map<string, number>();
+  /** What is reserved and not yet counted, by the stream in which its cost will be found. */
+  readonly #holds = new Map<StreamName, Hold>();
+
+  /** @param now milliseconds since the epoch */
+  constructor(ledger: SpendLedger, now: () => number) {
+    this.#ledger = ledger;
+    this.#now = now;
+  }
+
+  /** Whether any budget could refuse anything. */
+  get isOpen(): boolean {
+    return !this.#ledger.any;
+  }
+
+  /** Nano-dollars that are reserved at this moment, for all budgets of a path or label. */
+  reserved(scope: 'user_path' | 'label', subject: string): number {
+    return this.#reserved.get(`${scope}:${subject}`) ?? 0;
+  }
+
+  /**
+   * @param forecast asked for only when there is a budget for the request
+   * @throws Refusal 429 `budget_exceeded`
+   */
+  admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
+    const { caller, labels, exchangeId } = request;
+    const at = this.#now();
+    const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, at);
+    if (meters.length === 0) return undefined;
+    const expected = forecast();
+    const amount = Math.ceil(expected.likely ?? shareOf(meters));
+    this.#refuse(meters, { ...expected, likely: amount }, at);
+    const subjects = [...new Set(meters.map(({ scope, subject }) => `${scope}:${subject}`))];
+    const hold = new Hold((change) => this.#reserve(subjects, change));
+    hold.resize(amount);
+    const stream = streamName('exchange', exchangeId);
+    this.#holds.set(stream, hold);
+    return {
+      settle: (charge) => {
+        hold.settle(charge);
+        if (hold.over) this.#holds.delete(stream);
+      },
+    };
+  }
+
+  /** The ledger has counted what this exchange cost. */
+  counted(stream: StreamName): void {
+    const hold = this.#holds.get(stream);
+    if (hold === undefined) return;
+    hold.counted();
+    if (hold.over) this.#holds.delete(stream);
+  }
+
+  #refuse(meters: readonly BudgetMeter[], forecast: CostForecast & { likely: number }, at: number): void {
+    let exceeded: BudgetMeter | undefined;
+    for (const meter of meters) {
+      const reserved = this.reserved(meter.scope, meter.subject);
+      // Of several, the one that lasts longest: before its end nothing is going to be served.
+      if (isExceeded(meter, reserved, forecast) && (exceeded === undefined || meter.end > exceeded.end))
+        exceeded = meter;
+    }
+    if (exceeded === undefined) return;
+    const seconds = Math.max(1, Math.ceil((exceeded.end - at) / 1000));
+    throw refusals.budgetExceeded(messageOf(exceeded, this.reserved(exceeded.scope, exceeded.subject)), seconds);
+  }
+
+  #reserve(subjects: readonly string[], change: number): void {
+    for (const subject of subjects) {
+      const left = (this.#reserved.get(subject) ?? 0) + change;
+      if (left > 0) this.#reserved.set(subject, left);
+      else this.#reserved.delete(subject);
+    }
+  }
+}
+
+class Hold {
+  readonly #change: (nano: number) => void;
+  #amount = 0;
+  #settled = false;
+  #counted = false;
+
+  constructor(change: (nano: number) => void) {
+    this.#change = change;
+  }
+
+  /** Nothing more is going to come of it. */
+  get over(): boolean {
+    return this.#settled && this.#counted;
+  }
+
+  resize(amount: number): void {
+    if (amount !== this.#amount) this.#change(amount - this.#amount);
+    this.#amount = amount;
+  }
+
+  counted(): void {
+    this.#counted = true;
+    this.resize(0);
+  }
+
+  settle(charge: Charge | undefined): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    if (charge === undefined) this.#counted = true;
+    this.resize(this.#counted ? 0 : Number(charge?.totalCost ?? 0));
+  }
+}
+
+/** Of the smallest budget: so many requests at once, and no more, while nobody knows what they cost. */
+function shareOf(meters: readonly BudgetMeter[]): number {
+  return Math.min(...meters.map(({ amount }) => amount)) / SHARE_OF_THE_UNKNOWN;
+}
+
+/** A guess is no reason to refuse a request that would be alone. */
+function isExceeded(
+  { amount, spent }: BudgetMeter,
+  reserved: number,
+  { least, likely, learned }: CostForecast & { likely: number },
+): boolean {
+  if (spent >= amount || spent + reserved + least > amount) return true;
+  return (learned || reserved > 0) && spent + reserved + likely > amount;
+}
+
+function messageOf({ subject, periodSeconds, amount, spent }: BudgetMeter, reserved: number): string {
+  const budget = `The ${budgetPeriodLabel(periodSeconds)} budget of '${subject}', ${usdOf(amount)} USD,`;
+  const rest = reserved > 0 ? ` and ${usdOf(reserved)} USD are reserved for requests under way` : '';
+  return `${budget} does not allow this request: ${usdOf(spent)} USD are spent${rest}.`;
+}

@@ -1,0 +1,135 @@
+/**
+ * What a request is going to cost, before anybody knows: from its size, from how long it lets the answer become, and
+ * from what requests to the same model have cost of late. Too much is better than too little, since it is given back.
+ */
+
+import type { AdmissionRequest, Charge } from '../exchange/admission.ts';
+import type { Target } from '../exchange/dialect.ts';
+import { unknownUsage } from '../exchange/usage.ts';
+import type { Pricing } from '../pricing/pricing.ts';
+import { reportsCost } from '../pricing/reported-cost.ts';
+
+/** Nano-dollars. */
+export interface CostForecast {
+  /** What it costs whatever it says: a price for each request. */
+  readonly least: number;
+  /** Undefined: its provider is going to tell what it costs, and has not done so yet. */
+  readonly likely: number | undefined;
+  /** Whether it comes from requests that were made, and not from a guess: a guess alone refuses nobody. */
+  readonly learned: boolean;
+}
+
+interface Assumed extends Pick<AdmissionRequest, 'endpoint' | 'units'> {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** What was seen of one model: the most of late, which fades towards what is usual. */
+interface Seen {
+  inputPerByte: number;
+  outputTokens: number;
+  /** Of a model without a price whose provider says itself what it costs. */
+  cost: number;
+}
+
+const FADING = 0.05;
+/** Models beyond this many push out those seen first. */
+const MAX_MODELS = 10_000;
+/** English has four or five bytes in a token, and JSON around it. */
+const BYTES_PER_TOKEN = 3;
+const OUTPUT_TOKENS = 1024;
+const OUTPUT_LIMITS = ['max_output_tokens', 'max_completion_tokens', 'max_tokens'];
+
+export const freeForecast: CostForecast = { least: 0, likely: 0, learned: true };
+
+export class CostForecaster {
+  readonly #pricing: Pricing;
+  readonly #seen = new Map<string, Seen>();
+
+  constructor(pricing: Pricing) {
+    this.#pricing = pricing;
+  }
+
+  /** Of the dearest of those that may be asked. */
+  forecast(request: AdmissionRequest): CostForecast {
+    let dearest: CostForecast | undefined;
+    for (const target of request.candidates) {
+      // Without a model nobody is asked for tokens: a list, a file, a passthrough.
+      if (target.model === '') continue;
+      const one = this.#forecastFor(target, request);
+      if (dearest === undefined || isDearer(one, dearest)) dearest = one;
+    }
+    return dearest ?? freeForecast;
+  }
+
+  /** Remembers what a request turned out to cost. */
+  learn(target: Target, { bodyBytes, asked }: Pick<AdmissionRequest, 'bodyBytes' | 'asked'>, charge: Charge): void {
+    if (target.model === '') return;
+    const { usage, totalCost } = charge;
+    const key = keyOf(target);
+    const seen = this.#seen.get(key);
+    const inputPerByte = Math.min(1, (usage.inputTokens ?? 0) / Math.max(1, bodyBytes));
+    const outputTokens = (usage.outputTokens ?? 0) / answersAsked(asked.json);
+    const cost = totalCost === null ? 0 : Number(totalCost);
+    if (seen === undefined) {
+      const [first] = this.#seen.keys();
+      if (this.#seen.size >= MAX_MODELS && first !== undefined) this.#seen.delete(first);
+      this.#seen.set(key, { inputPerByte, outputTokens, cost });
+    } else {
+      seen.inputPerByte = faded(seen.inputPerByte, inputPerByte);
+      seen.outputTokens = faded(seen.outputTokens, outputTokens);
+      seen.cost = faded(seen.cost, cost);
+    }
+  }
+
+  #forecastFor(target: Target, { bodyBytes, asked, endpoint, units }: AdmissionRequest): CostForecast {
+    const seen = this.#seen.get(keyOf(target));
+    const answers = answersAsked(asked.json);
+    const limit = outputLimit(asked.json);
+    const usual = endpoint === '/v1/embeddings' ? 0 : (seen?.outputTokens ?? limit ?? OUTPUT_TOKENS);
+    const outputTokens = Math.ceil(Math.min(usual, limit ?? usual) * answers);
+    const inputTokens = Math.ceil(bodyBytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN));
+    const likely = this.#costOf(target, { endpoint, units, inputTokens, outputTokens });
+    if (likely === undefined) {
+      // What neither a table nor the provider tells the cost of can be charged to nobody.
+      if (!reportsCost(target.provider.type)) return freeForecast;
+      return { least: 0, likely: seen?.cost, learned: seen !== undefined };
+    }
+    const least = this.#costOf(target, { endpoint, units, inputTokens: 0, outputTokens: 0 }) ?? 0;
+    return { least, likely, learned: seen !== undefined || least === likely };
+  }
+
+  #costOf({ provider: { name: provider, type: providerType }, model }: Target, assumed: Assumed): number | undefined {
+    const { endpoint, units, inputTokens, outputTokens } = assumed;
+    const totalTokens = inputTokens + outputTokens;
+    const usage = { ...unknownUsage, inputTokens, outputTokens, totalTokens, source: 'provider' as const };
+    const { totalCost } = this.#pricing.costOf({ provider, providerType, model, endpoint, usage, units });
+    return totalCost === null ? undefined : Number(totalCost);
+  }
+}
+
+function keyOf({ provider, model }: Target): string {
+  return `${provider.name}/${model}`;
+}
+
+/** What nobody knows the price of is dearer than everything else. */
+function isDearer(one: CostForecast, other: CostForecast): boolean {
+  return (one.likely ?? Number.POSITIVE_INFINITY) > (other.likely ?? Number.POSITIVE_INFINITY);
+}
+
+function faded(most: number, now: number): number {
+  return now >= most ? now : most + (now - most) * FADING;
+}
+
+function outputLimit(json: Record<string, unknown>): number | undefined {
+  for (const name of OUTPUT_LIMITS) {
+    const value = json[name];
+    if (typeof value === 'number' && value > 0) return value;
+  }
+  return undefined;
+}
+
+/** How many answers are asked for at once. */
+function answersAsked({ n }: Record<string, unknown>): number {
+  return typeof n === 'number' && n > 1 && n <= 1000 ? n : 1;
+}

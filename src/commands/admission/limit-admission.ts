@@ -1,0 +1,122 @@
+/** Admission by budgets and rate limits. Where there is neither, it costs a look at two numbers. */
+import { type Admission, type AdmissionRequest, type Charge, freeTicket, type Ticket } from '../exchange/admission.ts';
+import type { Target } from '../exchange/dialect.ts';
+import { Refusal } from '../refusal.ts';
+import type { BudgetGate, BudgetHold } from './budget-gate.ts';
+import type { CostForecaster } from './cost-forecast.ts';
+import { rateLimitHeaders } from './rate-limit-headers.ts';
+import type { Passed, RateLimiter } from './rate-limiter.ts';
+
+export interface LimitAdmissionParts {
+  readonly budgets: BudgetGate;
+  readonly limits: RateLimiter;
+  readonly forecaster: CostForecaster;
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Told of every request that was not let through, and of every target that had no room. */
+  refused(refusal: Refusal): void;
+}
+
+export class LimitAdmission implements Admission {
+  readonly #parts: LimitAdmissionParts;
+  /** The exchanges under way that are counted in a window. */
+  readonly #open = new Set<string>();
+
+  constructor(parts: LimitAdmissionParts) {
+    this.#parts = parts;
+  }
+
+  /** Ids of the exchanges that are under way and counted. */
+  get open(): ReadonlySet<string> {
+    return this.#open;
+  }
+
+  admit(request: AdmissionRequest): Ticket {
+    const { budgets, limits, forecaster, now } = this.#parts;
+    if (budgets.isOpen && limits.isOpen) return freeTicket;
+    const { caller, exchangeId } = request;
+    let hold: BudgetHold | undefined;
+    try {
+      hold = budgets.isOpen ? undefined : budgets.admit(request, () => forecaster.forecast(request));
+      const at = now();
+      const path = limits.isOpen ? [] : limits.admit(caller.userPath ?? '/', at);
+      this.#open.add(exchangeId);
+      return new LimitTicket({ ...this.#parts, request, at, path, hold, over: () => this.#open.delete(exchangeId) });
+    } catch (error) {
+      hold?.settle(undefined);
+      if (error instanceof Refusal) this.#parts.refused(error);
+      throw error;
+    }
+  }
+
+  hasRoom(target: Target): boolean {
+    const { limits } = this.#parts;
+    return limits.isOpen || limits.hasRoom(target);
+  }
+}
+
+interface TicketParts extends LimitAdmissionParts {
+  readonly request: AdmissionRequest;
+  /** When it was let through. */
+  readonly at: number;
+  readonly path: Passed;
+  readonly hold: BudgetHold | undefined;
+  over(): void;
+}
+
+class LimitTicket implements Ticket {
+  readonly #parts: TicketParts;
+  #target: Target | undefined;
+  /** The gauges of the target. */
+  #entered: Passed = [];
+  /** Whether anybody was asked. */
+  #wasEntered = false;
+  #settled = false;
+
+  constructor(parts: TicketParts) {
+    this.#parts = parts;
+  }
+
+  enter(target: Target): Refusal | undefined {
+    const { limits } = this.#parts;
+    limits.leave(this.#entered);
+    this.#entered = [];
+    this.#target = target;
+    if (limits.isOpen) {
+      this.#wasEntered = true;
+      return undefined;
+    }
+    const entered = limits.enter(target);
+    if (entered instanceof Refusal) {
+      this.#parts.refused(entered);
+      return entered;
+    }
+    this.#entered = entered;
+    this.#wasEntered = true;
+    return undefined;
+  }
+
+  headers(): Record<string, string> | undefined {
+    const { path, now } = this.#parts;
+    return path.length + this.#entered.length === 0 ? undefined : rateLimitHeaders([...path, ...this.#entered], now());
+  }
+
+  settle(charge: Charge | undefined): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    const { limits, forecaster, hold, request, at, path, over } = this.#parts;
+    if (!this.#wasEntered) limits.takeBack(path, at);
+    limits.leave(path);
+    limits.leave(this.#entered);
+    if (charge !== undefined) {
+      const { totalTokens } = charge.usage;
+      if (totalTokens !== null) {
+        limits.countTokens(path, totalTokens);
+        limits.countTokens(this.#entered, totalTokens);
+      }
+      if (this.#target !== undefined && hold !== undefined) forecaster.learn(this.#target, request, charge);
+    }
+    hold?.settle(charge);
+    over();
+  }
+}

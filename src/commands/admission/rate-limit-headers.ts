@@ -1,0 +1,41 @@
+/** `x-ratelimit-*`: how much room is left, by the tightest of the limits that a request has passed. */
+import type { Passed } from './rate-limiter.ts';
+import type { SlidingWindow } from './sliding-window.ts';
+
+interface Room {
+  readonly limit: number;
+  readonly remaining: number;
+  readonly resetMs: number;
+}
+
+/** @returns undefined when none of them limits anything over a period */
+export function rateLimitHeaders(gauges: Passed, at: number): Record<string, string> | undefined {
+  let requests: Room | undefined;
+  let tokens: Room | undefined;
+  for (const gauge of gauges) {
+    requests = tighter(requests, roomIn(gauge.requests, gauge.rule.maxRequests, at));
+    tokens = tighter(tokens, roomIn(gauge.tokens, gauge.rule.maxTokens, at));
+  }
+  if (requests === undefined && tokens === undefined) return undefined;
+  const headers: Record<string, string> = {};
+  if (requests !== undefined) tell(headers, 'requests', requests);
+  if (tokens !== undefined) tell(headers, 'tokens', tokens);
+  return headers;
+}
+
+function roomIn(window: SlidingWindow | undefined, limit: number | null, at: number): Room | undefined {
+  if (window === undefined || limit === null) return undefined;
+  return { limit, remaining: Math.max(0, limit - window.used(at)), resetMs: window.msUntilLess(at) };
+}
+
+function tighter(one: Room | undefined, other: Room | undefined): Room | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return other.remaining < one.remaining ? other : one;
+}
+
+/** The reset is the time until there is more room than now, in the form in which OpenAI tells it: `12s`. */
+function tell(headers: Record<string, string>, what: 'requests' | 'tokens', { limit, remaining, resetMs }: Room): void {
+  headers[`x-ratelimit-limit-${what}`] = String(limit);
+  headers[`x-ratelimit-remaining-${what}`] = String(remaining);
+  headers[`x-ratelimit-reset-${what}`] = `${Math.ceil(resetMs / 1000)}s`;
+}

@@ -1,0 +1,199 @@
+/**
+ * Lets requests through as fast as the rate limits allow: those of the caller's user path and of the paths above it,
+ * and those of the provider and the model that are asked. Requests count when they are let through, tokens when they
+ * are known. Everything is in memory; `limit-memory.ts` takes it over a restart.
+ */
+import { pathsAbove } from '../../events/user-path.ts';
+import type { Target } from '../exchange/dialect.ts';
+import { rateLimitPeriodLabel } from '../period.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { Gauge, type RateLimitRule, type SavedGauge } from './gauge.ts';
+
+/** The rules that are in force. */
+export interface RateLimitRules {
+  /** Another number each time they change. */
+  readonly changes: number;
+  /** By a key that stays the same for as long as the rule is there. */
+  readonly rules: ReadonlyMap<string, RateLimitRule>;
+}
+
+/** The gauges that a request passes. */
+export type Passed = readonly Gauge[];
+
+const NONE: Passed = [];
+/** User paths whose gauges are remembered together. */
+const MAX_CHAINS = 10_000;
+
+export class RateLimiter {
+  readonly #rules: () => RateLimitRules;
+  readonly #now: () => number;
+  #seen = -1;
+  #gauges = new Map<string, Gauge>();
+  /** By `<scope>:<subject>`. */
+  #bySubject = new Map<string, Gauge[]>();
+  readonly #chains = new Map<string, Passed>();
+
+  /** @param now milliseconds since the epoch */
+  constructor(rules: () => RateLimitRules, now: () => number) {
+    this.#rules = rules;
+    this.#now = now;
+  }
+
+  /** Whether there is no rule at all. */
+  get isOpen(): boolean {
+    return this.#rules().rules.size === 0;
+  }
+
+  /** The gauges of the path and of those above it. @throws Refusal 429 `rate_limit_exceeded` */
+  admit(userPath: string, at: number): Passed {
+    this.#follow();
+    const chain = this.#chain(userPath);
+    const refusal = refusalOf(chain, at);
+    if (refusal !== undefined) throw refusal;
+    enterAll(chain, at);
+    return chain;
+  }
+
+  /** The gauges of the provider and of the model. @returns why there is no room with them */
+  enter(target: Target): Passed | Refusal {
+    this.#follow();
+    const gauges = this.#of(target);
+    const refusal = refusalOf(gauges, this.#now());
+    if (refusal !== undefined) return refusal;
+    enterAll(gauges, this.#now());
+    return gauges;
+  }
+
+  leave(gauges: Passed): void {
+    for (const gauge of gauges) gauge.leave();
+  }
+
+  /** Of a request that nobody could be asked. @param at when it was let through */
+  takeBack(gauges: Passed, at: number): void {
+    for (const gauge of gauges) gauge.takeBackRequest(at);
+  }
+
+  countTokens(gauges: Passed, tokens: number): void {
+    const at = this.#now();
+    for (const gauge of gauges) gauge.countTokens(at, tokens);
+  }
+
+  hasRoom(target: Target): boolean {
+    this.#follow();
+    const at = this.#now();
+    return this.#of(target).every((gauge) => gauge.msUntilRoom(at) === 0);
+  }
+
+  /** The gauges of the path and of those above it, without passing them. */
+  on(userPath: string): Passed {
+    this.#follow();
+    return this.#chain(userPath);
+  }
+
+  /** What a rule has counted, by the rule's key. */
+  gauge(key: string): Gauge | undefined {
+    this.#follow();
+    return this.#gauges.get(key);
+  }
+
+  /** Counts what was let through before the restart. */
+  recount(what: {
+    readonly at: number;
+    readonly userPath?: string;
+    readonly target?: Names;
+    readonly tokens?: number;
+  }) {
+    this.#follow();
+    const { at, userPath, target, tokens } = what;
+    const above = userPath === undefined ? NONE : this.#chain(userPath);
+    const asked = target === undefined ? NONE : this.#named(target.provider, target.model);
+    for (const gauges of [above, asked]) {
+      for (const gauge of gauges) {
+        if (tokens === undefined) gauge.countRequest(at);
+        else gauge.countTokens(at, tokens);
+      }
+    }
+  }
+
+  save(): SavedGauge[] {
+    this.#follow();
+    return [...this.#gauges].map(([key, gauge]) => gauge.save(key));
+  }
+
+  restore(saved: readonly SavedGauge[]): void {
+    this.#follow();
+    for (const one of saved) this.#gauges.get(one.key)?.restore(one);
+  }
+
+  #follow(): void {
+    const { changes, rules } = this.#rules();
+    if (changes === this.#seen) return;
+    this.#seen = changes;
+    const before = this.#gauges;
+    this.#gauges = new Map();
+    for (const [key, rule] of rules) {
+      const gauge = before.get(key) ?? new Gauge(rule);
+      gauge.follow(rule);
+      this.#gauges.set(key, gauge);
+    }
+    this.#bySubject = Map.groupBy(this.#gauges.values(), ({ rule }) => `${rule.scope}:${rule.subject}`);
+    this.#chains.clear();
+  }
+
+  #chain(userPath: string): Passed {
+    let chain = this.#chains.get(userPath);
+    if (chain === undefined) {
+      chain = pathsAbove(userPath).flatMap((path) => this.#bySubject.get(`user_path:${path}`) ?? NONE);
+      if (this.#chains.size >= MAX_CHAINS) this.#chains.clear();
+      this.#chains.set(userPath, chain);
+    }
+    return chain;
+  }
+
+  #of({ provider, model }: Target): Passed {
+    return this.#named(provider.name, model);
+  }
+
+  #named(provider: string, model: string): Passed {
+    const ofProvider = this.#bySubject.get(`provider:${provider}`);
+    const exactly = this.#bySubject.get(`model:${provider}/${model}`);
+    const byModel = this.#bySubject.get(`model:${model}`);
+    if (ofProvider === undefined && exactly === undefined && byModel === undefined) return NONE;
+    return [...(ofProvider ?? NONE), ...(exactly ?? NONE), ...(byModel ?? NONE)];
+  }
+}
+
+interface Names {
+  readonly provider: string;
+  readonly model: string;
+}
+
+/** The refusal of the gauge that takes longest to have room again; undefined when all have. */
+function refusalOf(gauges: Passed, at: number): Refusal | undefined {
+  let full: Gauge | undefined;
+  let longest = 0;
+  for (const gauge of gauges) {
+    const wait = gauge.msUntilRoom(at);
+    if (wait > longest) {
+      full = gauge;
+      longest = wait;
+    }
+  }
+  return full === undefined ? undefined : refusals.rateLimitExceeded(messageOf(full.rule), Math.ceil(longest / 1000));
+}
+
+function enterAll(gauges: Passed, at: number): void {
+  for (const gauge of gauges) gauge.enter(at);
+}
+
+const SCOPES = { user_path: 'user path', provider: 'provider', model: 'model' };
+
+function messageOf({ scope, subject, periodSeconds, maxRequests, maxTokens }: RateLimitRule): string {
+  const whose = `The rate limit of the ${SCOPES[scope]} '${subject}' is reached`;
+  if (periodSeconds === 0) return `${whose}: ${maxRequests} requests at the same time.`;
+  const limits = [
+    ...(maxRequests === null ? [] : [`${maxRequests} requests`]),
+    ...(maxTokens === null ? [] : [`${maxTokens} tokens`]),
+  ];
+  return `${whose}: ${limits.join(' and ')} per ${rateLimitPeriodLabel(periodSeconds)}.`;
+}

@@ -1,0 +1,63 @@
+/** Reads of recorded bodies by administrators are events themselves: written before the body is given. */
+import type { z } from 'zod';
+import { auditRead } from '../../events/catalogue/audit.ts';
+import { type EventContext, idOf, type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
+import { type EventLog, LogUnavailable, StreamNotFound } from '../../events/log.ts';
+import type { Caller } from '../exchange/client.ts';
+import { refusals } from '../refusal.ts';
+
+type Read = z.infer<typeof auditRead.data>;
+
+/** All of them are on one stream, so that who read what can be asked without knowing who reads. */
+export const AUDITED_READS = streamName('audit', 'reads');
+
+/** Each resolves when the read is on disk: the body may be given from then on. */
+export interface ReadAudit {
+  /** @throws Refusal 503 when the log cannot be written: then nothing may be given */
+  liveTail(what: 'live_previews' | 'live_events', filter: Record<string, string>, context: EventContext): Promise<void>;
+  /**
+   * What is stored on a stream of its own and belongs to whoever began that stream. Nothing is noted when that is the
+   * caller, or when the caller is no administrator, and reads as a client of the same user path.
+   * @throws Refusal 503, as above
+   */
+  stored(what: Read['what'], stream: StreamName, caller: Caller, context: EventContext): Promise<void>;
+}
+
+export function createReadAudit(log: Pick<EventLog, 'append' | 'readStream'>): ReadAudit {
+  async function note(read: Read, context: EventContext): Promise<void> {
+    const events = [auditRead.create(read, context)];
+    try {
+      await log.append([{ stream: AUDITED_READS, events, expectedRevision: 'any' }]);
+    } catch (error) {
+      if (error instanceof LogUnavailable) throw refusals.logUnavailable(error);
+      throw error;
+    }
+  }
+  return {
+    liveTail: (what, filter, context) => note(Object.keys(filter).length === 0 ? { what } : { what, filter }, context),
+    async stored(what, stream, caller, context) {
+      if (!administers(caller)) return;
+      const begun = await firstEvent(stream, log);
+      if (begun === undefined || begun.context.actor === caller.actor) return;
+      const { actor: owner, userPath } = begun.context;
+      await note(
+        { what, id: idOf(stream), owner, ...(userPath === undefined ? {} : { ownerPath: userPath }) },
+        context,
+      );
+    },
+  };
+}
+
+/** The master key, or a managed key that was let into the admin API. */
+function administers({ key }: Caller): boolean {
+  return key === undefined || key.dashboardAccess;
+}
+
+async function firstEvent(stream: StreamName, log: Pick<EventLog, 'readStream'>): Promise<RecordedEvent | undefined> {
+  try {
+    for await (const event of log.readStream(stream, { maxCount: 1 })) return event;
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return undefined;
+}

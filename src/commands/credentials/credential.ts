@@ -1,0 +1,132 @@
+/** What may happen to a provider that an administrator sets up. Pure: secrets come in sealed. */
+import type { z } from 'zod';
+import { providerCredentialRemoved, providerCredentialSaved } from '../../events/catalogue/credential.ts';
+import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
+import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import { keyIdOf } from './seal.ts';
+
+/** All that is known of it, as its newest event says it. */
+export type Credential = z.infer<typeof providerCredentialSaved.data>;
+
+/** What is stored at this place stays: it was sent as a mask. */
+export const KEPT = { kept: true } as const;
+
+export interface WishedUrl {
+  /** As it may be shown. */
+  readonly shown: string;
+  /** The whole of it, when something in it may not be shown; `KEPT` when that was masked. */
+  readonly sealed: string | typeof KEPT | undefined;
+}
+
+export type WishedCredential = Omit<
+  Credential,
+  'enabled' | 'apiKeys' | 'baseUrl' | 'sealedBaseUrl' | 'proxyUrl' | 'sealedProxyUrl'
+> & {
+  /** Undefined: as it was, and at first true. */
+  readonly enabled: boolean | undefined;
+  readonly apiKeys: readonly (string | typeof KEPT)[];
+  readonly baseUrl: WishedUrl | undefined;
+  readonly proxyUrl: WishedUrl | undefined;
+};
+
+export type CredentialCommand = { readonly context: EventContext } & (
+  | {
+      readonly kind: 'save';
+      readonly wish: WishedCredential;
+      /** The key that secrets are sealed with now: what was sealed with another one cannot stay. */
+      readonly keyId: string;
+    }
+  | { readonly kind: 'remove'; readonly name: string }
+);
+
+export function credentialStream(name: string): StreamName {
+  return streamName('credential', name);
+}
+
+export const credentialDecider: Decider<Credential | undefined, CredentialCommand> = {
+  initial: undefined,
+  decide,
+  evolve,
+};
+
+function decide(command: CredentialCommand, state: Credential | undefined): readonly NewEvent[] | Refusal {
+  const { context } = command;
+  if (command.kind === 'remove') {
+    if (state === undefined) return refusals.notFound('provider credential', command.name);
+    return [providerCredentialRemoved.create({ name: command.name }, context)];
+  }
+  const saved = merged(command.wish, state, command.keyId);
+  if (saved instanceof Refusal) return saved;
+  return isSame(saved, state) ? [] : [providerCredentialSaved.create(saved, context)];
+}
+
+function evolve(state: Credential | undefined, event: DecidedEvent): Credential | undefined {
+  if (event.type === providerCredentialSaved.type) return providerCredentialSaved.data.parse(event.data);
+  return event.type === providerCredentialRemoved.type ? undefined : state;
+}
+
+function merged(wish: WishedCredential, state: Credential | undefined, keyId: string): Credential | Refusal {
+  const apiKeys: string[] = [];
+  for (const [place, key] of wish.apiKeys.entries()) {
+    const stored = key === KEPT ? state?.apiKeys[place] : key;
+    if (typeof stored !== 'string') return nothingStored(`api_keys.${place}`);
+    if (keyIdOf(stored) !== keyId) return lost(`api_keys.${place}`);
+    apiKeys.push(stored);
+  }
+  const baseUrl = mergedUrl(wish.baseUrl, state?.baseUrl, state?.sealedBaseUrl, 'base_url', keyId);
+  if (baseUrl instanceof Refusal) return baseUrl;
+  const proxyUrl = mergedUrl(wish.proxyUrl, state?.proxyUrl, state?.sealedProxyUrl, 'proxy_url', keyId);
+  if (proxyUrl instanceof Refusal) return proxyUrl;
+  const { name, type, models, modelsMode, options } = wish;
+  return {
+    name,
+    type,
+    enabled: wish.enabled ?? state?.enabled ?? true,
+    apiKeys,
+    ...(wish.baseUrl === undefined ? {} : { baseUrl: wish.baseUrl.shown }),
+    ...(baseUrl === undefined ? {} : { sealedBaseUrl: baseUrl }),
+    ...(wish.proxyUrl === undefined ? {} : { proxyUrl: wish.proxyUrl.shown }),
+    ...(proxyUrl === undefined ? {} : { sealedProxyUrl: proxyUrl }),
+    models,
+    ...(modelsMode === undefined ? {} : { modelsMode }),
+    options,
+  };
+}
+
+/** A masked address has to be the stored one in everything that can be seen: its password goes nowhere else. */
+function mergedUrl(
+  wish: WishedUrl | undefined,
+  shown: string | undefined,
+  sealed: string | undefined,
+  param: string,
+  keyId: string,
+): string | undefined | Refusal {
+  if (typeof wish?.sealed !== 'object') return wish?.sealed;
+  if (sealed === undefined || wish.shown !== shown) return nothingStored(param);
+  return keyIdOf(sealed) === keyId ? sealed : lost(param);
+}
+
+function nothingStored(param: string): Refusal {
+  return refusals.invalidRequest(`'${param}' is a mask, and there is no secret stored that it could stand for.`, param);
+}
+
+function lost(param: string): Refusal {
+  return refusals.invalidRequest(
+    `'${param}' is a mask, and the stored secret was sealed with a key that is not there any more: send it anew.`,
+    param,
+  );
+}
+
+function isSame(one: Credential, other: Credential | undefined): boolean {
+  return other !== undefined && canonical(one) === canonical(other);
+}
+
+/** Texts that are the same for the same content, whatever the order of the members. */
+function canonical({ options, ...rest }: Credential): string {
+  return JSON.stringify([Object.entries(rest).sort(byName), Object.entries(options).sort(byName)]);
+}
+
+function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1;
+}

@@ -1,0 +1,144 @@
+/** From the fields that an administrator sends to a command without any secret in it, and from what is stored to a provider. */
+import type { EventContext } from '../../events/event.ts';
+import { createProvider } from '../../providers/create-provider.ts';
+import type { ProviderConfig } from '../../providers/provider-config.ts';
+import { providerType } from '../../providers/types.ts';
+import { refusals } from '../refusal.ts';
+import { type Credential, type CredentialCommand, KEPT, type WishedUrl } from './credential.ts';
+import { type CredentialBody, ownFields } from './credential-fields.ts';
+import { isMask, readUrl } from './masked-url.ts';
+import type { Sealer } from './seal.ts';
+
+/** Where the key is. */
+export interface SealerSource {
+  /** Makes the key when there is none. @throws Error that says why not */
+  toSeal(): Sealer;
+  /** @throws Error that says why not */
+  toOpen(): Sealer;
+}
+
+const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/i;
+
+/** @throws Refusal 400 with `param`, 503 when there is no key to seal with */
+export function saveCommand(body: CredentialBody, source: SealerSource, context: EventContext): CredentialCommand {
+  const { name, type, api_keys: keys = [], models = [], models_mode: modelsMode } = body;
+  if (!NAME.test(name)) {
+    const what = "letters, digits, '.', '_' and '-', up to 100 of them, and begin with a letter or digit";
+    throw refusals.invalidRequest(`'name' must be ${what}.`, 'name');
+  }
+  const facts = providerType(type);
+  if (facts === undefined) throw refusals.invalidRequest(`There is no provider type '${type}'.`, 'type');
+  if (!facts.keyless && keys.length === 0) {
+    throw refusals.invalidRequest(`A provider of type '${type}' needs at least one API key.`, 'api_keys');
+  }
+  if (facts.requiresBaseUrl && (body.base_url ?? '') === '') {
+    throw refusals.invalidRequest(`A provider of type '${type}' has no usual address: it needs one.`, 'base_url');
+  }
+  if (body.session_sticky_keys === true) {
+    throw refusals.unsupportedParameter('session_sticky_keys', 'the keys of a provider take turns.');
+  }
+  const options = optionsOf(body);
+  const sealer = orUnavailable(() => source.toSeal());
+  const url = (field: 'base_url' | 'proxy_url') => wishedUrl(name, field, body[field], sealer);
+  const wish = {
+    name,
+    type,
+    enabled: body.enabled,
+    apiKeys: keys.map((key) => (isMask(key) ? KEPT : sealer.seal(name, 'api_keys', key))),
+    baseUrl: url('base_url'),
+    proxyUrl: url('proxy_url'),
+    models: [...new Set(models)],
+    ...(modelsMode === undefined ? {} : { modelsMode }),
+    options,
+  };
+  checkOptions(wish, facts.defaultBaseUrl);
+  return { kind: 'save', wish, keyId: sealer.keyId, context };
+}
+
+/** The settings of the type itself, those left empty left out. @throws Refusal for one of another type */
+function optionsOf(body: CredentialBody): Record<string, string> {
+  const own = ownFields(body.type);
+  const options: Record<string, string> = {};
+  for (const [name, value] of Object.entries(body)) {
+    if (commonFields.has(name) || typeof value !== 'string' || value === '') continue;
+    if (!own.has(name)) {
+      throw refusals.invalidRequest(`A provider of type '${body.type}' has no '${name}'.`, name);
+    }
+    options[name] = value;
+  }
+  return options;
+}
+
+const commonFields: ReadonlySet<string> = new Set(['name', 'type', 'base_url', 'proxy_url', 'models_mode']);
+
+function wishedUrl(provider: string, field: string, text: string | undefined, sealer: Sealer): WishedUrl | undefined {
+  if (text === undefined || text === '') return undefined;
+  const url = readUrl(text);
+  if (url === undefined) {
+    throw refusals.invalidRequest(`'${field}' must be an address that begins with http:// or https://.`, field);
+  }
+  const { shown, hasSecret, isMasked } = url;
+  if (isMasked) return { shown, sealed: KEPT };
+  return { shown, sealed: hasSecret ? sealer.seal(provider, field, text) : undefined };
+}
+
+/** What the provider itself would not take is refused before it is stored. @throws Refusal */
+function checkOptions(
+  { name, type, options }: Pick<Credential, 'name' | 'type' | 'options'>,
+  usualUrl: string | undefined,
+) {
+  const baseUrl = usualUrl ?? 'http://localhost/v1';
+  const config = { name, type, baseUrl, apiKeys: [], models: [], modelsMode: 'fallback' as const };
+  try {
+    void createProvider({ ...config, options: providerOptions(type, options), source: 'stored' }).close();
+  } catch (error) {
+    const [field = null] = Object.keys(options);
+    throw refusals.invalidRequest(error instanceof Error ? `${error.message}.` : String(error), field);
+  }
+}
+
+function orUnavailable(sealer: () => Sealer): Sealer {
+  try {
+    return sealer();
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw refusals.featureUnavailable(`Nothing can be stored: ${why}.`);
+  }
+}
+
+/**
+ * The provider that was set up, with its secrets.
+ * @throws Error that says why they cannot be opened
+ */
+export function openCredential(
+  { name, type, apiKeys, models, options, ...rest }: Credential,
+  source: SealerSource,
+  usualMode: ProviderConfig['modelsMode'],
+): ProviderConfig {
+  const open = (field: string, sealed: string): string => {
+    try {
+      return source.toOpen().open(name, field, sealed);
+    } catch (error) {
+      throw new Error(`its ${field} cannot be opened: ${error instanceof Error ? error.message : error}`);
+    }
+  };
+  const url = (field: string, shown: string | undefined, sealed: string | undefined) =>
+    sealed === undefined ? shown : open(field, sealed);
+  const proxyUrl = url('proxy_url', rest.proxyUrl, rest.sealedProxyUrl);
+  return {
+    name,
+    type,
+    baseUrl: url('base_url', rest.baseUrl, rest.sealedBaseUrl) ?? providerType(type)?.defaultBaseUrl ?? '',
+    apiKeys: apiKeys.map((sealed) => open('api_keys', sealed)),
+    models: models.map((id) => ({ id })),
+    modelsMode: rest.modelsMode ?? usualMode,
+    options: providerOptions(type, options),
+    ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    source: 'stored',
+  };
+}
+
+function providerOptions(type: string, options: Readonly<Record<string, string>>): Record<string, string> {
+  const names = ownFields(type);
+  return Object.fromEntries(Object.entries(options).map(([field, value]) => [names.get(field) ?? field, value]));
+}

@@ -1,0 +1,41 @@
+/** One label under another name, on every key that has it. */
+import type { EventContext, Position } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { executeCommand } from '../handle-command.ts';
+import { keyDecider, keyStream } from './key.ts';
+
+export interface RenameLabel {
+  readonly from: string;
+  readonly to: string;
+  readonly context: EventContext;
+}
+
+/** Appends are synced together, so some of them at once take hardly longer than one. */
+const AT_ONCE = 64;
+
+/**
+ * Key by key: if the gateway goes down half-way, the same command does the rest.
+ * @param ids of the keys that have the label
+ * @returns how many keys were changed, and the position of the newest change
+ * @throws Refusal
+ */
+export async function renameLabel(
+  ids: readonly string[],
+  { from, to, context }: RenameLabel,
+  log: EventLog,
+): Promise<{ readonly renamed: number; readonly position: Position | undefined }> {
+  let renamed = 0;
+  let newest: Position | undefined;
+  const waiting = ids.values();
+  const renameNext = async (): Promise<void> => {
+    for (const id of waiting) {
+      const command = { kind: 'rename label', id, from, to, context } as const;
+      const { position } = await executeCommand(keyDecider, command, { log, stream: keyStream(id) });
+      if (position === undefined) continue;
+      renamed += 1;
+      if (newest === undefined || position > newest) newest = position;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, renameNext));
+  return { renamed, position: newest };
+}

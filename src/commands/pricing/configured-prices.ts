@@ -1,0 +1,41 @@
+/** The prices that a provider's configuration declares: `models[].metadata.pricing`. */
+import { z } from 'zod';
+import type { ConfiguredModel } from '../../providers/provider-config.ts';
+import { type ModelPricing, pricingSchema } from './model-pricing.ts';
+
+interface ConfiguredProvider {
+  readonly name: string;
+  readonly models: readonly ConfiguredModel[];
+}
+
+/**
+ * By provider, then by model.
+ * @throws Error naming the place of a price that cannot be one: a wrong price would quietly be a wrong budget
+ */
+export function configuredPrices(
+  providers: readonly ConfiguredProvider[],
+): ReadonlyMap<string, ReadonlyMap<string, ModelPricing>> {
+  const found = new Map<string, Map<string, ModelPricing>>();
+  for (const { name, models } of providers) {
+    const ofProvider = new Map<string, ModelPricing>();
+    for (const { id, metadata } of models) {
+      if (metadata?.pricing === undefined) continue;
+      ofProvider.set(id, parse(metadata.pricing, `providers.${name}.models: the pricing of '${id}'`));
+    }
+    if (ofProvider.size > 0) found.set(name, ofProvider);
+  }
+  return found;
+}
+
+const withCurrency = z.looseObject({ currency: z.literal('USD', { error: "expected 'USD'" }).optional() });
+
+function parse(written: unknown, place: string): ModelPricing {
+  const read = withCurrency
+    .transform(({ currency: _, ...rates }) => rates)
+    .pipe(pricingSchema)
+    .safeParse(written);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  const name = issue?.path.join('.');
+  throw new Error(`${place} is not valid${name ? ` at '${name}'` : ''}: ${issue?.message}`);
+}

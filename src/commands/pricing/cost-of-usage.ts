@@ -1,0 +1,174 @@
+/**
+ * What usage costs at a price. Pure, and exact: everything is added up in whole pico-dollars, and each side is rounded
+ * once, half a nano-dollar upwards. So the total is the sum of its sides to the last digit, and no sum of costs drifts
+ * by more than half a nano-dollar for each side in it.
+ */
+import type { TokenUsage } from '../exchange/usage.ts';
+import type { Band, Price, Rates } from './price.ts';
+import type { PricedUsage, Units, UsageCost } from './pricing.ts';
+import { unmappedFields } from './unmapped-fields.ts';
+
+const PICO_PER_NANO = 1000n;
+
+/** One side of the bill, in pico-dollars; undefined when it is not known. */
+interface Side {
+  readonly amount: bigint | undefined;
+  /** Whether any rate met a count. */
+  readonly charged: boolean;
+}
+
+export function costAt(
+  price: Price,
+  { usage, units, isPartial }: Pick<PricedUsage, 'usage' | 'units' | 'isPartial'>,
+): UsageCost {
+  const band = bandFor(price, usage.inputTokens);
+  const { told, isFree } = band;
+  const facts = { price: told, priceSource: price.source };
+  if (isFree) return { inputCost: '0', outputCost: '0', totalCost: '0', ...facts };
+  const isBatch = usage.raw?.service_tier === 'batch';
+  const rates = isBatch ? batchRates(band.rates) : band.rates;
+  const countsTokens = rates.input_per_mtok !== undefined || rates.output_per_mtok !== undefined;
+  const input = inputSide(rates, usage, units, countsTokens);
+  const output = outputSide(rates, usage, units, countsTokens);
+  const known = input.charged || output.charged;
+  const inputCost = known && input.amount !== undefined ? nanoDollars(input.amount) : null;
+  const outputCost = known && output.amount !== undefined ? nanoDollars(output.amount) : null;
+  const caveat = caveatOf({ usage, isPartial }, band, isBatch, { input, output });
+  return {
+    inputCost: textOf(inputCost),
+    outputCost: textOf(outputCost),
+    totalCost: inputCost === null || outputCost === null ? null : (inputCost + outputCost).toString(),
+    ...facts,
+    ...(caveat === undefined ? {} : { caveat }),
+  };
+}
+
+function bandFor({ bands }: Price, inputTokens: number | null): Band {
+  const size = inputTokens ?? 0;
+  const found = bands.find(({ upTo }) => size <= upTo);
+  if (found === undefined) throw new Error('a price has a last band that is without end');
+  return found;
+}
+
+function batchRates(rates: Rates): Rates {
+  const { batch_input_per_mtok: input, batch_output_per_mtok: output } = rates;
+  return {
+    ...rates,
+    ...(input === undefined ? {} : { input_per_mtok: input }),
+    ...(output === undefined ? {} : { output_per_mtok: output }),
+  };
+}
+
+/** @param countsTokens whether plain tokens have a price at all, so that one that is missing leaves the cost unknown */
+function inputSide(rates: Rates, usage: TokenUsage, units: Units | undefined, countsTokens: boolean): Side {
+  const bill = new Bill();
+  bill.add(1, rates.per_request);
+  bill.add(usage.inputSeconds, rates.per_second_input);
+  bill.add(units?.inputCharacters, rates.per_character_input);
+  const { inputTokens } = usage;
+  if (!countsTokens) return bill.side();
+  if (inputTokens === null) return bill.side(isCharged(rates.input_per_mtok));
+  const written = usage.cacheWriteInputTokens ?? 0;
+  const forAnHour = Math.min(usage.cacheWrite1hInputTokens ?? 0, written);
+  const apart =
+    bill.add(usage.cachedInputTokens, rates.cached_input_per_mtok) +
+    bill.add(written - forAnHour, rates.cache_write_per_mtok) +
+    bill.add(forAnHour, rates.cache_write_1h_per_mtok ?? rates.cache_write_per_mtok) +
+    bill.add(usage.audioInputTokens, rates.audio_input_per_mtok) +
+    bill.add(usage.imageInputTokens, rates.image_input_per_mtok);
+  return bill.rest(inputTokens - apart, rates.input_per_mtok);
+}
+
+function outputSide(rates: Rates, usage: TokenUsage, units: Units | undefined, countsTokens: boolean): Side {
+  const bill = new Bill();
+  bill.add(units?.outputImages, rates.per_image);
+  const { outputTokens } = usage;
+  if (!countsTokens) return bill.side();
+  // Whoever counts the input and says nothing of any output has made none: embeddings.
+  if (outputTokens === null) return bill.side(usage.inputTokens === null && isCharged(rates.output_per_mtok));
+  const apart =
+    bill.add(usage.reasoningTokens, rates.reasoning_output_per_mtok) +
+    bill.add(usage.audioOutputTokens, rates.audio_output_per_mtok) +
+    bill.add(usage.imageOutputTokens, rates.output_image_per_mtok);
+  return bill.rest(outputTokens - apart, rates.output_per_mtok);
+}
+
+class Bill {
+  #amount = 0n;
+  #charged = false;
+
+  /** @returns how many were charged at this rate, and are not to be charged again as plain tokens */
+  add(count: number | null | undefined, rate: bigint | undefined): number {
+    if (rate === undefined || count === null || count === undefined) return 0;
+    this.#charged = true;
+    if (count === 0) return 0;
+    this.#amount += Number.isInteger(count) ? BigInt(count) * rate : (BigInt(Math.round(count * 1000)) * rate) / 1000n;
+    return count;
+  }
+
+  /** What is left, at the plain rate: unknown, when there is something left and no such rate. */
+  rest(count: number, rate: bigint | undefined): Side {
+    if (rate === undefined) return this.side(count > 0);
+    this.add(Math.max(0, count), rate);
+    return this.side();
+  }
+
+  side(isUnknown = false): Side {
+    return { amount: isUnknown ? undefined : this.#amount, charged: this.#charged };
+  }
+}
+
+function isCharged(rate: bigint | undefined): boolean {
+  return rate !== undefined && rate > 0n;
+}
+
+function nanoDollars(picoDollars: bigint): bigint {
+  return (picoDollars + PICO_PER_NANO / 2n) / PICO_PER_NANO;
+}
+
+function textOf(amount: bigint | null): string | null {
+  return amount === null ? null : amount.toString();
+}
+
+function caveatOf(
+  { usage, isPartial }: Pick<PricedUsage, 'usage' | 'isPartial'>,
+  { rates }: Band,
+  isBatch: boolean,
+  { input, output }: { readonly input: Side; readonly output: Side },
+): string | undefined {
+  const said: string[] = [];
+  if (usage.source === 'unknown') said.push('the provider reported no usage');
+  else {
+    if (input.amount === undefined) said.push('there is no rate for input, or its tokens are not reported');
+    if (output.amount === undefined) said.push('there is no rate for output, or its tokens are not reported');
+  }
+  if (isPartial === true && usage.source === 'provider') said.push('the answer broke off');
+  const plain = chargedAsPlain(usage, rates);
+  if (plain.length > 0) said.push(`without a rate of their own: ${plain.join(', ')}`);
+  const unmapped = unmappedFields(usage.raw);
+  if (unmapped.length > 0) said.push(`not priced: ${unmapped.join(', ')}`);
+  const tier = usage.raw?.service_tier;
+  if (isBatch ? rates.batch_input_per_mtok === undefined : isSpecialTier(tier)) {
+    said.push(`service tier '${String(tier)}' priced as standard`);
+  }
+  const uncounted = UNCOUNTED.filter((name) => isCharged(rates[name]));
+  if (uncounted.length > 0) said.push(`not counted: ${uncounted.join(', ')}`);
+  return said.length === 0 ? undefined : said.join('; ');
+}
+
+/** Rates that the gateway has no counts for. */
+const UNCOUNTED = ['input_per_image', 'per_second_output', 'per_page'] as const;
+
+/** What costs a multiple of text with every provider, and has no rate here. */
+function chargedAsPlain(usage: TokenUsage, rates: Rates): string[] {
+  const without = (count: number | null, rate: bigint | undefined) => rate === undefined && (count ?? 0) > 0;
+  return [
+    ...(without(usage.audioInputTokens, rates.audio_input_per_mtok) ? ['audio input tokens'] : []),
+    ...(without(usage.audioOutputTokens, rates.audio_output_per_mtok) ? ['audio output tokens'] : []),
+    ...(without(usage.imageOutputTokens, rates.output_image_per_mtok) ? ['image output tokens'] : []),
+  ];
+}
+
+function isSpecialTier(tier: unknown): boolean {
+  return typeof tier === 'string' && tier !== '' && tier !== 'standard' && tier !== 'default' && tier !== 'auto';
+}

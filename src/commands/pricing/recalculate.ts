@@ -1,0 +1,256 @@
+/**
+ * Prices the past anew. What was recorded stays as it is: where an exchange costs something else now, a correction is
+ * appended to its stream, with what it cost before. To do it again with the same prices appends nothing.
+ *
+ * The log is read as a stream, so memory is bounded however long it is; the gateway serves on meanwhile.
+ */
+import { setImmediate as otherWork } from 'node:timers/promises';
+import type { z } from 'zod';
+import { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
+import type { EventContext, RecordedEvent, UserPath } from '../../events/event.ts';
+import type { EventLog, StreamWrite } from '../../events/log.ts';
+import { LogUnavailable, WrongExpectedRevision } from '../../events/log.ts';
+import { readUsage, type TokenUsage } from '../exchange/usage.ts';
+import { refusals } from '../refusal.ts';
+import { type Costs, type LastWord, NewestCorrections } from './newest-corrections.ts';
+import type { PricedUsage, Pricing, UsageCost } from './pricing.ts';
+
+export interface RecalculationScope {
+  /** Milliseconds since the epoch: from here, and up to there but not including it. */
+  readonly from?: number | undefined;
+  readonly until?: number | undefined;
+  /** With all below it. */
+  readonly userPath?: UserPath | undefined;
+  /** Any of these; `provider` may be a name or a type. */
+  readonly models?: readonly { readonly provider: string; readonly model: string }[] | undefined;
+}
+
+export interface Recalculation {
+  readonly scope: RecalculationScope;
+  /** Who wants it. */
+  readonly context: EventContext;
+  /** Ends it early, with what was done until then. */
+  readonly signal: AbortSignal;
+}
+
+export interface Recalculated {
+  /** `partial`: it was ended early. To begin again does the rest. */
+  readonly status: 'ok' | 'partial';
+  /** How many recorded usages are in scope. */
+  readonly matched: number;
+  /** Of those, how many cost something else now. */
+  readonly recalculated: number;
+  readonly withPricing: number;
+  readonly withoutPricing: number;
+}
+
+type Recorded = RecordedEvent<string, z.infer<typeof usageRecorded.data>>;
+
+interface Waiting {
+  readonly event: Recorded;
+  readonly cost: UsageCost;
+  readonly write: StreamWrite;
+}
+
+/** Corrections that go into one append. */
+const BATCH = 128;
+/** How long it may keep others waiting in one go. */
+const TURN_MS = 5;
+
+export interface RecalculationDependencies {
+  readonly log: EventLog;
+  readonly pricing: Pricing;
+}
+
+/**
+ * @returns a function that does one at a time
+ * @throws (the function) Refusal 409 while one is running, and as `recalculate` does
+ */
+export function createRecalculator(deps: RecalculationDependencies): (job: Recalculation) => Promise<Recalculated> {
+  let running = false;
+  return async (job) => {
+    if (running) throw refusals.recalculationRunning();
+    running = true;
+    try {
+      return await recalculate(job, deps);
+    } finally {
+      running = false;
+    }
+  };
+}
+
+/** @throws Refusal 503 when the log cannot be written: what was appended before stays */
+export async function recalculate(
+  { scope, context, signal }: Recalculation,
+  { log, pricing }: RecalculationDependencies,
+): Promise<Recalculated> {
+  const run = new Run(log, pricing, context);
+  try {
+    for await (const event of log.readAll({ filter: { types: [usageRecalculated.type] }, signal })) {
+      if (isRecalculated(event)) run.corrections.note(event.stream, { costs: event.data, revision: event.revision });
+      await run.letOthersWork();
+    }
+    for await (const event of log.readAll({ filter: { types: [usageRecorded.type] }, signal })) {
+      if (signal.aborted) break;
+      await run.letOthersWork();
+      if (isRecorded(event) && isInScope(event, scope)) await run.price(event);
+    }
+    await run.append();
+  } catch (error) {
+    if (error instanceof LogUnavailable) throw refusals.logUnavailable(error);
+    if (!(signal.aborted && error instanceof Error && error.name === 'AbortError')) throw error;
+  }
+  return { status: signal.aborted ? 'partial' : 'ok', ...run.counts };
+}
+
+class Run {
+  readonly corrections = new NewestCorrections();
+  readonly counts = { matched: 0, recalculated: 0, withPricing: 0, withoutPricing: 0 };
+  readonly #log: EventLog;
+  readonly #pricing: Pricing;
+  readonly #admin: EventContext;
+  #waiting: Waiting[] = [];
+  #turnBegan = performance.now();
+
+  constructor(log: EventLog, pricing: Pricing, admin: EventContext) {
+    this.#log = log;
+    this.#pricing = pricing;
+    this.#admin = admin;
+  }
+
+  async letOthersWork(): Promise<void> {
+    if (performance.now() - this.#turnBegan < TURN_MS) return;
+    await otherWork();
+    this.#turnBegan = performance.now();
+  }
+
+  async price(event: Recorded): Promise<void> {
+    const { counts } = this;
+    counts.matched += 1;
+    const { data, stream } = event;
+    const cost = data.cacheType === undefined ? this.#pricing.costOf(spentIn(data)) : data;
+    if (cost.totalCost === null) counts.withoutPricing += 1;
+    else counts.withPricing += 1;
+    const known = this.corrections.of(stream);
+    const last = known === 'unsure' ? await this.#lastWord(event) : known;
+    // Nearly always it is the end of its stream. Where it is not, the append shows.
+    const { costs, revision } = last ?? { costs: data, revision: event.revision };
+    if (isSameCost(costs, cost)) return;
+    this.#waiting.push({ event, cost, write: this.#correcting(event, cost, { costs, revision }) });
+    if (this.#waiting.length === BATCH) await this.append();
+  }
+
+  #correcting(event: Recorded, cost: UsageCost, { costs, revision }: LastWord): StreamWrite {
+    return {
+      stream: event.stream,
+      events: [usageRecalculated.create(correction(event, cost, costs), this.#contextOf(event))],
+      expectedRevision: revision,
+    };
+  }
+
+  /** What the exchange costs by its newest word on it, and the end of its stream. */
+  async #lastWord(event: Recorded): Promise<LastWord> {
+    let revision = event.revision;
+    let isNewest = true;
+    for await (const later of this.#log.readStream(event.stream, { direction: 'backwards' })) {
+      if (isNewest) revision = later.revision;
+      isNewest = false;
+      if (isRecalculated(later)) return { costs: later.data, revision };
+      if (later.revision === event.revision) break;
+    }
+    return { costs: event.data, revision };
+  }
+
+  async append(): Promise<void> {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    if (waiting.length === 0) return;
+    try {
+      await this.#log.append(waiting.map(({ write }) => write));
+      this.counts.recalculated += waiting.length;
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+      for (const one of waiting) await this.#appendOne(one);
+    }
+  }
+
+  async #appendOne({ event, cost }: Waiting): Promise<void> {
+    const last = await this.#lastWord(event);
+    if (isSameCost(last.costs, cost)) return;
+    try {
+      await this.#log.append([this.#correcting(event, cost, last)]);
+      this.counts.recalculated += 1;
+    } catch (error) {
+      // Somebody else is at it this very moment: it is left to the next time.
+      if (!(error instanceof WrongExpectedRevision)) throw error;
+    }
+  }
+
+  /** The administrator did it, and it goes on the account of the user path that spent it. */
+  #contextOf({ context }: Recorded): EventContext {
+    const { actor, requestId } = this.#admin;
+    return { actor, userPath: context.userPath, requestId };
+  }
+}
+
+function isInScope({ at, context, data }: Recorded, { from, until, userPath, models }: RecalculationScope): boolean {
+  if ((from !== undefined && at < from) || (until !== undefined && at >= until)) return false;
+  if (userPath !== undefined && userPath !== '/') {
+    const path = context.userPath ?? '/';
+    if (path !== userPath && !path.startsWith(`${userPath}/`)) return false;
+  }
+  if (models === undefined) return true;
+  const { provider, providerType, model } = data;
+  return models.some((one) => one.model === model && (one.provider === provider || one.provider === providerType));
+}
+
+/** What was reported is read again, since an older gateway may have understood less of it. */
+function spentIn(data: Recorded['data']): PricedUsage {
+  const { provider, providerType, model, endpoint, inputCharacters, outputImages, partial } = data;
+  const usage: TokenUsage = data.raw === null ? data : readUsage(data.raw);
+  return {
+    provider,
+    providerType,
+    model,
+    endpoint,
+    usage,
+    units: { inputCharacters, outputImages },
+    isPartial: partial,
+  };
+}
+
+function correction(event: Recorded, cost: UsageCost, before: Costs): z.infer<typeof usageRecalculated.data> {
+  const { provider, providerType, model, endpoint, labels, sessionId } = event.data;
+  const { inputCost, outputCost, totalCost, price, priceSource, caveat } = cost;
+  return {
+    provider,
+    providerType,
+    model,
+    endpoint,
+    labels,
+    sessionId,
+    usageId: event.id,
+    usageAt: event.at,
+    price,
+    priceSource,
+    inputCost,
+    outputCost,
+    totalCost,
+    caveat,
+    previousTotalCost: before.totalCost,
+    previousPriceSource: before.priceSource,
+  };
+}
+
+/** A price of another source that comes to the same amounts is no correction. */
+function isSameCost(one: Costs, other: Costs): boolean {
+  return one.totalCost === other.totalCost && one.inputCost === other.inputCost && one.outputCost === other.outputCost;
+}
+
+function isRecorded(event: RecordedEvent): event is Recorded {
+  return event.type === usageRecorded.type;
+}
+
+function isRecalculated(event: RecordedEvent): event is RecordedEvent<string, z.infer<typeof usageRecalculated.data>> {
+  return event.type === usageRecalculated.type;
+}

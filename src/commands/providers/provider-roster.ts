@@ -1,0 +1,176 @@
+/**
+ * The providers in force: each with its connections, its place in the registry and its circuit breaker. They can be
+ * others at any time. An exchange that has begun ends with the provider it began with, whose connections are closed
+ * after that.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { createProvider } from '../../providers/create-provider.ts';
+import type { Provider, ProviderModel } from '../../providers/provider.ts';
+import type { ProviderConfig } from '../../providers/provider-config.ts';
+import type { Registry } from '../../providers/registry.ts';
+import { publicUrl } from '../credentials/masked-url.ts';
+import { CircuitBreaker, type CircuitBreakerPolicy, type CircuitState } from '../exchange/circuit-breaker.ts';
+import type { Resilience } from '../exchange/exchange.ts';
+import type { RetryPolicy } from '../exchange/retry-policy.ts';
+import type { Configuration, ProviderJournal } from './provider-journal.ts';
+
+export interface ResilienceSettings {
+  readonly retry: RetryPolicy;
+  readonly circuitBreaker: Omit<CircuitBreakerPolicy, 'isFailure'> & { readonly failureOnStatuses: readonly number[] };
+}
+
+export type RosterConfig = ProviderConfig & { readonly resilience: ResilienceSettings };
+
+/** What is remembered of a provider from before. */
+export interface KnownProvider {
+  /** Undefined when it was not configured any more. */
+  readonly configuration?: Configuration | undefined;
+  /** Its last good list. */
+  readonly models?: readonly ProviderModel[] | undefined;
+  readonly capabilities: { readonly responses?: boolean | undefined };
+}
+
+export interface RosterOptions {
+  readonly registry: Pick<Registry, 'set'>;
+  readonly journal: Pick<ProviderJournal, 'configured' | 'circuit'>;
+  remembered(): ReadonlyMap<string, KnownProvider>;
+  /** Resolves once every exchange that is open now has ended. */
+  openExchangesEnded(): Promise<void>;
+  /** Milliseconds of a clock that is never set back. */
+  now(): number;
+  circuitChanged(name: string, state: CircuitState): void;
+  onError(error: unknown): void;
+}
+
+interface Entry {
+  readonly config: RosterConfig;
+  readonly provider: Provider;
+}
+
+export class ProviderRoster {
+  readonly #options: RosterOptions;
+  readonly #resilience = new Map<string, Resilience>();
+  readonly #retired = new Set<Provider>();
+  #entries: readonly Entry[] = [];
+  #announced: ReadonlyMap<string, Configuration> | undefined;
+
+  constructor(options: RosterOptions) {
+    this.#options = options;
+  }
+
+  /** The settings of those in force, secrets among them. */
+  get configs(): readonly RosterConfig[] {
+    return this.#entries.map(({ config }) => config);
+  }
+
+  /** By name; also of a provider that was removed, until its last exchange has ended. */
+  get resilience(): ReadonlyMap<string, Resilience> {
+    return this.#resilience;
+  }
+
+  /**
+   * From now on these are the providers, in this order, and no others.
+   * @returns why those that were set up at run time could not be made, by name: they are left out
+   * @throws Error when one of the configuration cannot be made; nothing has changed then
+   */
+  follow(wanted: readonly RosterConfig[]): ReadonlyMap<string, string> {
+    const before = new Map(this.#entries.map((entry) => [entry.config.name, entry]));
+    const problems = new Map<string, string>();
+    const next: Entry[] = [];
+    const made: Entry[] = [];
+    for (const config of wanted) {
+      const kept = before.get(config.name);
+      if (kept !== undefined && isDeepStrictEqual(kept.config, config)) {
+        next.push(kept);
+        continue;
+      }
+      try {
+        const entry = { config, provider: createProvider(config) };
+        made.push(entry);
+        next.push(entry);
+      } catch (error) {
+        if (config.source !== 'stored') {
+          for (const { provider } of made) void provider.close();
+          throw error;
+        }
+        problems.set(config.name, error instanceof Error ? error.message : String(error));
+      }
+    }
+    const known = new Map<string, readonly ProviderModel[]>();
+    for (const entry of made) this.#prepare(entry, known);
+    const kept = new Set(next);
+    const gone = this.#entries.filter((entry) => !kept.has(entry));
+    this.#entries = next;
+    this.#options.registry.set(
+      next.map(({ provider, config }) => ({ provider, config })),
+      known,
+    );
+    if (gone.length > 0) void this.#retire(gone).catch(this.#options.onError);
+    if (this.#announced !== undefined) this.announce();
+    return problems;
+  }
+
+  /** Puts on record which providers there are, now and from now on whenever they change. */
+  announce(): void {
+    const now = this.#entries.map(({ config }) => configurationOf(config));
+    const before = this.#announced ?? rememberedConfigurations(this.#options.remembered());
+    this.#announced = new Map(now.map((configuration) => [configuration.name, configuration]));
+    this.#options.journal.configured(now, before);
+  }
+
+  /** Breaks off what is still running. */
+  async close(): Promise<void> {
+    const all = [...this.#entries.map(({ provider }) => provider), ...this.#retired];
+    await Promise.all(all.map((provider) => provider.close()));
+  }
+
+  #prepare({ config, provider }: Entry, known: Map<string, readonly ProviderModel[]>): void {
+    const { journal, remembered, now, circuitChanged } = this.#options;
+    const { name, resilience } = config;
+    const { retry, circuitBreaker } = resilience;
+    const isFailure = (status: number) => circuitBreaker.failureOnStatuses.includes(status);
+    const onChange = (state: CircuitState, failures: number) => {
+      circuitChanged(name, state);
+      journal.circuit(name, state, failures);
+    };
+    const before = this.#resilience.get(name)?.breaker.state ?? 'closed';
+    this.#resilience.set(name, { retry, breaker: new CircuitBreaker({ ...circuitBreaker, isFailure }, now, onChange) });
+    if (before !== 'closed') onChange('closed', 0);
+    const memory = remembered().get(name);
+    const { type, baseUrl } = configurationOf(config);
+    // Another server or another type behind the same name: what is known of the old one says nothing of it.
+    if (memory?.configuration?.type !== type || memory.configuration.baseUrl !== baseUrl) return;
+    known.set(name, memory.models ?? []);
+    if (memory.capabilities.responses !== undefined) provider.learnResponses(memory.capabilities.responses);
+  }
+
+  async #retire(gone: readonly Entry[]): Promise<void> {
+    const breakers = gone.map(({ config: { name } }) => [name, this.#resilience.get(name)] as const);
+    for (const { provider } of gone) this.#retired.add(provider);
+    await this.#options.openExchangesEnded();
+    const inForce = new Set(this.#entries.map(({ config }) => config.name));
+    for (const [name, resilience] of breakers) {
+      if (!inForce.has(name) && this.#resilience.get(name) === resilience) this.#resilience.delete(name);
+    }
+    for (const { provider } of gone) {
+      await provider.close('idle');
+      this.#retired.delete(provider);
+    }
+  }
+}
+
+function configurationOf({ name, type, baseUrl, apiKeys, models }: RosterConfig): Configuration {
+  return {
+    name,
+    type,
+    baseUrl: publicUrl(baseUrl),
+    hasApiKey: apiKeys.length > 0,
+    configuredModels: models.map(({ id }) => id),
+  };
+}
+
+function rememberedConfigurations(remembered: ReadonlyMap<string, KnownProvider>): Map<string, Configuration> {
+  const found = new Map<string, Configuration>();
+  for (const [name, { configuration }] of remembered) if (configuration !== undefined) found.set(name, configuration);
+  return found;
+}

@@ -1,0 +1,70 @@
+/** What holds at each user path: what administrators have set, and over it what the configuration declares. */
+import type { UserPath } from '../../events/event.ts';
+import type { CurrentUserLists, UserLists } from '../access/authorizer.ts';
+import { canonicalSelectors } from '../access/selector.ts';
+import { Refusal } from '../refusal.ts';
+
+/** A policy as the configuration declares it. */
+export interface DeclaredPolicy {
+  readonly userPath: UserPath;
+  /** Canonical. */
+  readonly allowedModels: readonly string[];
+  readonly description: string | undefined;
+}
+
+export type DeclaredPolicies = ReadonlyMap<UserPath, DeclaredPolicy>;
+
+/** A policy that an administrator has set. Times are milliseconds since the epoch. */
+export interface StoredPolicy extends DeclaredPolicy {
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly revision: number;
+}
+
+export interface StoredPolicies {
+  readonly policies: ReadonlyMap<UserPath, StoredPolicy>;
+  /** How many of them restrict something. */
+  readonly restricting: number;
+  /** Another number after each change. */
+  readonly version: number;
+}
+
+/**
+ * @param written with selectors as an administrator writes them
+ * @throws Error that names the path and what is wrong there
+ */
+export function declaredPolicies(
+  written: readonly DeclaredPolicy[],
+  isProvider: (name: string) => boolean,
+): DeclaredPolicies {
+  const declared = new Map<UserPath, DeclaredPolicy>();
+  for (const policy of written) {
+    const allowedModels = canonicalSelectors(policy.allowedModels, isProvider, 'allowed_models');
+    if (allowedModels instanceof Refusal) {
+      throw new Error(`users: the policy declared for '${policy.userPath}' cannot be: ${allowedModels.message}`);
+    }
+    if (declared.has(policy.userPath)) {
+      throw new Error(`users: there are two policies declared for '${policy.userPath}'`);
+    }
+    declared.set(policy.userPath, { ...policy, allowedModels });
+  }
+  return declared;
+}
+
+/** @param stored as of whichever time */
+export function userLists(stored: Pick<StoredPolicies, 'policies'>, declared: DeclaredPolicies): UserLists {
+  return { at: (path) => (declared.get(path) ?? stored.policies.get(path))?.allowedModels };
+}
+
+export function policiesInForce(stored: () => StoredPolicies, declared: DeclaredPolicies): CurrentUserLists {
+  const isDeclared = [...declared.values()].some(({ allowedModels }) => allowedModels.length > 0);
+  return {
+    at: (path) => (declared.get(path) ?? stored().policies.get(path))?.allowedModels,
+    get any() {
+      return isDeclared || stored().restricting > 0;
+    },
+    get version() {
+      return stored().version;
+    },
+  };
+}

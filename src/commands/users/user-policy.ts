@@ -1,0 +1,59 @@
+/** What may happen to what is set for a user path. Pure. */
+import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/user.ts';
+import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
+import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+
+export type UserPolicyState =
+  | { readonly status: 'absent' }
+  | {
+      readonly status: 'set';
+      readonly allowedModels: readonly string[];
+      readonly description: string | undefined;
+    };
+
+export type UserPolicyCommand = { readonly userPath: UserPath; readonly context: EventContext } & (
+  | {
+      readonly kind: 'set';
+      /** Canonical. */
+      readonly allowedModels: readonly string[];
+      readonly description: string | undefined;
+    }
+  | { readonly kind: 'remove' }
+);
+
+export const userPolicyDecider: Decider<UserPolicyState, UserPolicyCommand> = {
+  initial: { status: 'absent' },
+  decide,
+  evolve,
+};
+
+export function userStream(path: UserPath): StreamName {
+  return streamName('user', path);
+}
+
+function decide(command: UserPolicyCommand, state: UserPolicyState): readonly NewEvent[] | Refusal {
+  const { userPath, context } = command;
+  if (command.kind === 'remove') {
+    if (state.status === 'absent') return refusals.notFound('user policy', userPath);
+    return [userPolicyRemoved.create({ userPath }, context)];
+  }
+  const { allowedModels, description } = command;
+  if (state.status === 'set' && state.description === description && isSame(state.allowedModels, allowedModels)) {
+    return [];
+  }
+  const described = description === undefined ? {} : { description };
+  return [userPolicySet.create({ userPath, allowedModels: [...allowedModels], ...described }, context)];
+}
+
+function isSame(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((entry, place) => entry === other[place]);
+}
+
+function evolve(state: UserPolicyState, { type, data }: DecidedEvent): UserPolicyState {
+  if (type === userPolicySet.type) {
+    const { allowedModels, description } = userPolicySet.data.parse(data);
+    return { status: 'set', allowedModels, description };
+  }
+  return type === userPolicyRemoved.type ? { status: 'absent' } : state;
+}

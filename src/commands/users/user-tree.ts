@@ -1,0 +1,71 @@
+/** Every user path that is known, with what holds there. Pure. */
+import type { UserPath } from '../../events/event.ts';
+import { pathAndAbove } from '../access/authorizer.ts';
+import type { EffectiveModels } from '../access/effective-models.ts';
+import type { DeclaredPolicies, StoredPolicies, StoredPolicy } from './policies-in-force.ts';
+
+export interface UserNode {
+  readonly user_path: UserPath;
+  readonly allowed_models: readonly string[];
+  readonly description?: string;
+  /** Whether a policy is set here; if not, the path is known by a key or by what is below it. */
+  readonly configured: boolean;
+  /** Keys bound to exactly this path, active or not. */
+  readonly key_count: number;
+  /** Root first. */
+  readonly inherited_from: readonly UserPath[];
+  readonly restricted: boolean;
+  readonly effective_models: readonly string[];
+  readonly created_at?: string;
+  readonly updated_at?: string;
+  /** For `If-Match`. */
+  readonly revision?: string;
+  /** Declared in the configuration, and not to be changed here. */
+  readonly managed: boolean;
+}
+
+export interface UserTreeInput {
+  readonly stored: Pick<StoredPolicies, 'policies'>;
+  readonly declared: DeclaredPolicies;
+  readonly keys: Iterable<{ readonly userPath: UserPath | undefined }>;
+  readonly effective: EffectiveModels;
+  /** Whether the node is for the caller to see. */
+  isVisible(path: UserPath): boolean;
+}
+
+/** Sorted by path; each node is made when it is asked for. */
+export function* userTree({ stored, declared, keys, effective, isVisible }: UserTreeInput): Generator<UserNode> {
+  const keyCounts = new Map<UserPath, number>();
+  for (const { userPath } of keys) {
+    if (userPath !== undefined) keyCounts.set(userPath, (keyCounts.get(userPath) ?? 0) + 1);
+  }
+  const paths = new Set<UserPath>(['/' as UserPath]);
+  for (const known of [stored.policies.keys(), declared.keys(), keyCounts.keys()]) {
+    for (const path of known) for (const one of pathAndAbove(path)) paths.add(one);
+  }
+  for (const path of [...paths].sort()) {
+    if (!isVisible(path)) continue;
+    const policy = declared.get(path) ?? stored.policies.get(path);
+    yield {
+      user_path: path,
+      allowed_models: policy?.allowedModels ?? [],
+      ...(policy?.description === undefined ? {} : { description: policy.description }),
+      configured: policy !== undefined,
+      key_count: keyCounts.get(path) ?? 0,
+      inherited_from: effective.inheritedFrom(path),
+      restricted: effective.restricts(path),
+      effective_models: effective.of(path),
+      ...(declared.has(path) ? {} : told(stored.policies.get(path))),
+      managed: declared.has(path),
+    };
+  }
+}
+
+function told(policy: StoredPolicy | undefined) {
+  if (policy === undefined) return {};
+  return {
+    created_at: new Date(policy.createdAt).toISOString(),
+    updated_at: new Date(policy.updatedAt).toISOString(),
+    revision: String(policy.revision),
+  };
+}

@@ -1,0 +1,100 @@
+/**
+ * Changes to virtual models, one at a time: whether one may be as it is wanted depends on the others, so nobody may
+ * change those between the decision and its place in the log.
+ */
+
+import { virtualModelRemoved } from '../../events/catalogue/virtual-model.ts';
+import type { EventContext, Position } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { executeCommand, type HandleOptions } from '../handle-command.ts';
+import { refusals } from '../refusal.ts';
+import { type Surroundings, type VirtualModelCommand, virtualModelDecider, virtualModelStream } from './decider.ts';
+import type { VirtualModelDirectory } from './directory.ts';
+import type { VirtualModel } from './virtual-model.ts';
+
+export interface ChangeOptions {
+  readonly log: EventLog;
+  readonly directory: VirtualModelDirectory;
+  /** Resolves when the directory knows everything up to there. */
+  whenProcessed(position: Position): Promise<void>;
+}
+
+export interface Change {
+  readonly context: EventContext;
+  /** What the caller saw last; of a rename, that of the old name. */
+  readonly ifRevision: bigint | undefined;
+}
+
+export interface Changed {
+  /** Undefined when it is not there any more, or was not kept because it changes nothing. */
+  readonly model: VirtualModel | undefined;
+  readonly revision: bigint | 'noStream';
+}
+
+export class VirtualModelChanges {
+  readonly #options: ChangeOptions;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: ChangeOptions) {
+    this.#options = options;
+  }
+
+  /** @param renames the name it has until now, when that is to change too. @throws Refusal */
+  save(model: VirtualModel, renames: string | undefined, change: Change): Promise<Changed> {
+    return this.#inTurn(() => {
+      const { source } = model;
+      const { context, ifRevision } = change;
+      const command = { kind: 'save', source, model, renames, around: this.#around(), context } as const;
+      if (renames === undefined) return this.#execute(command, { ifRevision });
+      return this.#execute(command, this.#leavingName(renames, source, change));
+    });
+  }
+
+  /** @throws Refusal */
+  remove(source: string, { context, ifRevision }: Change): Promise<Changed> {
+    return this.#inTurn(() =>
+      this.#execute({ kind: 'remove', source, around: this.#around(), context }, { ifRevision }),
+    );
+  }
+
+  /** The other half of a rename: the old name goes in the same append. */
+  #leavingName(
+    old: string,
+    source: string,
+    { context, ifRevision }: Change,
+  ): Pick<HandleOptions<VirtualModel | undefined>, 'alongside'> {
+    const stored = this.#options.directory.storedAs(old);
+    const stream = virtualModelStream(old);
+    const revision = stored === undefined ? ('noStream' as const) : BigInt(stored.revision);
+    if (ifRevision !== undefined && ifRevision !== revision) throw refusals.revisionMismatch(stream, revision);
+    const events = [virtualModelRemoved.create({ source: old, renamedTo: source }, context)];
+    return { alongside: () => [{ stream, events, expectedRevision: revision }] };
+  }
+
+  async #execute(
+    command: VirtualModelCommand,
+    options: Pick<HandleOptions<VirtualModel | undefined>, 'ifRevision' | 'alongside'>,
+  ): Promise<Changed> {
+    const { log, whenProcessed } = this.#options;
+    const stream = virtualModelStream(command.source);
+    const { state, revision, position } = await executeCommand(virtualModelDecider, command, {
+      log,
+      stream,
+      ...options,
+    });
+    if (position !== undefined) await whenProcessed(position);
+    return { model: state, revision };
+  }
+
+  #around(): Surroundings {
+    const { directory } = this.#options;
+    const { all, enabledByDefault } = directory;
+    return { models: all, enabledByDefault, isManaged: (source) => directory.isManaged(source) };
+  }
+
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+}

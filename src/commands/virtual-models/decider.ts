@@ -1,0 +1,134 @@
+/** What may happen to a virtual model. Pure: what it has to know of the others comes with the command. */
+import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/virtual-model.ts';
+import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
+import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { hasEffect } from './access-policies.ts';
+import { type ChainProblem, problemAround, usersOf } from './chains.ts';
+import { isRedirect, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
+
+/** What is there beside the one that is to change. */
+export interface Surroundings {
+  /** All that are in force, this one included when it is there. */
+  readonly models: ReadonlyMap<string, VirtualModel>;
+  /** Whether it is declared in the configuration. */
+  isManaged(source: string): boolean;
+  readonly enabledByDefault: boolean;
+}
+
+export type VirtualModelCommand = {
+  readonly source: string;
+  readonly around: Surroundings;
+  readonly context: EventContext;
+} & (
+  | {
+      readonly kind: 'save';
+      readonly model: VirtualModel;
+      /** The name it has until now. */
+      readonly renames?: string | undefined;
+    }
+  | { readonly kind: 'remove' }
+);
+
+export const virtualModelDecider: Decider<VirtualModel | undefined, VirtualModelCommand> = {
+  initial: undefined,
+  decide,
+  evolve,
+};
+
+export function virtualModelStream(source: string): StreamName {
+  return streamName('virtual-model', source);
+}
+
+function decide(command: VirtualModelCommand, state: VirtualModel | undefined): readonly NewEvent[] | Refusal {
+  const { source, around, context } = command;
+  if (around.isManaged(source)) return refusals.virtualModelManaged(source);
+  if (command.kind === 'remove') {
+    if (state === undefined) return refusals.notFound('virtual model', source);
+    return inUse(source, around) ?? [virtualModelRemoved.create({ source }, context)];
+  }
+  const { model, renames } = command;
+  const refusal = renames === undefined ? undefined : notRenamed(source, renames, state, around);
+  if (refusal !== undefined) return refusal;
+  if (!isRedirect(model)) return decidePolicy(model, state, command);
+  const models = new Map(around.models);
+  if (renames !== undefined) models.delete(renames);
+  models.set(source, model);
+  const problem = problemAround(source, models);
+  if (problem !== undefined) return refusals.invalidRequest(toldOf(problem), 'targets', codeOf(problem));
+  return saved(model, state, renames, context);
+}
+
+/** One that changes nothing for anybody is not kept. */
+function decidePolicy(
+  model: VirtualModel,
+  state: VirtualModel | undefined,
+  { source, around, context, renames }: Extract<VirtualModelCommand, { kind: 'save' }>,
+): readonly NewEvent[] | Refusal {
+  const used = inUse(source, around);
+  if (used !== undefined) return used;
+  if (renames !== undefined || hasEffect(model, withoutOne(around.models, renames), around.enabledByDefault)) {
+    return saved(model, state, renames, context);
+  }
+  return state === undefined ? [] : [virtualModelRemoved.create({ source }, context)];
+}
+
+function saved(
+  model: VirtualModel,
+  state: VirtualModel | undefined,
+  renames: string | undefined,
+  context: EventContext,
+): readonly NewEvent[] {
+  if (renames === undefined && isSame(model, state)) return [];
+  const targets = model.targets.map((target) => ({ ...target }));
+  const data = { ...model, targets, ...(renames === undefined ? {} : { renamedFrom: renames }) };
+  return [virtualModelSaved.create(data, context)];
+}
+
+function notRenamed(
+  source: string,
+  renames: string,
+  state: VirtualModel | undefined,
+  around: Surroundings,
+): Refusal | undefined {
+  if (around.isManaged(renames)) return refusals.virtualModelManaged(renames);
+  if (!around.models.has(renames)) return refusals.notFound('virtual model', renames);
+  if (state !== undefined) return refusals.virtualModelExists(source);
+  return inUse(renames, around);
+}
+
+function inUse(source: string, { models }: Surroundings): Refusal | undefined {
+  const users = usersOf(source, models);
+  return users.length === 0 ? undefined : refusals.virtualModelInUse(source, users);
+}
+
+function* withoutOne(models: Surroundings['models'], source: string | undefined): Iterable<VirtualModel> {
+  for (const model of models.values()) if (model.source !== source) yield model;
+}
+
+function toldOf(problem: ChainProblem): string {
+  if (problem.kind === 'cycle') return `The virtual models would lead in a circle: ${problem.path.join(' → ')}.`;
+  return `So ${problem.depth} virtual models would lead through one another; at most ${MAX_DEPTH} may.`;
+}
+
+function codeOf({ kind }: ChainProblem): string {
+  return kind === 'cycle' ? 'virtual_model_cycle' : 'virtual_model_too_deep';
+}
+
+function evolve(state: VirtualModel | undefined, { type, data }: DecidedEvent): VirtualModel | undefined {
+  if (type === virtualModelSaved.type) {
+    const { renamedFrom: _history, ...model } = virtualModelSaved.data.parse(data);
+    return model;
+  }
+  return type === virtualModelRemoved.type ? undefined : state;
+}
+
+function isSame(one: VirtualModel, other: VirtualModel | undefined): boolean {
+  return other !== undefined && isEqual(one, other);
+}
+
+function isEqual(one: unknown, other: unknown): boolean {
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return one === other;
+  const names = new Set([...Object.keys(one), ...Object.keys(other)]);
+  return [...names].every((name) => isEqual(Reflect.get(one, name), Reflect.get(other, name)));
+}

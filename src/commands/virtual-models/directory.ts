@@ -1,0 +1,145 @@
+/** The virtual models in force: what administrators have made, and over it what the configuration declares. */
+import type { UserPath } from '../../events/event.ts';
+import type { ModelPolicies } from '../access/model-policies.ts';
+import { Refusal } from '../refusal.ts';
+import { AccessPolicies } from './access-policies.ts';
+import { problemAround } from './chains.ts';
+import { isRedirect, type VirtualModel } from './virtual-model.ts';
+import { type KnownProviders, virtualModelFrom, type WrittenVirtualModel } from './written.ts';
+
+/** One that an administrator has made. Times are milliseconds since the epoch. */
+export interface StoredVirtualModel {
+  readonly model: VirtualModel;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly revision: number;
+}
+
+export interface StoredVirtualModels {
+  readonly bySource: ReadonlyMap<string, StoredVirtualModel>;
+  /** Another number after each change. */
+  readonly version: number;
+}
+
+export type DeclaredVirtualModels = ReadonlyMap<string, VirtualModel>;
+
+/**
+ * @param warn told of what is declared and cannot work now
+ * @throws Error that names the virtual model and what is wrong with it
+ */
+export function declaredVirtualModels(
+  written: readonly WrittenVirtualModel[],
+  providers: KnownProviders,
+  warn: (message: string) => void,
+): DeclaredVirtualModels {
+  const declared = new Map<string, VirtualModel>();
+  for (const one of written) {
+    for (const provider of strangersOf(one, providers)) {
+      warn(`virtual model ${one.source}: there is no provider named ${provider}`);
+    }
+    // A provider that is left out for want of a key must not keep the gateway from starting.
+    const model = virtualModelFrom(one, { ...providers, knows: () => true });
+    if (model instanceof Refusal) {
+      throw new Error(`virtual_models: '${one.source}' cannot be as it is declared: ${model.message}`);
+    }
+    if (declared.has(model.source)) throw new Error(`virtual_models: '${model.source}' is declared twice`);
+    declared.set(model.source, model);
+  }
+  for (const source of declared.keys()) {
+    const problem = problemAround(source, declared);
+    if (problem === undefined) continue;
+    const what = problem.kind === 'cycle' ? problem.path.join(' → ') : `${problem.depth} one behind another`;
+    throw new Error(`virtual_models: '${source}' cannot be resolved: ${what}`);
+  }
+  return declared;
+}
+
+function strangersOf({ targets = [] }: WrittenVirtualModel, providers: KnownProviders): string[] {
+  return targets.flatMap(({ provider }) => (provider === undefined || providers.knows(provider) ? [] : [provider]));
+}
+
+interface InForce {
+  readonly all: ReadonlyMap<string, VirtualModel>;
+  /** Those that lead somewhere, and are switched on. */
+  readonly redirects: ReadonlyMap<string, VirtualModel>;
+  readonly policies: AccessPolicies;
+}
+
+export interface DirectoryOptions {
+  stored(): StoredVirtualModels;
+  readonly declared: DeclaredVirtualModels;
+  /** What holds for a model of which no policy says anything. */
+  readonly enabledByDefault: boolean;
+}
+
+/** Worked out anew only after a change: a request finds everything ready. */
+export class VirtualModelDirectory {
+  readonly enabledByDefault: boolean;
+  readonly #declared: DeclaredVirtualModels;
+  readonly #stored: () => StoredVirtualModels;
+  #seen: StoredVirtualModels | undefined;
+  #seenVersion = -1;
+  #inForce: InForce = { all: new Map(), redirects: new Map(), policies: new AccessPolicies([], true) };
+
+  constructor({ stored, declared, enabledByDefault }: DirectoryOptions) {
+    this.#stored = stored;
+    this.#declared = declared;
+    this.enabledByDefault = enabledByDefault;
+  }
+
+  /** Policies too. */
+  get all(): ReadonlyMap<string, VirtualModel> {
+    return this.#current().all;
+  }
+
+  /** By their names, those that lead somewhere and are switched on. */
+  get redirects(): ReadonlyMap<string, VirtualModel> {
+    return this.#current().redirects;
+  }
+
+  isManaged(source: string): boolean {
+    return this.#declared.has(source);
+  }
+
+  /** Undefined for what is declared. */
+  storedAs(source: string): StoredVirtualModel | undefined {
+    return this.#declared.has(source) ? undefined : this.#stored().bySource.get(source);
+  }
+
+  /** The policy that decides about a model; undefined when the default does. */
+  policyOf(provider: string, model: string): VirtualModel | undefined {
+    const source = this.policies.deciding(provider, model);
+    return source === undefined ? undefined : this.all.get(source);
+  }
+
+  readonly policies: ModelPolicies = policiesOf(() => this.#current().policies);
+
+  #current(): InForce {
+    const stored = this.#stored();
+    if (stored !== this.#seen || stored.version !== this.#seenVersion) {
+      this.#seen = stored;
+      this.#seenVersion = stored.version;
+      this.#inForce = inForce(stored, this.#declared, this.enabledByDefault);
+    }
+    return this.#inForce;
+  }
+}
+
+function inForce(stored: StoredVirtualModels, declared: DeclaredVirtualModels, enabledByDefault: boolean): InForce {
+  const all = new Map<string, VirtualModel>();
+  for (const [source, { model }] of stored.bySource) all.set(source, model);
+  for (const [source, model] of declared) all.set(source, model);
+  const redirects = new Map([...all].filter(([, model]) => isRedirect(model) && model.enabled));
+  return { all, redirects, policies: new AccessPolicies(all.values(), enabledByDefault) };
+}
+
+function policiesOf(current: () => AccessPolicies): ModelPolicies {
+  return {
+    get any() {
+      return current().any;
+    },
+    allows: (userPath: UserPath | undefined, provider, model) => current().allows(userPath, provider, model),
+    allowsProvider: (userPath, provider, extent) => current().allowsProvider(userPath, provider, extent),
+    deciding: (provider, model) => current().deciding(provider, model),
+  };
+}

@@ -1,0 +1,67 @@
+/** Virtual models among the models that a caller sees: listed like any other, under their own names. */
+import type { Asker, ModelAccess } from '../access/model-access.ts';
+import type { VisibleModels } from '../access/visible-models.ts';
+import type { Target } from '../exchange/dialect.ts';
+import type { VirtualModelDirectory } from './directory.ts';
+import { expand } from './expand.ts';
+import { isFor, type VirtualModel } from './virtual-model.ts';
+
+/** What a model is listed with. */
+export interface Entry {
+  readonly id: string;
+  /** Unix seconds. */
+  readonly created: number;
+  readonly ownedBy: string;
+  readonly metadata?: object;
+}
+
+export interface ListingOptions {
+  readonly virtualModels: Pick<VirtualModelDirectory, 'redirects' | 'storedAs'>;
+  readonly access: ModelAccess;
+  resolve(model: string, provider: string | undefined): Target | undefined;
+  /** Whether the models of providers are left out of the list. They can be asked for all the same. */
+  readonly onlyVirtual: boolean;
+  /** Of those that the configuration declares. Unix seconds. */
+  readonly declaredAt: number;
+}
+
+const OWNER = 'gateway';
+
+/** A virtual model has the place of a model that is listed under the same name. */
+export function withVirtualModels(models: VisibleModels<Entry>, options: ListingOptions): VisibleModels<Entry> {
+  const { virtualModels, onlyVirtual } = options;
+
+  /** Undefined for one that leads the caller nowhere. */
+  function entryOf(model: VirtualModel, caller: Asker): Entry | undefined {
+    if (!isFor(model.userPaths, caller.userPath)) return undefined;
+    const { candidates } = expand(model, {
+      redirect: (source) => virtualModels.redirects.get(source),
+      resolve: options.resolve,
+      mayPass: (one) => isFor(one.userPaths, caller.userPath),
+      mayUse: ({ provider, model: name }) => options.access.allows(caller, provider.name, name),
+    });
+    const [first, ...others] = candidates;
+    if (first === undefined) return undefined;
+    const stored = virtualModels.storedAs(model.source);
+    const created = stored === undefined ? options.declaredAt : Math.floor(stored.createdAt / 1000);
+    const entry = { id: model.source, created, ownedBy: OWNER };
+    // Of several, nobody can say beforehand which it will be.
+    const { provider, model: name } = first.target;
+    const metadata = others.length === 0 ? models.find(`${provider.name}/${name}`, caller)?.metadata : undefined;
+    return metadata === undefined ? entry : { ...entry, metadata };
+  }
+
+  return {
+    list(caller) {
+      const { redirects } = virtualModels;
+      if (redirects.size === 0) return onlyVirtual ? [] : models.list(caller);
+      const virtual = [...redirects.values()].flatMap((model) => entryOf(model, caller) ?? []);
+      const served = onlyVirtual ? [] : models.list(caller).filter(({ id }) => !redirects.has(id));
+      return [...virtual, ...served];
+    },
+    find(selector, caller) {
+      const model = virtualModels.redirects.get(selector);
+      return model === undefined ? models.find(selector, caller) : entryOf(model, caller);
+    },
+  };
+}

@@ -1,0 +1,186 @@
+/** A virtual model as somebody wrote it, in a request or in the configuration, made into one that can be kept. Pure. */
+import type { UserPath } from '../../events/event.ts';
+import { canonicalSelector } from '../access/selector.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import {
+  type FailoverSetting,
+  type Strategy,
+  strategies,
+  type VirtualModel,
+  type VirtualTarget,
+} from './virtual-model.ts';
+
+export interface WrittenVirtualModel {
+  readonly source: string;
+  /** In place of `targets`, when there is only one. */
+  readonly targetModel?: string | undefined;
+  readonly targets?: readonly WrittenTarget[] | undefined;
+  readonly strategy?: string | undefined;
+  readonly sessionAffinity?: boolean | undefined;
+  readonly failover?: boolean | Partial<FailoverSetting> | undefined;
+  readonly userPaths?: readonly UserPath[] | undefined;
+  readonly enabled?: boolean | undefined;
+  readonly description?: string | undefined;
+}
+
+export interface WrittenTarget {
+  readonly provider?: string | undefined;
+  readonly model: string;
+  readonly weight?: number | undefined;
+}
+
+export interface KnownProviders {
+  /** Whether there is an instance of that name. */
+  has(name: string): boolean;
+  /** Whether there is an instance of that name or type. */
+  knows(nameOrType: string): boolean;
+}
+
+const MAX_NAME = 256;
+const MAX_TARGETS = 64;
+const MAX_USER_PATHS = 256;
+const MAX_PHRASES = 64;
+const MAX_WEIGHT = 1_000_000;
+
+const DEFAULTS = { strategy: 'round_robin', sessionAffinity: true, failover: { enabled: true } } as const;
+
+/** @returns a refusal with the field at fault */
+export function virtualModelFrom(written: WrittenVirtualModel, providers: KnownProviders): VirtualModel | Refusal {
+  const userPaths = [...new Set(written.userPaths ?? [])];
+  if (userPaths.length > MAX_USER_PATHS) return tooMany('user_paths', MAX_USER_PATHS);
+  const { enabled = true, description } = written;
+  const common = { userPaths, enabled, ...(description === undefined || description === '' ? {} : { description }) };
+  const targets = targetsOf(written);
+  if (targets instanceof Refusal) return targets;
+  return targets.length === 0
+    ? policyFrom(written, common, providers)
+    : redirectFrom(written, targets, common, providers);
+}
+
+type Common = Pick<VirtualModel, 'userPaths' | 'enabled' | 'description'>;
+
+function policyFrom(written: WrittenVirtualModel, common: Common, providers: KnownProviders): VirtualModel | Refusal {
+  for (const [field, value] of [
+    ['strategy', written.strategy],
+    ['session_affinity', written.sessionAffinity],
+    ['failover', written.failover],
+  ] as const) {
+    if (value !== undefined) return invalid(field, `'${field}' says how targets are chosen, and there are none.`);
+  }
+  const source = canonicalSelector(written.source, providers.has, 'source');
+  if (typeof source !== 'string') return source;
+  return { source, targets: [], ...DEFAULTS, ...common };
+}
+
+function redirectFrom(
+  written: WrittenVirtualModel,
+  targets: readonly VirtualTarget[],
+  common: Common,
+  providers: KnownProviders,
+): VirtualModel | Refusal {
+  const source = written.source.trim();
+  const wrong = wrongName(source);
+  if (wrong !== undefined) return invalid('source', `'source' ${wrong}.`);
+  for (const [place, target] of targets.entries()) {
+    const refusal = wrongTarget(target, place, targets, providers);
+    if (refusal !== undefined) return refusal;
+  }
+  const strategy = strategyOf(written.strategy);
+  if (strategy instanceof Refusal) return strategy;
+  const failover = failoverOf(written.failover);
+  if (failover instanceof Refusal) return failover;
+  return { source, targets, strategy, sessionAffinity: written.sessionAffinity ?? true, failover, ...common };
+}
+
+/** What is wrong with a name that clients are to use as a model's. */
+function wrongName(name: string): string | undefined {
+  if (name === '' || name.length > MAX_NAME) return `must have from 1 to ${MAX_NAME} characters`;
+  if (!name.isWellFormed() || /[\p{Cc}\p{Zl}\p{Zp}]/u.test(name)) return 'must not have control characters';
+  if (name.startsWith('/') || name.endsWith('/') || name.includes('*')) {
+    return `is '${name}', which selects models; what has targets needs a name, without '*' and without a slash at an end`;
+  }
+  return undefined;
+}
+
+function targetsOf({ targetModel, targets }: WrittenVirtualModel): readonly VirtualTarget[] | Refusal {
+  if (targetModel !== undefined && targets !== undefined) {
+    return invalid('target_model', "Give either 'target_model' or 'targets', not both.");
+  }
+  if (targetModel !== undefined) {
+    return targetModel.trim() === '' ? blank('target_model') : [{ model: targetModel.trim() }];
+  }
+  if (targets === undefined) return [];
+  if (targets.length > MAX_TARGETS) return tooMany('targets', MAX_TARGETS);
+  const blankAt = targets.findIndex(({ model }) => model.trim() === '');
+  if (blankAt !== -1) return blank(`targets.${blankAt}.model`);
+  return targets.map(({ provider, model, weight }) => ({
+    ...(provider === undefined || provider.trim() === '' ? {} : { provider: provider.trim() }),
+    model: model.trim(),
+    ...(weight === undefined ? {} : { weight }),
+  }));
+}
+
+function wrongTarget(
+  { provider, model, weight = 1 }: VirtualTarget,
+  place: number,
+  all: readonly VirtualTarget[],
+  providers: KnownProviders,
+): Refusal | undefined {
+  const field = `targets.${place}`;
+  const wrong = wrongName(model);
+  if (wrong !== undefined) return invalid(`${field}.model`, `'${field}.model' ${wrong}.`);
+  if (!(weight > 0 && weight <= MAX_WEIGHT)) {
+    return invalid(`${field}.weight`, `'${field}.weight' must be more than 0 and at most ${MAX_WEIGHT}.`);
+  }
+  if (provider !== undefined && !providers.knows(provider)) {
+    const message = `'${field}.provider' is '${provider}', and there is no such provider.`;
+    return refusals.invalidRequest(message, `${field}.provider`, 'unknown_provider');
+  }
+  if (all.findIndex((one) => one.provider === provider && one.model === model) !== place) {
+    return invalid(field, `'${field}' is a target that is there already; give one of them the weight of both.`);
+  }
+  return undefined;
+}
+
+function strategyOf(written: string | undefined): Strategy | Refusal {
+  if (written === undefined || written === '') return DEFAULTS.strategy;
+  if (written === 'plugin') {
+    return invalid('strategy', "'strategy' is 'plugin', and there are no plugins that choose targets.");
+  }
+  const strategy = strategies.find((one) => one === written);
+  return strategy ?? invalid('strategy', `'strategy' must be one of ${strategies.join(', ')}.`);
+}
+
+function failoverOf(written: WrittenVirtualModel['failover']): FailoverSetting | Refusal {
+  if (written === undefined) return DEFAULTS.failover;
+  if (typeof written === 'boolean') return { enabled: written };
+  const { enabled = true, statuses, phrases } = written;
+  const strange = statuses?.find((status) => !Number.isInteger(status) || status < 400 || status > 599);
+  if (strange !== undefined) {
+    return invalid(
+      'failover.statuses',
+      `'failover.statuses' has ${strange}; only statuses from 400 to 599 are errors.`,
+    );
+  }
+  if (phrases !== undefined && phrases.length > MAX_PHRASES) return tooMany('failover.phrases', MAX_PHRASES);
+  if (phrases?.some((phrase) => phrase.replaceAll('*', '').trim() === '' || phrase.length > MAX_NAME)) {
+    return invalid('failover.phrases', `Each of 'failover.phrases' must have from 1 to ${MAX_NAME} characters.`);
+  }
+  return {
+    enabled,
+    ...(statuses === undefined ? {} : { statuses: [...new Set(statuses)].sort((a, b) => a - b) }),
+    ...(phrases === undefined ? {} : { phrases: [...new Set(phrases)] }),
+  };
+}
+
+function blank(param: string): Refusal {
+  return invalid(param, `'${param}' must name a model.`);
+}
+
+function tooMany(param: string, limit: number): Refusal {
+  return invalid(param, `'${param}' may have at most ${limit} entries.`);
+}
+
+function invalid(param: string, message: string): Refusal {
+  return refusals.invalidRequest(message, param);
+}

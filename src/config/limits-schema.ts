@@ -1,0 +1,142 @@
+/** The settings of budgets and rate limits, and what of them is declared. */
+import type { z } from 'zod';
+import {
+  decimal,
+  mapping,
+  optionalSetting,
+  rows,
+  type SettingFacts,
+  section,
+  setting,
+  text,
+  toggle,
+  whole,
+} from './setting.ts';
+
+const LONGEST_SECONDS = 366 * 86_400;
+const userPath = text('a user path such as /team/alpha', /^\/?([^\s/]+\/)*[^\s/]*$/);
+
+/** One of two ways to say how long a period is. */
+function periodKinds(words: RegExp, expected: string, least: number) {
+  return { period: text(expected, words).optional(), period_seconds: whole(least, LONGEST_SECONDS).optional() };
+}
+
+interface WrittenPeriod {
+  readonly period?: string | undefined;
+  readonly period_seconds?: number | undefined;
+}
+
+function hasOnePeriod({ period, period_seconds }: WrittenPeriod): boolean {
+  return (period === undefined) !== (period_seconds === undefined);
+}
+
+const onePeriod = { error: () => 'expected period or period_seconds, one of the two' };
+
+const budgetLimit = mapping({
+  ...periodKinds(/^(hours?|hourly|days?|daily|weeks?|weekly|months?|monthly)$/i, 'hourly, daily, weekly or monthly', 1),
+  amount: decimal(1e-9, 1e12),
+}).refine(hasOnePeriod, onePeriod);
+
+const rateLimit = mapping({
+  ...periodKinds(
+    /^(minutes?|hours?|hourly|days?|daily|concurrent)$/i,
+    'minute, hour, day or concurrent (in a variable rpm, tpm, rph, tph, rpd, tpd or concurrent)',
+    0,
+  ),
+  max_requests: whole(1, 1e12).optional(),
+  max_tokens: whole(1, 1e15).optional(),
+})
+  .refine(hasOnePeriod, onePeriod)
+  .refine((row) => (row.max_requests ?? row.max_tokens) !== undefined, {
+    error: () => 'expected max_requests, max_tokens or both',
+  });
+
+function rowsOf<Shape extends z.ZodRawShape>(shape: Shape, facts: SettingFacts = {}) {
+  return optionalSetting(rows(mapping(shape)), facts);
+}
+
+export const budgetSection = section({
+  enabled: setting(toggle(), true, { env: 'BUDGETS_ENABLED', describe: 'keep to budgets; needs usage.enabled' }),
+  user_paths: rowsOf(
+    { path: userPath, limits: rows(budgetLimit) },
+    { describe: 'what may be spent, in US dollars; in the environment SET_BUDGET_TEAM__ALPHA="daily=10,weekly=50"' },
+  ),
+  labels: rowsOf({ label: text('a label', /\S/), limits: rows(budgetLimit) }),
+});
+
+export const rateLimitSection = section({
+  enabled: setting(toggle(), true, { env: 'RATE_LIMITS_ENABLED', describe: 'keep to rate limits' }),
+  user_paths: rowsOf(
+    { path: userPath, limits: rows(rateLimit) },
+    {
+      describe:
+        'how much may be asked; in the environment SET_RATE_LIMIT_TEAM__ALPHA="rpm=100,tpm=50000,concurrent=10"',
+    },
+  ),
+  providers: rowsOf(
+    { name: text('a provider', /\S/), limits: rows(rateLimit) },
+    { describe: 'in the environment SET_PROVIDER_RATE_LIMIT_OPENAI="rpm=500"' },
+  ),
+  models: rowsOf({ model: text('a model, or provider/model', /\S/), limits: rows(rateLimit) }),
+});
+
+/** Subjects and periods as they were written. */
+export interface BudgetConfig {
+  readonly enabled: boolean;
+  readonly declared: readonly {
+    readonly scope: 'user_path' | 'label';
+    readonly subject: string;
+    readonly period: string;
+    /** US dollars. */
+    readonly amount: number;
+  }[];
+}
+
+/** Subjects and periods as they were written. */
+export interface RateLimitConfig {
+  readonly enabled: boolean;
+  readonly declared: readonly {
+    readonly scope: 'user_path' | 'provider' | 'model';
+    readonly subject: string;
+    readonly period: string;
+    readonly maxRequests: number | null;
+    readonly maxTokens: number | null;
+  }[];
+}
+
+export function budgetConfig({ enabled, user_paths, labels }: z.output<typeof budgetSection>): BudgetConfig {
+  const declared = [
+    ...(user_paths ?? []).map(({ path, limits }) => ({ scope: 'user_path' as const, subject: path, limits })),
+    ...(labels ?? []).map(({ label, limits }) => ({ scope: 'label' as const, subject: label, limits })),
+  ];
+  return {
+    enabled,
+    declared: declared.flatMap(({ limits, ...subject }) =>
+      limits.map((limit) => ({ ...subject, period: periodOf(limit), amount: limit.amount })),
+    ),
+  };
+}
+
+export function rateLimitConfig(settings: z.output<typeof rateLimitSection>): RateLimitConfig {
+  const { enabled, user_paths, providers, models } = settings;
+  const declared = [
+    ...(user_paths ?? []).map(({ path, limits }) => ({ scope: 'user_path' as const, subject: path, limits })),
+    ...(providers ?? []).map(({ name, limits }) => ({ scope: 'provider' as const, subject: name, limits })),
+    ...(models ?? []).map(({ model, limits }) => ({ scope: 'model' as const, subject: model, limits })),
+  ];
+  return {
+    enabled,
+    declared: declared.flatMap(({ limits, ...subject }) =>
+      limits.map((limit) => ({
+        ...subject,
+        period: periodOf(limit),
+        maxRequests: limit.max_requests ?? null,
+        maxTokens: limit.max_tokens ?? null,
+      })),
+    ),
+  };
+}
+
+function periodOf({ period, period_seconds }: WrittenPeriod): string {
+  return period ?? String(period_seconds);
+}

@@ -1,0 +1,24 @@
+/** The audit family: who looked at what others had said, on stream `audit-reads`. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+
+export const auditRead = defineEvent({
+  type: 'audit.read',
+  when: 'An administrator is about to be given recorded bodies that are not their own: one event per request or connection.',
+  data: z.object({
+    what: z
+      .enum([
+        'live_previews',
+        'live_events',
+        'response',
+        'response_input_items',
+        'response_stream',
+        'conversation_items',
+      ])
+      .describe('the live tail, by its view, or what was read by its id'),
+    id: z.string().optional().describe('of what was read; absent for the live tail'),
+    owner: z.string().optional().describe('the actor whose bodies they are; absent for the live tail'),
+    ownerPath: z.string().optional().describe('the user path they are recorded under'),
+    filter: z.record(z.string(), z.string()).optional().describe('how the live tail was narrowed'),
+  }),
+});

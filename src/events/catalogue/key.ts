@@ -1,0 +1,47 @@
+/** The key family: managed API keys, on streams `key-<id>`. The secret itself is nowhere, only its hash. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+
+const labels = z.array(z.string()).describe('all of them, as they are from now on');
+const allowedModels = z.array(z.string()).describe('canonical selectors; empty: the key itself restricts nothing');
+
+export const keyCreated = defineEvent({
+  type: 'key.created',
+  when: 'An administrator made a managed key.',
+  data: z.object({
+    id: z.string(),
+    name: z.string(),
+    description: z.string().optional(),
+    userPath: z.string().optional().describe('the path the key is bound to, for good'),
+    labels,
+    allowedModels,
+    dashboardAccess: z.boolean(),
+    secretHash: z.string().describe('SHA-256, in hexadecimal, of what follows the prefix of the key'),
+    lastCharacters: z.string().describe('of the key, by which its owner knows it again'),
+    expiresAt: z.number().optional().describe('milliseconds since the epoch; from then on the key is not accepted'),
+  }),
+});
+
+export const keyLabelsChanged = defineEvent({
+  type: 'key.labels_changed',
+  when: 'An administrator gave the key other labels.',
+  data: z.object({ labels }),
+});
+
+export const keyAllowedModelsChanged = defineEvent({
+  type: 'key.allowed_models_changed',
+  when: 'An administrator changed which models the key may be used for.',
+  data: z.object({ allowedModels }),
+});
+
+export const keyDashboardAccessChanged = defineEvent({
+  type: 'key.dashboard_access_changed',
+  when: 'An administrator let the key into the admin API, or out of it.',
+  data: z.object({ dashboardAccess: z.boolean() }),
+});
+
+export const keyDeactivated = defineEvent({
+  type: 'key.deactivated',
+  when: 'An administrator put an end to the key. There is no way back.',
+  data: z.object({}),
+});

@@ -1,0 +1,35 @@
+/** The rate limit family: how much may be asked at a time, on stream `rate-limit-<scope>:<subject>`. */
+import { z } from 'zod';
+import { defineEvent } from './define.ts';
+
+/** Which rule is meant: one subject may have one for each period. */
+const rule = {
+  scope: z.enum(['user_path', 'provider', 'model']),
+  subject: z
+    .string()
+    .describe('the user path, for it and all below it; the provider; `<provider>/<model>` or `<model>`'),
+  periodSeconds: z.number().int().describe('length of the sliding window; 0 limits what is under way at the same time'),
+};
+
+export const rateLimitSet = defineEvent({
+  type: 'rate_limit.set',
+  when: 'A rate limit was made or changed. What is counted in its window stays.',
+  data: z.object({
+    ...rule,
+    maxRequests: z.number().int().nullable().describe('null: not limited'),
+    maxTokens: z.number().int().nullable().describe('null: not limited'),
+    source: z.enum(['manual', 'config']).describe('`config`: declared in the configuration, which alone may change it'),
+  }),
+});
+
+export const rateLimitRemoved = defineEvent({
+  type: 'rate_limit.removed',
+  when: 'A rate limit was taken away, or is no longer declared in the configuration.',
+  data: z.object(rule),
+});
+
+export const rateLimitReset = defineEvent({
+  type: 'rate_limit.reset',
+  when: 'The window of a rate limit was emptied.',
+  data: z.object(rule),
+});

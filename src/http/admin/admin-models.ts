@@ -1,0 +1,127 @@
+/** `GET /admin/models`: every model there is, with who may use it, and how many there are of each kind. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Asker } from '../../commands/access/model-access.ts';
+import { refusals } from '../../commands/refusal.ts';
+import { callerOf } from '../server.ts';
+import { scopeOf } from './mount.ts';
+
+/** In the order in which they are shown, each with the name that people read. */
+const categories = {
+  all: 'All',
+  text_generation: 'Text generation',
+  embedding: 'Embeddings',
+  reranking: 'Reranking',
+  image: 'Image',
+  audio: 'Audio',
+  video: 'Video',
+  utility: 'Utility',
+} as const;
+
+type Category = keyof typeof categories;
+
+export interface AdminModel {
+  /** The selector `<provider>/<model>`. */
+  readonly id: string;
+  readonly provider: string;
+  readonly providerType: string;
+  /** The provider's own id. */
+  readonly model: string;
+  /** Unix seconds. */
+  readonly created: number;
+  readonly ownedBy: string;
+  readonly metadata?: object;
+  /** Undefined: nobody has said what it is for. */
+  readonly category?: Exclude<Category, 'all'>;
+}
+
+/** A policy on the side of the models. */
+export interface ModelPolicy {
+  readonly source: string;
+  readonly userPaths: readonly string[];
+  readonly enabled: boolean;
+}
+
+export interface AdminModelsOptions {
+  /** Empty while no provider has told what it serves. */
+  list(): readonly AdminModel[];
+  /** Whether a model that no policy speaks of may be used. */
+  readonly enabledByDefault: boolean;
+  allows(asker: Asker, provider: string, model: string): boolean;
+  /** The policy that decides about the model; undefined when none does. */
+  policy(provider: string, model: string): ModelPolicy | undefined;
+}
+
+export function registerAdminModels(admin: FastifyInstance, options: AdminModelsOptions): void {
+  const route = { exposeHeadRoute: false, config: { admin: 'scoped' as const } };
+
+  admin.get<{ Querystring: { category?: unknown } }>('/models', route, (request) => {
+    const category = categoryOf(request.query.category);
+    const asker = askerOf(request);
+    return options
+      .list()
+      .filter((model) => category === 'all' || model.category === category)
+      .map((model) => toWire(model, asker, options));
+  });
+
+  admin.get('/models/categories', route, () => {
+    const counts = new Map<string, number>();
+    const all = options.list();
+    for (const { category } of all) {
+      if (category !== undefined) counts.set(category, (counts.get(category) ?? 0) + 1);
+    }
+    counts.set('all', all.length);
+    return Object.entries(categories).map(([category, display_name]) => ({
+      category,
+      display_name,
+      count: counts.get(category) ?? 0,
+    }));
+  });
+}
+
+/** @throws Refusal 400 */
+function categoryOf(asked: unknown): Category {
+  if (asked === undefined || asked === '') return 'all';
+  if (typeof asked === 'string' && isCategory(asked)) return asked;
+  const known = Object.keys(categories).join(', ');
+  throw refusals.invalidRequest(`There is no such category; there are ${known}.`, 'category');
+}
+
+function isCategory(name: string): name is Category {
+  return Object.hasOwn(categories, name);
+}
+
+/** An administrator of a subtree sees what may be used at its root; everybody else, what the own key may use. */
+function askerOf(request: FastifyRequest): Asker {
+  const { key, userPath } = callerOf(request);
+  return { key, userPath: scopeOf(request) ?? userPath };
+}
+
+function toWire(
+  { id, provider, providerType, model, created, ownedBy, metadata }: AdminModel,
+  asker: Asker,
+  { allows, enabledByDefault, policy }: AdminModelsOptions,
+) {
+  const deciding = policy(provider, model);
+  const userPaths = deciding?.userPaths ?? [];
+  return {
+    model: {
+      id: model,
+      object: 'model',
+      created,
+      owned_by: ownedBy,
+      ...(metadata === undefined ? {} : { metadata }),
+    },
+    provider_type: providerType,
+    provider_name: provider,
+    selector: id,
+    access: {
+      selector: id,
+      default_enabled: enabledByDefault,
+      effective_enabled: allows(asker, provider, model),
+      ...(userPaths.length === 0 ? {} : { user_paths: userPaths }),
+      ...(deciding === undefined
+        ? {}
+        : { override: { selector: deciding.source, user_paths: userPaths, enabled: deciding.enabled } }),
+    },
+  };
+}

@@ -1,0 +1,241 @@
+/** `/admin/auth-keys`: managed keys are made, listed, changed and deactivated. */
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { whyNotAccepted } from '../../commands/access/key-directory.ts';
+import { canonicalSelectors } from '../../commands/access/selector.ts';
+import { executeCommand } from '../../commands/handle-command.ts';
+import { type KeyCommand, keyDecider, keyNotFound, keyStream } from '../../commands/keys/key.ts';
+import { KEY_PREFIX, mintKeySecret } from '../../commands/keys/key-secret.ts';
+import { renameLabel } from '../../commands/keys/rename-label.ts';
+import { Refusal, refusals } from '../../commands/refusal.ts';
+import type { UserPath } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import type { KeyRecord } from '../../projections/key-record.ts';
+import type { KeysState } from '../../projections/keys.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import { eventContextOf } from '../server.ts';
+import { parseUserPath } from '../user-path.ts';
+import type { Moment } from './as-of.ts';
+import { isWithin, pathInScope, scopeOf } from './mount.ts';
+import { ifMatch, readBody } from './read-body.ts';
+import { sendRows } from './send-rows.ts';
+
+/** What is told of a list beside the keys themselves: worked out by the authorizer that inference uses. */
+export interface EffectiveAccess {
+  restricts(path: UserPath | undefined): boolean;
+  of(path: UserPath | undefined, keyList: readonly string[]): readonly string[];
+}
+
+/** The keys as they were. */
+export interface KeysThen {
+  readonly keys: Pick<KeysState, 'byId'>;
+  readonly effective: EffectiveAccess;
+  readonly moment: Pick<Moment, 'at'>;
+}
+
+export interface AuthKeysOptions {
+  readonly log: EventLog;
+  readonly keys: Pick<RunningProjection<KeysState>, 'state' | 'whenProcessed'>;
+  /** Of now; for one answer. */
+  effective(): EffectiveAccess;
+  /** What was set at the time that the request asks for; undefined when it asks for none. @throws Refusal 400 */
+  past(request: FastifyRequest): Promise<KeysThen | undefined>;
+  isProvider(name: string): boolean;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
+}
+
+interface ById {
+  Params: { id: string };
+}
+
+const MAX_LABELS = 100;
+
+/** Without control characters, and not of spaces alone. */
+const words = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^\P{Cc}*\S\P{Cc}*$/u, 'it must have visible characters, and no control characters');
+const label = words(128).transform((text) => text.trim());
+const labels = z
+  .array(label)
+  .max(MAX_LABELS)
+  .transform((all) => [...new Set(all)]);
+const allowedModels = z.array(z.string());
+
+const newKey = z.strictObject({
+  name: words(200),
+  description: z.string().max(2000).nullish(),
+  user_path: z.string().nullish(),
+  labels: labels.default([]),
+  allowed_models: allowedModels.default([]),
+  dashboard_access: z.boolean().default(false),
+  expires_at: z.iso.datetime({ offset: true, error: 'it must be a time as in RFC 3339' }).nullish(),
+});
+
+const newLabels = z.strictObject({ labels });
+const newAllowedModels = z.strictObject({ allowed_models: allowedModels });
+const newDashboardAccess = z.strictObject({ dashboard_access: z.boolean() });
+const rename = z.strictObject({ from: label, to: label });
+
+const scoped = { config: { admin: 'scoped' } } as const;
+
+export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOptions): void {
+  const { log, keys, now = Date.now } = options;
+
+  /** @throws Refusal 404 when there is none, or it is not in the caller's scope */
+  function known(request: FastifyRequest<ById>): KeyRecord {
+    const { id } = request.params;
+    const key = keys.state.byId.get(id);
+    if (key === undefined || !isWithin(scopeOf(request), key.userPath)) throw keyNotFound(id);
+    return key;
+  }
+
+  /** @returns the key as it is now, which has the revision that `ETag` tells */
+  async function execute(command: KeyCommand, request: FastifyRequest, reply: FastifyReply): Promise<KeyRecord> {
+    const { id } = command;
+    const stream = keyStream(id);
+    const { position, revision } = await executeCommand(keyDecider, command, {
+      log,
+      stream,
+      ifRevision: ifMatch(request),
+    });
+    if (position !== undefined) await keys.whenProcessed(position);
+    reply.header('etag', `"${revision}"`);
+    const key = keys.state.byId.get(id);
+    if (key === undefined) throw keyNotFound(id);
+    return key;
+  }
+
+  function selectors(written: readonly string[]): readonly string[] {
+    const canonical = canonicalSelectors(written, options.isProvider, 'allowed_models');
+    if (canonical instanceof Refusal) throw canonical;
+    return canonical;
+  }
+
+  function change(path: string, read: (request: FastifyRequest) => KeyChange): void {
+    admin.put<ById>(`/auth-keys/:id/${path}`, scoped, async (request, reply) => {
+      const { id } = known(request);
+      const command = { id, context: eventContextOf(request), ...read(request) };
+      return keyView(await execute(command, request, reply), now());
+    });
+  }
+
+  admin.get('/auth-keys', scoped, async (request, reply) => {
+    const then = await options.past(request);
+    const rows =
+      then === undefined
+        ? keyRows(keys.state, options.effective(), scopeOf(request), now())
+        : keyRows(then.keys, then.effective, scopeOf(request), then.moment.at);
+    return sendRows(reply, rows);
+  });
+
+  admin.post('/auth-keys', scoped, async (request, reply) => {
+    const asked = readBody(request, newKey);
+    const expiresAt = asked.expires_at ? Date.parse(asked.expires_at) : undefined;
+    if (expiresAt !== undefined && !(expiresAt > now())) {
+      throw refusals.invalidRequest("'expires_at' must be a time in the future.", 'expires_at');
+    }
+    const given = asked.user_path ? parseUserPath(asked.user_path, 'user_path') : undefined;
+    const { value, secretHash, lastCharacters } = mintKeySecret();
+    const command = {
+      kind: 'create',
+      id: randomUUID(),
+      context: eventContextOf(request),
+      name: asked.name.trim(),
+      description: asked.description ?? undefined,
+      userPath: pathInScope(scopeOf(request), given),
+      labels: asked.labels,
+      allowedModels: selectors(asked.allowed_models),
+      dashboardAccess: asked.dashboard_access,
+      secretHash,
+      lastCharacters,
+      expiresAt,
+    } as const;
+    const key = await execute(command, request, reply);
+    return reply.code(201).send({ ...keyView(key, now()), value });
+  });
+
+  admin.put('/auth-keys/labels/rename', scoped, async (request) => {
+    const { from, to } = readBody(request, rename);
+    if (from === to) throw refusals.invalidRequest("'from' and 'to' are the same label.", 'to');
+    const scope = scopeOf(request);
+    const ids = [...keys.state.byId.values()]
+      .filter((key) => key.labels.includes(from) && isWithin(scope, key.userPath))
+      .map(({ id }) => id);
+    const { renamed, position } = await renameLabel(ids, { from, to, context: eventContextOf(request) }, log);
+    if (position !== undefined) await keys.whenProcessed(position);
+    return { from, to, renamed };
+  });
+
+  change('labels', (request) => ({ kind: 'set labels', labels: readBody(request, newLabels).labels }));
+  change('allowed-models', (request) => ({
+    kind: 'set allowed models',
+    allowedModels: selectors(readBody(request, newAllowedModels).allowed_models),
+  }));
+  change('dashboard-access', (request) => ({
+    kind: 'set dashboard access',
+    dashboardAccess: readBody(request, newDashboardAccess).dashboard_access,
+  }));
+
+  admin.post<ById>('/auth-keys/:id/deactivate', scoped, async (request, reply) => {
+    const { id } = known(request);
+    await execute({ kind: 'deactivate', id, context: eventContextOf(request) }, request, reply);
+    return reply.code(204).send();
+  });
+}
+
+/** A command without what all commands on keys have in common. */
+type KeyChange = {
+  [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context'>;
+}['set labels' | 'set allowed models' | 'set dashboard access'];
+
+/** Newest first. @param state of now or of any other time */
+export function* keyRows(
+  { byId }: Pick<KeysState, 'byId'>,
+  effective: EffectiveAccess,
+  scope: UserPath | undefined,
+  now: number,
+): Generator<object> {
+  for (const key of [...byId.values()].sort(newestFirst)) {
+    if (!isWithin(scope, key.userPath)) continue;
+    yield {
+      ...keyView(key, now),
+      restricted: key.allowedModels.length > 0 || effective.restricts(key.userPath),
+      effective_models: effective.of(key.userPath, key.allowedModels),
+    };
+  }
+}
+
+function newestFirst(a: KeyRecord, b: KeyRecord): number {
+  if (a.createdAt !== b.createdAt) return b.createdAt - a.createdAt;
+  if (a.name !== b.name) return a.name < b.name ? -1 : 1;
+  return a.id < b.id ? -1 : 1;
+}
+
+function keyView(key: KeyRecord, now: number) {
+  const { description, userPath, expiresAt, deactivatedAt } = key;
+  return {
+    id: key.id,
+    name: key.name,
+    ...(description === undefined ? {} : { description }),
+    ...(userPath === undefined ? {} : { user_path: userPath }),
+    labels: key.labels,
+    allowed_models: key.allowedModels,
+    dashboard_access: key.dashboardAccess,
+    redacted_value: `${KEY_PREFIX}...${key.lastCharacters}`,
+    enabled: deactivatedAt === undefined,
+    ...(expiresAt === undefined ? {} : { expires_at: timeOf(expiresAt) }),
+    ...(deactivatedAt === undefined ? {} : { deactivated_at: timeOf(deactivatedAt) }),
+    created_at: timeOf(key.createdAt),
+    updated_at: timeOf(key.updatedAt),
+    active: whyNotAccepted(key, now) === undefined,
+    revision: String(key.revision),
+  };
+}
+
+function timeOf(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
+}

@@ -1,0 +1,76 @@
+/** Budgets as the API tells of them: amounts in US dollars, times in ISO 8601. */
+import { usdOf } from '../../commands/budgets/money.ts';
+import { budgetPeriodLabel } from '../../commands/period.ts';
+import type { UserPath } from '../../events/event.ts';
+import { type BudgetPeriod, periodAt } from '../../projections/budget-period.ts';
+import { type BudgetRule, type BudgetsState, budgetKey, budgetRevision } from '../../projections/budgets.ts';
+import { isSubjectWithin } from './limit-subject.ts';
+
+/** Of the period that a budget is in. Nano-dollars; milliseconds since the epoch. */
+export interface Spent extends BudgetPeriod {
+  readonly spent: number;
+  readonly hasUsage: boolean;
+}
+
+/** @returns undefined when it is not known what was spent: at a time that is past */
+export type ReadSpent = (key: string) => Spent | undefined;
+
+/**
+ * Those that an administrator of the scope may see: by their path, the longest period first; labels behind them.
+ * @param state of now or of any other time, which is `at`
+ */
+export function budgetRows(
+  state: BudgetsState,
+  { spent, at, scope }: { readonly spent: ReadSpent; readonly at: number; readonly scope: UserPath | undefined },
+) {
+  return [...state.rules.values()]
+    .filter((rule) => isSubjectWithin(scope, rule))
+    .sort(inOrder)
+    .map((rule) => budgetRow(rule, state, spent(budgetKey(rule.scope, rule.subject, rule.periodSeconds)), at));
+}
+
+function budgetRow(rule: BudgetRule, state: BudgetsState, read: Spent | undefined, at: number) {
+  const { scope, subject, periodSeconds, amount, source, lastResetAt, createdAt, updatedAt } = rule;
+  const { start, end } = read ?? periodWithReset(rule, state, at);
+  const spent = read?.spent;
+  return {
+    scope,
+    subject,
+    ...(scope === 'user_path' ? { user_path: subject } : {}),
+    per_child: false,
+    period_seconds: periodSeconds,
+    period_label: budgetPeriodLabel(periodSeconds),
+    amount: usdOf(amount),
+    source,
+    ...(lastResetAt === undefined ? {} : { last_reset_at: time(lastResetAt) }),
+    created_at: time(createdAt),
+    updated_at: time(updatedAt),
+    revision: budgetRevision(state, scope, subject),
+    period_start: time(start),
+    period_end: time(end),
+    spent: spent === undefined ? null : usdOf(spent),
+    has_usage: read?.hasUsage ?? null,
+    remaining: spent === undefined ? null : usdOf(amount - spent),
+    usage_ratio: spent === undefined ? null : share(spent / amount),
+    period_ratio: share((at - start) / (end - start)),
+  };
+}
+
+function periodWithReset({ periodSeconds, lastResetAt }: BudgetRule, { settings }: BudgetsState, at: number) {
+  const { start, end } = periodAt(periodSeconds, settings, at);
+  return { start: Math.max(start, lastResetAt ?? start), end };
+}
+
+function inOrder(a: BudgetRule, b: BudgetRule): number {
+  if (a.scope !== b.scope) return a.scope === 'user_path' ? -1 : 1;
+  if (a.subject !== b.subject) return a.subject < b.subject ? -1 : 1;
+  return b.periodSeconds - a.periodSeconds;
+}
+
+function share(ratio: number): number {
+  return Math.min(1, Math.max(0, ratio));
+}
+
+export function time(ms: number): string {
+  return new Date(ms).toISOString();
+}

@@ -1,0 +1,214 @@
+/** `/admin/budgets`: what may be spent at which user path, or under which label. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { type BudgetCommand, type BudgetSubject, budgetDecider, budgetStream } from '../../commands/budgets/budget.ts';
+import { nanoOf } from '../../commands/budgets/money.ts';
+import { resetAllBudgets } from '../../commands/budgets/reset-all.ts';
+import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
+import { executeCommand } from '../../commands/handle-command.ts';
+import { budgetPeriod } from '../../commands/period.ts';
+import { refusals } from '../../commands/refusal.ts';
+import type { EventLog } from '../../events/log.ts';
+import { defaultAnchors } from '../../projections/budget-period.ts';
+import { type BudgetSettings, type BudgetsState, budgetsView, settingsRevision } from '../../projections/budgets.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import { eventContextOf } from '../server.ts';
+import type { AsOf } from './as-of.ts';
+import { budgetRows, type ReadSpent, time } from './budget-rows.ts';
+import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
+import { scopeOf } from './mount.ts';
+import { ifMatch, readBody } from './read-body.ts';
+import { confirmed, resetRequest } from './reset-request.ts';
+
+export interface BudgetsOptions {
+  readonly log: EventLog;
+  /** Undefined while budgets are off. */
+  readonly budgets: BudgetBooks | undefined;
+  readonly asOf?: Pick<AsOf, 'moment' | 'fold'> | undefined;
+  /** Milliseconds since the epoch. */
+  now(): number;
+}
+
+/** What is known of budgets. */
+export interface BudgetBooks extends Pick<RunningProjection<unknown>, 'whenProcessed'> {
+  readonly state: BudgetsState;
+  readonly spent: ReadSpent;
+}
+
+const amount = z.number({ error: 'it must be a number of US dollars' }).nullish();
+const pathForm = z.strictObject({ amount });
+const budgetName = z.strictObject({ ...subjectMembers, budget_key: z.strictObject(periodMembers).optional() });
+const newBudget = budgetName.extend({ amount });
+const oneReset = z.strictObject({ ...subjectMembers, ...periodMembers });
+
+const whole = (least: number, most: number) =>
+  z
+    .number()
+    .refine((value) => Number.isInteger(value) && value >= least && value <= most, {
+      error: `it must be a whole number from ${least} to ${most}`,
+    })
+    .optional();
+const newSettings = z.strictObject({
+  daily_reset_hour: whole(0, 23),
+  daily_reset_minute: whole(0, 59),
+  weekly_reset_weekday: whole(0, 6),
+  weekly_reset_hour: whole(0, 23),
+  weekly_reset_minute: whole(0, 59),
+  monthly_reset_day: whole(1, 31),
+  monthly_reset_hour: whole(0, 23),
+  monthly_reset_minute: whole(0, 59),
+});
+
+const scoped = { config: { admin: 'scoped' } } as const;
+const global = { config: { admin: 'global' } } as const;
+const scopes = ['user_path', 'label'] as const;
+const settingsDecider = budgetSettingsDecider(defaultAnchors);
+
+interface Named {
+  readonly user_path: string;
+  readonly period: string;
+}
+
+export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions): void {
+  const { log, now } = options;
+
+  /** @throws Refusal 503 while budgets are off */
+  const books = (): BudgetBooks => {
+    if (options.budgets !== undefined) return options.budgets;
+    throw refusals.featureUnavailable('Budgets are off here: they take BUDGETS_ENABLED and USAGE_ENABLED.');
+  };
+
+  const list = (request: FastifyRequest) => {
+    const { state, spent } = books();
+    const at = now();
+    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: time(at) };
+  };
+
+  async function execute(of: BudgetSubject, command: BudgetCommand, request: FastifyRequest): Promise<bigint | string> {
+    const ifRevision = ifMatch(request);
+    const stream = budgetStream(of);
+    const { position, revision } = await executeCommand(budgetDecider, command, { log, stream, ifRevision });
+    if (position !== undefined) await books().whenProcessed(position);
+    return revision;
+  }
+
+  const named = (request: FastifyRequest<{ Params: Named }>) => ({
+    of: subjectIn(request, { user_path: request.params.user_path }, scopes),
+    periodSeconds: periodIn({ period: request.params.period }, budgetPeriod),
+  });
+
+  admin.get('/budgets', scoped, async (request) => {
+    const moment = await options.asOf?.moment(request);
+    if (moment === undefined || options.asOf === undefined) return list(request);
+    books();
+    const state = await options.asOf.fold(budgetsView, moment);
+    const rows = budgetRows(state, { spent: () => undefined, at: moment.at, scope: scopeOf(request) });
+    return { budgets: rows, server_time: time(now()) };
+  });
+
+  admin.put('/budgets', scoped, async (request, reply) => {
+    const asked = readBody(request, newBudget);
+    const of = subjectIn(request, asked, scopes);
+    const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
+    const nano = nanoIn(asked.amount);
+    books();
+    const command = { do: 'set', of, periodSeconds, amount: nano, context: eventContextOf(request) } as const;
+    reply.header('etag', `"${await execute(of, command, request)}"`);
+    return list(request);
+  });
+
+  admin.delete('/budgets', scoped, async (request) => {
+    const asked = readBody(request, budgetName);
+    const of = subjectIn(request, asked, scopes);
+    const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
+    books();
+    await execute(of, { do: 'remove', of, periodSeconds, context: eventContextOf(request) }, request);
+    return list(request);
+  });
+
+  admin.put<{ Params: Named }>('/budgets/:user_path/:period', scoped, async (request, reply) => {
+    const { of, periodSeconds } = named(request);
+    const nano = nanoIn(readBody(request, pathForm).amount);
+    books();
+    const command = { do: 'set', of, periodSeconds, amount: nano, context: eventContextOf(request) } as const;
+    reply.header('etag', `"${await execute(of, command, request)}"`);
+    return list(request);
+  });
+
+  admin.delete<{ Params: Named }>('/budgets/:user_path/:period', scoped, async (request) => {
+    const { of, periodSeconds } = named(request);
+    books();
+    await execute(of, { do: 'remove', of, periodSeconds, context: eventContextOf(request) }, request);
+    return list(request);
+  });
+
+  admin.post('/budgets/reset-one', scoped, async (request) => {
+    const asked = readBody(request, oneReset);
+    const of = subjectIn(request, asked, scopes);
+    const periodSeconds = periodIn(asked, budgetPeriod);
+    books();
+    await execute(of, { do: 'reset', of, periodSeconds, context: eventContextOf(request) }, request);
+    return list(request);
+  });
+
+  admin.post('/budgets/reset', global, async (request) => {
+    confirmed(readBody(request, resetRequest));
+    const { state, whenProcessed } = books();
+    const position = await resetAllBudgets(state.rules.values(), eventContextOf(request), log);
+    if (position !== undefined) await whenProcessed(position);
+    return { status: 'ok' };
+  });
+
+  admin.get('/budgets/settings', scoped, (_request, reply) => {
+    const { state } = books();
+    reply.header('etag', `"${settingsRevision(state) ?? 'noStream'}"`);
+    return reply.send(settingsView(state.settings));
+  });
+
+  admin.put('/budgets/settings', global, async (request, reply) => {
+    const asked = readBody(request, newSettings);
+    const { whenProcessed } = books();
+    const { position, revision } = await executeCommand(
+      settingsDecider,
+      { changes: anchorsIn(asked), context: eventContextOf(request) },
+      { log, stream: budgetSettingsStream, ifRevision: ifMatch(request) },
+    );
+    if (position !== undefined) await whenProcessed(position);
+    reply.header('etag', `"${revision}"`);
+    return settingsView(books().state.settings);
+  });
+}
+
+/** Nano-dollars. @throws Refusal 400 */
+function nanoIn(usd: number | null | undefined): number {
+  const nano = usd === null || usd === undefined ? undefined : nanoOf(usd);
+  if (nano !== undefined) return nano;
+  throw refusals.invalidRequest("'amount' must be a number of US dollars greater than 0.", 'amount');
+}
+
+function anchorsIn(asked: z.infer<typeof newSettings>): { [Name in keyof BudgetAnchors]: number | undefined } {
+  return {
+    dailyResetHour: asked.daily_reset_hour,
+    dailyResetMinute: asked.daily_reset_minute,
+    weeklyResetWeekday: asked.weekly_reset_weekday,
+    weeklyResetHour: asked.weekly_reset_hour,
+    weeklyResetMinute: asked.weekly_reset_minute,
+    monthlyResetDay: asked.monthly_reset_day,
+    monthlyResetHour: asked.monthly_reset_hour,
+    monthlyResetMinute: asked.monthly_reset_minute,
+  };
+}
+
+function settingsView(settings: BudgetSettings) {
+  return {
+    daily_reset_hour: settings.dailyResetHour,
+    daily_reset_minute: settings.dailyResetMinute,
+    weekly_reset_weekday: settings.weeklyResetWeekday,
+    weekly_reset_hour: settings.weeklyResetHour,
+    weekly_reset_minute: settings.weeklyResetMinute,
+    monthly_reset_day: settings.monthlyResetDay,
+    monthly_reset_hour: settings.monthlyResetHour,
+    monthly_reset_minute: settings.monthlyResetMinute,
+    updated_at: settings.updatedAt === undefined ? null : time(settings.updatedAt),
+  };
+}

@@ -1,0 +1,69 @@
+/** How the admin API shows a provider that was set up: its settings, with a mask wherever there is a secret. */
+import { ownFields } from '../../commands/credentials/credential-fields.ts';
+import { MASK, readUrl } from '../../commands/credentials/masked-url.ts';
+import type { StoredCredential } from '../../projections/provider-credentials.ts';
+
+/** A provider of the configuration. */
+export interface ManagedProvider {
+  readonly name: string;
+  readonly type: string;
+  readonly baseUrl: string;
+  readonly apiKeys: readonly string[];
+  readonly models: readonly { readonly id: string }[];
+  readonly modelsMode: string;
+  readonly options: Readonly<Record<string, string>>;
+}
+
+/** @param problem why it is not in force although it is enabled */
+export function storedRow(stored: StoredCredential, problem: string | undefined) {
+  const { name, type, apiKeys, baseUrl, proxyUrl, models, modelsMode, options, enabled, createdAt, updatedAt } = stored;
+  return {
+    name,
+    type,
+    ...masked(apiKeys),
+    ...(baseUrl === undefined ? {} : { base_url: baseUrl }),
+    ...options,
+    ...(proxyUrl === undefined ? {} : { proxy_url: proxyUrl }),
+    ...listed(models),
+    ...(modelsMode === undefined ? {} : { models_mode: modelsMode }),
+    session_sticky_keys: false,
+    enabled,
+    managed: false,
+    ...(problem === undefined ? {} : { problem }),
+    created_at: new Date(createdAt).toISOString(),
+    updated_at: new Date(updatedAt).toISOString(),
+  };
+}
+
+export function managedRow({ name, type, apiKeys, baseUrl, models, modelsMode, options }: ManagedProvider) {
+  return {
+    name,
+    type,
+    ...masked(apiKeys),
+    base_url: readUrl(baseUrl)?.shown ?? MASK,
+    ...ownSettings(type, options),
+    ...listed(models.map(({ id }) => id)),
+    models_mode: modelsMode,
+    session_sticky_keys: false,
+    enabled: true,
+    managed: true,
+  };
+}
+
+function masked(keys: readonly string[]) {
+  return keys.length === 0 ? {} : { api_keys: keys.map(() => MASK) };
+}
+
+function listed(models: readonly string[]) {
+  return models.length === 0 ? {} : { models };
+}
+
+/** Options under the names of their fields. */
+function ownSettings(type: string, options: Readonly<Record<string, string>>): Record<string, string> {
+  const settings: Record<string, string> = {};
+  for (const [field, option] of ownFields(type)) {
+    const value = options[option];
+    if (value !== undefined && value !== '') settings[field] = value;
+  }
+  return settings;
+}

@@ -1,0 +1,141 @@
+/** `GET /admin/explain`: whether a model may be used by a key or at a user path, and which event says so. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { UserLists } from '../../commands/access/authorizer.ts';
+import { type ExplainedStep, explain } from '../../commands/access/explain.ts';
+import type { Target } from '../../commands/exchange/dialect.ts';
+import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
+import { refusals } from '../../commands/refusal.ts';
+import type { DeclaredPolicies } from '../../commands/users/policies-in-force.ts';
+import { userStream } from '../../commands/users/user-policy.ts';
+import { virtualModelStream } from '../../commands/virtual-models/decider.ts';
+import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
+import type { Position, RecordedEvent, StreamName, UserPath } from '../../events/event.ts';
+import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import type { KeyRecord } from '../../projections/key-record.ts';
+import type { KeysState } from '../../projections/keys.ts';
+import { type Query, single } from '../query.ts';
+import { parseUserPath } from '../user-path.ts';
+import type { Moment } from './as-of.ts';
+import { isWithin, pathInScope, scopeOf } from './mount.ts';
+
+/** What is in force, or was. */
+export interface PoliciesAt {
+  readonly keys: Pick<KeysState, 'byId'>;
+  readonly lists: UserLists;
+  readonly virtualModels: Pick<VirtualModelDirectory, 'policies' | 'redirects' | 'isManaged'>;
+}
+
+export interface ExplainOptions {
+  readonly log: EventLog;
+  readonly now: PoliciesAt;
+  /** Undefined when the request does not ask for another time. @throws Refusal 400 */
+  past(request: FastifyRequest): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
+  readonly declared: DeclaredPolicies;
+  resolve(model: string, provider: string | undefined): Target | undefined;
+}
+
+export function registerExplain(admin: FastifyInstance, options: ExplainOptions): void {
+  const { log, declared, resolve } = options;
+
+  admin.get('/explain', { config: { admin: 'scoped' } }, async (request) => {
+    const query = request.query as Query;
+    const model = single(query['model']);
+    if (model === undefined) throw refusals.invalidRequest("'model' is missing.", 'model');
+    const then = await options.past(request);
+    const { keys, lists, virtualModels } = then ?? options.now;
+    const key = keyIn(request, query, keys);
+    const userPath = pathIn(request, query, key);
+    const explanation = explain(
+      { model, provider: single(query['provider']), userPath, key, now: then?.moment.at ?? Date.now() },
+      { users: lists, models: virtualModels.policies, redirects: virtualModels.redirects, resolve },
+    );
+    if (explanation === undefined) throw refusals.modelNotFound(model);
+    const { allowed, resolved, steps } = explanation;
+    const until = then?.moment.position;
+    return {
+      allowed,
+      model,
+      user_path: userPath ?? null,
+      key: key?.id ?? null,
+      as_of: then === undefined ? null : { position: then.moment.position, at: timeText(then.moment.at) },
+      resolved,
+      steps: await Promise.all(steps.map((step) => sourced(step, virtualModels, until))),
+    };
+  });
+
+  /** The step, with where the policy comes from that decided it. */
+  async function sourced(step: ExplainedStep, models: PoliciesAt['virtualModels'], until: Position | undefined) {
+    const setBy = setter(step, declared, models);
+    if (typeof setBy === 'string') return { ...step, source: setBy, event: null };
+    const event = await newestOf(setBy, until, log);
+    return { ...step, source: 'event', event: event === undefined ? null : eventView(event) };
+  }
+}
+
+/** The key that is asked about. @throws Refusal 404, also for one that is not in the caller's scope */
+function keyIn(request: FastifyRequest, query: Query, { byId }: Pick<KeysState, 'byId'>): KeyRecord | undefined {
+  const id = single(query['key']);
+  if (id === undefined) return undefined;
+  const key = byId.get(id);
+  if (key === undefined || !isWithin(scopeOf(request), key.userPath)) throw keyNotFound(id);
+  return key;
+}
+
+/** A key that is bound to a path is used there, whatever a client says. @throws Refusal */
+function pathIn(request: FastifyRequest, query: Query, key: KeyRecord | undefined): UserPath | undefined {
+  const given = single(query['user_path']);
+  const path = pathInScope(scopeOf(request), given === undefined ? undefined : parseUserPath(given, 'user_path'));
+  return key?.userPath ?? path;
+}
+
+/** The events of one stream that may have set a policy. */
+interface Setter {
+  readonly stream: StreamName;
+  readonly types: readonly string[];
+}
+
+function setter(
+  { check, subject }: ExplainedStep,
+  declared: DeclaredPolicies,
+  models: PoliciesAt['virtualModels'],
+): Setter | 'config' | 'default' {
+  switch (check) {
+    case 'key is accepted':
+      return { stream: keyStream(subject), types: ['key.created', 'key.deactivated'] };
+    case 'key':
+      return { stream: keyStream(subject), types: ['key.created', 'key.allowed_models_changed'] };
+    case 'user path': {
+      const path = subject as UserPath;
+      return declared.has(path) ? 'config' : { stream: userStream(path), types: ['user.policy_set'] };
+    }
+    case 'model policy':
+    case 'virtual model':
+      if (check === 'model policy' && subject === 'default') return 'default';
+      return models.isManaged(subject)
+        ? 'config'
+        : { stream: virtualModelStream(subject), types: ['virtual_model.saved'] };
+  }
+}
+
+async function newestOf(
+  { stream, types }: Setter,
+  until: Position | undefined,
+  log: EventLog,
+): Promise<RecordedEvent | undefined> {
+  try {
+    for await (const event of log.readStream(stream, { direction: 'backwards' })) {
+      if ((until === undefined || event.position <= until) && types.includes(event.type)) return event;
+    }
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return undefined;
+}
+
+function eventView({ position, revision, at, context, type }: RecordedEvent) {
+  return { position, revision: String(revision), at: timeText(at), actor: context.actor, type };
+}
+
+function timeText(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
+}

@@ -1,0 +1,133 @@
+/** `GET /admin/history`: who changed what, when, and from what to what. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { refusals } from '../../commands/refusal.ts';
+import type { Position, UserPath } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import { formatPosition } from '../../events/sequence-position.ts';
+import type { AdminJournal } from '../../projections/admin-journal.ts';
+import { parseSubject, type Subject, subjectKinds, subjectText } from '../../projections/admin-subjects.ts';
+import {
+  allHistory,
+  type HistoryPage,
+  type HistoryQuery,
+  knownOf,
+  subjectHistory,
+} from '../../projections/read-history.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import { type Query, single } from '../query.ts';
+import { parseUserPath } from '../user-path.ts';
+import { timeOf } from './as-of.ts';
+import { isWithin, pathInScope, scopeOf } from './mount.ts';
+
+export interface HistoryDependencies {
+  readonly log: EventLog;
+  readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
+}
+
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 200;
+
+export function registerHistory(admin: FastifyInstance, { log, journal }: HistoryDependencies): void {
+  admin.get('/history', { config: { admin: 'scoped' } }, async (request) => {
+    const query = request.query as Query;
+    const page = readPage(query);
+    const subject = subjectIn(query);
+    if (subject === undefined) {
+      // What concerns the whole gateway is for those who administer all of it.
+      if (scopeOf(request) !== undefined) throw refusals.adminScopeDenied();
+      await journal.whenProcessed(await log.head());
+      return answer(await allHistory(log, journal.state, page), page);
+    }
+    await checkScope(request, subject, log);
+    const found = await subjectHistory(log, subject, page);
+    if (found === undefined) throw nothingRecorded(subject);
+    return answer(found, page);
+  });
+}
+
+function answer({ changes, hasMore }: HistoryPage, { limit }: HistoryQuery): object {
+  return { entries: changes, limit, has_more: hasMore };
+}
+
+/**
+ * An administrator of a subtree reads of keys and paths within it, and of nothing else.
+ * @throws Refusal: 404 for a key of others, as for one that never was; 403 for everything else
+ */
+async function checkScope(request: FastifyRequest, subject: Subject, log: EventLog): Promise<void> {
+  const scope = scopeOf(request);
+  if (scope === undefined) return;
+  if (subject.kind === 'key') {
+    const path = (await knownOf(log, subject))?.['user_path'];
+    if (!isWithin(scope, typeof path === 'string' ? (path as UserPath) : undefined)) throw nothingRecorded(subject);
+    return;
+  }
+  const path = pathOf(subject);
+  if (path === undefined) throw refusals.adminScopeDenied();
+  pathInScope(scope, path, 'subject');
+}
+
+/** The user path that the subject is about; undefined when it concerns the whole gateway. */
+function pathOf({ kind, id }: Subject): UserPath | undefined {
+  if (kind === 'user' || kind === 'budget') return id.startsWith('/') ? (id as UserPath) : undefined;
+  return kind === 'rate-limit' && id.startsWith(OF_PATH) ? (id.slice(OF_PATH.length) as UserPath) : undefined;
+}
+
+function nothingRecorded(subject: Subject) {
+  return refusals.notFound('history of', subjectText(subject));
+}
+
+/** @throws Refusal 400 */
+function subjectIn(query: Query): Subject | undefined {
+  const given = single(query['subject']);
+  if (given === undefined) return undefined;
+  const subject = parseSubject(given);
+  if (subject === undefined) {
+    throw refusals.invalidRequest(
+      `'subject' must be one of ${subjectKinds.map((kind) => `${kind}:…`).join(', ')}.`,
+      'subject',
+    );
+  }
+  return { kind: subject.kind, id: canonicalId(subject) };
+}
+
+const OF_PATH = 'user_path:';
+
+/** User paths in the one form in which streams are named by them. @throws Refusal 400 */
+function canonicalId({ kind, id }: Subject): string {
+  if (kind === 'user' || (kind === 'budget' && !id.startsWith('label:'))) return parseUserPath(id, 'subject');
+  if (kind === 'rate-limit' && id.startsWith(OF_PATH)) {
+    return OF_PATH + parseUserPath(id.slice(OF_PATH.length), 'subject');
+  }
+  return id;
+}
+
+/** @throws Refusal 400 */
+function readPage(query: Query): HistoryQuery {
+  const from = single(query['start']);
+  const to = single(query['end']);
+  return {
+    limit: limitIn(single(query['limit'])),
+    before: positionIn('before', query),
+    after: positionIn('after', query),
+    from: from === undefined ? undefined : timeOf(from, 'start'),
+    to: to === undefined ? undefined : timeOf(to, 'end'),
+  };
+}
+
+function limitIn(given: string | undefined): number {
+  if (given === undefined) return DEFAULT_LIMIT;
+  const limit = /^\d{1,4}$/.test(given) ? Number(given) : 0;
+  if (limit < 1 || limit > MAX_LIMIT) {
+    throw refusals.invalidRequest(`'limit' must be a number from 1 to ${MAX_LIMIT}.`, 'limit');
+  }
+  return limit;
+}
+
+function positionIn(name: 'before' | 'after', query: Query): Position | undefined {
+  const given = single(query[name]);
+  if (given === undefined) return undefined;
+  if (!/^\d{1,16}$/.test(given)) {
+    throw refusals.invalidRequest(`'${name}' must be the position of an entry.`, name);
+  }
+  return formatPosition(Number(given));
+}

@@ -1,0 +1,109 @@
+/** Whom a budget or a rate limit is for, and over which period, as requests to the admin API say it. */
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { refusals } from '../../commands/refusal.ts';
+import type { UserPath } from '../../events/event.ts';
+import { parseUserPath } from '../user-path.ts';
+import { pathInScope, scopeOf } from './mount.ts';
+
+const MAX_SUBJECT_LENGTH = 256;
+
+/** `scope` with `subject`, or `user_path` alone. */
+export const subjectMembers = {
+  scope: z.string().optional(),
+  subject: z.string().optional(),
+  user_path: z.string().optional(),
+  per_child: z.boolean().optional(),
+};
+
+/** A period by its name or by its seconds. */
+export const periodMembers = {
+  period: z.union([z.string(), z.number()], { error: 'it must be the name of a period' }).optional(),
+  period_seconds: z.number({ error: 'it must be a number of seconds' }).optional(),
+};
+
+export interface WrittenSubject {
+  readonly scope?: string | undefined;
+  readonly subject?: string | undefined;
+  readonly user_path?: string | undefined;
+  readonly per_child?: boolean | undefined;
+}
+
+/**
+ * The subject that is meant; a user path is in the caller's scope, and its root when none is given.
+ * @param scopes the first is meant when none is named
+ * @throws Refusal 400, or 403 for what the caller does not administer
+ */
+export function subjectIn<Scope extends string>(
+  request: FastifyRequest,
+  { scope, subject, user_path, per_child }: WrittenSubject,
+  scopes: readonly ['user_path', ...Scope[]],
+): { readonly scope: 'user_path' | Scope; readonly subject: string } {
+  const meant = scope === undefined || scope === '' ? 'user_path' : scopes.find((one) => one === scope);
+  if (meant === undefined) throw refusals.invalidRequest(`'scope' is not one of ${scopes.join(', ')}.`, 'scope');
+  if (per_child === true) {
+    throw refusals.invalidRequest(
+      "'per_child' cannot be honoured: a rule is for a path and all below it.",
+      'per_child',
+    );
+  }
+  if (meant === 'user_path') return { scope: meant, subject: pathOf(request, subject, user_path) };
+  if (user_path !== undefined) {
+    throw refusals.invalidRequest(`'user_path' does not go with the scope '${meant}'.`, 'user_path');
+  }
+  const own = scopeOf(request);
+  if (own !== undefined) throw refusals.userPathOutOfScope(`${meant} ${subject ?? ''}`, own, 'scope');
+  const name = subject?.trim() ?? '';
+  if (name === '') throw refusals.invalidRequest("'subject' is missing.", 'subject');
+  if (name.length > MAX_SUBJECT_LENGTH || hasControls(name)) {
+    throw refusals.invalidRequest(
+      `'subject' must be at most ${MAX_SUBJECT_LENGTH} characters, none of them a control character.`,
+      'subject',
+    );
+  }
+  return { scope: meant, subject: name };
+}
+
+/** @throws Refusal 400 unless exactly one of the two is there and means a period */
+export function periodIn(
+  written: { readonly period?: string | number | undefined; readonly period_seconds?: number | undefined } | undefined,
+  parse: (text: string) => number | undefined,
+  prefix = '',
+): number {
+  const { period, period_seconds } = written ?? {};
+  const param = `${prefix}${period === undefined ? 'period_seconds' : 'period'}`;
+  if (period !== undefined && period_seconds !== undefined) {
+    throw refusals.invalidRequest("'period' and 'period_seconds' say the same thing: send one of them.", param);
+  }
+  const given = period ?? period_seconds;
+  if (given === undefined) throw refusals.invalidRequest(`'${prefix}period' is missing.`, `${prefix}period`);
+  const seconds = parse(String(given));
+  if (seconds === undefined) throw refusals.invalidRequest(`'${given}' is not a period.`, param);
+  return seconds;
+}
+
+function pathOf(request: FastifyRequest, subject: string | undefined, userPath: string | undefined): string {
+  const name = userPath === undefined ? 'subject' : 'user_path';
+  const written = userPath ?? subject;
+  if (userPath !== undefined && subject !== undefined) {
+    throw refusals.invalidRequest("'subject' and 'user_path' say the same thing: send one of them.", 'subject');
+  }
+  const given = written === undefined || written === '' ? undefined : parseUserPath(written, name);
+  const path = pathInScope(scopeOf(request), given, name);
+  if (path === undefined) throw refusals.invalidRequest("'user_path' is missing.", 'user_path');
+  return path;
+}
+
+/** Whether an administrator of the scope may see a rule: one for a path in it, and nothing else. */
+export function isSubjectWithin(
+  of: UserPath | undefined,
+  rule: { readonly scope: string; readonly subject: string },
+): boolean {
+  if (of === undefined) return true;
+  return rule.scope === 'user_path' && (rule.subject === of || rule.subject.startsWith(`${of}/`));
+}
+
+function hasControls(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  return /[\u0000-\u001f\u007f]/.test(text);
+}

@@ -1,0 +1,86 @@
+/** `/admin/provider-credentials`: the providers that administrators set up, and those of the configuration beside them. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import {
+  type Credential,
+  type CredentialCommand,
+  credentialDecider,
+  credentialStream,
+} from '../../commands/credentials/credential.ts';
+import { credentialSchema, credentialTypes } from '../../commands/credentials/credential-fields.ts';
+import { type SealerSource, saveCommand } from '../../commands/credentials/sealed-credentials.ts';
+import { executeCommand } from '../../commands/handle-command.ts';
+import { refusals } from '../../commands/refusal.ts';
+import type { EventLog } from '../../events/log.ts';
+import type { StoredCredentials } from '../../projections/provider-credentials.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import { eventContextOf } from '../server.ts';
+import { type ManagedProvider, managedRow, storedRow } from './credential-rows.ts';
+import { ifMatch, readBody } from './read-body.ts';
+
+export interface ProviderCredentialsOptions {
+  readonly log: EventLog;
+  readonly stored: Pick<RunningProjection<StoredCredentials>, 'state' | 'whenProcessed'>;
+  readonly sealers: SealerSource;
+  /** Those of the configuration, which are changed there. */
+  readonly managed: readonly ManagedProvider[];
+  /** Makes what is stored now true of the running gateway. */
+  follow(): Promise<void>;
+  /** Why a provider that was set up is not in force, by its name. */
+  problems(): ReadonlyMap<string, string>;
+}
+
+export function registerProviderCredentials(admin: FastifyInstance, options: ProviderCredentialsOptions): void {
+  const { log, stored, sealers, problems } = options;
+  const managed = new Map(options.managed.map((one) => [one.name, one]));
+  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+
+  /** What the name stands for now; undefined for nothing. */
+  const rowOf = (name: string) => {
+    const declared = managed.get(name);
+    if (declared !== undefined) return managedRow(declared);
+    const credential = stored.state.get(name);
+    return credential === undefined ? undefined : storedRow(credential, problems().get(name));
+  };
+
+  const execute = async (name: string, command: CredentialCommand, request: FastifyRequest) => {
+    const stream = credentialStream(name);
+    const ifRevision = ifMatch(request);
+    const handled = await executeCommand<Credential | undefined, CredentialCommand>(credentialDecider, command, {
+      log,
+      stream,
+      ifRevision,
+    });
+    if (handled.position !== undefined) await stored.whenProcessed(handled.position);
+    await options.follow();
+    return handled;
+  };
+
+  const refuseManaged = (name: string): void => {
+    if (!managed.has(name)) return;
+    const message = `The provider '${name}' is part of the configuration, and changed there.`;
+    throw refusals.invalidRequest(message, 'name');
+  };
+
+  admin.get('/provider-credentials', route, () => {
+    const names = [...new Set([...managed.keys(), ...stored.state.keys()])].sort();
+    return names.map(rowOf);
+  });
+
+  admin.get('/provider-credentials/types', route, () => credentialTypes);
+
+  admin.put('/provider-credentials', route, async (request, reply) => {
+    const body = readBody(request, credentialSchema);
+    refuseManaged(body.name);
+    const command = saveCommand(body, sealers, eventContextOf(request));
+    const { revision } = await execute(body.name, command, request);
+    reply.header('etag', `"${revision}"`);
+    return rowOf(body.name);
+  });
+
+  admin.delete<{ Params: { name: string } }>('/provider-credentials/:name', route, async (request, reply) => {
+    const { name } = request.params;
+    refuseManaged(name);
+    await execute(name, { kind: 'remove', name, context: eventContextOf(request) }, request);
+    return reply.code(204).send();
+  });
+}

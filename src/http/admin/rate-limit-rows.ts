@@ -1,0 +1,74 @@
+/** Rate limits as the API tells of them, with what is counted in their windows. */
+import { rateLimitPeriodLabel } from '../../commands/period.ts';
+import type { UserPath } from '../../events/event.ts';
+import {
+  type RateLimitRule,
+  type RateLimitScope,
+  type RateLimitsState,
+  rateLimitKey,
+  rateLimitRevision,
+} from '../../projections/rate-limits.ts';
+import { time } from './budget-rows.ts';
+import { isSubjectWithin } from './limit-subject.ts';
+
+/** What is counted now. */
+export interface Counted {
+  readonly requests: number;
+  readonly tokens: number;
+  readonly inFlight: number;
+}
+
+/** @returns undefined when it is not known what was counted: at a time that is past */
+export type ReadGauge = (key: string) => Counted | undefined;
+
+/**
+ * Those that an administrator of the scope may see: user paths, providers, models; the longest period first.
+ * @param state of now or of any other time, which is `at`
+ */
+export function rateLimitRows(
+  state: RateLimitsState,
+  { gauge, at, scope }: { readonly gauge: ReadGauge; readonly at: number; readonly scope: UserPath | undefined },
+) {
+  return [...state.rules.values()]
+    .filter((rule) => isSubjectWithin(scope, rule))
+    .sort(inOrder)
+    .map((rule) => rateLimitRow(rule, state, gauge(rateLimitKey(rule.scope, rule.subject, rule.periodSeconds)), at));
+}
+
+function rateLimitRow(rule: RateLimitRule, state: RateLimitsState, counted: Counted | undefined, at: number) {
+  const { scope, subject, periodSeconds, maxRequests, maxTokens, source, createdAt, updatedAt } = rule;
+  const isConcurrent = periodSeconds === 0;
+  const used = isConcurrent ? counted?.inFlight : counted?.requests;
+  return {
+    scope,
+    subject,
+    ...(scope === 'user_path' ? { user_path: subject } : {}),
+    per_child: false,
+    period_seconds: periodSeconds,
+    period_label: rateLimitPeriodLabel(periodSeconds),
+    ...(maxRequests === null ? {} : { max_requests: maxRequests }),
+    ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
+    source,
+    created_at: time(createdAt),
+    updated_at: time(updatedAt),
+    revision: rateLimitRevision(state, scope, subject),
+    ...(isConcurrent ? {} : { window_start: time(at - periodSeconds * 1000), window_end: time(at) }),
+    requests_used: used ?? null,
+    ...(maxRequests === null ? {} : { requests_remaining: remaining(maxRequests, used) }),
+    tokens_used: counted?.tokens ?? null,
+    ...(maxTokens === null ? {} : { tokens_remaining: remaining(maxTokens, counted?.tokens) }),
+    in_flight: counted?.inFlight ?? null,
+  };
+}
+
+function remaining(most: number, used: number | undefined): number | null {
+  return used === undefined ? null : Math.max(0, most - used);
+}
+
+const ORDER: Record<RateLimitScope, number> = { user_path: 0, provider: 1, model: 2 };
+
+function inOrder(a: RateLimitRule, b: RateLimitRule): number {
+  if (a.scope !== b.scope) return ORDER[a.scope] - ORDER[b.scope];
+  if (a.subject !== b.subject) return a.subject < b.subject ? -1 : 1;
+  return b.periodSeconds - a.periodSeconds;
+}

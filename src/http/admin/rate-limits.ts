@@ -1,0 +1,148 @@
+/** `/admin/rate-limits`: how much may be asked at a time, by user path, provider and model. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { executeCommand } from '../../commands/handle-command.ts';
+import { rateLimitPeriod } from '../../commands/period.ts';
+import {
+  type RateLimitCommand,
+  type RateLimitSubject,
+  type RateLimits,
+  rateLimitDecider,
+  rateLimitStream,
+} from '../../commands/rate-limits/rate-limit.ts';
+import { resetAllRateLimits } from '../../commands/rate-limits/reset-all.ts';
+import { refusals } from '../../commands/refusal.ts';
+import type { EventLog } from '../../events/log.ts';
+import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import { eventContextOf } from '../server.ts';
+import type { AsOf } from './as-of.ts';
+import { time } from './budget-rows.ts';
+import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
+import { scopeOf } from './mount.ts';
+import { type ReadGauge, rateLimitRows } from './rate-limit-rows.ts';
+import { ifMatch, readBody } from './read-body.ts';
+import { confirmed, resetRequest } from './reset-request.ts';
+
+export interface RateLimitsOptions {
+  readonly log: EventLog;
+  /** Undefined while rate limits are off. */
+  readonly rateLimits: RateLimitBooks | undefined;
+  readonly asOf?: Pick<AsOf, 'moment' | 'fold'> | undefined;
+  isProvider(name: string): boolean;
+  /** Milliseconds since the epoch. */
+  now(): number;
+}
+
+/** What is known of rate limits. */
+export interface RateLimitBooks extends Pick<RunningProjection<RateLimitsState>, 'state' | 'whenProcessed'> {
+  readonly gauge: ReadGauge;
+}
+
+const most = z
+  .number()
+  .refine((value) => Number.isSafeInteger(value) && value > 0, { error: 'it must be a whole number greater than 0' })
+  .nullish();
+const ruleName = z.strictObject({ ...subjectMembers, limit_key: z.strictObject(periodMembers).optional() });
+const newRule = ruleName.extend({ max_requests: most, max_tokens: most });
+const oneReset = z.strictObject({ ...subjectMembers, ...periodMembers });
+
+const scoped = { config: { admin: 'scoped' } } as const;
+const global = { config: { admin: 'global' } } as const;
+const scopes = ['user_path', 'provider', 'model'] as const;
+
+export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOptions): void {
+  const { log, now, isProvider } = options;
+
+  /** @throws Refusal 503 while rate limits are off */
+  const books = (): RateLimitBooks => {
+    if (options.rateLimits !== undefined) return options.rateLimits;
+    throw refusals.featureUnavailable('Rate limits are off here: they take RATE_LIMITS_ENABLED.');
+  };
+
+  const list = (request: FastifyRequest) => {
+    const { state, gauge } = books();
+    const at = now();
+    return { rate_limits: rateLimitRows(state, { gauge, at, scope: scopeOf(request) }), server_time: time(at) };
+  };
+
+  async function execute(
+    of: RateLimitSubject,
+    command: RateLimitCommand,
+    request: FastifyRequest,
+  ): Promise<bigint | string> {
+    const ifRevision = ifMatch(request);
+    const stream = rateLimitStream(of);
+    const { position, revision } = await executeCommand(rateLimitDecider, command, { log, stream, ifRevision });
+    if (position !== undefined) await books().whenProcessed(position);
+    return revision;
+  }
+
+  admin.get('/rate-limits', scoped, async (request) => {
+    const moment = await options.asOf?.moment(request);
+    if (moment === undefined || options.asOf === undefined) return list(request);
+    books();
+    const state = await options.asOf.fold(rateLimitsView, moment);
+    const rows = rateLimitRows(state, { gauge: () => undefined, at: moment.at, scope: scopeOf(request) });
+    return { rate_limits: rows, server_time: time(now()) };
+  });
+
+  admin.put('/rate-limits', scoped, async (request, reply) => {
+    const asked = readBody(request, newRule);
+    const of = subjectIn(request, asked, scopes);
+    if (of.scope === 'provider' && !isProvider(of.subject)) {
+      throw refusals.invalidRequest(`There is no provider named '${of.subject}'.`, 'subject', 'unknown_provider');
+    }
+    const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
+    const limits = limitsIn(asked, periodSeconds);
+    books();
+    const command = { do: 'set', of, periodSeconds, ...limits, context: eventContextOf(request) } as const;
+    reply.header('etag', `"${await execute(of, command, request)}"`);
+    return list(request);
+  });
+
+  admin.delete('/rate-limits', scoped, async (request) => {
+    const asked = readBody(request, ruleName);
+    const of = subjectIn(request, asked, scopes);
+    const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
+    books();
+    await execute(of, { do: 'remove', of, periodSeconds, context: eventContextOf(request) }, request);
+    return list(request);
+  });
+
+  admin.post('/rate-limits/reset-one', scoped, async (request) => {
+    const asked = readBody(request, oneReset);
+    const of = subjectIn(request, asked, scopes);
+    const periodSeconds = periodIn(asked, rateLimitPeriod);
+    books();
+    await execute(of, { do: 'reset', of, periodSeconds, context: eventContextOf(request) }, request);
+    return list(request);
+  });
+
+  admin.post('/rate-limits/reset', global, async (request) => {
+    confirmed(readBody(request, resetRequest));
+    const { state, whenProcessed } = books();
+    const position = await resetAllRateLimits(state.rules.values(), eventContextOf(request), log);
+    if (position !== undefined) await whenProcessed(position);
+    return { status: 'ok' };
+  });
+}
+
+/** @throws Refusal 400 */
+function limitsIn(
+  { max_requests, max_tokens }: { max_requests?: number | null | undefined; max_tokens?: number | null | undefined },
+  periodSeconds: number,
+): RateLimits {
+  const maxRequests = max_requests ?? null;
+  const maxTokens = max_tokens ?? null;
+  if (periodSeconds === 0 && maxTokens !== null) {
+    throw refusals.invalidRequest("'max_tokens' does not go with 'concurrent', which limits requests.", 'max_tokens');
+  }
+  if (maxRequests === null && maxTokens === null) {
+    throw refusals.invalidRequest(
+      "'max_requests' or 'max_tokens' is missing: a rate limit limits something.",
+      'max_requests',
+    );
+  }
+  return { maxRequests, maxTokens };
+}

@@ -1,0 +1,74 @@
+/** `POST /admin/usage/recalculate-pricing`: the past, at the prices of today. */
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import type { Recalculated, Recalculation } from '../../commands/pricing/recalculate.ts';
+import { refusals } from '../../commands/refusal.ts';
+import { eventContextOf } from '../server.ts';
+import { parseUserPath } from '../user-path.ts';
+import { dateRange, timeZoneOf } from './date-range.ts';
+import { readBody } from './read-body.ts';
+
+export interface RecalculationOptions {
+  readonly enabled: boolean;
+  /** @throws Refusal 409 while another is running */
+  recalculate(job: Recalculation): Promise<Recalculated>;
+  /** The models that a selector means: one, or those behind an alias. Undefined: nobody knows it. */
+  modelsOf(selector: string): Recalculation['scope']['models'];
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** What was done is answered after this long, though there be more to do. */
+  readonly limitMs: number;
+}
+
+const word = z
+  .string()
+  .trim()
+  .toLowerCase()
+  .refine((text) => text === 'recalculate', { error: "expected 'recalculate'" });
+
+const request = z
+  .strictObject({
+    confirmation: word.optional(),
+    confirm: word.optional(),
+    days: z.int().min(1).max(36_500).optional(),
+    start_date: z.string().optional(),
+    end_date: z.string().optional(),
+    user_path: z.string().optional(),
+    selector: z.string().trim().min(1).max(512).optional(),
+  })
+  .refine(({ confirmation, confirm }) => (confirmation ?? confirm) !== undefined, {
+    path: ['confirmation'],
+    error: "expected 'recalculate'",
+  });
+
+export function registerRecalculation(admin: FastifyInstance, options: RecalculationOptions): void {
+  const { enabled, recalculate, modelsOf, now, limitMs } = options;
+
+  admin.post('/usage/recalculate-pricing', { config: { admin: 'global' } }, async (asked, reply) => {
+    const { days, start_date, end_date, user_path, selector } = readBody(asked, request);
+    const { from, until } = dateRange({ days, start_date, end_date }, timeZoneOf(asked), now());
+    const userPath = user_path === undefined ? undefined : parseUserPath(user_path, 'user_path');
+    const models = selector === undefined ? undefined : modelsOf(selector);
+    if (selector !== undefined && models === undefined) {
+      throw refusals.invalidRequest(
+        `'${selector}' is no model that anybody serves. Write '<provider>/<model>' for one that was served before.`,
+        'selector',
+      );
+    }
+    if (!enabled) throw refusals.featureUnavailable('Recalculation is switched off in the configuration.');
+    const left = new AbortController();
+    const leave = () => left.abort();
+    reply.raw.once('close', leave);
+    try {
+      const signal = AbortSignal.any([left.signal, AbortSignal.timeout(limitMs)]);
+      const scope = { from, until, userPath, models };
+      return toWire(await recalculate({ scope, context: eventContextOf(asked), signal }));
+    } finally {
+      reply.raw.off('close', leave);
+    }
+  });
+}
+
+function toWire({ status, matched, recalculated, withPricing, withoutPricing }: Recalculated): object {
+  return { status, matched, recalculated, with_pricing: withPricing, without_pricing: withoutPricing };
+}

@@ -1,0 +1,11 @@
+/** To reset everything takes more than one word too many: the body must say it. */
+import { z } from 'zod';
+import { refusals } from '../../commands/refusal.ts';
+
+export const resetRequest = z.strictObject({ confirmation: z.string().optional(), confirm: z.string().optional() });
+
+/** @throws Refusal 400 */
+export function confirmed({ confirmation, confirm }: z.infer<typeof resetRequest>): void {
+  if ((confirmation ?? confirm)?.trim().toLowerCase() === 'reset') return;
+  throw refusals.invalidRequest("'confirmation' must be the word reset.", 'confirmation');
+}

@@ -1,0 +1,28 @@
+/** Lists that may be long, sent piece by piece: neither memory nor the other requests have to wait for the whole. */
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import type { FastifyReply } from 'fastify';
+
+const PIECE_CHARACTERS = 64 * 1024;
+
+/**
+ * A JSON array of the rows, which are taken one by one as the client reads.
+ * @param around what stands before and behind the array, for one that is a member of an object
+ */
+export function sendRows(reply: FastifyReply, rows: Iterable<object>, around = ['', '']): FastifyReply {
+  return reply.type('application/json; charset=utf-8').send(Readable.from(pieces(rows, around), { objectMode: false }));
+}
+
+async function* pieces(rows: Iterable<object>, [before = '', behind = '']: readonly string[]): AsyncGenerator<string> {
+  let piece = `${before}[`;
+  let separator = '';
+  for (const row of rows) {
+    piece += separator + JSON.stringify(row);
+    separator = ',';
+    if (piece.length < PIECE_CHARACTERS) continue;
+    yield piece;
+    piece = '';
+    await setImmediate();
+  }
+  yield `${piece}]${behind}`;
+}

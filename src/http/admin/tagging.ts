@@ -1,0 +1,74 @@
+/** `/admin/tagging/settings`: which request headers become labels. */
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { executeCommand } from '../../commands/handle-command.ts';
+import { taggingDecider, taggingStream } from '../../commands/tagging/tagging.ts';
+import type { TaggingRule } from '../../commands/tagging/tagging-rules.ts';
+import type { EventLog } from '../../events/log.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import type { TaggingState } from '../../projections/tagging.ts';
+import { eventContextOf } from '../server.ts';
+import { ifMatch, readBody } from './read-body.ts';
+
+const rule = z.strictObject({
+  header: z
+    .string()
+    .trim()
+    .min(1)
+    .max(100)
+    .regex(/^[!#$%&'*+.^_`|~0-9a-z-]+$/i, 'expected the name of an HTTP header')
+    .toLowerCase(),
+  prefix: z.string().max(100).optional(),
+  delimiter: z.string().max(10).optional(),
+  do_not_pass: z.boolean().optional(),
+});
+
+export const taggingSettingsSchema = z.strictObject({ headers: z.array(rule) });
+
+export interface TaggingOptions {
+  readonly log: EventLog;
+  readonly set: Pick<RunningProjection<TaggingState>, 'state' | 'whenProcessed'>;
+  /** The rules of the configuration. */
+  readonly managed: readonly TaggingRule[];
+}
+
+export function registerTagging(admin: FastifyInstance, { log, set, managed }: TaggingOptions): void {
+  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+  const view = () => ({
+    headers: [...managed.map((one) => toWire(one, true)), ...set.state.headers.map((one) => toWire(one, false))],
+    editable: true,
+  });
+
+  admin.get('/tagging/settings', route, (_request, reply) => {
+    if (set.state.revision !== undefined) reply.header('etag', `"${set.state.revision}"`);
+    return view();
+  });
+
+  admin.put('/tagging/settings', route, async (request, reply) => {
+    const { headers } = readBody(request, taggingSettingsSchema);
+    const command = {
+      rules: headers.map(fromWire),
+      managed: new Set(managed.map(({ header }) => header)),
+      context: eventContextOf(request),
+    };
+    const ifRevision = ifMatch(request);
+    const handled = await executeCommand(taggingDecider, command, { log, stream: taggingStream, ifRevision });
+    if (handled.position !== undefined) await set.whenProcessed(handled.position);
+    if (handled.revision !== 'noStream') reply.header('etag', `"${handled.revision}"`);
+    return view();
+  });
+}
+
+function fromWire({ header, prefix = '', delimiter = '', do_not_pass = false }: z.infer<typeof rule>): TaggingRule {
+  return { header, prefix, delimiter: delimiter === '' ? ',' : delimiter, doNotPass: do_not_pass };
+}
+
+function toWire({ header, prefix, delimiter, doNotPass }: TaggingRule, managed: boolean) {
+  return {
+    header,
+    ...(prefix === '' ? {} : { prefix }),
+    delimiter,
+    do_not_pass: doNotPass,
+    ...(managed ? { managed } : {}),
+  };
+}

@@ -1,0 +1,112 @@
+/** `/admin/users`: which models may be used at which user path. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { EffectiveModels } from '../../commands/access/effective-models.ts';
+import { canonicalSelectors } from '../../commands/access/selector.ts';
+import { executeCommand } from '../../commands/handle-command.ts';
+import { Refusal, refusals } from '../../commands/refusal.ts';
+import type { DeclaredPolicies } from '../../commands/users/policies-in-force.ts';
+import { type UserPolicyCommand, userPolicyDecider, userStream } from '../../commands/users/user-policy.ts';
+import { type UserNode, userTree } from '../../commands/users/user-tree.ts';
+import type { UserPath } from '../../events/event.ts';
+import type { EventLog } from '../../events/log.ts';
+import type { KeysState } from '../../projections/keys.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import type { UsersState } from '../../projections/users.ts';
+import { type Query, single } from '../query.ts';
+import { eventContextOf } from '../server.ts';
+import { parseUserPath } from '../user-path.ts';
+import { isWithin, pathInScope, scopeOf } from './mount.ts';
+import { ifMatch, readBody } from './read-body.ts';
+import { sendRows } from './send-rows.ts';
+
+/** What was set at a moment, and what came of it. */
+export interface UsersAt {
+  readonly users: UsersState;
+  readonly keys: Pick<KeysState, 'byId'>;
+  readonly effective: EffectiveModels;
+}
+
+export interface UsersOptions {
+  readonly log: EventLog;
+  readonly users: Pick<RunningProjection<UsersState>, 'state' | 'whenProcessed'>;
+  readonly keys: Pick<RunningProjection<KeysState>, 'state'>;
+  readonly declared: DeclaredPolicies;
+  /** Of now; for one answer. */
+  effective(): EffectiveModels;
+  /** What was set at the time that the request asks for; undefined when it asks for none. @throws Refusal 400 */
+  past(request: FastifyRequest): Promise<UsersAt | undefined>;
+  isProvider(name: string): boolean;
+}
+
+const newPolicy = z.strictObject({
+  user_path: z.string().optional(),
+  allowed_models: z.array(z.string()),
+  description: z.string().max(2000).nullish(),
+});
+
+const scoped = { config: { admin: 'scoped' } } as const;
+
+export function registerUsers(admin: FastifyInstance, options: UsersOptions): void {
+  const { log, users, keys, declared } = options;
+
+  const now = (): UsersAt => ({ users: users.state, keys: keys.state, effective: options.effective() });
+  const tree = (request: FastifyRequest, reply: FastifyReply, state = now()) =>
+    sendRows(reply, userRows(state, declared, state.effective, scopeOf(request)), ['{"users":', '}']);
+
+  /** @throws Refusal 409 for a policy of the configuration */
+  async function execute(command: UserPolicyCommand, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { userPath } = command;
+    if (declared.has(userPath)) throw refusals.userManaged(userPath);
+    const ifRevision = ifMatch(request);
+    const stream = userStream(userPath);
+    const { position, revision } = await executeCommand(userPolicyDecider, command, { log, stream, ifRevision });
+    if (position !== undefined) await users.whenProcessed(position);
+    reply.header('etag', `"${revision}"`);
+  }
+
+  admin.get('/users', scoped, async (request, reply) => tree(request, reply, (await options.past(request)) ?? now()));
+
+  admin.put('/users', scoped, async (request, reply) => {
+    const asked = readBody(request, newPolicy);
+    const userPath = meantPath(request, asked.user_path);
+    const allowedModels = canonicalSelectors(asked.allowed_models, options.isProvider, 'allowed_models');
+    if (allowedModels instanceof Refusal) throw allowedModels;
+    const description = asked.description ?? undefined;
+    const context = eventContextOf(request);
+    await execute({ kind: 'set', userPath, allowedModels, description, context }, request, reply);
+    return tree(request, reply);
+  });
+
+  admin.delete<{ Querystring: Query }>('/users', scoped, async (request, reply) => {
+    const userPath = meantPath(request, single(request.query['user_path']));
+    await execute({ kind: 'remove', userPath, context: eventContextOf(request) }, request, reply);
+    return tree(request, reply);
+  });
+}
+
+/** The path given, or else the root of the caller's scope. @throws Refusal */
+function meantPath(request: FastifyRequest, given: string | undefined): UserPath {
+  const path = pathInScope(
+    scopeOf(request),
+    given === undefined || given === '' ? undefined : parseUserPath(given, 'user_path'),
+  );
+  if (path === undefined) throw refusals.invalidRequest("'user_path' is missing.", 'user_path');
+  return path;
+}
+
+/** @param state of now or of any other time */
+export function userRows(
+  state: { readonly users: UsersState; readonly keys: Pick<KeysState, 'byId'> },
+  declared: DeclaredPolicies,
+  effective: EffectiveModels,
+  scope: UserPath | undefined,
+): Iterable<UserNode> {
+  return userTree({
+    stored: state.users,
+    declared,
+    keys: state.keys.byId.values(),
+    effective,
+    isVisible: (path) => isWithin(scope, path),
+  });
+}

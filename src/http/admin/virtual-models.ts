@@ -1,0 +1,201 @@
+/** `/admin/virtual-models`: names that lead to other models, and policies of who may use which. */
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { parseSelector } from '../../commands/access/selector.ts';
+import type { Target } from '../../commands/exchange/dialect.ts';
+import { Refusal, refusals } from '../../commands/refusal.ts';
+import type { VirtualModelChanges } from '../../commands/virtual-models/changes.ts';
+import {
+  type DeclaredVirtualModels,
+  type StoredVirtualModels,
+  VirtualModelDirectory,
+} from '../../commands/virtual-models/directory.ts';
+import { expand } from '../../commands/virtual-models/expand.ts';
+import { isRedirect, type VirtualModel } from '../../commands/virtual-models/virtual-model.ts';
+import { type KnownProviders, virtualModelFrom } from '../../commands/virtual-models/written.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
+import { eventContextOf } from '../server.ts';
+import { parseUserPath } from '../user-path.ts';
+import type { AsOf } from './as-of.ts';
+import { ifMatch, readBody } from './read-body.ts';
+
+export interface VirtualModelsOptions {
+  readonly view: Pick<RunningProjection<VirtualModelsState>, 'state'>;
+  readonly changes: VirtualModelChanges;
+  readonly providers: KnownProviders;
+  readonly facts: RowFacts;
+  readonly asOf: Pick<AsOf, 'moment' | 'fold'>;
+}
+
+/** What the rows tell beside what is stored. */
+export interface RowFacts {
+  readonly declared: DeclaredVirtualModels;
+  readonly enabledByDefault: boolean;
+  /** Who serves a model now. */
+  resolve(model: string, provider: string | undefined): Target | undefined;
+  isProvider(name: string): boolean;
+}
+
+const target = z.strictObject({
+  provider: z.string().nullish(),
+  model: z.string(),
+  weight: z.number({ error: 'it must be a finite number' }).nullish(),
+});
+
+const written = z.strictObject({
+  source: z.string(),
+  old_source: z.string().nullish(),
+  target_model: z.string().nullish(),
+  targets: z.array(target).nullish(),
+  strategy: z.string().nullish(),
+  strategy_plugin: z.string().nullish(),
+  strategy_config: z.unknown().optional(),
+  session_affinity: z.boolean().nullish(),
+  failover: z
+    .union(
+      [
+        z.boolean(),
+        z.strictObject({
+          enabled: z.boolean().optional(),
+          statuses: z.array(z.number()).optional(),
+          phrases: z.array(z.string()).optional(),
+        }),
+      ],
+      { error: 'it must be true or false, or an object with enabled, statuses and phrases' },
+    )
+    .nullish(),
+  slowdown: z.number().nullish(),
+  user_paths: z.array(z.string()).nullish(),
+  description: z.string().max(2000).nullish(),
+  enabled: z.boolean().nullish(),
+});
+
+const named = z.strictObject({ source: z.string() });
+
+const global = { config: { admin: 'global' } } as const;
+
+export function registerVirtualModels(admin: FastifyInstance, options: VirtualModelsOptions): void {
+  const { view, changes, providers, facts, asOf } = options;
+
+  admin.get('/virtual-models', global, async (request) => {
+    const moment = await asOf.moment(request);
+    return virtualModelRows(moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment), facts);
+  });
+
+  admin.put('/virtual-models', global, async (request, reply) => {
+    const asked = readBody(request, written);
+    const model = wanted(asked, providers);
+    const old = nameOf(asked.old_source ?? '') || undefined;
+    const renames = old === model.source ? undefined : old;
+    const change = { context: eventContextOf(request), ifRevision: ifMatch(request) };
+    const { model: saved, revision } = await changes.save(model, renames, change);
+    if (saved === undefined) return reply.status(204).send();
+    reply.header('etag', `"${revision}"`);
+    return virtualModelRows(view.state, facts).find(({ source }) => source === saved.source);
+  });
+
+  admin.delete('/virtual-models', global, async (request, reply) => {
+    const { source } = readBody(request, named);
+    await changes.remove(nameOf(source), { context: eventContextOf(request), ifRevision: ifMatch(request) });
+    return reply.status(204).send();
+  });
+}
+
+/** Of one that is there already, as it is kept. */
+function nameOf(written: string): string {
+  const name = written.trim();
+  return name === '*' ? '/' : name.endsWith('/*') ? name.slice(0, -1) : name;
+}
+
+/** @throws Refusal 400 */
+function wanted(asked: z.infer<typeof written>, providers: KnownProviders): VirtualModel {
+  if ((asked.strategy_plugin ?? '') !== '' || (asked.strategy_config ?? null) !== null) {
+    const param = (asked.strategy_plugin ?? '') === '' ? 'strategy_config' : 'strategy_plugin';
+    throw refusals.invalidRequest(`'${param}' is of a plugin that chooses targets, and there are none.`, param);
+  }
+  if ((asked.slowdown ?? 0) !== 0) {
+    throw refusals.invalidRequest("'slowdown' cannot be honoured: answers are not held back here.", 'slowdown');
+  }
+  const model = virtualModelFrom(
+    {
+      source: asked.source,
+      targetModel: asked.target_model ?? undefined,
+      targets: asked.targets?.map(({ provider, model, weight }) => ({
+        provider: provider ?? undefined,
+        model,
+        weight: weight ?? undefined,
+      })),
+      strategy: asked.strategy || undefined,
+      sessionAffinity: asked.session_affinity ?? undefined,
+      failover: asked.failover ?? undefined,
+      userPaths: asked.user_paths?.map((path, place) => parseUserPath(path, `user_paths.${place}`)),
+      enabled: asked.enabled ?? undefined,
+      description: asked.description ?? undefined,
+    },
+    providers,
+  );
+  if (model instanceof Refusal) throw model;
+  return model;
+}
+
+export type VirtualModelRow = ReturnType<typeof rowOf>;
+
+/** By their names. @param stored of now or of any other time; which models there are is always of now */
+export function virtualModelRows(stored: StoredVirtualModels, facts: RowFacts): VirtualModelRow[] {
+  const directory = new VirtualModelDirectory({ ...facts, stored: () => stored });
+  const models = [...directory.all.values()].sort((a, b) => (a.source < b.source ? -1 : 1));
+  return models.map((model) => rowOf(model, directory, facts));
+}
+
+function rowOf(model: VirtualModel, directory: VirtualModelDirectory, facts: RowFacts) {
+  const { source, userPaths, description, enabled } = model;
+  const stored = directory.storedAs(source);
+  return {
+    source,
+    ...(isRedirect(model) ? redirectMembers(model, directory, facts) : policyMembers(source, facts)),
+    user_paths: userPaths,
+    ...(description === undefined ? {} : { description }),
+    enabled,
+    managed: directory.isManaged(source),
+    ...(stored === undefined
+      ? {}
+      : {
+          created_at: new Date(stored.createdAt).toISOString(),
+          updated_at: new Date(stored.updatedAt).toISOString(),
+          revision: String(stored.revision),
+        }),
+  };
+}
+
+function redirectMembers(model: VirtualModel, { redirects }: VirtualModelDirectory, { resolve }: RowFacts) {
+  const { enabled, ...rules } = model.failover;
+  const [first] = expand(model, { redirect: (name) => redirects.get(name), resolve }).candidates;
+  return {
+    kind: 'redirect',
+    targets: model.targets,
+    strategy: model.strategy,
+    session_affinity: model.sessionAffinity,
+    failover: rules.statuses === undefined && rules.phrases === undefined ? enabled : { enabled, ...rules },
+    ...(first === undefined
+      ? {}
+      : {
+          resolved_model: `${first.target.provider.name}/${first.target.model}`,
+          provider_type: first.target.provider.type,
+        }),
+    valid: first !== undefined,
+  };
+}
+
+const scopeKinds = { everything: 'global', provider: 'provider', model: 'model', exact: 'provider_model' } as const;
+
+function policyMembers(source: string, { isProvider }: RowFacts) {
+  const selector = parseSelector(source);
+  return {
+    kind: 'policy',
+    scope_kind: scopeKinds[selector.kind],
+    ...('provider' in selector ? { provider_name: selector.provider } : {}),
+    ...('model' in selector ? { model: selector.model } : {}),
+    valid: !('provider' in selector) || isProvider(selector.provider),
+  };
+}

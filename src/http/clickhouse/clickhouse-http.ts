@@ -1,0 +1,241 @@
+/**
+ * ClickHouse's HTTP interface over the embedded engine: what `@clickhouse/client`, `curl` and Grafana's data source
+ * need of it. Written for loopback: the passwords go over the wire as they are.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
+import { promisify } from 'node:util';
+import { createGzip } from 'node:zlib';
+import { type ClickHouseRequest, readRequest, readWholeBody } from './clickhouse-request.ts';
+import {
+  ClickHouseException,
+  type EmbeddedClickHouse,
+  type EmbeddedConnection,
+  exceptionOf,
+} from './embedded-clickhouse.ts';
+import { statusOf } from './exception-status.ts';
+import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
+import { firstWord, reasonToRefuse } from './guarded-query.ts';
+import { formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
+import { authenticated, settingsOf, type User } from './users.ts';
+
+export interface ClickHouseHttpOptions {
+  readonly engine: EmbeddedClickHouse;
+  readonly users: readonly User[];
+  /** Of queries and inserts. Default 256 MiB. */
+  readonly maxBodyBytes?: number;
+  /** Told of what failed here and not in ClickHouse. */
+  readonly onError?: (error: unknown) => void;
+}
+
+const MIB = 1024 * 1024;
+const SILENT_MS = 150_000;
+
+export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
+  const { engine, users, maxBodyBytes = 256 * MIB, onError = () => {} } = options;
+  const turns = new Map(
+    users.flatMap(({ name, limits }) => (limits === undefined ? [] : [[name, new Turns(limits.atOnce)]])),
+  );
+
+  async function answer(request: IncomingMessage, reply: ServerResponse): Promise<void> {
+    const path = (request.url ?? '/').split('?', 1)[0];
+    if (path === '/ping' || path === '/replicas_status') return plainly(reply, 200, 'Ok.\n');
+    const asked = readRequest(request);
+    if (asked.path !== '/') return plainly(reply, 404, `There is no handle ${asked.path}\n`);
+    if (!['GET', 'HEAD', 'POST'].includes(asked.method))
+      return plainly(reply, 405, 'Only GET and POST are supported\n');
+    if (asked.method !== 'POST' && asked.query === '') return plainly(reply, 200, 'Ok.\n');
+    reply.setHeader('X-ClickHouse-Server-Display-Name', 'chancery');
+    reply.setHeader('X-ClickHouse-Query-Id', asked.queryId ?? randomUUID());
+    reply.setHeader('X-ClickHouse-Timezone', 'UTC');
+    const user = authenticated(users, asked.user, asked.password);
+    const body = asked.method === 'POST' ? await readWholeBody(request, maxBodyBytes) : Buffer.alloc(0);
+    const settings = settingsOf(user, asked.settings);
+    const insert = asked.query === '' ? undefined : insertIn(asked.query);
+    const sql =
+      insert === undefined ? trimmed(`${asked.query}${asked.query === '' ? '' : '\n'}${body.toString()}`) : asked.query;
+    if (user.limits !== undefined) {
+      const reason = reasonToRefuse(sql, engine.outward);
+      if (reason !== undefined) throw readOnly(user, reason);
+    }
+    const leave = await turns.get(user.name)?.enter(reply);
+    try {
+      const connection = engine.connect({
+        settings,
+        parameters: asked.parameters,
+        database: asked.database,
+        readOnly: user.limits !== undefined || asked.method !== 'POST',
+      });
+      const close = () => connection.close();
+      reply.once('close', close);
+      try {
+        if (insert !== undefined && rawFormat(insert.format) !== undefined)
+          await takeIn(insert, body, connection, reply);
+        else await run(withData(sql, insert, body), asked, connection, reply);
+      } finally {
+        reply.off('close', close);
+        close();
+      }
+    } finally {
+      leave?.();
+    }
+  }
+
+  const server = createServer((request, reply) => {
+    answer(request, reply).catch((error: unknown) => {
+      if (!(error instanceof ClickHouseException)) onError(error);
+      refuse(reply, exceptionOf(error));
+    });
+  });
+  server.keepAliveTimeout = 30_000;
+  // Longer than any query may be silent: a client that takes nothing must not keep its turn for good.
+  server.setTimeout(SILENT_MS);
+  return server;
+}
+
+/** An insert in a format that ClickHouse must read as part of the query. */
+function withData(sql: string, insert: InsertText | undefined, body: Buffer): string {
+  return insert === undefined ? sql : `${trimmed(sql)}\n${body.toString()}`;
+}
+
+async function takeIn(
+  insert: InsertText,
+  values: Buffer,
+  connection: EmbeddedConnection,
+  reply: ServerResponse,
+): Promise<void> {
+  const format = rawFormat(insert.format);
+  if (format === undefined) return;
+  const { table, columns } = insert;
+  const { rowsWritten, bytesWritten, elapsedSeconds } = await connection.insert({ table, columns, format, values });
+  reply.setHeader(
+    'X-ClickHouse-Summary',
+    summary({ written_rows: rowsWritten, written_bytes: bytesWritten }, elapsedSeconds),
+  );
+  plainly(reply, 200, '');
+}
+
+async function run(
+  sql: string,
+  asked: ClickHouseRequest,
+  connection: EmbeddedConnection,
+  reply: ServerResponse,
+): Promise<void> {
+  const format = formatIn(sql) ?? asked.defaultFormat ?? 'TabSeparated';
+  if (!isStreamable(format) || asked.waitEndOfQuery || !selects.has(firstWord(sql))) {
+    const { bytes, rowsRead, bytesRead, elapsedSeconds } = await connection.query(sql, format);
+    const read = { read_rows: rowsRead, read_bytes: bytesRead, result_bytes: bytes.length };
+    reply.setHeader('X-ClickHouse-Summary', summary(read, elapsedSeconds));
+    return send(reply, asked, format, Readable.from([bytes], { objectMode: false }));
+  }
+  // The first piece is waited for: until it comes, an error can be told by a status.
+  const pieces = connection.stream(sql, format)[Symbol.asyncIterator]();
+  const first = await pieces.next();
+  reply.setHeader('X-ClickHouse-Summary', summary({}, 0));
+  const tag = randomBytes(8).toString('hex');
+  reply.setHeader('X-ClickHouse-Exception-Tag', tag);
+  await send(reply, asked, format, Readable.from(rest(first, pieces, tag), { objectMode: false }));
+}
+
+/** An error in the middle is told in the way of ClickHouse, where the rows would have gone on. */
+async function* rest(
+  first: IteratorResult<Uint8Array>,
+  pieces: AsyncIterator<Uint8Array>,
+  tag: string,
+): AsyncIterable<Uint8Array> {
+  try {
+    for (let piece = first; !piece.done; piece = await pieces.next()) yield piece.value;
+  } catch (error) {
+    const { message } = exceptionOf(error);
+    const told = `${message.trimEnd()}\n`;
+    yield Buffer.from(`\r\n__exception__\r\n${tag}\r\n${told}${Buffer.byteLength(told)} ${tag}\r\n__exception__\r\n`);
+  } finally {
+    await pieces.return?.();
+  }
+}
+
+/** chDB streams the results of these alone. */
+const selects = new Set(['select', 'with', 'from']);
+
+const piped = promisify(pipeline);
+
+async function send(reply: ServerResponse, asked: ClickHouseRequest, format: string, body: Readable): Promise<void> {
+  reply.statusCode = 200;
+  reply.setHeader('Content-Type', contentTypeOf(format));
+  reply.setHeader('X-ClickHouse-Format', format);
+  try {
+    if (asked.compress) {
+      reply.setHeader('Content-Encoding', 'gzip');
+      await piped(body, createGzip({ level: 1 }), reply);
+    } else await piped(body, reply);
+  } catch (error) {
+    // A client that has left takes no answer.
+    if (!reply.destroyed) throw error;
+  }
+}
+
+function refuse(reply: ServerResponse, { code, message }: ClickHouseException): void {
+  if (reply.headersSent || reply.destroyed) return void reply.destroy();
+  reply.setHeader('X-ClickHouse-Exception-Code', String(code));
+  reply.removeHeader('Content-Encoding');
+  if (code === 516) reply.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
+  // A body that nobody reads any more must not be taken for the next request.
+  reply.setHeader('Connection', 'close');
+  plainly(reply, statusOf(code), `${message.trimEnd()}\n`);
+}
+
+function plainly(reply: ServerResponse, status: number, text: string): void {
+  reply.statusCode = status;
+  reply.setHeader('Content-Type', 'text/plain; charset=UTF-8');
+  reply.end(text);
+}
+
+function readOnly({ name }: User, reason: string): ClickHouseException {
+  return new ClickHouseException(
+    164,
+    `Code: 164. DB::Exception: ${name}: Cannot execute query in readonly mode: ${reason}. (READONLY)`,
+  );
+}
+
+/** Numbers as text, as ClickHouse has them. */
+function summary(counted: Readonly<Record<string, number>>, elapsedSeconds: number): string {
+  const zeros = {
+    read_rows: 0,
+    read_bytes: 0,
+    written_rows: 0,
+    written_bytes: 0,
+    total_rows_to_read: 0,
+    result_rows: 0,
+    result_bytes: 0,
+  };
+  const all = { ...zeros, ...counted, elapsed_ns: Math.round(elapsedSeconds * 1e9) };
+  return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, value]) => [name, String(value)])));
+}
+
+/** So many at a time, in the order in which they came. */
+class Turns {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(atOnce: number) {
+    this.#free = atOnce;
+  }
+
+  /** @returns what ends the turn. @throws ClickHouseException when the one who waits has left */
+  async enter(reply: ServerResponse): Promise<() => void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (reply.destroyed) {
+      this.#leave();
+      throw new ClickHouseException(394, 'Code: 394. DB::Exception: the client has left. (QUERY_WAS_CANCELLED)');
+    }
+    return () => this.#leave();
+  }
+
+  #leave(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next();
+  }
+}

@@ -1,0 +1,129 @@
+/** An HTTP request as ClickHouse understands it: who asks, what, with which settings and parameters. */
+import type { IncomingMessage } from 'node:http';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip, createInflate } from 'node:zlib';
+import { ClickHouseException } from './embedded-clickhouse.ts';
+
+export interface ClickHouseRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly user: string;
+  readonly password: string;
+  /** From the URL; the body comes after it. */
+  readonly query: string;
+  readonly database: string | undefined;
+  readonly defaultFormat: string | undefined;
+  readonly queryId: string | undefined;
+  /** Whether errors at the end of a result must come as a status. */
+  readonly waitEndOfQuery: boolean;
+  readonly compress: boolean;
+  readonly settings: ReadonlyMap<string, string>;
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
+/** Of ClickHouse's HTTP interface alone; the engine has no such settings. */
+const ofHttp = new Set([
+  'buffer_size',
+  'cancel_http_readonly_queries_on_client_close',
+  'client_protocol_version',
+  'close_session',
+  'compress',
+  'decompress',
+  'enable_http_compression',
+  'http_headers_progress_interval_ms',
+  'http_native_compression_disable_checksumming_on_decompress',
+  'http_response_buffer_size',
+  'http_wait_end_of_query',
+  'http_write_exception_in_output_format',
+  'http_zlib_compression_level',
+  'quota_key',
+  'role',
+  'send_progress_in_http_headers',
+  'session_check',
+  'session_timeout',
+  'stacktrace',
+]);
+
+/** @throws ClickHouseException for what is not offered */
+export function readRequest(request: IncomingMessage): ClickHouseRequest {
+  const url = new URL(request.url ?? '/', 'http://localhost');
+  const settings = new Map<string, string>();
+  const parameters = new Map<string, string>();
+  const own = new Map<string, string>();
+  for (const [name, value] of url.searchParams) {
+    if (name.startsWith('param_')) parameters.set(name.slice('param_'.length), value);
+    else if (known.has(name)) own.set(name, value);
+    else if (name === 'session_id') throw notOffered('sessions: each request stands for itself');
+    else if (!ofHttp.has(name)) settings.set(name, value);
+  }
+  if ((request.headers['content-type'] ?? '').startsWith('multipart/form-data')) {
+    throw notOffered('external tables and parameters as multipart/form-data');
+  }
+  if (url.searchParams.get('compress') === '1' || url.searchParams.get('decompress') === '1') {
+    throw notOffered("ClickHouse's own compression; use gzip");
+  }
+  const flag = (name: string) => ['1', 'true'].includes(url.searchParams.get(name) ?? '');
+  return {
+    method: request.method ?? 'GET',
+    path: url.pathname,
+    ...credentials(request, own),
+    query: own.get('query') ?? '',
+    database: own.get('database') ?? header(request, 'x-clickhouse-database'),
+    defaultFormat: header(request, 'x-clickhouse-format') ?? own.get('default_format'),
+    queryId: own.get('query_id'),
+    waitEndOfQuery: flag('wait_end_of_query') || flag('http_wait_end_of_query'),
+    compress: flag('enable_http_compression') && /\bgzip\b/.test(header(request, 'accept-encoding') ?? ''),
+    settings,
+    parameters,
+  };
+}
+
+const known = new Set(['query', 'database', 'default_format', 'query_id', 'user', 'password', 'wait_end_of_query']);
+
+function credentials(
+  request: IncomingMessage,
+  own: ReadonlyMap<string, string>,
+): { readonly user: string; readonly password: string } {
+  const user = header(request, 'x-clickhouse-user');
+  const password = header(request, 'x-clickhouse-key');
+  if (user !== undefined || password !== undefined) return { user: user ?? 'default', password: password ?? '' };
+  const basic = /^Basic (.+)$/i.exec(header(request, 'authorization') ?? '')?.[1];
+  if (basic !== undefined) {
+    const [name = '', ...rest] = Buffer.from(basic, 'base64').toString().split(':');
+    return { user: name, password: rest.join(':') };
+  }
+  return { user: own.get('user') ?? 'default', password: own.get('password') ?? '' };
+}
+
+function header(request: IncomingMessage, name: string): string | undefined {
+  const value = request.headers[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+function notOffered(what: string): ClickHouseException {
+  return new ClickHouseException(48, `Code: 48. DB::Exception: not offered here: ${what}. (NOT_IMPLEMENTED)`);
+}
+
+/** The whole body, decompressed. @throws ClickHouseException when it is larger than `maxBytes` */
+export async function readWholeBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of decompressed(request)) {
+    bytes += piece.length;
+    if (bytes > maxBytes) {
+      throw new ClickHouseException(
+        223,
+        `Code: 223. DB::Exception: the body has more than ${maxBytes} bytes. (QUERY_IS_TOO_LARGE)`,
+      );
+    }
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+function decompressed(request: IncomingMessage): Readable {
+  const encoding = header(request, 'content-encoding');
+  const stream = encoding === 'gzip' ? createGunzip() : encoding === 'deflate' ? createInflate() : undefined;
+  if (stream === undefined) return request;
+  return pipeline(request, stream, () => {});
+}

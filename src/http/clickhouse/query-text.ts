@@ -1,0 +1,39 @@
+/** What must be known of a query before it is run. */
+
+/** The format its text asks for at the end, as in `… FORMAT JSON`. */
+export function formatIn(sql: string): string | undefined {
+  return /\bFORMAT\s+([A-Za-z]\w*)\s*(?:SETTINGS\s[^;]*)?;?\s*$/i.exec(sql)?.[1];
+}
+
+/** Without a semicolon and blanks at the end. */
+export function trimmed(sql: string): string {
+  return sql.replace(/[\s;]+$/, '');
+}
+
+export interface InsertText {
+  readonly table: string;
+  readonly columns: readonly string[] | undefined;
+  readonly format: string;
+}
+
+const name = '(?:`[^`\\\\]+`|"[^"\\\\]+"|\\w+)';
+const insertPattern = new RegExp(
+  `^\\s*INSERT\\s+INTO\\s+(?:TABLE\\s+)?(${name}(?:\\s*\\.\\s*${name})?)\\s*(?:\\(([^()]*)\\))?\\s*FORMAT\\s+(\\w+)\\s*;?\\s*$`,
+  'i',
+);
+
+/** The parts of `INSERT INTO table (columns) FORMAT format`; undefined of any other query. */
+export function insertIn(sql: string): InsertText | undefined {
+  const found = insertPattern.exec(sql);
+  const [, table, columns, format] = found ?? [];
+  if (table === undefined || format === undefined) return undefined;
+  return {
+    table: table.split('.').map(plain).join('.'),
+    columns: columns === undefined || columns.trim() === '' ? undefined : columns.split(',').map(plain),
+    format,
+  };
+}
+
+function plain(quoted: string): string {
+  return quoted.trim().replace(/^["`]|["`]$/g, '');
+}

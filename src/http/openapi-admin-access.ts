@@ -1,0 +1,187 @@
+/** Access, managed keys and users, as the description tells of them. */
+import { z } from 'zod';
+import { asOfParameter } from './openapi-admin-history.ts';
+import { header, json, type Operation, type Parameter, query } from './openapi-operation.ts';
+
+const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
+
+const keyMembers = {
+  id: z.string(),
+  name: z.string(),
+  description: z.string().optional(),
+  user_path: z.string().optional(),
+  labels: z.array(z.string()),
+  allowed_models: z.array(z.string()),
+  dashboard_access: z.boolean(),
+  redacted_value: z.string(),
+  enabled: z.boolean(),
+  expires_at: z.string().optional(),
+  deactivated_at: z.string().optional(),
+  created_at: z.string(),
+  updated_at: z.string(),
+  active: z.boolean(),
+  revision: z.string(),
+};
+const key = z.object(keyMembers);
+const keyRow = z.object({ ...keyMembers, restricted: z.boolean(), effective_models: z.array(z.string()) });
+const newKey = z.object({ ...keyMembers, value: z.string().describe('the whole key, shown this once') });
+
+const users = z.object({
+  users: z.array(
+    z.object({
+      user_path: z.string(),
+      allowed_models: z.array(z.string()),
+      description: z.string().optional(),
+      configured: z.boolean(),
+      key_count: z.number().int(),
+      inherited_from: z.array(z.string()),
+      restricted: z.boolean(),
+      effective_models: z.array(z.string()),
+      created_at: z.string().optional(),
+      updated_at: z.string().optional(),
+      revision: z.string().optional(),
+      managed: z.boolean(),
+    }),
+  ),
+});
+
+const ofOneKey = { id: 'The id of the key, which is not the key itself' };
+const ifMatch: Parameter = header(
+  'If-Match',
+  'The `ETag` of the last answer: refused with 409 when it is not the newest',
+);
+
+export const accessOperations: readonly Operation[] = [
+  {
+    operationId: 'getAdminAccess',
+    methods: ['GET'],
+    path: '/admin/access',
+    summary: 'What the caller may administer',
+    tag: 'admin',
+    success: { description: 'Everything, or one subtree', content: json(access) },
+    errors: [401, 403],
+  },
+  {
+    operationId: 'listAuthKeys',
+    methods: ['GET'],
+    path: '/admin/auth-keys',
+    summary: 'List the managed keys',
+    description:
+      'Newest first. `effective_models` is what may be used with the key, of the models that are listed now.',
+    tag: 'admin',
+    parameters: [asOfParameter],
+    success: { description: 'Every key in the scope of the caller', content: json(z.array(keyRow)) },
+    errors: [401, 403],
+  },
+  {
+    operationId: 'createAuthKey',
+    methods: ['POST'],
+    path: '/admin/auth-keys',
+    summary: 'Make a managed key',
+    tag: 'admin',
+    request: {
+      required: true,
+      schema: z.object({
+        name: z.string(),
+        description: z.string().optional(),
+        user_path: z.string().optional(),
+        labels: z.array(z.string()).optional(),
+        allowed_models: z.array(z.string()).optional(),
+        dashboard_access: z.boolean().optional(),
+        expires_at: z.string().optional().describe('a time as in RFC 3339'),
+      }),
+    },
+    success: { status: 201, description: 'The key, shown this once', content: json(newKey) },
+    errors: [400, 401, 403, 503],
+  },
+  {
+    operationId: 'renameAuthKeyLabel',
+    methods: ['PUT'],
+    path: '/admin/auth-keys/labels/rename',
+    summary: 'Rename a label on every key that has it',
+    tag: 'admin',
+    request: { required: true, schema: z.object({ from: z.string(), to: z.string() }) },
+    success: {
+      description: 'How many keys had it',
+      content: json(z.object({ from: z.string(), to: z.string(), renamed: z.number().int() })),
+    },
+    errors: [400, 401, 403, 503],
+  },
+  change('labels', 'setAuthKeyLabels', 'Give a key other labels', z.object({ labels: z.array(z.string()) })),
+  change(
+    'allowed-models',
+    'setAuthKeyAllowedModels',
+    'Say which models a key may be used for; an empty list lifts the restriction',
+    z.object({ allowed_models: z.array(z.string()) }),
+  ),
+  change(
+    'dashboard-access',
+    'setAuthKeyDashboardAccess',
+    'Let a key into the admin API, or out of it',
+    z.object({ dashboard_access: z.boolean() }),
+  ),
+  {
+    operationId: 'deactivateAuthKey',
+    methods: ['POST'],
+    path: '/admin/auth-keys/{id}/deactivate',
+    summary: 'Put an end to a key, for good',
+    tag: 'admin',
+    pathParameters: ofOneKey,
+    parameters: [ifMatch],
+    success: { status: 204, description: 'It is not accepted any more' },
+    errors: [401, 403, 404, 409, 503],
+  },
+  {
+    operationId: 'listUsers',
+    methods: ['GET'],
+    path: '/admin/users',
+    summary: 'List the user paths and what may be used there',
+    tag: 'admin',
+    parameters: [asOfParameter],
+    success: { description: 'Sorted by path', content: json(users) },
+    errors: [401, 403],
+  },
+  {
+    operationId: 'setUserPolicy',
+    methods: ['PUT'],
+    path: '/admin/users',
+    summary: 'Say which models a user path, and all below it, may use',
+    tag: 'admin',
+    parameters: [ifMatch],
+    request: {
+      required: true,
+      schema: z.object({
+        user_path: z.string().optional().describe('needed, but for who administers a subtree: then its root'),
+        allowed_models: z.array(z.string()),
+        description: z.string().optional(),
+      }),
+    },
+    success: { description: 'All user paths, as they are now', content: json(users) },
+    errors: [400, 401, 403, 409, 503],
+  },
+  {
+    operationId: 'removeUserPolicy',
+    methods: ['DELETE'],
+    path: '/admin/users',
+    summary: 'Remove what is set for a user path',
+    tag: 'admin',
+    parameters: [query('user_path', 'The path whose policy goes'), ifMatch],
+    success: { description: 'All user paths, as they are now', content: json(users) },
+    errors: [400, 401, 403, 404, 409, 503],
+  },
+];
+
+function change(path: string, operationId: string, summary: string, schema: z.ZodType): Operation {
+  return {
+    operationId,
+    methods: ['PUT'],
+    path: `/admin/auth-keys/{id}/${path}`,
+    summary,
+    tag: 'admin',
+    pathParameters: ofOneKey,
+    parameters: [ifMatch],
+    request: { required: true, schema },
+    success: { description: 'The key, as it is now', content: json(key) },
+    errors: [400, 401, 403, 404, 409, 503],
+  };
+}

@@ -1,0 +1,93 @@
+/** Prices, and the past priced anew, as the description tells of them. */
+import { z } from 'zod';
+import { pricingSchema } from '../commands/pricing/model-pricing.ts';
+import { header, json, type Operation, type Parameter, query } from './openapi-operation.ts';
+
+const override = z.object({
+  selector: z.string(),
+  scope_kind: z.enum(['global', 'provider', 'model', 'provider_model']),
+  provider_name: z.string().optional(),
+  model: z.string().optional(),
+  pricing: pricingSchema,
+  created_at: z.string(),
+  updated_at: z.string(),
+  revision: z.string(),
+});
+
+const ifMatch: Parameter = header(
+  'If-Match',
+  'The `ETag` of the last answer: refused with 409 when it is not the newest',
+);
+
+export const pricingOperations: readonly Operation[] = [
+  {
+    operationId: 'listPricingOverrides',
+    methods: ['GET'],
+    path: '/admin/model-pricing-overrides',
+    summary: 'List what administrators say that models cost',
+    tag: 'admin',
+    parameters: [query('as_of', 'A time, or a position of the log: the list as it was then')],
+    success: { description: 'Sorted by selector', content: json(z.array(override)) },
+    errors: [400, 401, 403],
+  },
+  {
+    operationId: 'setPricingOverride',
+    methods: ['PUT'],
+    path: '/admin/model-pricing-overrides',
+    summary: 'Say what models cost',
+    description:
+      'In US dollars. It holds for requests that end from then on; rates that are left out stay as they were said ' +
+      'less specifically: for the provider, for everything, in the configuration, in the snapshot.',
+    tag: 'admin',
+    parameters: [ifMatch],
+    request: { required: true, schema: z.object({ selector: z.string(), pricing: pricingSchema }) },
+    success: { description: 'The override', content: json(override) },
+    errors: [400, 401, 403, 409, 503],
+  },
+  {
+    operationId: 'deletePricingOverride',
+    methods: ['DELETE'],
+    path: '/admin/model-pricing-overrides',
+    summary: 'Take back what was said of the price of models',
+    tag: 'admin',
+    parameters: [ifMatch, query('selector', 'Instead of a body')],
+    request: { required: false, schema: z.object({ selector: z.string() }) },
+    success: { status: 204, description: 'It is taken back' },
+    errors: [400, 401, 403, 404, 409, 503],
+  },
+  {
+    operationId: 'recalculatePricing',
+    methods: ['POST'],
+    path: '/admin/usage/recalculate-pricing',
+    summary: 'Price the past anew, at the prices of today',
+    description:
+      'Corrections are appended, and nothing is changed that was recorded. `partial`: the time was up, or the caller ' +
+      'left; to ask again does the rest.',
+    tag: 'admin',
+    parameters: [header('X-Gateway-Timezone', 'The zone in which days begin; UTC when absent')],
+    request: {
+      required: true,
+      schema: z.object({
+        confirmation: z.literal('recalculate'),
+        days: z.int().optional(),
+        start_date: z.string().optional(),
+        end_date: z.string().optional(),
+        user_path: z.string().optional().describe('with all below it'),
+        selector: z.string().optional().describe('`<provider>/<model>`, or an alias'),
+      }),
+    },
+    success: {
+      description: 'What was done',
+      content: json(
+        z.object({
+          status: z.enum(['ok', 'partial']),
+          matched: z.int(),
+          recalculated: z.int(),
+          with_pricing: z.int(),
+          without_pricing: z.int(),
+        }),
+      ),
+    },
+    errors: [400, 401, 403, 409, 503],
+  },
+];

@@ -1,0 +1,76 @@
+/**
+ * What a request is labelled with: the labels of its key, and those that its headers give by the rules of tagging. Each
+ * is there once. Where no rule is set and the key has no label, this is one look at each.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { CallerKey } from '../commands/exchange/client.ts';
+import { checkedRules, type TaggingRule } from '../commands/tagging/tagging-rules.ts';
+
+/** A client may send what it likes: what is beyond these is left out, and no request is refused for it. */
+const MAX_LABELS = 64;
+const MAX_LABEL_LENGTH = 128;
+
+export interface RequestTags {
+  /** Undefined when there are none. */
+  labelsOf(headers: IncomingHttpHeaders, key: CallerKey | undefined): readonly string[] | undefined;
+  /** Whether a header is kept from providers. */
+  isKeptBack(header: string): boolean;
+}
+
+export const noTags: RequestTags = {
+  labelsOf: (_headers, key) => labelsOfKey(key),
+  isKeptBack: () => false,
+};
+
+/**
+ * @param managed the rules of the configuration
+ * @param set the rules that administrators set; another array whenever they are others
+ * @throws Error when a rule of the configuration cannot be
+ */
+export function createRequestTags(managed: readonly TaggingRule[], set: () => readonly TaggingRule[]): RequestTags {
+  const refused = checkedRules(managed, new Set());
+  if (refused !== undefined) throw new Error(`tagging.headers: ${refused.message}`);
+  let seen = set();
+  let rules = withoutDoubles(managed, seen);
+  const current = (): readonly TaggingRule[] => {
+    const now = set();
+    if (now !== seen) {
+      seen = now;
+      rules = withoutDoubles(managed, seen);
+    }
+    return rules;
+  };
+  return {
+    labelsOf(headers, key) {
+      const now = current();
+      if (now.length === 0) return labelsOfKey(key);
+      let labels: Set<string> | undefined;
+      for (const rule of now) {
+        const value = headers[rule.header];
+        if (value === undefined) continue;
+        labels ??= new Set(key?.labels);
+        addLabels(labels, typeof value === 'string' ? value : value.join(rule.delimiter), rule);
+      }
+      return labels === undefined || labels.size === 0 ? labelsOfKey(key) : [...labels];
+    },
+    isKeptBack: (header) => current().some((rule) => rule.doNotPass && rule.header === header),
+  };
+}
+
+/** What the configuration says of a header holds. */
+function withoutDoubles(managed: readonly TaggingRule[], set: readonly TaggingRule[]): readonly TaggingRule[] {
+  return [...managed, ...set.filter(({ header }) => !managed.some((rule) => rule.header === header))];
+}
+
+function labelsOfKey(key: CallerKey | undefined): readonly string[] | undefined {
+  return key === undefined || key.labels.length === 0 ? undefined : key.labels;
+}
+
+function addLabels(labels: Set<string>, value: string, { prefix, delimiter }: TaggingRule): void {
+  for (const part of value.split(delimiter)) {
+    if (labels.size >= MAX_LABELS) return;
+    const whole = part.trim();
+    const label = (prefix !== '' && whole.startsWith(prefix) ? whole.slice(prefix.length) : whole).trim();
+    if (label !== '' && label.length <= MAX_LABEL_LENGTH) labels.add(label);
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * Where in the log the administrators' changes are, and when they were made: nothing else. With it, the state of a day
+ * long ago is folded from the few events that made it, and the log between them is not read.
+ */
+import { z } from 'zod';
+import type { Position, RecordedEvent } from '../events/event.ts';
+import { formatPosition, parsePosition } from '../events/sequence-position.ts';
+import type { Projection } from './projection.ts';
+
+/** A position, as a number where the engine counts its events: tens of thousands of them then take little room. */
+type Place = number | string;
+
+/** The changes of one family (`key`, `user`, `budget`, …), oldest first. Both lists are of one length. */
+interface Chapter {
+  readonly places: Place[];
+  /**
+   * Whole milliseconds since the epoch. Never less than the one before, even where the clock was set back: the order
+   * of the log is the order in which things happened.
+   */
+  readonly times: number[];
+}
+
+export interface AdminJournal {
+  readonly chapters: Map<string, Chapter>;
+  /** Of the newest change of all. */
+  newest: number;
+}
+
+/** What is kept of a change when it is looked up. */
+export interface JournalEntry {
+  readonly position: Position;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** The lists are long, and are taken as they were saved. */
+const savedChapter = z.object({
+  family: z.string(),
+  places: z.custom<Place[]>(Array.isArray),
+  times: z.custom<number[]>(Array.isArray),
+});
+
+export const adminJournal: Projection<AdminJournal> = {
+  name: 'admin-journal',
+  version: 1,
+  filter: {
+    types: [
+      'key.',
+      'user.',
+      'virtual_model.',
+      'price.',
+      'budget.',
+      'budget_settings.',
+      'rate_limit.',
+      'provider_credential.',
+      'tagging.',
+      // Of a provider only what was configured: that it failed and came back is no change of an administrator.
+      'provider.configured',
+      'provider.removed',
+    ],
+  },
+  initial: () => ({ chapters: new Map(), newest: 0 }),
+  apply(journal, event) {
+    const family = familyOf(event);
+    let chapter = journal.chapters.get(family);
+    if (chapter === undefined) {
+      chapter = { places: [], times: [] };
+      journal.chapters.set(family, chapter);
+    }
+    journal.newest = Math.max(journal.newest, Math.floor(event.at));
+    chapter.places.push(placeOf(event.position));
+    chapter.times.push(journal.newest);
+    return journal;
+  },
+  // As differences: short numbers, for there may be many.
+  save: ({ chapters }) =>
+    [...chapters].map(([family, { places, times }]) => ({
+      family,
+      places: differences(places),
+      times: differences(times),
+    })),
+  load(saved) {
+    const journal: AdminJournal = { chapters: new Map(), newest: 0 };
+    for (const { family, places, times } of z.array(savedChapter).parse(saved)) {
+      if (places.length !== times.length) throw new Error(`the chapter ${family} is torn`);
+      const chapter = { places: sums(places), times: sums(times).map(Number) };
+      journal.chapters.set(family, chapter);
+      journal.newest = Math.max(journal.newest, chapter.times.at(-1) ?? 0);
+    }
+    return journal;
+  },
+};
+
+/** `key` of `key.created`. */
+export function familyOf({ type }: Pick<RecordedEvent, 'type'>): string {
+  return type.slice(0, type.indexOf('.'));
+}
+
+/** The newest change that was made at that time or before it; undefined when there was none yet. */
+export function newestBy(journal: AdminJournal, atMs: number): JournalEntry | undefined {
+  let newest: JournalEntry | undefined;
+  for (const chapter of journal.chapters.values()) {
+    const entry = entryAt(chapter, countWhile(chapter.times, (time) => time <= atMs) - 1);
+    if (entry !== undefined && (newest === undefined || entry.position > newest.position)) newest = entry;
+  }
+  return newest;
+}
+
+/** Positions of the changes of these families up to and including `until`, in the log's order. */
+export function positionsUntil(journal: AdminJournal, families: readonly string[], until: Position): Position[] {
+  const found = families.flatMap((family) => {
+    const places = journal.chapters.get(family)?.places ?? [];
+    return places.slice(0, countUpTo(places, until)).map(positionOf);
+  });
+  return families.length > 1 ? found.sort() : found;
+}
+
+export interface JournalPageQuery {
+  readonly limit: number;
+  /** Only what is older than this position. */
+  readonly before?: Position | undefined;
+  /** Only what is newer than this position: the changes right after it. */
+  readonly after?: Position | undefined;
+  /** Milliseconds since the epoch, both inclusive. */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** A page of all changes, newest first. */
+export function journalPage(
+  journal: AdminJournal,
+  query: JournalPageQuery,
+): { positions: Position[]; hasMore: boolean } {
+  const { limit, before, after, from = 0, to = Number.POSITIVE_INFINITY } = query;
+  // One more of each family than is wanted tells whether there is more, and the rest need not be looked at.
+  const found = [...journal.chapters.values()].flatMap(({ places, times }) => {
+    const begin = Math.max(
+      countWhile(times, (time) => time < from),
+      after === undefined ? 0 : countUpTo(places, after),
+    );
+    const end = Math.min(
+      countWhile(times, (time) => time <= to),
+      before === undefined ? places.length : countBelow(places, before),
+    );
+    if (end <= begin) return [];
+    const slice = oldestFirst(query)
+      ? places.slice(begin, Math.min(end, begin + limit + 1))
+      : places.slice(Math.max(begin, end - limit - 1), end);
+    return slice.map(positionOf);
+  });
+  found.sort();
+  const positions = oldestFirst(query) ? found.slice(0, limit) : found.slice(-limit);
+  return { positions: positions.reverse(), hasMore: found.length > limit };
+}
+
+/** With `after` alone the page begins there, and with anything else it ends at the newest. */
+function oldestFirst({ before, after }: JournalPageQuery): boolean {
+  return after !== undefined && before === undefined;
+}
+
+function entryAt({ places, times }: Chapter, index: number): JournalEntry | undefined {
+  const place = places[index];
+  const at = times[index];
+  return place === undefined || at === undefined ? undefined : { position: positionOf(place), at };
+}
+
+function placeOf(position: Position): Place {
+  return /^\d{16}$/.test(position) ? parsePosition(position) : position;
+}
+
+function positionOf(place: Place): Position {
+  return typeof place === 'number' ? formatPosition(place) : (place as Position);
+}
+
+function countUpTo(places: readonly Place[], position: Position): number {
+  return countWhile(places, (place) => positionOf(place) <= position);
+}
+
+function countBelow(places: readonly Place[], position: Position): number {
+  return countWhile(places, (place) => positionOf(place) < position);
+}
+
+/** How many of a sorted list pass, of which those that pass come first. */
+function countWhile<T>(sorted: readonly T[], passes: (one: T) => boolean): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const one = sorted[middle];
+    if (one !== undefined && passes(one)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function differences(values: readonly Place[]): Place[] {
+  return values.map((value, index) => {
+    const before = values[index - 1];
+    return typeof value === 'number' && typeof before === 'number' ? value - before : value;
+  });
+}
+
+function sums(values: readonly Place[]): Place[] {
+  const whole: Place[] = [];
+  let before: Place | undefined;
+  for (const value of values) {
+    before = typeof value === 'number' && typeof before === 'number' ? value + before : value;
+    whole.push(before);
+  }
+  return whole;
+}

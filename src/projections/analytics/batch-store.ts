@@ -1,0 +1,253 @@
+/**
+ * Where batches are stored: a ClickHouse, spoken to with `@clickhouse/client`. Whether that is a server or the embedded
+ * one behind its HTTP interface makes no difference here.
+ *
+ * What makes it exact. A batch is announced in `_batches` (which range of the log it is) before its first row is sent,
+ * and only when the batch before it has been stored whole. So whatever happens, at most the batch announced last is
+ * unfinished. Its rows are told by their position in the log: the ones that are there are left alone, the others sent.
+ * A row that a lost connection leaves on its way is waited for first; and as a second guard every insert carries a
+ * deduplication token.
+ */
+import { Readable } from 'node:stream';
+import type { ClickHouseClient } from '@clickhouse/client';
+import type { Batch, FindAccounts, Range } from './batch.ts';
+import type { UsageAccount } from './rows.ts';
+import { additions, createTable, createView, type Existing } from './table-statements.ts';
+import { tableKeys, tables, views } from './tables.ts';
+import type { TsvRows } from './tsv.ts';
+
+/** Counted up when rows of the same event come out differently: the tables are then to be made anew. */
+export const projectionVersion = 1;
+
+export interface BatchStore {
+  /** Makes what is missing of the database, and waits for inserts that are still under way. @throws OtherLog */
+  prepare(logId: string): Promise<void>;
+  /** The batch announced last; undefined when there is none. */
+  lastRange(): Promise<Range | undefined>;
+  announce(batch: Batch, logId: string): Promise<void>;
+  /** Stores all rows of a batch that was announced by this process and of which nothing was sent. */
+  write(batch: Batch, logId: string): Promise<void>;
+  /** Stores those rows of an announced batch that are not there yet. @returns how many that were */
+  complete(batch: Batch): Promise<number>;
+  readonly findAccounts: FindAccounts;
+}
+
+export class OtherLog extends Error {
+  readonly code = 'analytics_other_log';
+  constructor(database: string, why: string) {
+    super(`database ${database} ${why}; give this log a database of its own, or drop that one to have it made anew`);
+  }
+}
+
+const idsPerQuery = 2000;
+const inFlightPollMs = 500;
+const inFlightPatienceMs = 120_000;
+
+/** @param database a plain name */
+export function createBatchStore(client: ClickHouseClient, database: string): BatchStore {
+  const batches = `${database}._batches`;
+
+  async function rowsOf<Row>(query: string, parameters: Record<string, unknown> = {}): Promise<Row[]> {
+    const result = await client.query({ query, format: 'JSONEachRow', query_params: parameters });
+    return result.json<Row>();
+  }
+
+  async function insert(table: string, columns: readonly string[], values: Buffer, token: string): Promise<void> {
+    await client.insert({
+      table: `${database}.${table}`,
+      columns: [columns[0] ?? '', ...columns.slice(1)],
+      values: Readable.from([values], { objectMode: false }),
+      format: 'TabSeparated',
+      clickhouse_settings: { insert_deduplication_token: token, async_insert: 0 },
+    });
+  }
+
+  async function send(key: (typeof tableKeys)[number], rows: Buffer, token: string): Promise<void> {
+    const table = tables[key];
+    await insert(
+      table.name,
+      table.columns.map(({ name }) => name),
+      rows,
+      `${token}:${table.name}`,
+    );
+  }
+
+  async function createTables(): Promise<void> {
+    await client.command({ query: `CREATE DATABASE IF NOT EXISTS ${database}` });
+    await client.command({ query: createBatches(database) });
+    await client.command({ query: createMigrations(database) });
+    const existing = await existingTables();
+    for (const key of tableKeys) {
+      const table = tables[key];
+      const there = existing.get(table.name);
+      const statements = there === undefined ? [createTable(database, table)] : additions(database, table, there);
+      for (const statement of statements) await migrate(statement);
+    }
+    for (const view of views) await client.command({ query: createView(database, view) });
+  }
+
+  async function migrate(statement: string): Promise<void> {
+    await client.command({ query: statement });
+    const row = { version: projectionVersion, statement };
+    await client.insert({ table: `${database}._migrations`, values: [row], format: 'JSONEachRow' });
+  }
+
+  async function existingTables(): Promise<ReadonlyMap<string, Existing>> {
+    const found = new Map<string, { columns: Set<string>; indexes: Set<string>; projections: Set<string> }>();
+    const sources = { columns: 'columns', indexes: 'data_skipping_indices', projections: 'projections' } as const;
+    for (const [kind, source] of [
+      ['columns', sources.columns],
+      ['indexes', sources.indexes],
+      ['projections', sources.projections],
+    ] as const) {
+      const query = `SELECT table, name FROM system.${source} WHERE database = {database: String}`;
+      for (const { table, name } of await rowsOf<{ table: string; name: string }>(query, { database })) {
+        const existing = found.get(table) ?? { columns: new Set(), indexes: new Set(), projections: new Set() };
+        existing[kind].add(name);
+        found.set(table, existing);
+      }
+    }
+    return found;
+  }
+
+  /** An insert whose sender has died may still be at work. */
+  async function nothingUnderWay(): Promise<void> {
+    const query = `SELECT count() AS n FROM system.processes
+      WHERE query_kind = 'Insert' AND position(query, {prefix: String}) > 0`;
+    const until = performance.now() + inFlightPatienceMs;
+    for (;;) {
+      const [row] = await rowsOf<{ n: string | number }>(query, { prefix: `${database}.` });
+      if (Number(row?.n ?? 0) === 0) return;
+      if (performance.now() > until) throw new Error(`an insert into ${database} is still under way`);
+      await new Promise((resolve) => setTimeout(resolve, inFlightPollMs));
+    }
+  }
+
+  return {
+    async prepare(logId) {
+      await createTables();
+      const [other] = await rowsOf<{ log: string }>(`SELECT log FROM ${batches} WHERE log != {log: String} LIMIT 1`, {
+        log: logId,
+      });
+      if (other !== undefined) throw new OtherLog(database, 'holds another log');
+      await nothingUnderWay();
+    },
+    async lastRange() {
+      type Row = { after: string; to: string; resume_after: string };
+      const query = `SELECT after, to, resume_after FROM ${batches} ORDER BY after DESC, to DESC LIMIT 1`;
+      const [row] = await rowsOf<Row>(query);
+      if (row === undefined) return undefined;
+      return { after: Number(row.after), to: Number(row.to), resumeAfter: Number(row.resume_after) };
+    },
+    async announce({ after, to, resumeAfter, events }, logId) {
+      const row = `${after}\t${to}\t${resumeAfter}\t${events}\t${logId}\t${projectionVersion}\n`;
+      const columns = ['after', 'to', 'resume_after', 'events', 'log', 'version'];
+      await insert('_batches', columns, Buffer.from(row), `chancery:${logId}:${after}-${to}:announced`);
+    },
+    async write(batch, logId) {
+      const token = `chancery:${projectionVersion}:${logId}:${batch.after}-${batch.to}`;
+      for (const key of tableKeys) {
+        const rows = batch.rows[key];
+        if (rows.count > 0) await send(key, rows.all(), token);
+      }
+    },
+    async complete(batch) {
+      const token = `chancery:again:${crypto.randomUUID()}`;
+      let sent = 0;
+      for (const key of tableKeys) sent += await sendMissing(key, batch.rows[key], batch, token);
+      return sent;
+    },
+    async findAccounts(usageIds, upTo) {
+      const found = new Map<string, UsageAccount>();
+      for (let at = 0; at < usageIds.length; at += idsPerQuery) {
+        const ids = usageIds.slice(at, at + idsPerQuery);
+        const rows = await rowsOf<AccountRow>(accountsQuery(database), { ids, upTo });
+        for (const row of rows) found.set(row.id, accountOfRow(row));
+      }
+      return found;
+    },
+  };
+
+  async function sendMissing(
+    key: (typeof tableKeys)[number],
+    rows: TsvRows,
+    { after, to }: Range,
+    token: string,
+  ): Promise<number> {
+    if (rows.count === 0) return 0;
+    const query = `SELECT position FROM ${database}.${tables[key].name}
+      WHERE position > {after: UInt64} AND position <= {to: UInt64}`;
+    const there = await rowsOf<{ position: string | number }>(query, { after, to });
+    const positions = new Set(there.map(({ position }) => Number(position)));
+    const missing = rows.without(positions);
+    if (missing.length > 0) await send(key, missing, token);
+    return rows.count - positions.size;
+  }
+}
+
+function createBatches(database: string): string {
+  return `CREATE TABLE IF NOT EXISTS ${database}._batches (
+  after UInt64 COMMENT 'the batch is the events after this position',
+  to UInt64 COMMENT 'up to and including this one',
+  resume_after UInt64 COMMENT 'where reading the log begins again to know what was open at the start of the batch',
+  events UInt64 COMMENT 'in the batch',
+  log String COMMENT 'id of the first event of the log',
+  version UInt32 COMMENT 'of the projection that made it',
+  at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'when it was announced'
+)
+ENGINE = MergeTree
+ORDER BY after
+SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1
+COMMENT 'Ranges of the log that were projected, each announced before its rows; all but the last are stored whole.'`;
+}
+
+function createMigrations(database: string): string {
+  return `CREATE TABLE IF NOT EXISTS ${database}._migrations (
+  at DateTime64(3, 'UTC') DEFAULT now64(3),
+  version UInt32,
+  statement String
+)
+ENGINE = MergeTree
+ORDER BY at
+COMMENT 'Statements that made these tables what they are.'`;
+}
+
+interface AccountRow {
+  readonly id: string;
+  readonly requestId: string;
+  readonly actor: string;
+  readonly keyId: string;
+  readonly userPath: string;
+  readonly cacheType: string;
+  readonly input: string;
+  readonly output: string;
+  readonly total: string;
+  readonly inputKnown: number | string;
+  readonly outputKnown: number | string;
+  readonly totalKnown: number | string;
+}
+
+/** Amounts as text: they may not fit into a JSON number. */
+function accountsQuery(database: string): string {
+  return `SELECT toString(usage_id) AS id,
+  anyIf(u.request_id, u.kind = 'recorded') AS requestId, anyIf(u.actor, u.kind = 'recorded') AS actor,
+  anyIf(u.auth_key_id, u.kind = 'recorded') AS keyId, anyIf(u.user_path, u.kind = 'recorded') AS userPath,
+  anyIf(u.cache_type, u.kind = 'recorded') AS cacheType,
+  toString(sum(u.input_cost)) AS input, toString(sum(u.output_cost)) AS output, toString(sum(u.total_cost)) AS total,
+  sum(u.input_priced) AS inputKnown, sum(u.output_priced) AS outputKnown, sum(u.priced) AS totalKnown
+FROM ${database}.usage AS u
+WHERE u.usage_id IN {ids: Array(UUID)} AND u.position <= {upTo: UInt64}
+GROUP BY usage_id
+HAVING countIf(u.kind = 'recorded') > 0`;
+}
+
+function accountOfRow(row: AccountRow): UsageAccount {
+  const { requestId, actor, keyId, userPath, cacheType } = row;
+  const amount = (text: string, known: number | string) => (Number(known) === 0 ? null : BigInt(text));
+  const costs = {
+    input: amount(row.input, row.inputKnown),
+    output: amount(row.output, row.outputKnown),
+    total: amount(row.total, row.totalKnown),
+  };
+  return { requestId, actor, keyId, userPath, cacheType, costs };
+}

@@ -1,0 +1,174 @@
+/**
+ * A batch: the rows that a range of the log makes, all of them and no others. The range and the log decide every byte
+ * of it, so a batch that was interrupted can be made again and compared with what has been stored.
+ */
+import type { z } from 'zod';
+import { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
+import type { RecordedEvent } from '../../events/event.ts';
+import { parsePosition } from '../../events/sequence-position.ts';
+import { isA } from '../known-event.ts';
+import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
+import {
+  accountOf,
+  costsOf,
+  isAdminChange,
+  isGuardrailVerdict,
+  type Retention,
+  type UsageAccount,
+  writeAdminChange,
+  writeCorrection,
+  writeEvent,
+  writeExchange,
+  writeGuardrailVerdict,
+  writeUsage,
+} from './rows.ts';
+import type { TableKey } from './tables.ts';
+import { TsvRows } from './tsv.ts';
+
+/** A range of the log, in positions. */
+export interface Range {
+  /** Exclusive: everything up to here was stored before. */
+  readonly after: number;
+  /** Inclusive. */
+  readonly to: number;
+  /** Where reading must begin to know the exchanges that are open at `after`. Exclusive; at most `after`. */
+  readonly resumeAfter: number;
+}
+
+export interface Batch extends Range {
+  readonly events: number;
+  readonly rows: Readonly<Record<TableKey, TsvRows>>;
+}
+
+/** Finds what usages cost by rows up to and including `upTo`. Those that are unknown there are left out. */
+export type FindAccounts = (usageIds: readonly string[], upTo: number) => Promise<ReadonlyMap<string, UsageAccount>>;
+
+type Recalculated = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
+
+interface Correction {
+  readonly event: Recalculated;
+  readonly position: number;
+}
+
+export class BatchBuilder {
+  readonly #retention: Retention;
+  readonly #exchanges = new ExchangeFold();
+  #after: number;
+  #resumeAfter: number;
+  #to: number;
+  #events = 0;
+  #rows = emptyRows();
+  /** Of usages recorded in this batch. */
+  #accounts = new Map<string, UsageAccount>();
+  #corrections: Correction[] = [];
+
+  /**
+   * @param range the batch begins after `after`. What lies before it, from `resumeAfter` on, is to be given to `apply`
+   *   too, and makes no rows.
+   */
+  constructor({ after, resumeAfter }: Pick<Range, 'after' | 'resumeAfter'>, retention: Retention) {
+    this.#after = after;
+    this.#to = after;
+    this.#resumeAfter = resumeAfter;
+    this.#retention = retention;
+  }
+
+  /** Events in the batch. */
+  get events(): number {
+    return this.#events;
+  }
+
+  get bytes(): number {
+    return Object.values(this.#rows).reduce((sum, rows) => sum + rows.bytes, 0);
+  }
+
+  /** Whether the batch may end here: not between the last word of an exchange and what it used. */
+  get mayEnd(): boolean {
+    return this.#events > 0 && !this.#exchanges.isEnding;
+  }
+
+  apply(event: RecordedEvent): void {
+    const position = parsePosition(event.position);
+    this.#write(this.#exchanges.apply(event, position));
+    if (position <= this.#after) return;
+    this.#to = position;
+    this.#events += 1;
+    const { usage, events, adminChanges, guardrailVerdicts } = this.#rows;
+    writeEvent(events, event, position, this.#retention);
+    if (isA(event, usageRecorded)) {
+      writeUsage(usage, event, position, this.#retention);
+      this.#accounts.set(event.id, accountOf(event));
+    } else if (isA(event, usageRecalculated)) this.#corrections.push({ event, position });
+    else if (isAdminChange(event.type)) writeAdminChange(adminChanges, event, position);
+    else if (isGuardrailVerdict(event)) writeGuardrailVerdict(guardrailVerdicts, event, position, this.#retention);
+  }
+
+  /** The log has been read to its end: nothing belongs to the event before any more. */
+  caughtUp(): void {
+    this.#write(this.#exchanges.finish());
+  }
+
+  /** Ends the batch and begins the next. Only when `mayEnd`. */
+  async end(find: FindAccounts): Promise<Batch> {
+    const { oldest } = this.#exchanges;
+    const after = this.#after;
+    const to = this.#to;
+    const rows = this.#rows;
+    const batch = { after, to, resumeAfter: this.#resumeAfter, events: this.#events, rows };
+    const accounts = this.#accounts;
+    const corrections = this.#corrections;
+    this.#after = to;
+    this.#resumeAfter = oldest === undefined ? to : Math.min(to, oldest - 1);
+    this.#events = 0;
+    this.#rows = emptyRows();
+    this.#accounts = new Map();
+    this.#corrections = [];
+    if (corrections.length > 0) await this.#correct(rows.usage, corrections, accounts, find, after);
+    return batch;
+  }
+
+  async #correct(
+    rows: TsvRows,
+    corrections: readonly Correction[],
+    accounts: Map<string, UsageAccount>,
+    find: FindAccounts,
+    before: number,
+  ): Promise<void> {
+    const elsewhere = new Set(corrections.map(({ event }) => event.data.usageId).filter((id) => !accounts.has(id)));
+    for (const [id, account] of await find([...elsewhere], before)) accounts.set(id, account);
+    for (const { event, position } of corrections) {
+      const account = accounts.get(event.data.usageId) ?? accountOfCorrection(event);
+      writeCorrection(rows, event, position, account, this.#retention);
+      accounts.set(event.data.usageId, { ...account, costs: costsOf(event.data) });
+    }
+  }
+
+  #write(finished: ExchangeTold | undefined): void {
+    const end = finished?.end;
+    if (finished === undefined || end === undefined || end.position <= this.#after) return;
+    writeExchange(this.#rows.exchanges, finished, end, this.#retention);
+  }
+}
+
+/** Of a usage that is stored no longer: what the correction itself says of it. */
+function accountOfCorrection({ context, data }: Recalculated): UsageAccount {
+  const { total } = costsOf({ totalCost: data.previousTotalCost });
+  return {
+    requestId: '',
+    actor: '',
+    keyId: '',
+    userPath: context.userPath ?? '',
+    cacheType: '',
+    costs: { input: null, output: null, total },
+  };
+}
+
+function emptyRows(): Record<TableKey, TsvRows> {
+  return {
+    events: new TsvRows(),
+    exchanges: new TsvRows(),
+    usage: new TsvRows(),
+    adminChanges: new TsvRows(),
+    guardrailVerdicts: new TsvRows(),
+  };
+}

@@ -1,0 +1,163 @@
+/**
+ * Exchanges that have begun and not ended, as far as their row in `exchanges` needs them. An exchange is told from its
+ * `request.received` on; its row is a function of its own events up to its end, and nothing else.
+ */
+import type { z } from 'zod';
+import {
+  answerReplayed,
+  attemptFailed,
+  attemptStarted,
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  exchangeResumed,
+  historyReplayed,
+  modelResolved,
+  requestReceived,
+  requestRefused,
+  usageRecorded,
+} from '../../events/catalogue/exchange.ts';
+import type { RecordedEvent, StreamName } from '../../events/event.ts';
+import { isA } from '../known-event.ts';
+
+export interface AttemptTold {
+  readonly started: z.infer<typeof attemptStarted.data>;
+  readonly at: number;
+  failed?: z.infer<typeof attemptFailed.data>;
+}
+
+export interface ExchangeTold {
+  /** Position of the first event. */
+  readonly first: number;
+  readonly received: RecordedEvent<string, z.infer<typeof requestReceived.data>>;
+  resolved?: z.infer<typeof modelResolved.data>;
+  readonly attempts: AttemptTold[];
+  historyItems: number;
+  resumed: number;
+  replayedFrom: string;
+  usage?: z.infer<typeof usageRecorded.data>;
+  end?: ExchangeEnd;
+}
+
+export interface ExchangeEnd {
+  readonly position: number;
+  readonly at: number;
+  readonly outcome: 'completed' | 'failed' | 'refused' | 'disconnected';
+  readonly status: number;
+  readonly durationMs: number;
+  readonly error?: { readonly type: string; readonly code: string | null; readonly message: string };
+  readonly failureReason?: string;
+  readonly completed?: z.infer<typeof exchangeCompleted.data>;
+  readonly chunks: number;
+  readonly bytes: number;
+  readonly responseId?: string;
+}
+
+const CLIENT_LEFT = 499;
+
+/**
+ * An exchange ends in one append: its last word, and then what it used. So it is finished once an event of another
+ * stream follows, or the log has been read to its end: then all of that append has been seen.
+ */
+export class ExchangeFold {
+  readonly #open = new Map<StreamName, ExchangeTold>();
+  #ending: ExchangeTold | undefined;
+  #endingStream: StreamName | undefined;
+
+  /** Whether an exchange has had its last word, and what it used may still follow. */
+  get isEnding(): boolean {
+    return this.#ending !== undefined;
+  }
+
+  /** Position of the first event of the oldest exchange that is open; undefined when none is. */
+  get oldest(): number | undefined {
+    // A map is in the order of insertion, which is that of the log.
+    for (const told of this.#open.values()) return told.first;
+    return undefined;
+  }
+
+  /** @returns the exchange that this event shows to be finished */
+  apply(event: RecordedEvent, position: number): ExchangeTold | undefined {
+    const finished = this.#endingStream === event.stream ? undefined : this.finish();
+    if (event.type !== 'chunk.received') this.#tell(event, position);
+    return finished;
+  }
+
+  /** Nothing follows for now. @returns the exchange that had its last word */
+  finish(): ExchangeTold | undefined {
+    const finished = this.#ending;
+    if (this.#endingStream !== undefined) this.#open.delete(this.#endingStream);
+    this.#ending = undefined;
+    this.#endingStream = undefined;
+    return finished;
+  }
+
+  #tell(event: RecordedEvent, position: number): void {
+    if (isA(event, requestReceived)) {
+      const told: ExchangeTold = {
+        first: position,
+        received: { ...event, body: undefined },
+        attempts: [],
+        historyItems: 0,
+        resumed: 0,
+        replayedFrom: '',
+      };
+      this.#open.set(event.stream, told);
+      return;
+    }
+    if (!event.stream.startsWith('exchange-')) return;
+    const told = this.#open.get(event.stream);
+    if (told === undefined) return;
+    const end = told.end === undefined ? endOf(event, position) : undefined;
+    if (end === undefined) tellOf(told, event);
+    else {
+      told.end = end;
+      this.#ending = told;
+      this.#endingStream = event.stream;
+    }
+  }
+}
+
+function tellOf(told: ExchangeTold, event: RecordedEvent): void {
+  if (isA(event, modelResolved)) told.resolved = event.data;
+  else if (isA(event, attemptStarted)) told.attempts.push({ started: event.data, at: event.at });
+  else if (isA(event, attemptFailed)) {
+    const attempt = told.attempts.findLast(({ started }) => started.attempt === event.data.attempt);
+    if (attempt !== undefined) attempt.failed = event.data;
+  } else if (isA(event, historyReplayed)) told.historyItems += event.data.items;
+  else if (isA(event, exchangeResumed)) told.resumed += 1;
+  else if (isA(event, answerReplayed)) told.replayedFrom = event.data.exchangeId;
+  else if (isA(event, usageRecorded)) told.usage = event.data;
+}
+
+function endOf(event: RecordedEvent, position: number): ExchangeEnd | undefined {
+  const { at } = event;
+  if (isA(event, exchangeCompleted)) {
+    const { status, durationMs, chunks, bytes, responseId } = event.data;
+    return { position, at, outcome: 'completed', status, durationMs, completed: event.data, chunks, bytes, responseId };
+  }
+  if (isA(event, exchangeFailed)) {
+    const { status, durationMs, chunks, responseId, reason, ...error } = event.data;
+    return {
+      position,
+      at,
+      outcome: 'failed',
+      status,
+      durationMs,
+      error,
+      failureReason: reason,
+      chunks,
+      bytes: 0,
+      responseId,
+    };
+  }
+  if (isA(event, requestRefused)) {
+    const { status, durationMs, ...error } = event.data;
+    return { position, at, outcome: 'refused', status, durationMs, error, chunks: 0, bytes: 0 };
+  }
+  if (isA(event, clientDisconnected)) {
+    const { durationMs, chunks, bytes, responseId } = event.data;
+    return { position, at, outcome: 'disconnected', status: CLIENT_LEFT, durationMs, chunks, bytes, responseId };
+  }
+  return undefined;
+}

@@ -1,0 +1,18 @@
+/** What analysts need not see: even the hash of a key, and the ciphertext of a secret, stay in the log. */
+import type { RecordedEvent } from '../../events/event.ts';
+
+const secrets = /^(secretHash|apiKeys|sealed\w*)$/;
+/** What `provider_credential.saved` seals, wherever it stands. */
+const sealed = /^v1\.[^.]+\.[\w-]{20,}$/;
+const families = ['key.', 'provider_credential.'];
+
+/** The data of the event, as JSON, with such members as `[MASKED]`. */
+export function dataJson({ type, data }: RecordedEvent): string {
+  const hide = families.some((family) => type.startsWith(family));
+  return (hide ? JSON.stringify(data, mask) : JSON.stringify(data)) ?? 'null';
+}
+
+function mask(name: string, value: unknown): unknown {
+  const isSecret = secrets.test(name) || (typeof value === 'string' && sealed.test(value));
+  return isSecret && value !== undefined ? '[MASKED]' : value;
+}

@@ -1,0 +1,201 @@
+/**
+ * Follows the log and stores what it tells in ClickHouse: in large batches while it catches up, within about a second
+ * when it is live. Whatever fails, the log or ClickHouse, it begins again from what is stored, after a pause that grows
+ * to half a minute; so a crash of this process is nothing special either (see `batch-store.ts`).
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { RecordedEvent } from '../../events/event.ts';
+import { type EventLog, START } from '../../events/log.ts';
+import { formatPosition, parsePosition } from '../../events/sequence-position.ts';
+import { isCaughtUp } from '../known-event.ts';
+import { logIdOf } from '../runner.ts';
+import { type Batch, BatchBuilder, type Range } from './batch.ts';
+import { type BatchStore, OtherLog } from './batch-store.ts';
+import type { Retention } from './rows.ts';
+
+export interface ProjectorStatus {
+  /** `waiting`: something failed, and it will be tried again. `stopped`: trying again cannot help. */
+  readonly state: 'starting' | 'catching-up' | 'live' | 'waiting' | 'stopped';
+  /** Everything up to here is stored. */
+  readonly position: number;
+  /** Events in the log that are not stored yet. */
+  readonly lagEvents: number;
+  /** How old what is stored is, in milliseconds: 0 when it is everything. */
+  readonly lagMs: number;
+  /** What is in the way, while `waiting` or `stopped`. */
+  readonly error?: string;
+}
+
+export interface ProjectorOptions {
+  readonly log: EventLog;
+  readonly store: BatchStore;
+  readonly retention: Retention;
+  /** A batch is ended once it has so many events. Default 20,000. */
+  readonly batchEvents?: number;
+  /** Or so many bytes of rows. Default 8 MiB. */
+  readonly batchBytes?: number;
+  /** At least so long from one batch to the next, once it has caught up. Default 500 ms. */
+  readonly liveMs?: number;
+  /** The first pause after a failure, in milliseconds; doubled each time up to 30 s. Default 250. */
+  readonly retryMs?: number;
+  readonly onStored?: (batch: Batch) => void;
+  /** Told of every failure. */
+  readonly onError?: (error: Error) => void;
+}
+
+export interface Projector {
+  status(): Promise<ProjectorStatus>;
+  /** Resolves once everything up to this position is stored. Rejects when the projector is closed or stops. */
+  whenStored(position: number): Promise<void>;
+  /** Stops after the batch that is under way. */
+  close(): Promise<void>;
+}
+
+const longestRetryMs = 30_000;
+
+export function startProjector(options: ProjectorOptions): Projector {
+  const { log, store, retention, onError = () => {}, onStored = () => {} } = options;
+  const { batchEvents = 20_000, batchBytes = 8 * 1024 * 1024, liveMs = 500, retryMs = 250 } = options;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let state: ProjectorStatus['state'] = 'starting';
+  let failure: string | undefined;
+  let stored = 0;
+  let knewEverythingAt = performance.now();
+  let pauseMs = retryMs;
+  let waiting: { position: number; resolve: () => void; reject: (error: Error) => void }[] = [];
+
+  function storedUpTo(position: number): void {
+    stored = Math.max(stored, position);
+    pauseMs = retryMs;
+    failure = undefined;
+    const done = waiting.filter((one) => one.position <= stored);
+    waiting = waiting.filter((one) => one.position > stored);
+    for (const { resolve } of done) resolve();
+  }
+
+  /** Makes the batch announced last again, and stores what of it is missing. */
+  async function finishLast(builder: BatchBuilder, { after, to, resumeAfter }: Range): Promise<void> {
+    const head = parsePosition(await log.head());
+    if (head < to) throw new OtherLog('the analytics', `knows events up to ${to}, and the log ends at ${head}`);
+    for await (const event of log.readAll({ after: formatPosition(resumeAfter), signal })) {
+      if (parsePosition(event.position) > to) break;
+      builder.apply(event);
+    }
+    signal.throwIfAborted();
+    builder.caughtUp();
+    const batch = await builder.end(store.findAccounts);
+    if (batch.to !== to || batch.after !== after) throw new Error(`the log has no events ${after + 1} to ${to}`);
+    await store.complete(batch);
+    storedUpTo(to);
+  }
+
+  async function follow(): Promise<void> {
+    const logId = await firstEventOf(log, signal);
+    if (logId === undefined) return;
+    await store.prepare(logId);
+    const last = await store.lastRange();
+    const builder = new BatchBuilder(last ?? { after: 0, resumeAfter: 0 }, retention);
+    if (last !== undefined) await finishLast(builder, last);
+    state = 'catching-up';
+
+    let underWay: Promise<void> = Promise.resolve();
+    let lastSent = 0;
+    const find: typeof store.findAccounts = async (ids, upTo) => {
+      await underWay;
+      return store.findAccounts(ids, upTo);
+    };
+    async function send(): Promise<void> {
+      const batch = await builder.end(find);
+      await underWay;
+      lastSent = performance.now();
+      underWay = writeBatch(batch, logId ?? '');
+      // It is awaited before the next one, or right away.
+      underWay.catch(() => {});
+    }
+    try {
+      const after = last === undefined ? START : formatPosition(last.to);
+      for await (const said of log.subscribe({ after, signal })) {
+        if (!isCaughtUp(said)) {
+          builder.apply(said);
+          if ((builder.events >= batchEvents || builder.bytes >= batchBytes) && builder.mayEnd) await send();
+          continue;
+        }
+        builder.caughtUp();
+        if (builder.events > 0) {
+          await pause(lastSent + liveMs - performance.now(), signal);
+          await send();
+        }
+        await underWay;
+        if (parsePosition(said.position) <= stored) {
+          state = 'live';
+          knewEverythingAt = performance.now();
+        }
+      }
+    } finally {
+      await underWay.catch(() => {});
+    }
+  }
+
+  async function writeBatch(batch: Batch, logId: string): Promise<void> {
+    await store.announce(batch, logId);
+    await store.write(batch, logId);
+    storedUpTo(batch.to);
+    onStored(batch);
+  }
+
+  async function run(): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await follow();
+      } catch (error) {
+        if (signal.aborted) break;
+        failure = error instanceof Error ? error.message : String(error);
+        onError(error instanceof Error ? error : new Error(failure));
+        if (error instanceof OtherLog) {
+          state = 'stopped';
+          return;
+        }
+        state = 'waiting';
+        await pause(pauseMs, signal);
+        pauseMs = Math.min(pauseMs * 2, longestRetryMs);
+      }
+    }
+  }
+
+  const finished = run().finally(() => {
+    for (const { reject } of waiting.splice(0)) reject(new Error(failure ?? 'the projector was closed'));
+  });
+
+  return {
+    async status() {
+      const head = parsePosition(await log.head());
+      const lagEvents = Math.max(0, head - stored);
+      const lagMs = lagEvents === 0 ? 0 : Math.round(performance.now() - knewEverythingAt);
+      return { state, position: stored, lagEvents, lagMs, ...(failure === undefined ? {} : { error: failure }) };
+    },
+    async whenStored(position) {
+      if (position <= stored) return;
+      if (signal.aborted || state === 'stopped') throw new Error(failure ?? 'the projector was closed');
+      await new Promise<void>((resolve, reject) => waiting.push({ position, resolve, reject }));
+    },
+    async close() {
+      stopping.abort();
+      await finished;
+    },
+  };
+}
+
+/** A log is known by its first event; waits for it. Undefined when the wait was given up. */
+async function firstEventOf(log: EventLog, signal: AbortSignal): Promise<string | undefined> {
+  const known = await logIdOf(log);
+  if (known !== undefined) return known;
+  for await (const said of log.subscribe({ signal })) {
+    if (!isCaughtUp(said)) return (said satisfies RecordedEvent).id;
+  }
+  return undefined;
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms > 0) await delay(ms, undefined, { signal }).catch(() => {});
+}

@@ -1,0 +1,64 @@
+/** The statements that make a table, and that add to one what it lacks. Nothing is ever taken away or changed. */
+import type { Column, Table, View } from './tables.ts';
+
+/** What there is of a table already, by name. */
+export interface Existing {
+  readonly columns: ReadonlySet<string>;
+  readonly indexes: ReadonlySet<string>;
+  readonly projections: ReadonlySet<string>;
+}
+
+/**
+ * A batch that is sent twice is recognised by its token (see `batch-store.ts`), which a single server only remembers
+ * when told to. Parts are synced when they are written: what the batch table says has been stored is on disk.
+ */
+const settings = [
+  'non_replicated_deduplication_window = 1000',
+  'fsync_after_insert = 1',
+  'fsync_part_directory = 1',
+  'ttl_only_drop_parts = 0',
+];
+
+export function createTable(database: string, table: Table): string {
+  const parts = [
+    ...table.columns.map(declaration),
+    ...Object.entries(table.indexes ?? {}).map(([name, index]) => `INDEX ${name} ${index}`),
+    ...Object.entries(table.projections ?? {}).map(([name, select]) => `PROJECTION ${name} (${select})`),
+  ];
+  return `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (\n  ${parts.join(',\n  ')}\n)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(${table.time})
+ORDER BY (${table.orderBy})
+TTL toDateTime(${table.time}) + toIntervalDay(_retention_days) DELETE WHERE _retention_days > 0
+SETTINGS ${settings.join(', ')}
+COMMENT ${quoted(table.about)}`;
+}
+
+/** One statement for each thing that the table lacks. */
+export function additions(database: string, table: Table, existing: Existing): string[] {
+  const alter = `ALTER TABLE ${database}.${table.name} ADD`;
+  const lacking = (has: ReadonlySet<string>, wanted: Readonly<Record<string, string>> | undefined) =>
+    Object.entries(wanted ?? {}).filter(([name]) => !has.has(name));
+  return [
+    ...table.columns
+      .filter(({ name }) => !existing.columns.has(name))
+      .map((column) => `${alter} COLUMN ${declaration(column)}`),
+    ...lacking(existing.indexes, table.indexes).map(([name, index]) => `${alter} INDEX ${name} ${index}`),
+    ...lacking(existing.projections, table.projections).map(
+      ([name, select]) => `${alter} PROJECTION ${name} (${select})`,
+    ),
+  ];
+}
+
+export function createView(database: string, view: View): string {
+  const select = view.select.replaceAll('$db', database);
+  return `CREATE OR REPLACE VIEW ${database}.${view.name} AS ${select} COMMENT ${quoted(view.about)}`;
+}
+
+function declaration({ name, type, codec, about }: Column): string {
+  return `\`${name}\` ${type} COMMENT ${quoted(about)}${codec === undefined ? '' : ` CODEC(${codec})`}`;
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}

@@ -1,0 +1,384 @@
+/**
+ * The tables analysts ask, as data: from here come the statements that make them, the order in which rows are written,
+ * and the data dictionary in docs/analytics.md. Columns are only ever added, at the end.
+ */
+
+export interface Column {
+  readonly name: string;
+  /** ClickHouse's type. */
+  readonly type: string;
+  readonly codec?: string;
+  /** For the data dictionary, and as the column's comment in ClickHouse. */
+  readonly about: string;
+}
+
+export interface Table {
+  readonly name: string;
+  readonly about: string;
+  readonly columns: readonly Column[];
+  /** Unless each row is told by its `position`, which column does it. */
+  readonly orderBy: string;
+  /** What the month of a row is counted from. */
+  readonly time: string;
+  /** Data skipping indexes by name. */
+  readonly indexes?: Readonly<Record<string, string>>;
+  /** Aggregates that ClickHouse keeps inside each part of the table, so that they can never disagree with it. */
+  readonly projections?: Readonly<Record<string, string>>;
+}
+
+const name = 'LowCardinality(String)';
+const time = "DateTime64(6, 'UTC')";
+const delta = 'Delta, ZSTD(1)';
+const count = 'Int64';
+
+const position: Column = {
+  name: 'position',
+  type: 'UInt64',
+  codec: delta,
+  about: 'place in the log of the event that made the row; unique in its table',
+};
+const retention: Column = {
+  name: '_retention_days',
+  type: 'UInt16',
+  codec: 'ZSTD(1)',
+  about: 'the row is deleted so many days after its time; 0 keeps it for good',
+};
+const actor: Column = { name: 'actor', type: name, about: '`master`, `system` or `key:<id>`' };
+const keyId: Column = { name: 'auth_key_id', type: name, about: 'id of the managed key; empty when there was none' };
+const userPath: Column = { name: 'user_path', type: name, about: 'on whose account, such as `/team/alice`; or empty' };
+const requestId: Column = { name: 'request_id', type: 'String', codec: 'ZSTD(1)', about: "the client's or ours" };
+const labels: Column = {
+  name: 'labels',
+  type: 'Array(LowCardinality(String))',
+  about: 'of the key and of tagging headers',
+};
+const sessionId: Column = {
+  name: 'session_id',
+  type: 'String',
+  codec: 'ZSTD(1)',
+  about: "the client's session; or empty",
+};
+const provider: Column = { name: 'provider', type: name, about: 'name of the provider; empty when none was reached' };
+const providerType: Column = { name: 'provider_type', type: name, about: 'such as `openai`' };
+const model: Column = { name: 'model', type: name, about: "the provider's model id" };
+
+const tokenColumns: readonly Column[] = [
+  ['input_tokens', 'with all that went through a prompt cache'],
+  ['output_tokens', 'with reasoning'],
+  ['total_tokens', 'as the provider counts them'],
+  ['cached_input_tokens', 'read from the prompt cache'],
+  ['cache_write_input_tokens', 'written to the prompt cache'],
+  ['cache_write_1h_input_tokens', 'of these, kept for an hour'],
+  ['reasoning_tokens', 'of the output'],
+  ['audio_input_tokens', 'of the input'],
+  ['audio_output_tokens', 'of the output'],
+  ['image_input_tokens', 'of the input'],
+  ['image_output_tokens', 'of the output'],
+  ['accepted_prediction_tokens', 'of the output'],
+  ['rejected_prediction_tokens', 'of the output'],
+].map(([column = '', about = '']) => ({
+  name: column,
+  type: count,
+  codec: 'T64, ZSTD(1)',
+  about: `${about}; 0 when not reported`,
+}));
+
+/** Their sums over any rows are exact: a correction is a row of differences. */
+const costColumns: readonly Column[] = [
+  { name: 'input_cost', type: count, codec: 'ZSTD(1)', about: 'nano-dollars (1 USD is 1e9); see `input_priced`' },
+  { name: 'output_cost', type: count, codec: 'ZSTD(1)', about: 'nano-dollars; see `output_priced`' },
+  { name: 'total_cost', type: count, codec: 'ZSTD(1)', about: 'nano-dollars; see `priced`' },
+  {
+    name: 'input_priced',
+    type: 'Int8',
+    about: 'requests whose `input_cost` is known; a sum of 0 means unknown, not free',
+  },
+  { name: 'output_priced', type: 'Int8', about: 'likewise for `output_cost`' },
+  { name: 'priced', type: 'Int8', about: 'likewise for `total_cost`' },
+];
+
+const near = (column: string) => `${column} TYPE minmax GRANULARITY 1`;
+const equals = (column: string) => `${column} TYPE bloom_filter(0.01) GRANULARITY 4`;
+
+const events: Table = {
+  name: 'events',
+  about: 'Every event of the log, as it was recorded.',
+  time: 'at',
+  orderBy: 'type, position',
+  indexes: { near_position: near('position'), of_stream: equals('stream'), of_request: equals('request_id') },
+  columns: [
+    position,
+    { name: 'id', type: 'UUID', codec: 'ZSTD(1)', about: 'UUIDv7 of the event' },
+    { name: 'type', type: name, about: 'such as `request.received`; see docs/events.md' },
+    {
+      name: 'schema',
+      type: 'UInt16',
+      codec: 'ZSTD(1)',
+      about: 'version of `data`; always the newest this build knows',
+    },
+    { name: 'category', type: name, about: 'of the stream: its name before the first `-`' },
+    { name: 'stream', type: 'String', codec: 'ZSTD(1)', about: 'such as `exchange-<id>`' },
+    { name: 'revision', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'place in the stream, from 0' },
+    { name: 'at', type: time, codec: delta, about: 'when it happened, in UTC' },
+    actor,
+    keyId,
+    userPath,
+    requestId,
+    { name: 'correlation_id', type: 'String', codec: 'ZSTD(1)', about: 'or empty' },
+    { name: 'causation_id', type: 'String', codec: 'ZSTD(1)', about: 'or empty' },
+    { name: 'traceparent', type: 'String', codec: 'ZSTD(1)', about: 'W3C trace context; or empty' },
+    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON; read members with JSONExtract…' },
+    { name: 'body', type: 'String', codec: 'ZSTD(3)', about: 'raw bytes the event is about, the first MiB of them' },
+    { name: 'body_bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'how many there are in the log' },
+    retention,
+  ],
+};
+
+const attempts: readonly Column[] = [
+  { name: 'attempts.number', type: 'Array(UInt16)', about: '1 for the first call to a provider' },
+  {
+    name: 'attempts.kind',
+    type: 'Array(LowCardinality(String))',
+    about: '`primary`, `retry`, `translation` or `failover`',
+  },
+  { name: 'attempts.provider', type: 'Array(LowCardinality(String))', about: 'name of the provider' },
+  { name: 'attempts.provider_type', type: 'Array(LowCardinality(String))', about: 'its type' },
+  { name: 'attempts.model', type: 'Array(LowCardinality(String))', about: "the provider's model id; or empty" },
+  { name: 'attempts.dialect', type: 'Array(LowCardinality(String))', about: 'spoken to the provider' },
+  { name: 'attempts.started_ms', type: 'Array(Float64)', about: 'milliseconds after the request was received' },
+  { name: 'attempts.failed', type: 'Array(UInt8)', about: '1 when the attempt failed' },
+  {
+    name: 'attempts.status',
+    type: 'Array(UInt16)',
+    about: "of a failed attempt, the provider's status; 0 without one",
+  },
+  {
+    name: 'attempts.code',
+    type: 'Array(LowCardinality(String))',
+    about: 'of a failed attempt, its error code; or empty',
+  },
+  { name: 'attempts.message', type: 'Array(String)', codec: 'ZSTD(3)', about: 'of a failed attempt; or empty' },
+];
+
+const exchanges: Table = {
+  name: 'exchanges',
+  about: 'One row for each request to a model, written when it has ended, with its attempts.',
+  time: 'at',
+  orderBy: 'at, position',
+  indexes: {
+    near_position: near('position'),
+    of_id: equals('id'),
+    of_request: equals('request_id'),
+    of_session: equals('session_id'),
+    of_response: equals('response_id'),
+  },
+  columns: [
+    position,
+    { name: 'id', type: 'String', codec: 'ZSTD(1)', about: 'of the exchange; its events are stream `exchange-<id>`' },
+    { name: 'at', type: time, codec: delta, about: 'when the request was received' },
+    { name: 'ended_at', type: time, codec: delta, about: 'when it ended' },
+    requestId,
+    actor,
+    keyId,
+    { name: 'auth_method', type: name, about: '`master_key`, `api_key` or `no_key`' },
+    userPath,
+    sessionId,
+    labels,
+    { name: 'dialect', type: name, about: 'what the client asked in, such as `chat` or `responses`' },
+    { name: 'method', type: name, about: 'HTTP method' },
+    { name: 'path', type: 'String', codec: 'ZSTD(1)', about: 'path and query' },
+    { name: 'endpoint', type: name, about: 'the path alone' },
+    { name: 'client_ip', type: name, about: 'or empty' },
+    { name: 'user_agent', type: name, about: 'or empty' },
+    { name: 'stream', type: 'UInt8', about: '1 when the answer was asked for as a stream' },
+    { name: 'capture', type: name, about: '`full` when bodies are kept, else `metadata`' },
+    { name: 'requested_model', type: name, about: 'as the client wrote it; or empty' },
+    provider,
+    providerType,
+    model,
+    { name: 'through', type: 'Array(LowCardinality(String))', about: 'virtual models gone through, outermost first' },
+    { name: 'outcome', type: name, about: '`completed`, `failed`, `refused` or `disconnected`' },
+    { name: 'status', type: 'UInt16', about: 'the HTTP status the client got; 499 when it left, 0 when it got none' },
+    { name: 'error_type', type: name, about: 'or empty' },
+    { name: 'error_code', type: name, about: 'or empty' },
+    { name: 'error_message', type: 'String', codec: 'ZSTD(3)', about: 'or empty' },
+    { name: 'failure_reason', type: name, about: 'such as `provider_error` or `stream_broken`; or empty' },
+    { name: 'finish_reason', type: name, about: 'as the provider says; or empty' },
+    { name: 'first_byte_ms', type: 'Nullable(Float64)', about: 'from received to the first byte of the answer' },
+    { name: 'duration_ms', type: 'Float64', about: 'from received to the end' },
+    { name: 'chunks', type: 'UInt32', codec: 'T64, ZSTD(1)', about: 'pieces of the answer' },
+    { name: 'bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: "size of the provider's answer" },
+    { name: 'response_id', type: 'String', codec: 'ZSTD(1)', about: 'of the stored response; or empty' },
+    {
+      name: 'replayed_from',
+      type: 'String',
+      codec: 'ZSTD(1)',
+      about: 'exchange whose answer was given again; or empty',
+    },
+    { name: 'history_items', type: 'UInt32', about: 'items of earlier turns put in front of the input' },
+    { name: 'resumed', type: 'UInt8', about: 'how often a background response was taken up again' },
+    { name: 'attempt_count', type: 'UInt16', about: 'calls to providers' },
+    ...attempts,
+    ...tokenColumns.slice(0, 7),
+    { name: 'usage_known', type: 'UInt8', about: '1 when the provider reported tokens' },
+    { name: 'cache_type', type: name, about: '`exact` or `semantic` when answered from a cache; or empty' },
+    {
+      name: 'recorded_cost',
+      type: 'Nullable(Int64)',
+      about: 'nano-dollars as first recorded; `usage` has the corrected',
+    },
+    retention,
+  ],
+};
+
+const quarterHour = 'toStartOfFifteenMinutes(at)';
+const sums = [...tokenColumns.slice(0, 7), ...costColumns].map((column) => `sum(${column.name})`);
+
+const usage: Table = {
+  name: 'usage',
+  about:
+    'What was spent. One row for each `usage.recorded`, and one with the differences for each later correction, at the ' +
+    'time and under the names of the usage it corrects: sums over any rows are what is known today.',
+  time: 'at',
+  orderBy: 'at, position',
+  indexes: {
+    near_position: near('position'),
+    of_usage: equals('usage_id'),
+    of_exchange: equals('exchange_id'),
+    of_session: equals('session_id'),
+  },
+  projections: {
+    by_quarter_hour: `SELECT ${quarterHour}, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type,
+      sum(requests), ${sums.join(', ')}
+      GROUP BY ${quarterHour}, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type`,
+  },
+  columns: [
+    position,
+    { name: 'kind', type: name, about: '`recorded` or `corrected`' },
+    { name: 'usage_id', type: 'UUID', codec: 'ZSTD(1)', about: 'id of the `usage.recorded`, also of its corrections' },
+    { name: 'at', type: time, codec: delta, about: 'when the usage was recorded' },
+    { name: 'known_at', type: time, codec: delta, about: 'when this row became known: later for corrections' },
+    { name: 'exchange_id', type: 'String', codec: 'ZSTD(1)', about: 'id in `exchanges`' },
+    requestId,
+    actor,
+    keyId,
+    userPath,
+    labels,
+    sessionId,
+    provider,
+    providerType,
+    model,
+    { name: 'endpoint', type: name, about: 'such as `/v1/chat/completions`' },
+    { name: 'cache_type', type: name, about: '`exact` or `semantic` when answered from a cache; or empty' },
+    { name: 'source', type: name, about: '`provider`, or `unknown` when it reported nothing' },
+    { name: 'requests', type: 'Int8', about: '1, and 0 for corrections: its sum counts requests' },
+    ...tokenColumns,
+    { name: 'input_seconds', type: 'Float64', about: 'of audio, where a provider counts that' },
+    { name: 'input_characters', type: count, about: 'of a text to be spoken' },
+    { name: 'output_images', type: count, about: 'images asked for' },
+    ...costColumns,
+    {
+      name: 'price_source',
+      type: name,
+      about: '`override:…`, `config`, `snapshot:<date>`, `provider_reported`; or empty',
+    },
+    { name: 'price', type: 'String', codec: 'ZSTD(3)', about: 'JSON: the rates in US dollars that applied; or empty' },
+    { name: 'caveat', type: 'String', codec: 'ZSTD(1)', about: 'what the cost leaves out; or empty' },
+    { name: 'raw', type: 'String', codec: 'ZSTD(3)', about: 'JSON: the usage as the provider reported it; or empty' },
+    retention,
+  ],
+};
+
+const adminChanges: Table = {
+  name: 'admin_changes',
+  about: 'What administrators, and the configuration, changed: keys, users, models, prices, budgets, limits, settings.',
+  time: 'at',
+  orderBy: 'at, position',
+  indexes: { near_position: near('position'), of_subject: equals('subject') },
+  columns: [
+    position,
+    { name: 'id', type: 'UUID', codec: 'ZSTD(1)', about: 'of the event' },
+    { name: 'at', type: time, codec: delta, about: 'when it was changed' },
+    { name: 'type', type: name, about: 'such as `key.created`' },
+    { name: 'category', type: name, about: 'what was changed, such as `key` or `budget`' },
+    { name: 'subject', type: 'String', codec: 'ZSTD(1)', about: 'which one: the id, path or name in the stream name' },
+    { name: 'revision', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'the how manyth change of it, from 0' },
+    actor,
+    keyId,
+    userPath,
+    requestId,
+    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: what it is from then on' },
+    retention,
+  ],
+};
+
+const guardrailVerdicts: Table = {
+  name: 'guardrail_verdicts',
+  about: 'What guardrails said to an exchange.',
+  time: 'at',
+  orderBy: 'at, position',
+  indexes: { near_position: near('position'), of_exchange: equals('exchange_id') },
+  columns: [
+    position,
+    { name: 'at', type: time, codec: delta, about: 'when it was said' },
+    { name: 'type', type: name, about: 'of the event' },
+    { name: 'exchange_id', type: 'String', codec: 'ZSTD(1)', about: 'id in `exchanges`' },
+    requestId,
+    actor,
+    keyId,
+    userPath,
+    { name: 'guardrail', type: name, about: 'its name' },
+    { name: 'phase', type: name, about: 'when it looked; or empty' },
+    { name: 'verdict', type: name, about: 'what it decided; or empty' },
+    { name: 'reason', type: 'String', codec: 'ZSTD(3)', about: 'why; or empty' },
+    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: all that was recorded' },
+    retention,
+  ],
+};
+
+export const tables = { events, exchanges, usage, adminChanges, guardrailVerdicts } as const;
+export type TableKey = keyof typeof tables;
+export const tableKeys = [
+  'events',
+  'exchanges',
+  'usage',
+  'adminChanges',
+  'guardrailVerdicts',
+] as const satisfies readonly TableKey[];
+
+export interface View {
+  readonly name: string;
+  readonly about: string;
+  /** `$db` stands for the database. */
+  readonly select: string;
+}
+
+const summed = [...tokenColumns.slice(0, 7), ...costColumns].map((column) => `sum(u.${column.name}) AS ${column.name}`);
+
+export const views: readonly View[] = [
+  {
+    name: 'usage_by_quarter_hour',
+    about:
+      'Usage summed by quarter of an hour (which every time zone is made of), user path, key, provider, model, endpoint ' +
+      'and cache. Answered from the aggregate that is kept inside the parts of `usage`.',
+    select: `SELECT toStartOfFifteenMinutes(u.at) AS quarter_hour, u.user_path AS user_path, u.auth_key_id AS auth_key_id,
+      u.provider AS provider, u.provider_type AS provider_type, u.model AS model, u.endpoint AS endpoint,
+      u.cache_type AS cache_type, sum(u.requests) AS requests, ${summed.join(', ')}
+      FROM $db.usage AS u
+      GROUP BY quarter_hour, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type`,
+  },
+  {
+    name: 'attempts',
+    about: 'One row for each call to a provider.',
+    select: `SELECT e.id AS exchange_id, e.at AS at, e.request_id AS request_id, e.user_path AS user_path,
+      e.auth_key_id AS auth_key_id, e.requested_model AS requested_model, e.outcome AS outcome,
+      \`attempts.number\` AS number, \`attempts.kind\` AS kind, \`attempts.provider\` AS provider,
+      \`attempts.provider_type\` AS provider_type, \`attempts.model\` AS model, \`attempts.dialect\` AS dialect,
+      \`attempts.started_ms\` AS started_ms, \`attempts.failed\` AS failed, \`attempts.status\` AS status,
+      \`attempts.code\` AS code, \`attempts.message\` AS message
+      FROM $db.exchanges AS e
+      ARRAY JOIN \`attempts.number\`, \`attempts.kind\`, \`attempts.provider\`, \`attempts.provider_type\`,
+      \`attempts.model\`, \`attempts.dialect\`, \`attempts.started_ms\`, \`attempts.failed\`, \`attempts.status\`,
+      \`attempts.code\`, \`attempts.message\``,
+  },
+];

@@ -1,0 +1,85 @@
+/** When the periods of budgets begin and end. Pure; times are milliseconds since the epoch, and everything is UTC. */
+
+export interface BudgetPeriod {
+  readonly start: number;
+  /** The first moment that is no longer in it. */
+  readonly end: number;
+}
+
+/** At which moment days, weeks and months begin. */
+export interface PeriodAnchors {
+  readonly dailyResetHour: number;
+  readonly dailyResetMinute: number;
+  /** 0 is Sunday. */
+  readonly weeklyResetWeekday: number;
+  readonly weeklyResetHour: number;
+  readonly weeklyResetMinute: number;
+  /** A day that a month does not have is its last one. */
+  readonly monthlyResetDay: number;
+  readonly monthlyResetHour: number;
+  readonly monthlyResetMinute: number;
+}
+
+/** Midnight, Monday, the first of the month. */
+export const defaultAnchors: PeriodAnchors = {
+  dailyResetHour: 0,
+  dailyResetMinute: 0,
+  weeklyResetWeekday: 1,
+  weeklyResetHour: 0,
+  weeklyResetMinute: 0,
+  monthlyResetDay: 1,
+  monthlyResetHour: 0,
+  monthlyResetMinute: 0,
+};
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const WEEK = 7 * DAY;
+/** The epoch was a Thursday: the Sunday after it is this much later. */
+const FIRST_SUNDAY = 3 * DAY;
+
+/** Of a budget, by its number of seconds; these four are calendar periods, whatever their number says. */
+export const HOURLY = 3_600;
+export const DAILY = 86_400;
+export const WEEKLY = 604_800;
+export const MONTHLY = 2_592_000;
+
+/** The period in which `at` is. Any other number of seconds counts from the epoch. */
+export function periodAt(periodSeconds: number, anchors: PeriodAnchors, at: number): BudgetPeriod {
+  switch (periodSeconds) {
+    case DAILY:
+      return repeating(DAY, anchors.dailyResetHour * HOUR + anchors.dailyResetMinute * MINUTE, at);
+    case WEEKLY: {
+      const { weeklyResetWeekday, weeklyResetHour, weeklyResetMinute } = anchors;
+      const offset = FIRST_SUNDAY + weeklyResetWeekday * DAY + weeklyResetHour * HOUR + weeklyResetMinute * MINUTE;
+      return repeating(WEEK, offset, at);
+    }
+    case MONTHLY:
+      return month(anchors, at);
+    default:
+      return repeating(periodSeconds * 1000, 0, at);
+  }
+}
+
+function repeating(length: number, offset: number, at: number): BudgetPeriod {
+  const start = Math.floor((at - offset) / length) * length + offset;
+  return { start, end: start + length };
+}
+
+function month(anchors: PeriodAnchors, at: number): BudgetPeriod {
+  const date = new Date(at);
+  const year = date.getUTCFullYear();
+  const index = date.getUTCMonth();
+  const anchor = monthAnchor(anchors, year, index);
+  return at < anchor
+    ? { start: monthAnchor(anchors, year, index - 1), end: anchor }
+    : { start: anchor, end: monthAnchor(anchors, year, index + 1) };
+}
+
+/** @param index may run over the year's ends */
+function monthAnchor(anchors: PeriodAnchors, year: number, index: number): number {
+  const { monthlyResetDay, monthlyResetHour, monthlyResetMinute } = anchors;
+  const lastDay = new Date(Date.UTC(year, index + 1, 0)).getUTCDate();
+  return Date.UTC(year, index, Math.min(monthlyResetDay, lastDay), monthlyResetHour, monthlyResetMinute);
+}

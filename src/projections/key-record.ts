@@ -1,0 +1,22 @@
+import type { UserPath } from '../events/event.ts';
+
+/** One flat record for each key, since there may be very many. It is replaced, never changed. */
+export interface KeyRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly userPath: UserPath | undefined;
+  readonly labels: readonly string[];
+  readonly allowedModels: readonly string[];
+  readonly dashboardAccess: boolean;
+  /** SHA-256 of the secret, in hexadecimal. */
+  readonly secretHash: string;
+  readonly lastCharacters: string;
+  /** Milliseconds since the epoch, like all times here. */
+  readonly expiresAt: number | undefined;
+  readonly deactivatedAt: number | undefined;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Of its newest event. */
+  readonly revision: number;
+}

@@ -1,0 +1,105 @@
+/** Every managed key there is or was, as authentication and the admin API ask for them. */
+import type { z } from 'zod';
+import {
+  keyAllowedModelsChanged,
+  keyCreated,
+  keyDashboardAccessChanged,
+  keyDeactivated,
+  keyLabelsChanged,
+} from '../events/catalogue/key.ts';
+import { idOf, type RecordedEvent, type UserPath } from '../events/event.ts';
+import type { KeyRecord } from './key-record.ts';
+import { isA } from './known-event.ts';
+import type { Projection } from './projection.ts';
+import { listKey, loadKeys, saveKeys } from './saved-keys.ts';
+
+export class KeysState {
+  /** In the order in which they were made. */
+  readonly byHash = new Map<string, KeyRecord>();
+  /** The lists that keys have, so that those who have the same have one object in common, and what is made of it. */
+  readonly lists = new Map<string, readonly string[]>();
+  #byId: Map<string, KeyRecord> | undefined;
+
+  /** Made when it is first asked for: with very many keys, a start is quicker without. */
+  get byId(): ReadonlyMap<string, KeyRecord> {
+    this.#byId ??= new Map(Array.from(this.byHash.values(), (key) => [key.id, key]));
+    return this.#byId;
+  }
+
+  /** A new key, or one in place of what it was. */
+  put(key: KeyRecord): void {
+    this.byHash.set(key.secretHash, key);
+    this.#byId?.set(key.id, key);
+  }
+}
+
+/** Most keys have no labels and no list of their own: they have this one in common. */
+const none: readonly string[] = Object.freeze([]);
+
+export const keysView: Projection<KeysState> = {
+  name: 'keys',
+  version: 1,
+  filter: { types: ['key.'] },
+  initial: () => new KeysState(),
+  apply(state, event) {
+    if (isA(event, keyCreated)) {
+      state.put(created(state, event.data, Math.floor(event.at), Number(event.revision)));
+      return state;
+    }
+    const key = state.byId.get(idOf(event.stream));
+    if (key !== undefined) state.put(changed(state, key, event));
+    return state;
+  },
+  save: ({ byHash }) => saveKeys(byHash.values()),
+  load(saved) {
+    const state = keysView.initial();
+    for (const key of loadKeys(saved, none)) {
+      state.put(key);
+      if (key.labels.length > 0) listIn(state, key.labels);
+      if (key.allowedModels.length > 0) listIn(state, key.allowedModels);
+    }
+    return state;
+  },
+};
+
+function created(state: KeysState, data: z.infer<typeof keyCreated.data>, at: number, revision: number): KeyRecord {
+  const { id, name, description, userPath, labels, allowedModels, dashboardAccess } = data;
+  return {
+    id,
+    name,
+    description,
+    userPath: userPath as UserPath | undefined,
+    labels: listIn(state, labels),
+    allowedModels: listIn(state, allowedModels),
+    dashboardAccess,
+    secretHash: data.secretHash,
+    lastCharacters: data.lastCharacters,
+    expiresAt: data.expiresAt,
+    deactivatedAt: undefined,
+    createdAt: at,
+    updatedAt: at,
+    revision,
+  };
+}
+
+function changed(state: KeysState, key: KeyRecord, event: RecordedEvent): KeyRecord {
+  const updatedAt = Math.floor(event.at);
+  const revision = Number(event.revision);
+  if (isA(event, keyLabelsChanged)) return { ...key, labels: listIn(state, event.data.labels), updatedAt, revision };
+  if (isA(event, keyAllowedModelsChanged)) {
+    return { ...key, allowedModels: listIn(state, event.data.allowedModels), updatedAt, revision };
+  }
+  if (isA(event, keyDashboardAccessChanged)) {
+    return { ...key, dashboardAccess: event.data.dashboardAccess, updatedAt, revision };
+  }
+  if (isA(event, keyDeactivated)) return { ...key, deactivatedAt: updatedAt, updatedAt, revision };
+  return key;
+}
+
+function listIn({ lists }: KeysState, entries: readonly string[]): readonly string[] {
+  if (entries.length === 0) return none;
+  const key = listKey(entries);
+  const known = lists.get(key);
+  if (known === undefined) lists.set(key, entries);
+  return known ?? entries;
+}

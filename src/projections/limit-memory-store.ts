@@ -1,0 +1,87 @@
+/** Keeps what the rate limits have counted, among the snapshots of the read models: derived, and worth nothing alone. */
+import { z } from 'zod';
+import type { Position } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
+import { logIdOf } from './runner.ts';
+import type { ViewStore } from './view-store.ts';
+
+const window = z.array(z.tuple([z.number(), z.number()]));
+const saved = z.object({
+  gauges: z.array(z.object({ key: z.string(), requests: window, tokens: window })),
+  open: z.array(z.string()),
+});
+
+type Saved = z.infer<typeof saved>;
+
+/** The same, not to be changed any more. */
+export interface LimitCounts {
+  readonly gauges: readonly {
+    readonly key: string;
+    readonly requests: readonly (readonly [number, number])[];
+    readonly tokens: readonly (readonly [number, number])[];
+  }[];
+  /** Exchanges under way. */
+  readonly open: readonly string[];
+}
+
+export interface LimitMemoryStoreOptions {
+  readonly log: EventLog;
+  readonly views: ViewStore;
+  readonly onError: (error: unknown) => void;
+  /** Default 5000. */
+  readonly saveEveryMs?: number;
+}
+
+const NAME = 'rate-limit-windows';
+const VERSION = 1;
+
+export class LimitMemoryStore {
+  readonly #options: LimitMemoryStoreOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #counts: (() => LimitCounts) | undefined;
+  #lastState = '';
+
+  constructor(options: LimitMemoryStoreOptions) {
+    this.#options = options;
+  }
+
+  /** @returns undefined when there is nothing that goes with this log */
+  async load(): Promise<(Saved & { readonly position: Position }) | undefined> {
+    const { log, views } = this.#options;
+    const snapshot = views.load(NAME);
+    if (snapshot === undefined || snapshot.version !== VERSION) return undefined;
+    if (snapshot.logId !== (await logIdOf(log)) || snapshot.position > (await log.head())) return undefined;
+    const parsed = saved.safeParse(JSON.parse(snapshot.state));
+    return parsed.success ? { ...parsed.data, position: snapshot.position } : undefined;
+  }
+
+  /** From now on the counts are saved from time to time, when there are any and they have changed. */
+  begin(counts: () => LimitCounts): void {
+    this.#counts = counts;
+    const { saveEveryMs = 5000, onError } = this.#options;
+    this.#timer = setInterval(() => void this.#save().catch(onError), saveEveryMs);
+    this.#timer.unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#save();
+  }
+
+  async #save(): Promise<void> {
+    const { log, views } = this.#options;
+    // First the place, then the counts: what comes between the two may be counted twice, and never not at all.
+    const position = await log.head();
+    const counts = this.#counts?.();
+    if (counts === undefined) return;
+    const isEmpty = counts.gauges.every(({ requests, tokens }) => requests.length + tokens.length === 0);
+    const state = isEmpty ? '' : JSON.stringify(counts);
+    if (state === this.#lastState) return;
+    const logId = await logIdOf(log);
+    if (logId === undefined) return;
+    views.save([{ name: NAME, version: VERSION, logId, position, state: state || EMPTY }]);
+    this.#lastState = state;
+  }
+}
+
+const EMPTY = JSON.stringify({ gauges: [], open: [] } satisfies Saved);

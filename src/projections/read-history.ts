@@ -1,0 +1,93 @@
+/** History, page by page: of one subject from its own stream, of everything by way of the journal. */
+import type { Position, RecordedEvent, StreamName } from '../events/event.ts';
+import { type EventLog, StreamNotFound } from '../events/log.ts';
+import { type Change, changeOf, isNote, partOf, type Value, valueAfter } from './admin-history.ts';
+import { type AdminJournal, type JournalPageQuery, journalPage } from './admin-journal.ts';
+import { type Subject, streamOf } from './admin-subjects.ts';
+import { eventsAt } from './fold-as-of.ts';
+
+export type HistoryQuery = JournalPageQuery;
+
+export interface HistoryPage {
+  /** Newest first. */
+  readonly changes: readonly Change[];
+  readonly hasMore: boolean;
+}
+
+type ReadableLog = Pick<EventLog, 'readAll' | 'readStream'>;
+
+/** The whole stream is read, and no more of it is held than the page. Undefined: nothing was ever recorded of it. */
+export async function subjectHistory(
+  log: ReadableLog,
+  subject: Subject,
+  query: HistoryQuery,
+): Promise<HistoryPage | undefined> {
+  const { limit, before, after } = query;
+  const oldestFirst = after !== undefined && before === undefined;
+  const found: Change[] = [];
+  let known = false;
+  for await (const { event, from, to } of changesOf(log, streamOf(subject))) {
+    known = true;
+    if (!isAskedFor(event, query)) continue;
+    found.push(changeOf(event, from, to));
+    if (found.length <= limit + 1) continue;
+    if (oldestFirst) break;
+    found.shift();
+  }
+  if (!known) return undefined;
+  const hasMore = found.length > limit;
+  const page = oldestFirst ? found.slice(0, limit) : found.slice(-limit);
+  return { changes: page.reverse(), hasMore };
+}
+
+/** What is known by now of a subject that has no parts, its secrets with it. Undefined: nothing was ever recorded of it. */
+export async function knownOf(log: ReadableLog, subject: Subject): Promise<Value | undefined> {
+  let value: Value | undefined;
+  for await (const { to } of changesOf(log, streamOf(subject))) value = to;
+  return value;
+}
+
+/** Every administrator's change. The journal must have come to the end of the log. */
+export async function allHistory(log: ReadableLog, journal: AdminJournal, query: HistoryQuery): Promise<HistoryPage> {
+  const { positions, hasMore } = journalPage(journal, query);
+  const wanted = new Map<StreamName, Map<bigint, Position>>();
+  for await (const { stream, revision, position } of eventsAt(log, positions.toReversed())) {
+    const ofStream = wanted.get(stream) ?? new Map<bigint, Position>();
+    wanted.set(stream, ofStream.set(revision, position));
+  }
+  const changes = new Map<Position, Change>();
+  for (const [stream, revisions] of wanted) {
+    let left = revisions.size;
+    for await (const { event, from, to } of changesOf(log, stream)) {
+      const position = revisions.get(event.revision);
+      if (position === undefined) continue;
+      changes.set(position, changeOf(event, from, to));
+      if (--left === 0) break;
+    }
+  }
+  return { changes: positions.flatMap((position) => changes.get(position) ?? []), hasMore };
+}
+
+async function* changesOf(
+  log: Pick<EventLog, 'readStream'>,
+  stream: StreamName,
+): AsyncGenerator<{ event: RecordedEvent; from: Value; to: Value }> {
+  const values = new Map<string, Value>();
+  try {
+    for await (const event of log.readStream(stream)) {
+      const part = partOf(event);
+      const from = isNote(event) ? null : (values.get(part) ?? null);
+      const to = valueAfter(from, event);
+      values.set(part, to);
+      yield { event, from, to };
+    }
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+}
+
+function isAskedFor({ position, at }: RecordedEvent, { before, after, from, to }: HistoryQuery): boolean {
+  if (before !== undefined && position >= before) return false;
+  if (after !== undefined && position <= after) return false;
+  return (from === undefined || at >= from) && (to === undefined || Math.floor(at) <= to);
+}

@@ -1,0 +1,304 @@
+/**
+ * What was spent, and how much of each budget is used up: a fold of every `usage.recorded` and its corrections, and of
+ * the budgets themselves. A budget's meter is exact from the moment it was made; what it knows of its first period
+ * from before comes from buckets, which are as fine as an hour, or a day for what is older than yesterday.
+ *
+ * Memory: a meter for each budget, and for each user path and label that spent something in the last 35 days at most 81
+ * buckets of 16 bytes. Paths beyond `MAX_ACCOUNTS` are booked at the nearest path above that is known.
+ */
+import { z } from 'zod';
+import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
+import { usageRecalculated, usageRecorded } from '../events/catalogue/exchange.ts';
+import type { RecordedEvent } from '../events/event.ts';
+import { pathsAbove } from '../events/user-path.ts';
+import { type BudgetPeriod, type PeriodAnchors, periodAt } from './budget-period.ts';
+import { type BudgetRule, type BudgetsState, budgetKey, budgetsView, subjectKey } from './budgets.ts';
+import { isA } from './known-event.ts';
+import type { Projection } from './projection.ts';
+import { addSpend, type Buckets, compacted, dayOf, firstHour, hourOf, KEPT_DAYS, spentSince } from './spend-buckets.ts';
+
+const MAX_ACCOUNTS = 20_000;
+/** User paths whose meters are remembered together. */
+const MAX_CHAINS = 10_000;
+const NONE: readonly Meter[] = [];
+
+/** How much of a budget is used up in the period it is in. */
+export interface Meter {
+  readonly key: string;
+  readonly scope: 'user_path' | 'label';
+  readonly subject: string;
+  readonly periodSeconds: number;
+  /** Nano-dollars, like `spent`. */
+  amount: number;
+  start: number;
+  end: number;
+  /** Never negative. */
+  spent: number;
+  /** Whether anything of a known price was used. */
+  hasUsage: boolean;
+}
+
+export interface SpendState {
+  budgets: BudgetsState;
+  readonly paths: Map<string, Buckets>;
+  readonly labels: Map<string, Buckets>;
+  /** The newest day that anything was spent on. */
+  day: number;
+  readonly meters: Map<string, Meter>;
+  /** The meters of each path or label that has any, by its `subjectKey`. */
+  readonly bySubject: Map<string, readonly Meter[]>;
+  /** The meters above a user path, its own included, root first. Emptied when a budget comes or goes. */
+  readonly chains: Map<string, readonly Meter[]>;
+}
+
+const savedSpend = z.object({
+  budgets: z.unknown(),
+  paths: z.array(z.tuple([z.string(), z.array(z.number())])),
+  labels: z.array(z.tuple([z.string(), z.array(z.number())])),
+  day: z.number(),
+  meters: z.array(z.tuple([z.string(), z.number(), z.number(), z.number(), z.boolean()])),
+});
+
+export const spendView: Projection<SpendState> = {
+  name: 'spend',
+  version: 1,
+  filter: { types: [usageRecorded.type, usageRecalculated.type, ...(budgetsView.filter.types ?? [])] },
+  initial: () => ({
+    budgets: budgetsView.initial(),
+    paths: new Map(),
+    labels: new Map(),
+    day: 0,
+    meters: new Map(),
+    bySubject: new Map(),
+    chains: new Map(),
+  }),
+  apply(state, event) {
+    if (isA(event, usageRecorded)) {
+      const { totalCost, cacheType, labels } = event.data;
+      if (cacheType === undefined && totalCost !== null) {
+        charge(state, { at: event.at, nano: Number(totalCost), userPath: event.context.userPath ?? '/', labels });
+      }
+    } else if (isA(event, usageRecalculated)) {
+      const { totalCost, previousTotalCost, usageAt, labels } = event.data;
+      const nano = Number(totalCost ?? 0) - Number(previousTotalCost ?? 0);
+      charge(state, { at: usageAt, nano, userPath: event.context.userPath ?? '/', labels });
+    } else {
+      state.budgets = budgetsView.apply(state.budgets, event);
+      follow(state, event);
+    }
+    return state;
+  },
+  save: ({ budgets, paths, labels, day, meters }) => ({
+    budgets: budgetsView.save?.(budgets),
+    paths: [...paths],
+    labels: [...labels],
+    day,
+    meters: [...meters.values()].map(({ key, start, end, spent, hasUsage }) => [key, start, end, spent, hasUsage]),
+  }),
+  load(saved) {
+    const { paths, labels, day, meters, ...parsed } = savedSpend.parse(saved);
+    const budgets = budgetsView.load?.(parsed.budgets) ?? budgetsView.initial();
+    const state: SpendState = {
+      budgets,
+      paths: new Map(paths),
+      labels: new Map(labels),
+      day,
+      meters: new Map(),
+      bySubject: new Map(),
+      chains: new Map(),
+    };
+    for (const [key, start, end, spent, hasUsage] of meters) {
+      const rule = budgets.rules.get(key);
+      if (rule === undefined) throw new Error(`there is a meter of ${key}, and no such budget`);
+      add(state, { ...meterOf(rule), start, end, spent, hasUsage });
+    }
+    return state;
+  },
+};
+
+/** Every meter that what is done at this path is charged to, root first. From memory, and nearly always from a cache. */
+export function metersOn(state: SpendState, userPath: string): readonly Meter[] {
+  let chain = state.chains.get(userPath);
+  if (chain === undefined) {
+    chain = metersAbove(state, userPath);
+    if (state.chains.size >= MAX_CHAINS) state.chains.clear();
+    state.chains.set(userPath, chain);
+  }
+  return chain;
+}
+
+/** The meters of one label. */
+export function metersUnder(state: SpendState, label: string): readonly Meter[] {
+  return state.bySubject.get(subjectKey('label', label)) ?? NONE;
+}
+
+/** What a meter says at a moment: one whose period is over has nothing spent in the next. */
+export function readMeter(
+  meter: Meter,
+  anchors: PeriodAnchors,
+  at: number,
+): BudgetPeriod & Pick<Meter, 'spent' | 'hasUsage'> {
+  if (at < meter.end) return meter;
+  return { ...periodAt(meter.periodSeconds, anchors, at), spent: 0, hasUsage: false };
+}
+
+interface Charge {
+  /** Milliseconds since the epoch: when it was used. */
+  readonly at: number;
+  /** Negative when it turned out to cost less. */
+  readonly nano: number;
+  readonly userPath: string;
+  readonly labels: readonly string[] | undefined;
+}
+
+function charge(state: SpendState, { at, nano, userPath, labels }: Charge): void {
+  if (!Number.isFinite(nano)) return;
+  if (dayOf(at) > state.day) begin(state, dayOf(at));
+  const hour = hourOf(at);
+  const fine = fineFrom(state);
+  if (hour >= keptFrom(state)) addSpend(accountOf(state, userPath), hour, nano, fine);
+  if (state.meters.size > 0) for (const meter of metersOn(state, userPath)) count(meter, state, at, nano);
+  if (labels === undefined) return;
+  for (const label of labels) {
+    const account = labelAccount(state, label);
+    if (account !== undefined && hour >= keptFrom(state)) addSpend(account, hour, nano, fine);
+    for (const meter of metersUnder(state, label)) count(meter, state, at, nano);
+  }
+}
+
+function count(meter: Meter, { budgets }: SpendState, at: number, nano: number): void {
+  if (at >= meter.end) {
+    Object.assign(meter, periodAt(meter.periodSeconds, budgets.settings, at), { spent: 0, hasUsage: false });
+  }
+  // What was used before the period began, or before it was reset, is forgiven.
+  if (at < meter.start) return;
+  meter.spent = Math.max(0, meter.spent + nano);
+  meter.hasUsage = true;
+}
+
+/** A day has begun: what was by the hour before yesterday is by the day from now on. */
+function begin(state: SpendState, day: number): void {
+  state.day = day;
+  for (const accounts of [state.paths, state.labels]) {
+    for (const [name, buckets] of accounts) {
+      const kept = compacted(buckets, fineFrom(state), keptFrom(state));
+      if (kept.length === 0) accounts.delete(name);
+      else accounts.set(name, kept);
+    }
+  }
+}
+
+function fineFrom({ day }: SpendState): number {
+  return firstHour(day - 1);
+}
+
+function keptFrom({ day }: SpendState): number {
+  return firstHour(day - KEPT_DAYS);
+}
+
+function accountOf({ paths }: SpendState, userPath: string): Buckets {
+  let name = userPath;
+  let account = paths.get(name);
+  if (account !== undefined) return account;
+  if (paths.size >= MAX_ACCOUNTS) {
+    name = pathsAbove(userPath).findLast((path) => paths.has(path)) ?? '/';
+    account = paths.get(name);
+  }
+  if (account === undefined) {
+    account = [];
+    paths.set(name, account);
+  }
+  return account;
+}
+
+function labelAccount({ labels }: SpendState, label: string): Buckets | undefined {
+  let account = labels.get(label);
+  if (account === undefined && labels.size < MAX_ACCOUNTS) {
+    account = [];
+    labels.set(label, account);
+  }
+  return account;
+}
+
+/** A budget came, went or was changed: so does its meter. */
+function follow(state: SpendState, event: RecordedEvent): void {
+  if (isA(event, budgetSettingsChanged)) {
+    for (const meter of state.meters.values()) moveAnchors(state, meter, event.at);
+    return;
+  }
+  if (!isA(event, budgetSet) && !isA(event, budgetRemoved) && !isA(event, budgetReset)) return;
+  const { scope, subject, periodSeconds } = event.data;
+  const key = budgetKey(scope, subject, periodSeconds);
+  const rule = state.budgets.rules.get(key);
+  const meter = state.meters.get(key);
+  if (rule === undefined) {
+    remove(state, key);
+  } else if (meter === undefined) {
+    const made = meterOf(rule);
+    add(state, made);
+    open(state, made, periodAt(periodSeconds, state.budgets.settings, event.at));
+  } else if (isA(event, budgetReset)) {
+    const { end } = readMeter(meter, state.budgets.settings, event.at);
+    Object.assign(meter, { start: event.at, end, spent: 0, hasUsage: false });
+  } else {
+    meter.amount = rule.amount;
+  }
+}
+
+function moveAnchors(state: SpendState, meter: Meter, at: number): void {
+  const { settings, rules } = state.budgets;
+  const { start, end } = periodAt(meter.periodSeconds, settings, at);
+  const begun = Math.max(start, rules.get(meter.key)?.lastResetAt ?? start);
+  if (begun === meter.start) meter.end = end;
+  else open(state, meter, { start: begun, end });
+}
+
+/** Begins a period with what the buckets know of it. */
+function open(state: SpendState, meter: Meter, { start, end }: BudgetPeriod): void {
+  const spent =
+    meter.scope === 'label' ? spentUnder(state, meter.subject, start) : spentBelow(state, meter.subject, start);
+  Object.assign(meter, { start, end, spent: spent ?? 0, hasUsage: spent !== undefined });
+}
+
+function spentUnder(state: SpendState, label: string, start: number): number | undefined {
+  const buckets = state.labels.get(label);
+  return buckets === undefined ? undefined : spentSince(buckets, start, fineFrom(state));
+}
+
+function spentBelow(state: SpendState, userPath: string, start: number): number | undefined {
+  const prefix = userPath === '/' ? '/' : `${userPath}/`;
+  let total: number | undefined;
+  for (const [path, buckets] of state.paths) {
+    if (path !== userPath && !path.startsWith(prefix)) continue;
+    const spent = spentSince(buckets, start, fineFrom(state));
+    if (spent !== undefined) total = (total ?? 0) + spent;
+  }
+  return total;
+}
+
+function meterOf({ scope, subject, periodSeconds, amount }: BudgetRule): Meter {
+  const key = budgetKey(scope, subject, periodSeconds);
+  return { key, scope, subject, periodSeconds, amount, start: 0, end: 0, spent: 0, hasUsage: false };
+}
+
+function metersAbove(state: SpendState, userPath: string): Meter[] {
+  return pathsAbove(userPath).flatMap((path) => state.bySubject.get(subjectKey('user_path', path)) ?? NONE);
+}
+
+function add({ meters, bySubject, chains }: SpendState, meter: Meter): void {
+  const subject = subjectKey(meter.scope, meter.subject);
+  meters.set(meter.key, meter);
+  bySubject.set(subject, [...(bySubject.get(subject) ?? NONE), meter]);
+  chains.clear();
+}
+
+function remove({ meters, bySubject, chains }: SpendState, key: string): void {
+  const meter = meters.get(key);
+  if (meter === undefined) return;
+  const subject = subjectKey(meter.scope, meter.subject);
+  const others = (bySubject.get(subject) ?? NONE).filter((one) => one !== meter);
+  meters.delete(key);
+  if (others.length === 0) bySubject.delete(subject);
+  else bySubject.set(subject, others);
+  chains.clear();
+}

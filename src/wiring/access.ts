@@ -1,0 +1,103 @@
+/** Keys, users and what they may use, wired: who is let in, and to what. */
+import type { FastifyInstance } from 'fastify';
+import { type CurrentUserLists, createAuthorizer } from '../commands/access/authorizer.ts';
+import { EffectiveModels } from '../commands/access/effective-models.ts';
+import type { KeyDirectory } from '../commands/access/key-directory.ts';
+import type { ModelAccess } from '../commands/access/model-access.ts';
+import type { ModelPolicies } from '../commands/access/model-policies.ts';
+import { RefusedAccess } from '../commands/access/refused-access.ts';
+import { type DeclaredPolicies, declaredPolicies, policiesInForce } from '../commands/users/policies-in-force.ts';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import { registerAccess } from '../http/admin/access.ts';
+import { registerAuthKeys } from '../http/admin/auth-keys.ts';
+import { registerUsers } from '../http/admin/users.ts';
+import { type Authenticator, createAuthenticator } from '../http/auth.ts';
+import { parseUserPath } from '../http/user-path.ts';
+import { type KeysState, keysView } from '../projections/keys.ts';
+import type { ProjectionRunner, RunningProjection } from '../projections/runner.ts';
+import { type UsersState, usersView } from '../projections/users.ts';
+import type { Registry } from '../providers/registry.ts';
+import type { ReadPoliciesThen } from './policies-then.ts';
+
+export interface AccessControlOptions {
+  readonly config: Config;
+  readonly masterKey: string | undefined;
+  readonly log: EventLog;
+  readonly projections: ProjectionRunner;
+  readonly onError: (error: unknown) => void;
+}
+
+/** What is known before anybody is asked: begins to read the log at once. */
+export interface KnownAccess {
+  readonly keys: RunningProjection<KeysState>;
+  readonly users: RunningProjection<UsersState>;
+  readonly directory: KeyDirectory;
+  readonly authenticator: Authenticator;
+  /** Resolves when all that the log tells is known. */
+  readonly caughtUp: Promise<unknown>;
+  /** Writes down what is still to be told of refused keys. */
+  stop(): Promise<void>;
+}
+
+export interface AccessControl {
+  readonly access: ModelAccess;
+  readonly declared: DeclaredPolicies;
+  readonly lists: CurrentUserLists;
+  readonly isProvider: (name: string) => boolean;
+  /** What the listed models come to at each path, now; for one answer. */
+  effective(): EffectiveModels;
+}
+
+export function knownAccess(options: AccessControlOptions): KnownAccess {
+  const { config, masterKey, log, projections, onError } = options;
+  const keys = projections.run(keysView);
+  const users = projections.run(usersView);
+  const refused = new RefusedAccess({ log, onError });
+  const directory: KeyDirectory = {
+    byHash: (hash) => keys.state.byHash.get(hash),
+    byId: (id) => keys.state.byId.get(id),
+  };
+  const authenticator = createAuthenticator({
+    masterKey,
+    userPathHeader: config.userPathHeader,
+    keys: directory,
+    refused: (reason, keyId) => refused.note(reason, keyId),
+  });
+  const caughtUp = Promise.all([keys.caughtUp, users.caughtUp]);
+  caughtUp.catch(() => {});
+  return { keys, users, directory, authenticator, caughtUp, stop: () => refused.stop() };
+}
+
+/** @throws Error when the configuration declares a policy that cannot be */
+export function controlAccess(
+  { users }: Pick<KnownAccess, 'users'>,
+  config: Config,
+  registry: Pick<Registry, 'providers' | 'list'>,
+  models: ModelPolicies,
+): AccessControl {
+  const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
+  const written = config.users.map(({ path, ...policy }) => ({ ...policy, userPath: parseUserPath(path, 'path') }));
+  const declared = declaredPolicies(written, isProvider);
+  const lists = policiesInForce(() => users.state, declared);
+  const policies = { users: lists, models };
+  return {
+    access: createAuthorizer(policies),
+    declared,
+    lists,
+    isProvider,
+    effective: () => new EffectiveModels(registry.list(), policies),
+  };
+}
+
+export function registerAccessRoutes(
+  admin: FastifyInstance,
+  { keys, users }: KnownAccess,
+  { declared, effective, isProvider }: AccessControl,
+  log: EventLog,
+  past: ReadPoliciesThen,
+): void {
+  registerAccess(admin);
+  registerAuthKeys(admin, { log, keys, effective, past, isProvider });
+  registerUsers(admin, { log, users, keys, declared, effective, past, isProvider });
+}

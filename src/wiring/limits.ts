@@ -1,0 +1,173 @@
+/** Budgets and rate limits, wired: what is spent and counted, and who is let through. */
+import type { FastifyInstance } from 'fastify';
+import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
+import { CostForecaster } from '../commands/admission/cost-forecast.ts';
+import { LimitAdmission } from '../commands/admission/limit-admission.ts';
+import { restoreLimits } from '../commands/admission/limit-memory.ts';
+import { RateLimiter } from '../commands/admission/rate-limiter.ts';
+import { type Admission, everybodyAdmitted } from '../commands/exchange/admission.ts';
+import type { Pricing } from '../commands/pricing/pricing.ts';
+import type { Refusal } from '../commands/refusal.ts';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import type { AsOf } from '../http/admin/as-of.ts';
+import { type BudgetBooks, registerBudgets } from '../http/admin/budgets.ts';
+import { type RateLimitBooks, registerRateLimits } from '../http/admin/rate-limits.ts';
+import { registerUsage, type UsageOptions } from '../http/v1/usage.ts';
+import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
+import { rateLimitsView } from '../projections/rate-limits.ts';
+import type { ProjectionRunner } from '../projections/runner.ts';
+import { type Meter, metersOn, metersUnder, readMeter, type SpendState, spendView } from '../projections/spend.ts';
+import type { ViewStore } from '../projections/view-store.ts';
+import { declareBudgets, declareRateLimits } from './declared-limits.ts';
+
+export interface LimitsOptions {
+  readonly config: Pick<Config, 'budgets' | 'rateLimits'>;
+  readonly log: EventLog;
+  readonly views: ViewStore;
+  readonly projections: ProjectionRunner;
+  readonly pricing: Pricing;
+  readonly onError: (error: unknown) => void;
+}
+
+export interface Limits {
+  readonly admission: Admission;
+  /** How many requests and targets were turned away, by the code of the refusal. */
+  readonly refused: ReadonlyMap<string, number>;
+  /**
+   * Tells the log what the configuration declares, and counts what was let through before the gateway stopped. To be
+   * awaited before the first request, and after what was left open is closed.
+   */
+  begin(): Promise<void>;
+  registerAdmin(admin: FastifyInstance, parts: { readonly asOf?: AsOf; isProvider(name: string): boolean }): void;
+  registerUsage(app: FastifyInstance): void;
+  /** Writes down what is counted. */
+  stop(): Promise<void>;
+}
+
+const now = Date.now;
+
+/** Begins to read the log at once. */
+export function createLimits(options: LimitsOptions): Limits {
+  const { config, pricing } = options;
+  const budgets = config.budgets.enabled ? budgetKeeping(options) : undefined;
+  const rateLimits = config.rateLimits.enabled ? rateLimiting(options) : undefined;
+  const refused = new Map<string, number>();
+  const admission =
+    budgets === undefined && rateLimits === undefined
+      ? everybodyAdmitted
+      : new LimitAdmission({
+          budgets: budgets?.gate ?? new BudgetGate(noBudgets, now),
+          limits: rateLimits?.limiter ?? new RateLimiter(() => noRules, now),
+          forecaster: new CostForecaster(pricing),
+          now,
+          refused: ({ code }: Refusal) => refused.set(code ?? '', (refused.get(code ?? '') ?? 0) + 1),
+        });
+  const open = () => (admission instanceof LimitAdmission ? admission.open : new Set<string>());
+  return {
+    admission,
+    refused,
+    async begin() {
+      await budgets?.begin();
+      await rateLimits?.begin(open);
+    },
+    registerAdmin(admin, { asOf, isProvider }) {
+      const { log } = options;
+      registerBudgets(admin, { log, budgets: budgets?.books, asOf, now });
+      registerRateLimits(admin, { log, rateLimits: rateLimits?.books, asOf, isProvider, now });
+    },
+    registerUsage: (app) =>
+      registerUsage(app, {
+        budgetsOf: budgets?.of ?? (() => []),
+        rateLimitsOf: rateLimits?.of ?? (() => []),
+        now,
+      }),
+    stop: async () => rateLimits?.stop(),
+  };
+}
+
+function budgetKeeping({ config, log, projections }: LimitsOptions) {
+  // What the ledger has counted is not to be reserved any more, from that very moment on.
+  const running = projections.run({
+    ...spendView,
+    apply(state: SpendState, event) {
+      const next = spendView.apply(state, event);
+      gate.counted(event.stream);
+      return next;
+    },
+  });
+  const read = (meter: Meter, at: number) => {
+    const { start, end, spent, hasUsage } = readMeter(meter, running.state.budgets.settings, at);
+    const { scope, subject, periodSeconds, amount } = meter;
+    return { scope, subject, periodSeconds, amount, start, end, spent, hasUsage };
+  };
+  const ledger = {
+    get any() {
+      return running.state.meters.size > 0;
+    },
+    metersOf(userPath: string, labels: readonly string[] | undefined, at: number) {
+      const { state } = running;
+      const above = metersOn(state, userPath);
+      const all = labels === undefined ? above : [...above, ...labels.flatMap((label) => metersUnder(state, label))];
+      return all.map((meter) => read(meter, at));
+    },
+  } satisfies SpendLedger;
+  const gate = new BudgetGate(ledger, now);
+  const books: BudgetBooks = {
+    get state() {
+      return running.state.budgets;
+    },
+    whenProcessed: (position) => running.whenProcessed(position),
+    spent(key) {
+      const meter = running.state.meters.get(key);
+      return meter === undefined ? undefined : read(meter, now());
+    },
+  };
+  return {
+    gate,
+    books,
+    of: ledger.metersOf satisfies UsageOptions['budgetsOf'],
+    async begin() {
+      await running.whenProcessed(await log.head());
+      const declared = await declareBudgets(config.budgets.declared, books.state.rules.values(), log);
+      if (declared !== undefined) await running.whenProcessed(declared);
+    },
+  };
+}
+
+function rateLimiting({ config, log, views, projections, onError }: LimitsOptions) {
+  const running = projections.run(rateLimitsView);
+  const rules = () => running.state;
+  const limiter = new RateLimiter(rules, now);
+  const store = new LimitMemoryStore({ log, views, onError });
+  const books: RateLimitBooks = {
+    get state() {
+      return running.state;
+    },
+    whenProcessed: (position) => running.whenProcessed(position),
+    gauge: (key) => limiter.gauge(key)?.read(now()),
+  };
+  return {
+    limiter,
+    books,
+    of: ((userPath, at) =>
+      limiter.on(userPath).map((gauge) => {
+        const { subject, periodSeconds, maxRequests, maxTokens } = gauge.rule;
+        return { subject, periodSeconds, maxRequests, maxTokens, ...gauge.read(at) };
+      })) satisfies UsageOptions['rateLimitsOf'],
+    async begin(open: () => ReadonlySet<string>) {
+      await running.whenProcessed(await log.head());
+      const declared = await declareRateLimits(config.rateLimits.declared, running.state.rules.values(), log);
+      if (declared !== undefined) await running.whenProcessed(declared);
+      await restoreLimits({ log, limiter, rules: running.state, memory: await store.load(), now: now() });
+      store.begin(() => ({
+        gauges: limiter.save(),
+        open: [...open()],
+      }));
+    },
+    stop: () => store.stop(),
+  };
+}
+
+const noBudgets: SpendLedger = { any: false, metersOf: () => [] };
+const noRules = { changes: 0, rules: new Map() };

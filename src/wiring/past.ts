@@ -1,0 +1,60 @@
+/** History, lists as they were, and the question why: what is asked of the past, wired. */
+import type { FastifyInstance } from 'fastify';
+import type { DeclaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
+import type { EventLog } from '../events/log.ts';
+import { type AsOf, createAsOf } from '../http/admin/as-of.ts';
+import { registerExplain } from '../http/admin/explain.ts';
+import { registerHistory } from '../http/admin/history.ts';
+import type { AdminJournal } from '../projections/admin-journal.ts';
+import type { RunningProjection } from '../projections/runner.ts';
+import type { Registry } from '../providers/registry.ts';
+import type { AccessControl, KnownAccess } from './access.ts';
+import { policiesThen, type ReadPoliciesThen } from './policies-then.ts';
+
+export interface AdminPastOptions {
+  readonly log: EventLog;
+  readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
+  readonly registry: Pick<Registry, 'list' | 'resolve'>;
+  readonly known: Pick<KnownAccess, 'keys'>;
+  readonly control: Pick<AccessControl, 'lists' | 'declared'>;
+  readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: DeclaredVirtualModels };
+}
+
+export interface AdminPast {
+  readonly asOf: AsOf;
+  readonly policies: ReadPoliciesThen;
+  register(admin: FastifyInstance): void;
+}
+
+export function adminPast(options: AdminPastOptions): AdminPast {
+  const { log, journal, registry, known, control } = options;
+  const { inForce, declared } = options.virtualModels;
+  const asOf = createAsOf({ log, journal, now: Date.now });
+  const policies = policiesThen({
+    asOf,
+    registry,
+    declared: control.declared,
+    declaredVirtualModels: declared,
+    enabledByDefault: inForce.enabledByDefault,
+  });
+  return {
+    asOf,
+    policies,
+    register(admin) {
+      registerHistory(admin, { log, journal });
+      registerExplain(admin, {
+        log,
+        now: {
+          get keys() {
+            return known.keys.state;
+          },
+          lists: control.lists,
+          virtualModels: inForce,
+        },
+        past: policies,
+        declared: control.declared,
+        resolve: (model, provider) => registry.resolve(model, provider),
+      });
+    },
+  };
+}

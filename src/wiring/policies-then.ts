@@ -1,0 +1,53 @@
+/** Who might do what at another time: the same rules as now, over what administrators had set by then. */
+import type { FastifyRequest } from 'fastify';
+import type { UserLists } from '../commands/access/authorizer.ts';
+import { EffectiveModels } from '../commands/access/effective-models.ts';
+import { type DeclaredPolicies, userLists } from '../commands/users/policies-in-force.ts';
+import { type DeclaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
+import type { AsOf, Moment } from '../http/admin/as-of.ts';
+import { type KeysState, keysView } from '../projections/keys.ts';
+import { type UsersState, usersView } from '../projections/users.ts';
+import { virtualModelsView } from '../projections/virtual-models.ts';
+import type { Registry } from '../providers/registry.ts';
+
+/** What was set then. What the configuration declares, and which models there are, is always that of now. */
+export interface PoliciesThen {
+  readonly moment: Moment;
+  readonly keys: KeysState;
+  readonly users: UsersState;
+  readonly lists: UserLists;
+  readonly virtualModels: VirtualModelDirectory;
+  readonly effective: EffectiveModels;
+}
+
+export interface PoliciesThenOptions {
+  readonly asOf: AsOf;
+  readonly registry: Pick<Registry, 'list'>;
+  readonly declared: DeclaredPolicies;
+  readonly declaredVirtualModels: DeclaredVirtualModels;
+  readonly enabledByDefault: boolean;
+}
+
+/** Answers undefined to a request that does not ask for another time. @throws Refusal 400, as `AsOf.moment` does */
+export type ReadPoliciesThen = (request: FastifyRequest) => Promise<PoliciesThen | undefined>;
+
+export function policiesThen(options: PoliciesThenOptions): ReadPoliciesThen {
+  const { asOf, registry, declared, declaredVirtualModels, enabledByDefault } = options;
+  return async (request) => {
+    const moment = await asOf.moment(request);
+    if (moment === undefined) return undefined;
+    const [keys, users, stored] = await Promise.all([
+      asOf.fold(keysView, moment),
+      asOf.fold(usersView, moment),
+      asOf.fold(virtualModelsView, moment),
+    ]);
+    const lists = userLists(users, declared);
+    const virtualModels = new VirtualModelDirectory({
+      stored: () => stored,
+      declared: declaredVirtualModels,
+      enabledByDefault,
+    });
+    const effective = new EffectiveModels(registry.list(), { users: lists, models: virtualModels.policies });
+    return { moment, keys, users, lists, virtualModels, effective };
+  };
+}

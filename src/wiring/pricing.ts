@@ -1,0 +1,81 @@
+/** Prices, wired: what models cost, who may say so, and the past priced anew. */
+import type { FastifyInstance } from 'fastify';
+import { configuredPrices } from '../commands/pricing/configured-prices.ts';
+import { PriceBook } from '../commands/pricing/price-book.ts';
+import { priceSnapshot } from '../commands/pricing/price-snapshot.ts';
+import { createRecalculator } from '../commands/pricing/recalculate.ts';
+import { type KnownModels, selectedModels } from '../commands/pricing/selected-models.ts';
+import { expand } from '../commands/virtual-models/expand.ts';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import type { AsOf } from '../http/admin/as-of.ts';
+import { registerPricingOverrides } from '../http/admin/model-pricing-overrides.ts';
+import { registerRecalculation } from '../http/admin/recalculate-pricing.ts';
+import { priceOverridesView } from '../projections/price-overrides.ts';
+import type { ProjectionRunner } from '../projections/runner.ts';
+import type { Registry } from '../providers/registry.ts';
+import type { VirtualModels } from './virtual-models.ts';
+
+/** A client that waits for longer is not to be expected. */
+const RECALCULATION_LIMIT_MS = 10 * 60 * 1000;
+
+export interface PricingWiring {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly projections: ProjectionRunner;
+  /** The type of a provider by its name. */
+  typeOf(provider: string): string | undefined;
+}
+
+export interface PricingRoutes {
+  readonly asOf: AsOf;
+  readonly registry: Pick<Registry, 'providers' | 'knows' | 'find'>;
+  readonly virtualModels: Pick<VirtualModels, 'directory' | 'facts'>;
+}
+
+export interface GatewayPricing {
+  readonly prices: PriceBook;
+  /** Resolves when all that the log tells of prices is known. */
+  readonly caughtUp: Promise<void>;
+  /** Called once for each name of the admin API. */
+  register(admin: FastifyInstance, routes: PricingRoutes): void;
+}
+
+/** @throws Error when the configuration declares a price that cannot be one */
+export function gatewayPricing({ config, log, projections, typeOf }: PricingWiring): GatewayPricing {
+  const configured = configuredPrices(config.providers);
+  const overrides = projections.run(priceOverridesView);
+  const prices = new PriceBook({
+    overrides: () => overrides.state,
+    configured: (provider, model) => configured.get(provider)?.get(model),
+    snapshot: priceSnapshot,
+    typeOf,
+  });
+  const recalculate = createRecalculator({ log, pricing: prices });
+  return {
+    prices,
+    caughtUp: overrides.caughtUp,
+    register(admin, { asOf, registry, virtualModels }) {
+      const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
+      registerPricingOverrides(admin, { log, overrides, asOf, isProvider });
+      const known = { knows: registry.knows, find: registry.find, behind: behindAlias(virtualModels) };
+      registerRecalculation(admin, {
+        enabled: config.pricingRecalculationEnabled,
+        recalculate,
+        modelsOf: (selector) => selectedModels(selector, known),
+        now: Date.now,
+        limitMs: RECALCULATION_LIMIT_MS,
+      });
+    },
+  };
+}
+
+function behindAlias({ directory, facts }: PricingRoutes['virtualModels']): KnownModels['behind'] {
+  return (alias) => {
+    const { redirects } = directory;
+    const model = redirects.get(alias);
+    if (model === undefined) return undefined;
+    const { candidates } = expand(model, { redirect: (source) => redirects.get(source), resolve: facts.resolve });
+    return candidates.map(({ target }) => ({ provider: target.provider.name, model: target.model }));
+  };
+}

@@ -1,0 +1,129 @@
+/**
+ * Who answers: the providers of the configuration, those that administrators set up, and the demonstration's own while
+ * there is no other.
+ */
+import type { Logger } from 'pino';
+import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import { openCredential, type SealerSource } from '../commands/credentials/sealed-credentials.ts';
+import type { ProviderJournal } from '../commands/providers/provider-journal.ts';
+import { ProviderRoster, type RosterConfig } from '../commands/providers/provider-roster.ts';
+import type { Config } from '../config/config.ts';
+import type { StoredCredentials } from '../projections/provider-credentials.ts';
+import type { ProviderMemory } from '../projections/provider-memory.ts';
+import { createRegistry, type Registry } from '../providers/registry.ts';
+
+export interface GatewayProviders {
+  readonly registry: Registry;
+  readonly roster: ProviderRoster;
+  /** Whether the demonstration's provider is the only one. */
+  demo(): boolean;
+  /** Makes what is stored now true of the running gateway. */
+  follow(): Promise<void>;
+  /** Why a provider that was set up is not in force, by its name. */
+  problems(): ReadonlyMap<string, string>;
+  close(): Promise<void>;
+}
+
+export interface GatewayProvidersOptions {
+  readonly config: Config;
+  readonly stored: { readonly state: StoredCredentials };
+  readonly remembered: { readonly state: ProviderMemory };
+  readonly sealers: SealerSource;
+  readonly journal: ProviderJournal;
+  readonly logger: Logger;
+  /** Resolves once every exchange that is open now has ended. */
+  openExchangesEnded(): Promise<void>;
+}
+
+export async function createGatewayProviders(options: GatewayProvidersOptions): Promise<GatewayProviders> {
+  const { config, stored, remembered, sealers, journal, logger } = options;
+  const onError = (error: unknown) => logger.error(error);
+  const registry = createRegistry({
+    providers: [],
+    refreshIntervalMs: config.registry.refreshSeconds * 1000,
+    recheckIntervalMs: config.registry.recheckSeconds * 1000,
+    onListed: (name, models) => journal.listed(name, models),
+    onUnavailable: (name, message) => {
+      logger.warn(`provider ${name}: ${message}`);
+      journal.unavailable(name, message);
+    },
+    onAvailable: (name) => journal.available(name),
+  });
+  const roster = new ProviderRoster({
+    registry,
+    journal,
+    remembered: () => remembered.state,
+    openExchangesEnded: () => options.openExchangesEnded(),
+    now: () => performance.now(),
+    circuitChanged: (name, state) => logger.warn(`provider ${name}: circuit breaker ${state}`),
+    onError,
+  });
+
+  let demo: { readonly server: SimulatedProvider; readonly url: string } | undefined;
+  let isDemo = false;
+  let problems: ReadonlyMap<string, string> = new Map();
+  let followed: Promise<void> = Promise.resolve();
+  const timeouts = { headersMs: config.http.headersTimeoutMs, idleMs: config.http.streamIdleTimeoutMs };
+  const shared = { retry: config.retry, circuitBreaker: config.circuitBreaker };
+  const managed = new Set(config.providers.map(({ name }) => name));
+
+  async function wanted(unusable: Map<string, string>): Promise<RosterConfig[]> {
+    const configured = config.providers.map((one) => ({ ...one, timeouts }));
+    const settings: RosterConfig[] = [];
+    for (const credential of stored.state.values()) {
+      if (!credential.enabled || managed.has(credential.name)) continue;
+      try {
+        const opened = openCredential(credential, sealers, config.registry.modelsMode);
+        settings.push({ ...opened, timeouts, resilience: shared });
+      } catch (error) {
+        unusable.set(credential.name, error instanceof Error ? error.message : String(error));
+      }
+    }
+    // What was set up and is switched off, or cannot be opened, is no reason to answer with made-up words.
+    isDemo = configured.length === 0 && stored.state.size === 0;
+    if (!isDemo) return [...configured, ...settings];
+    demo ??= await startDemo();
+    return [{ ...demoProvider, baseUrl: demo.url, timeouts, resilience: shared }];
+  }
+
+  async function follow(): Promise<void> {
+    const unusable = new Map<string, string>();
+    for (const [name, why] of roster.follow(await wanted(unusable))) unusable.set(name, why);
+    for (const [name, why] of unusable) {
+      if (problems.get(name) !== why) logger.error(`provider ${name} is not in force: ${why}`);
+    }
+    problems = unusable;
+  }
+
+  await follow();
+  return {
+    registry,
+    roster,
+    demo: () => isDemo,
+    follow() {
+      followed = followed.catch(() => {}).then(follow);
+      return followed;
+    },
+    problems: () => problems,
+    async close() {
+      registry.close();
+      await roster.close();
+      await demo?.server.close();
+    },
+  };
+}
+
+async function startDemo() {
+  const server = createSimulatedProvider({ paceMs: 30 });
+  return { server, url: await server.listen() };
+}
+
+const demoProvider = {
+  name: 'demo',
+  type: 'simulated',
+  apiKeys: [],
+  models: [],
+  modelsMode: 'fallback' as const,
+  options: {},
+  source: 'environment' as const,
+};

@@ -1,0 +1,104 @@
+/** Virtual models, wired: what names lead to, who may use what, and whom a request goes to. */
+import type { FastifyInstance } from 'fastify';
+import type { ModelAccess } from '../commands/access/model-access.ts';
+import type { ModelPolicies } from '../commands/access/model-policies.ts';
+import type { VisibleModels } from '../commands/access/visible-models.ts';
+import type { Admission } from '../commands/exchange/admission.ts';
+import type { Resilience } from '../commands/exchange/exchange.ts';
+import type { Reach, Router } from '../commands/exchange/route.ts';
+import type { PriceOf } from '../commands/virtual-models/balance.ts';
+import { VirtualModelChanges } from '../commands/virtual-models/changes.ts';
+import { declaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
+import { defaultPhrases } from '../commands/virtual-models/failover-rules.ts';
+import { type Entry, withVirtualModels } from '../commands/virtual-models/listing.ts';
+import { createRouter } from '../commands/virtual-models/router.ts';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import type { AsOf } from '../http/admin/as-of.ts';
+import { type RowFacts, registerVirtualModels } from '../http/admin/virtual-models.ts';
+import { parseUserPath } from '../http/user-path.ts';
+import type { RunningProjection } from '../projections/runner.ts';
+import type { VirtualModelsState } from '../projections/virtual-models.ts';
+import type { Registry } from '../providers/registry.ts';
+
+export interface VirtualModelsOptions {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly view: RunningProjection<VirtualModelsState>;
+  readonly registry: Registry;
+  readonly warn: (message: string) => void;
+}
+
+export interface VirtualModels {
+  readonly directory: VirtualModelDirectory;
+  readonly policies: ModelPolicies;
+  /** What rows tell beside what is stored: for a list as of another time too. */
+  readonly facts: RowFacts;
+  router(options: RouterParts): Router & Reach;
+  /** What a caller sees of the models: these among them. */
+  listed(models: VisibleModels<Entry>, access: ModelAccess): VisibleModels<Entry>;
+  register(admin: FastifyInstance, asOf: Pick<AsOf, 'moment' | 'fold'>): void;
+}
+
+/** What a router asks beside the virtual models. */
+export interface RouterParts {
+  readonly access: ModelAccess;
+  readonly admission: Pick<Admission, 'hasRoom'>;
+  readonly priceOf: PriceOf;
+  /** By the names of their providers. */
+  resilience(): ReadonlyMap<string, Resilience>;
+  random(): number;
+}
+
+/** @throws Error when the configuration declares one that cannot be */
+export function createVirtualModels({ config, log, view, registry, warn }: VirtualModelsOptions): VirtualModels {
+  const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
+  const providers = { has: isProvider, knows: (nameOrType: string) => registry.knows(nameOrType) };
+  const written = config.virtualModels.map(({ userPaths, ...one }) => ({
+    ...one,
+    userPaths: userPaths?.map((path) => parseUserPath(path, 'user_paths')),
+  }));
+  const declared = declaredVirtualModels(written, providers, warn);
+  const { enabledByDefault } = config.models;
+  const directory = new VirtualModelDirectory({ stored: () => view.state, declared, enabledByDefault });
+  const facts: RowFacts = {
+    declared,
+    enabledByDefault,
+    isProvider,
+    resolve: (model, provider) => registry.resolve(model, provider),
+  };
+  const changes = new VirtualModelChanges({
+    log,
+    directory,
+    whenProcessed: (position) => view.whenProcessed(position),
+  });
+  const { phrases = defaultPhrases, ...failover } = config.failover;
+  return {
+    directory,
+    policies: directory.policies,
+    facts,
+    router: ({ access, admission, priceOf, resilience, random }) =>
+      createRouter({
+        models: registry,
+        virtualModels: directory,
+        access,
+        admission,
+        priceOf,
+        random,
+        failover: { ...failover, phrases },
+        isInOrder(provider) {
+          if (resilience().get(provider)?.breaker.refuses === true) return false;
+          return registry.status().find(({ name }) => name === provider)?.state !== 'unavailable';
+        },
+      }),
+    listed: (models, access) =>
+      withVirtualModels(models, {
+        virtualModels: directory,
+        access,
+        resolve: facts.resolve,
+        onlyVirtual: config.models.listOnlyVirtual,
+        declaredAt: Math.floor(Date.now() / 1000),
+      }),
+    register: (admin, asOf) => registerVirtualModels(admin, { view, changes, providers, facts, asOf }),
+  };
+}

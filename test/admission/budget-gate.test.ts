@@ -1,0 +1,237 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { BudgetGate, type BudgetHold, type BudgetMeter } from '../../src/commands/admission/budget-gate.ts';
+import type { CostForecast } from '../../src/commands/admission/cost-forecast.ts';
+import type { Charge } from '../../src/commands/exchange/admission.ts';
+import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { Refusal } from '../../src/commands/refusal.ts';
+import { streamName } from '../../src/events/event.ts';
+import { requestFor } from './request.ts';
+
+const NOW = 1_000_000;
+
+function charge(totalCost: number | null): Charge {
+  return { usage: unknownUsage, totalCost: totalCost === null ? null : String(totalCost) };
+}
+
+/** A ledger with one budget for everything, and a gate before it. */
+function gateOf(amount: number, more: Partial<BudgetMeter> = {}) {
+  const meter = { scope: 'user_path', subject: '/', periodSeconds: 3600, amount, end: NOW + 90_500, spent: 0, ...more };
+  const spending = meter as { spent: number };
+  const gate = new BudgetGate({ any: true, metersOf: () => [meter as BudgetMeter] }, () => NOW);
+  let exchanges = 0;
+  return {
+    gate,
+    meter: spending,
+    admit(forecast: Partial<CostForecast> = {}) {
+      const exchangeId = String(exchanges++);
+      const hold = gate.admit(requestFor({ exchangeId }), () => ({ least: 0, likely: 0, learned: true, ...forecast }));
+      if (hold === undefined) throw new Error('the budget does not concern it');
+      return { hold, exchangeId };
+    },
+    /** The ledger reads what is on record of an exchange. */
+    count(exchangeId: string, cost: number) {
+      spending.spent += cost;
+      gate.counted(streamName('exchange', exchangeId));
+    },
+    get reserved() {
+      return gate.reserved('user_path', '/');
+    },
+  };
+}
+
+function refusalOf(attempt: () => unknown): Refusal {
+  try {
+    attempt();
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+  throw new Error('it was let through');
+}
+
+describe('a request', () => {
+  test('is refused when what is spent has reached the amount', () => {
+    const { admit, meter } = gateOf(100);
+    meter.spent = 100;
+    const refusal = refusalOf(() => admit());
+    expect(refusal).toMatchObject({
+      status: 429,
+      type: 'rate_limit_error',
+      code: 'budget_exceeded',
+      retryAfterSeconds: 91,
+      retryHelps: false,
+    });
+  });
+
+  test('is refused when what it is known to cost does not fit any more', () => {
+    const { admit, meter } = gateOf(100);
+    meter.spent = 95;
+    expect(refusalOf(() => admit({ likely: 6 })).code).toBe('budget_exceeded');
+    expect(() => admit({ likely: 5 })).not.toThrow();
+  });
+
+  test('is let through on a guess when it is alone, and not when others have reserved', () => {
+    const one = gateOf(100);
+    const { hold } = one.admit({ likely: 500, learned: false });
+    expect(refusalOf(() => one.admit({ likely: 1, learned: false })).message).toContain('reserved');
+    hold.settle(undefined);
+    expect(() => one.admit({ likely: 500, learned: false })).not.toThrow();
+  });
+
+  test('is refused for its price per request, also when it is alone', () => {
+    const { admit, meter } = gateOf(10);
+    meter.spent = 9;
+    expect(refusalOf(() => admit({ least: 2, likely: 2, learned: false })).code).toBe('budget_exceeded');
+  });
+
+  test('of which nobody knows the cost reserves a tenth of the budget', () => {
+    const one = gateOf(100);
+    for (let request = 0; request < 10; request++) one.admit({ likely: undefined, learned: false });
+    expect(refusalOf(() => one.admit({ likely: undefined, learned: false })).code).toBe('budget_exceeded');
+    expect(one.reserved).toBe(100);
+  });
+
+  test('that nothing limits reserves nothing, and nobody asks what it costs', () => {
+    const gate = new BudgetGate({ any: true, metersOf: () => [] }, () => NOW);
+    const asked = () => {
+      throw new Error('nobody is to ask');
+    };
+    expect(gate.admit(requestFor({}), asked)).toBeUndefined();
+  });
+
+  test('is told of the budget that lasts longest, of those that refuse it', () => {
+    const meters: BudgetMeter[] = [
+      { scope: 'user_path', subject: '/', periodSeconds: 3600, amount: 10, end: NOW + 1000, spent: 10 },
+      { scope: 'user_path', subject: '/a', periodSeconds: 86_400, amount: 10, end: NOW + 9000, spent: 10 },
+      { scope: 'user_path', subject: '/a', periodSeconds: 2_592_000, amount: 100, end: NOW + 99_000, spent: 10 },
+    ];
+    const gate = new BudgetGate({ any: true, metersOf: () => meters }, () => NOW);
+    const refusal = refusalOf(() => gate.admit(requestFor({}), () => ({ least: 0, likely: 1, learned: true })));
+    expect(refusal).toMatchObject({ retryAfterSeconds: 9 });
+    expect(refusal.message).toContain("daily budget of '/a'");
+  });
+});
+
+describe('what is reserved', () => {
+  test('becomes what it did cost at the end, and nothing once the ledger has counted it', () => {
+    const one = gateOf(100);
+    const { hold, exchangeId } = one.admit({ likely: 30 });
+    expect(one.reserved).toBe(30);
+    hold.settle(charge(40));
+    expect(one.reserved).toBe(40);
+    one.count(exchangeId, 40);
+    expect(one.reserved).toBe(0);
+  });
+
+  test('is nothing at once when the ledger was faster than the end', () => {
+    const one = gateOf(100);
+    const { hold, exchangeId } = one.admit({ likely: 30 });
+    one.count(exchangeId, 40);
+    expect(one.reserved).toBe(0);
+    hold.settle(charge(40));
+    expect(one.reserved).toBe(0);
+  });
+
+  test('is given back when nothing was spent', () => {
+    const one = gateOf(100);
+    one.admit({ likely: 30 }).hold.settle(undefined);
+    expect(one.reserved).toBe(0);
+  });
+
+  test('is not touched by exchanges that reserved nothing', () => {
+    const one = gateOf(100);
+    one.admit({ likely: 30 });
+    one.count('somebody else', 5);
+    expect(one.reserved).toBe(30);
+  });
+});
+
+/** What may happen next to some request. */
+type Move = 'admit' | 'settle' | 'count' | 'free';
+const moves = fc.array(
+  fc.tuple(
+    fc.constantFrom<Move>('admit', 'admit', 'settle', 'count', 'free'),
+    fc.nat(1000),
+    fc.integer({ min: 0, max: 50 }),
+  ),
+  { maxLength: 200 },
+);
+
+describe('in any order of beginnings, ends and countings', () => {
+  test('reservations come to nothing when everything has ended', () => {
+    fc.assert(
+      fc.property(moves, (steps) => {
+        const one = gateOf(1000);
+        const open = new Map<string, { hold: BudgetHold; cost: number }>();
+        const ended = new Map<string, number>();
+        for (const [move, choice, cost] of steps) {
+          const [id, running] = [...open][choice % Math.max(1, open.size)] ?? [];
+          const [endedId, endedCost] = [...ended][choice % Math.max(1, ended.size)] ?? [];
+          if (move === 'admit') {
+            try {
+              const { hold, exchangeId } = one.admit({ likely: cost });
+              open.set(exchangeId, { hold, cost });
+            } catch (error) {
+              if (!(error instanceof Refusal)) throw error;
+            }
+          } else if (move === 'count' && endedId !== undefined && endedCost !== undefined) {
+            one.count(endedId, endedCost);
+            ended.delete(endedId);
+          } else if (id !== undefined && running !== undefined) {
+            running.hold.settle(move === 'free' ? undefined : charge(running.cost));
+            open.delete(id);
+            if (move !== 'free') ended.set(id, running.cost);
+          }
+          expect(one.reserved).toBeGreaterThanOrEqual(0);
+        }
+        for (const { hold } of open.values()) hold.settle(undefined);
+        for (const [id, cost] of ended) one.count(id, cost);
+        expect(one.reserved).toBe(0);
+      }),
+    );
+  });
+
+  test('no more is spent than the amount, as long as nothing costs more than was forecast', () => {
+    fc.assert(
+      fc.property(moves, fc.integer({ min: 1, max: 300 }), (steps, amount) => {
+        const one = gateOf(amount);
+        const open: { hold: BudgetHold; exchangeId: string; cost: number }[] = [];
+        let due = 0;
+        for (const [move, choice, cost] of steps) {
+          if (move === 'admit') {
+            try {
+              open.push({ ...one.admit({ likely: cost }), cost });
+            } catch (error) {
+              if (!(error instanceof Refusal)) throw error;
+            }
+            continue;
+          }
+          const [next] = open.splice(choice % Math.max(1, open.length), 1);
+          if (next === undefined) continue;
+          const actual = Math.floor(next.cost * ((choice % 10) / 10));
+          due += actual;
+          // The ledger may be faster than the end of the exchange, or slower.
+          if (choice % 2 === 0) one.count(next.exchangeId, actual);
+          next.hold.settle(charge(actual));
+          if (choice % 2 === 1) one.count(next.exchangeId, actual);
+        }
+        expect(one.meter.spent).toBe(due);
+        expect(due).toBeLessThanOrEqual(amount);
+      }),
+    );
+  });
+});
+
+test('of two hundred at once against a budget for ten, ten are let through', () => {
+  const one = gateOf(10 * 7);
+  const outcomes = Array.from({ length: 200 }, () => {
+    try {
+      one.admit({ likely: 7 });
+      return 'served';
+    } catch {
+      return 'refused';
+    }
+  });
+  expect(outcomes.filter((outcome) => outcome === 'served')).toHaveLength(10);
+});

@@ -1,0 +1,105 @@
+import { describe, expect, test } from 'vitest';
+import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
+import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import type { Pricing } from '../../src/commands/pricing/pricing.ts';
+import { requestFor, targetOf } from './request.ts';
+
+const tiny = targetOf('local', 'tiny');
+
+/** Nano-dollars for a token of input, for one of output, and for each request; nobody knows what another model costs. */
+function priced(input: number, output: number, request = 0): Pricing {
+  return {
+    costOf: ({ model, usage }) => ({
+      totalCost:
+        model === 'tiny'
+          ? String(request + (usage.inputTokens ?? 0) * input + (usage.outputTokens ?? 0) * output)
+          : null,
+    }),
+  } as Pricing;
+}
+
+const spent = (inputTokens: number, outputTokens: number, totalCost: string | null = '1') => ({
+  usage: { ...unknownUsage, inputTokens, outputTokens },
+  totalCost,
+});
+
+describe('what a request is going to cost', () => {
+  test('is guessed from its size and from what it allows, before any other was seen', () => {
+    const forecaster = new CostForecaster(priced(1, 10));
+    const request = requestFor({ bodyBytes: 300, json: { max_completion_tokens: 50 } });
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 100 + 500, learned: false });
+    expect(forecaster.forecast(requestFor({ bodyBytes: 300 })).likely).toBe(100 + 10_240);
+  });
+
+  test('is known when it is a price per request', () => {
+    const forecaster = new CostForecaster(priced(0, 0, 7));
+    expect(forecaster.forecast(requestFor({}))).toEqual({ least: 7, likely: 7, learned: true });
+  });
+
+  test('is what requests of its size have cost of late, the most of them', () => {
+    const forecaster = new CostForecaster(priced(1, 10));
+    const request = requestFor({ bodyBytes: 300 });
+    forecaster.learn(tiny, request, spent(30, 20));
+    forecaster.learn(tiny, request, spent(60, 10));
+    const { likely, learned } = forecaster.forecast(requestFor({ bodyBytes: 600 }));
+    expect(learned).toBe(true);
+    expect(likely).toBe(120 + 200);
+  });
+
+  test('fades towards what is usual', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    forecaster.learn(tiny, requestFor({}), spent(0, 1000));
+    for (let request = 0; request < 200; request++) forecaster.learn(tiny, requestFor({}), spent(0, 10));
+    expect(forecaster.forecast(requestFor({})).likely).toBeLessThan(15);
+  });
+
+  test('is never more than what the request allows', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    forecaster.learn(tiny, requestFor({}), spent(0, 1000));
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: 5 } })).likely).toBe(5);
+  });
+
+  test('counts every answer that is asked for', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, n: 3 } })).likely).toBe(15);
+  });
+
+  test('has no output where none is made', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    expect(forecaster.forecast(requestFor({ endpoint: '/v1/embeddings' })).likely).toBe(0);
+  });
+
+  test('is that of the dearest of those that may be asked', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    const unknown = targetOf('router', 'unknown', 'openrouter');
+    const json = { max_tokens: 5 };
+    expect(forecaster.forecast(requestFor({ json, candidates: [tiny, unknown] })).likely).toBeUndefined();
+    forecaster.learn(unknown, requestFor({}), spent(1, 1, '3'));
+    expect(forecaster.forecast(requestFor({ json, candidates: [tiny, unknown] })).likely).toBe(5);
+  });
+
+  test('is not known where the provider tells it, until it has done so', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    const request = requestFor({ candidates: [targetOf('router', 'unknown', 'openrouter')] });
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: undefined, learned: false });
+    forecaster.learn(targetOf('router', 'unknown', 'openrouter'), request, spent(1, 1, '3'));
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 3, learned: true });
+  });
+
+  test('is nothing for a model of which nobody ever tells the cost', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    const request = requestFor({ candidates: [targetOf('local', 'unknown')] });
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 0, learned: true });
+  });
+
+  test('is that of what is asked for beside tokens', () => {
+    const pricing = { costOf: ({ units }) => ({ totalCost: String((units?.outputImages ?? 0) * 40) }) } as Pricing;
+    const request = requestFor({ units: { outputImages: 2 } });
+    expect(new CostForecaster(pricing).forecast(request)).toEqual({ least: 80, likely: 80, learned: true });
+  });
+
+  test('is nothing where no model is asked', () => {
+    const forecaster = new CostForecaster(priced(1, 1, 1));
+    expect(forecaster.forecast(requestFor({ candidates: [targetOf('local', '')] })).likely).toBe(0);
+  });
+});

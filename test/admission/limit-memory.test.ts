@@ -1,0 +1,128 @@
+/** What the rate limits have counted, over a restart. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
+import { type LimitMemory, restoreLimits } from '../../src/commands/admission/limit-memory.ts';
+import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
+import type { NewEvent, Position } from '../../src/events/event.ts';
+import { START } from '../../src/events/log.ts';
+import { positionAtTime } from '../../src/events/position-at-time.ts';
+import { append, exchangeOf } from '../projections/exchange-history.ts';
+import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
+
+const NOW = Date.parse('2026-03-01T12:00:00Z');
+let opened: TestLog;
+afterEach(() => opened.discard());
+
+const rule = (more: Partial<RateLimitRule> & { subject: string }): RateLimitRule => ({
+  scope: 'user_path',
+  periodSeconds: 3600,
+  maxRequests: 100,
+  maxTokens: 1000,
+  ...more,
+});
+
+/** What rules have counted, once the log was read. */
+async function counted(memory: LimitMemory | undefined, ...rules: RateLimitRule[]) {
+  const state = { changes: 1, rules: new Map(rules.map((one, index) => [String(index), one])) };
+  const limiter = new RateLimiter(
+    () => state,
+    () => NOW,
+  );
+  await restoreLimits({ log: opened.log, limiter, rules: state, memory, now: NOW });
+  return rules.map((_, index) => {
+    const { requests = 0, tokens = 0 } = limiter.gauge(String(index))?.read(NOW) ?? {};
+    return [requests, tokens];
+  });
+}
+
+const atTime = (at: number, event: NewEvent): NewEvent => ({ ...event, at });
+
+/** A request that was let through so long ago, and the 15 tokens that it took. @returns where its beginning is */
+async function served(id: string, msAgo: number, userPath = '/team'): Promise<Position> {
+  const told = exchangeOf(id, { userPath });
+  const at = NOW - msAgo;
+  const begun = await append(
+    opened.log,
+    told.stream,
+    ...[told.received, told.attempt(1)].map((one) => atTime(at, one)),
+  );
+  await append(opened.log, told.stream, ...[told.completed, told.usage].map((one) => atTime(at + 10, one)));
+  return begun.position;
+}
+
+const MINUTE = 60_000;
+
+describe.each(engines)('from a log in %s', (engine) => {
+  beforeEach(async () => {
+    opened = await openTestLog(engine);
+  });
+
+  test('everything within the windows is counted again, when nothing was written down', async () => {
+    await served('1', 200 * MINUTE);
+    await served('2', 50 * MINUTE);
+    await served('3', 10 * MINUTE, '/other');
+    await served('4', MINUTE, '/team/alpha');
+    expect(
+      await counted(
+        undefined,
+        rule({ subject: '/' }),
+        rule({ subject: '/team' }),
+        rule({ subject: '/', periodSeconds: 1800 }),
+        rule({ scope: 'provider', subject: 'local' }),
+        rule({ scope: 'model', subject: 'local/tiny' }),
+        rule({ scope: 'model', subject: 'tiny', lastResetAt: NOW - 5 * MINUTE }),
+      ),
+    ).toEqual([
+      [3, 45],
+      [2, 30],
+      [2, 30],
+      [3, 45],
+      [3, 45],
+      [1, 15],
+    ]);
+  });
+
+  test('retries are the same request, and what was refused is none', async () => {
+    const told = exchangeOf('1', { userPath: '/team' });
+    const events = [told.received, told.attempt(1), told.attemptFailed(1), told.attempt(2), told.failed];
+    await append(opened.log, told.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
+    const refused = exchangeOf('2', { userPath: '/team' });
+    await append(opened.log, refused.stream, ...[refused.received, refused.refused].map((one) => atTime(NOW, one)));
+    expect(await counted(undefined, rule({ subject: '/' }), rule({ scope: 'provider', subject: 'local' }))).toEqual([
+      [1, 0],
+      [1, 0],
+    ]);
+  });
+
+  test('what was written down is taken, and what came after it is added', async () => {
+    await served('before', 20 * MINUTE);
+    const position = await opened.log.head();
+    await served('open', 2 * MINUTE);
+    await served('after', MINUTE);
+    const part = Math.floor(NOW / MINUTE);
+    const memory = {
+      position,
+      gauges: [{ key: '0', requests: [[part - 20, 2] as const], tokens: [[part - 20, 15] as const] }],
+      open: ['open'],
+    };
+    // The request of the one that was under way is among the two; its tokens came later.
+    expect(await counted(memory, rule({ subject: '/' }))).toEqual([[3, 45]]);
+  });
+
+  test('nothing is read where nothing has a window', async () => {
+    await served('1', MINUTE);
+    expect(await counted(undefined, rule({ subject: '/', periodSeconds: 0 }))).toEqual([[0, 0]]);
+  });
+
+  test('a time is found in the log', async () => {
+    expect(await positionAtTime(opened.log, NOW)).toBe(START);
+    for (let id = 1; id <= 20; id++) await served(String(id), (21 - id) * MINUTE);
+    for (const minutes of [30, 20, 7, 1, 0]) {
+      const after = await positionAtTime(opened.log, NOW - minutes * MINUTE);
+      const times: number[] = [];
+      for await (const { at } of opened.log.readAll({ after })) times.push(at);
+      expect(times.every((at) => at >= NOW - minutes * MINUTE)).toBe(true);
+      expect(times).toHaveLength(4 * Math.min(20, minutes));
+    }
+  });
+});

@@ -1,0 +1,296 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { BudgetGate } from '../../src/commands/admission/budget-gate.ts';
+import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
+import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
+import { LimitAdmission } from '../../src/commands/admission/limit-admission.ts';
+import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
+import { everybodyAdmitted, type Ticket } from '../../src/commands/exchange/admission.ts';
+import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { unpriced } from '../../src/commands/pricing/pricing.ts';
+import { Refusal } from '../../src/commands/refusal.ts';
+import { requestFor, targetOf } from './request.ts';
+
+const START = Date.parse('2026-03-01T00:00:00Z');
+
+/** Admission by these rules, and a clock. */
+function admissionBy(...given: (Partial<RateLimitRule> & { subject: string })[]) {
+  const rules = new Map<string, RateLimitRule>();
+  const state = { changes: 0, rules };
+  let now = START;
+  let requests = 0;
+  const refused: string[] = [];
+  const limits = new RateLimiter(
+    () => state,
+    () => now,
+  );
+  const admission = new LimitAdmission({
+    limits,
+    budgets: new BudgetGate({ any: false, metersOf: () => [] }, () => now),
+    forecaster: new CostForecaster(unpriced),
+    now: () => now,
+    refused: ({ code }) => refused.push(code ?? ''),
+  });
+  const it = {
+    admission,
+    limits,
+    refused,
+    set(key: string, rule: Partial<RateLimitRule> & { subject: string }) {
+      rules.set(key, { scope: 'user_path', periodSeconds: 60, maxRequests: null, maxTokens: null, ...rule });
+      state.changes += 1;
+    },
+    pass(ms: number) {
+      now += ms;
+    },
+    admit: (userPath?: string): Ticket =>
+      admission.admit(requestFor({ exchangeId: String(requests++), ...(userPath === undefined ? {} : { userPath }) })),
+  };
+  for (const [index, rule] of given.entries()) it.set(String(index), rule);
+  return it;
+}
+
+const tokens = (totalTokens: number | null) => ({ usage: { ...unknownUsage, totalTokens }, totalCost: null });
+
+function refusalOf(attempt: () => unknown): Refusal {
+  try {
+    attempt();
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+  throw new Error('it was let through');
+}
+
+describe('requests per minute', () => {
+  test('are let through up to the limit, and again when the first is a minute old', () => {
+    const { admit, pass } = admissionBy({ subject: '/', maxRequests: 2 });
+    admit();
+    pass(30_000);
+    admit();
+    const refusal = refusalOf(() => admit());
+    expect(refusal).toMatchObject({ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded' });
+    expect(refusal.retryAfterSeconds).toBeGreaterThanOrEqual(30);
+    expect(refusal.retryAfterSeconds).toBeLessThanOrEqual(31);
+    expect(refusal.retryHelps).toBeUndefined();
+    pass((refusal.retryAfterSeconds ?? 0) * 1000);
+    expect(() => admit()).not.toThrow();
+  });
+
+  test('of a path are those of all below it, together', () => {
+    const { admit } = admissionBy({ subject: '/team', maxRequests: 2 });
+    admit('/team/a');
+    admit('/team');
+    expect(refusalOf(() => admit('/team/b')).message).toContain("'/team'");
+    expect(() => admit('/team-b')).not.toThrow();
+    expect(() => admit()).not.toThrow();
+  });
+
+  test('that are refused do not count, whichever limit refused them', () => {
+    const { admit, limits } = admissionBy({ subject: '/', maxRequests: 5 }, { subject: '/a', maxRequests: 1 });
+    admit('/a');
+    for (let request = 0; request < 10; request++) refusalOf(() => admit('/a'));
+    expect(limits.gauge('0')?.read(START).requests).toBe(1);
+    for (let request = 0; request < 4; request++) admit('/b');
+    refusalOf(() => admit('/b'));
+  });
+
+  test('count also when they fail', () => {
+    const { admit } = admissionBy({ subject: '/', maxRequests: 1 });
+    const ticket = admit();
+    ticket.enter(targetOf('a', 'm'));
+    ticket.settle(undefined);
+    refusalOf(() => admit());
+  });
+
+  test('do not count when nobody had room for them', () => {
+    const { admit } = admissionBy(
+      { subject: '/', maxRequests: 2 },
+      { scope: 'provider', subject: 'a', maxRequests: 1 },
+    );
+    const first = admit();
+    first.enter(targetOf('a', 'm'));
+    for (let request = 0; request < 5; request++) {
+      const refused = admit();
+      expect(refused.enter(targetOf('a', 'm'))).toBeInstanceOf(Refusal);
+      refused.settle(undefined);
+    }
+    expect(() => admit()).not.toThrow();
+    refusalOf(() => admit());
+  });
+});
+
+describe('tokens per minute', () => {
+  test('count when they are known, and refuse what comes after', () => {
+    const { admit, pass } = admissionBy({ subject: '/', maxTokens: 100 });
+    const [one, other] = [admit(), admit()];
+    one.settle(tokens(99));
+    const third = admit();
+    other.settle(tokens(1));
+    expect(refusalOf(() => admit()).message).toContain('100 tokens per minute');
+    third.settle(tokens(null));
+    pass(61_000);
+    expect(() => admit()).not.toThrow();
+  });
+});
+
+describe('what is under way at the same time', () => {
+  test('is let through up to the limit, and again when one has ended', () => {
+    const { admit } = admissionBy({ subject: '/a', periodSeconds: 0, maxRequests: 2 });
+    const first = admit('/a');
+    admit('/a/b');
+    expect(refusalOf(() => admit('/a')).retryAfterSeconds).toBe(1);
+    first.settle(undefined);
+    first.settle(undefined);
+    expect(() => admit('/a')).not.toThrow();
+    refusalOf(() => admit('/a'));
+  });
+
+  test('comes to nothing in the end, in any order of requests, failovers and ends', () => {
+    const targets = [targetOf('a', 'm'), targetOf('a', 'n'), targetOf('b', 'm')];
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.constantFrom('admit', 'enter', 'settle'), fc.nat(100)), { maxLength: 100 }),
+        (moves) => {
+          const rules = [
+            { subject: '/', maxRequests: 8 },
+            { scope: 'provider', subject: 'a', maxRequests: 3 },
+            { scope: 'model', subject: 'm', maxRequests: 4 },
+            { scope: 'model', subject: 'b/m', maxRequests: 2 },
+          ] as const;
+          const one = admissionBy(...rules.map((rule) => ({ ...rule, periodSeconds: 0 })));
+          const open: Ticket[] = [];
+          for (const [move, choice] of moves) {
+            const ticket = open[choice % Math.max(1, open.length)];
+            if (move === 'admit') {
+              try {
+                open.push(one.admit());
+              } catch (error) {
+                if (!(error instanceof Refusal)) throw error;
+              }
+            } else if (ticket !== undefined && move === 'enter')
+              ticket.enter(targets[choice % 3] ?? targetOf('c', 'm'));
+            else if (ticket !== undefined) {
+              ticket.settle(undefined);
+              open.splice(open.indexOf(ticket), 1);
+            }
+            for (const [index, { maxRequests }] of rules.entries()) {
+              const inFlight = one.limits.gauge(String(index))?.inFlight ?? 0;
+              expect(inFlight).toBeGreaterThanOrEqual(0);
+              expect(inFlight).toBeLessThanOrEqual(maxRequests);
+            }
+          }
+          for (const ticket of open) ticket.settle(undefined);
+          for (const index of rules.keys()) expect(one.limits.gauge(String(index))?.inFlight).toBe(0);
+          expect(one.admission.open.size).toBe(0);
+        },
+      ),
+    );
+  });
+});
+
+describe('a provider or a model', () => {
+  test('that has no room says so, and the ticket goes on to another', () => {
+    const { admit, admission, refused } = admissionBy({
+      scope: 'provider',
+      subject: 'a',
+      periodSeconds: 0,
+      maxRequests: 1,
+    });
+    const a = targetOf('a', 'm');
+    const b = targetOf('b', 'm');
+    expect(admission.hasRoom(a)).toBe(true);
+    const first = admit();
+    expect(first.enter(a)).toBeUndefined();
+    expect(admission.hasRoom(a)).toBe(false);
+    const second = admit();
+    expect(second.enter(a)).toMatchObject({ status: 429, code: 'rate_limit_exceeded' });
+    expect(refused).toEqual(['rate_limit_exceeded']);
+    expect(second.enter(b)).toBeUndefined();
+    first.enter(b);
+    expect(admission.hasRoom(a)).toBe(true);
+  });
+
+  test('is limited as a model of every provider, or as that of one', () => {
+    const { admit, admission } = admissionBy(
+      { scope: 'model', subject: 'm', maxRequests: 2 },
+      { scope: 'model', subject: 'a/m', maxRequests: 1 },
+      { scope: 'model', subject: 'org/x', maxRequests: 1 },
+    );
+    admit().enter(targetOf('a', 'm'));
+    expect(admission.hasRoom(targetOf('a', 'm'))).toBe(false);
+    expect(admission.hasRoom(targetOf('a', 'n'))).toBe(true);
+    admit().enter(targetOf('b', 'm'));
+    expect(admission.hasRoom(targetOf('b', 'm'))).toBe(false);
+    admit().enter(targetOf('c', 'org/x'));
+    expect(admission.hasRoom(targetOf('c', 'org/x'))).toBe(false);
+  });
+
+  test('counts the tokens that it answered with', () => {
+    const { admit, admission } = admissionBy({ scope: 'provider', subject: 'a', maxTokens: 10 });
+    const ticket = admit();
+    ticket.enter(targetOf('b', 'm'));
+    ticket.enter(targetOf('a', 'm'));
+    ticket.settle(tokens(10));
+    expect(admission.hasRoom(targetOf('a', 'm'))).toBe(false);
+  });
+});
+
+describe('the headers', () => {
+  test('tell of the tightest limit of each kind', () => {
+    const { admit } = admissionBy(
+      { subject: '/', maxRequests: 100, maxTokens: 50 },
+      { subject: '/a', maxRequests: 10, periodSeconds: 3600 },
+      { scope: 'provider', subject: 'p', maxTokens: 40 },
+      { subject: '/a', periodSeconds: 0, maxRequests: 1 },
+    );
+    const first = admit('/a');
+    first.enter(targetOf('p', 'm'));
+    first.settle(tokens(7));
+    const second = admit('/a');
+    second.enter(targetOf('p', 'm'));
+    expect(second.headers()).toEqual({
+      'x-ratelimit-limit-requests': '10',
+      'x-ratelimit-remaining-requests': '8',
+      'x-ratelimit-reset-requests': '3660s',
+      'x-ratelimit-limit-tokens': '40',
+      'x-ratelimit-remaining-tokens': '33',
+      'x-ratelimit-reset-tokens': '61s',
+    });
+  });
+
+  test('are none where nothing is limited over a period', () => {
+    const { admit } = admissionBy(
+      { subject: '/a', maxRequests: 10 },
+      { subject: '/', periodSeconds: 0, maxRequests: 9 },
+    );
+    expect(admit('/b').headers()).toBeUndefined();
+  });
+});
+
+describe('a rule that is changed', () => {
+  test('keeps what it has counted', () => {
+    const { admit, set } = admissionBy({ subject: '/', maxRequests: 2 });
+    admit();
+    set('0', { subject: '/', maxRequests: 1 });
+    refusalOf(() => admit());
+  });
+
+  test('forgets it when it is reset', () => {
+    const { admit, set } = admissionBy({ subject: '/', maxRequests: 1 });
+    admit();
+    set('0', { subject: '/', maxRequests: 1, lastResetAt: START });
+    expect(() => admit()).not.toThrow();
+  });
+
+  test('does not lose those that are under way', () => {
+    const { admit, set } = admissionBy({ subject: '/', periodSeconds: 0, maxRequests: 1 });
+    admit();
+    set('0', { subject: '/', periodSeconds: 0, maxRequests: 1, lastResetAt: START });
+    refusalOf(() => admit());
+  });
+});
+
+test('where there is no rule and no budget, every request gets the same ticket', () => {
+  const { admit } = admissionBy();
+  expect(admit()).toBe(everybodyAdmitted.admit(requestFor({})));
+});

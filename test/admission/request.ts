@@ -1,0 +1,37 @@
+/** Requests as admission sees them. */
+import type { AdmissionRequest } from '../../src/commands/exchange/admission.ts';
+import type { Target } from '../../src/commands/exchange/dialect.ts';
+import type { Units } from '../../src/commands/pricing/pricing.ts';
+import type { UserPath } from '../../src/events/event.ts';
+import type { Provider } from '../../src/providers/provider.ts';
+
+/** Nobody asks it anything. */
+export function targetOf(provider: string, model: string, type = 'llamacpp'): Target {
+  return { provider: { name: provider, type } as Provider, model };
+}
+
+export interface RequestFacts {
+  readonly exchangeId?: string;
+  readonly userPath?: string;
+  readonly labels?: readonly string[];
+  readonly json?: Record<string, unknown>;
+  readonly bodyBytes?: number;
+  readonly candidates?: readonly Target[];
+  readonly endpoint?: string;
+  readonly units?: Units;
+}
+
+export function requestFor(facts: RequestFacts): AdmissionRequest {
+  const { exchangeId = '1', userPath, labels, json = {}, bodyBytes = 300, endpoint = '/v1/chat/completions' } = facts;
+  const { candidates = [targetOf('local', 'tiny')] } = facts;
+  return {
+    caller: { userPath: userPath as UserPath | undefined },
+    labels,
+    endpoint,
+    asked: { model: 'tiny', provider: undefined, stream: false, json },
+    candidates,
+    units: facts.units,
+    bodyBytes,
+    exchangeId,
+  };
+}

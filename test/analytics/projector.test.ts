@@ -1,0 +1,213 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { parsePosition } from '../../src/events/sequence-position.ts';
+import { type BatchStore, createBatchStore } from '../../src/projections/analytics/batch-store.ts';
+import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
+import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
+import { writeHistory } from './generated-history.ts';
+import { figuresOfLog } from './log-figures.ts';
+import { figuresInSql } from './sql-figures.ts';
+
+const retention = { audit: 0, usage: 0 };
+let embedded: Embedded;
+let databases = 0;
+const newDatabase = () => `analytics_${++databases}`;
+
+describe.skipIf(!hasChdb)('the projector', () => {
+  beforeAll(async () => {
+    embedded = await startEmbedded();
+  });
+  afterAll(() => embedded?.close());
+
+  const storeIn = (database: string) => createBatchStore(embedded.clientOf('projector'), database);
+
+  function project(log: MemoryLog, store: BatchStore, batchEvents: number): Projector {
+    return startProjector({ log, store, retention, batchEvents, liveMs: 1, retryMs: 1 });
+  }
+
+  async function storedWhole(log: MemoryLog, projector: Projector): Promise<void> {
+    await projector.whenStored(parsePosition(await log.head()));
+  }
+
+  const figures = (database: string, table?: 'usage' | 'usage_by_quarter_hour') =>
+    figuresInSql(embedded.clientOf('gateway'), database, table);
+
+  test('says in SQL what the log says, in the tables and in their rollup', { timeout: 60_000 }, async () => {
+    const histories = fc.record({
+      exchanges: fc.integer({ min: 1, max: 120 }),
+      seed: fc.integer({ min: 0 }),
+      batchEvents: fc.integer({ min: 20, max: 300 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(histories, async ({ batchEvents, ...history }) => {
+        const database = newDatabase();
+        const log = new MemoryLog();
+        await writeHistory(log, history);
+        const projector = project(log, storeIn(database), batchEvents);
+        await storedWhole(log, projector);
+        await projector.close();
+        const told = await figuresOfLog(log);
+        expect(await figures(database)).toEqual(told);
+        expect(await figures(database, 'usage_by_quarter_hour')).toEqual(told);
+      }),
+      { numRuns: 5 },
+    );
+  });
+
+  test('goes on from what is stored, whatever was lost of the last batch', { timeout: 60_000 }, async () => {
+    const losses = fc.array(fc.constantFrom('before', 'after', 'announced', 'half'), { minLength: 1, maxLength: 8 });
+    await fc.assert(
+      fc.asyncProperty(losses, fc.integer({ min: 0 }), async (kinds, seed) => {
+        const database = newDatabase();
+        const log = new MemoryLog();
+        await writeHistory(log, { exchanges: 150, seed });
+        const failing = failingStore(storeIn(database), kinds);
+        const projector = project(log, failing.store, 100);
+        await storedWhole(log, projector);
+        await projector.close();
+        expect(failing.failed).toBe(kinds.length);
+        expect(await figures(database)).toEqual(await figuresOfLog(log));
+      }),
+      { numRuns: 4 },
+    );
+  });
+
+  test('stores live what is appended, soon and once', { timeout: 60_000 }, async () => {
+    const database = newDatabase();
+    const log = new MemoryLog();
+    const projector = project(log, storeIn(database), 1000);
+    for (let seed = 1; seed <= 5; seed++) {
+      await writeHistory(log, { exchanges: 3, seed });
+      await storedWhole(log, projector);
+      expect(await figures(database)).toEqual(await figuresOfLog(log));
+    }
+    expect(await projector.status()).toMatchObject({ lagEvents: 0, lagMs: 0 });
+    await projector.close();
+  });
+
+  test('refuses a database that holds another log, and says what to do', async () => {
+    const database = newDatabase();
+    const first = new MemoryLog();
+    await writeHistory(first, { exchanges: 2, seed: 1 });
+    const one = project(first, storeIn(database), 10);
+    await storedWhole(first, one);
+    await one.close();
+    const second = new MemoryLog();
+    await writeHistory(second, { exchanges: 2, seed: 2 });
+    const other = project(second, storeIn(database), 10);
+    await expect(storedWhole(second, other)).rejects.toThrow(/holds another log; give this log a database of its own/);
+    expect(await other.status()).toMatchObject({ state: 'stopped', position: 0 });
+    await other.close();
+  });
+
+  test('is visible as waiting while ClickHouse is not there, and catches up', async () => {
+    const database = newDatabase();
+    const log = new MemoryLog();
+    await writeHistory(log, { exchanges: 5, seed: 3 });
+    const real = storeIn(database);
+    const back = Promise.withResolvers<void>();
+    const refusedOnce = Promise.withResolvers<void>();
+    let isThere = false;
+    back.promise.then(() => {
+      isThere = true;
+    });
+    const store: BatchStore = {
+      ...real,
+      prepare: (logId) => {
+        if (isThere) return real.prepare(logId);
+        refusedOnce.resolve();
+        return Promise.reject(new Error('connect ECONNREFUSED'));
+      },
+    };
+    const projector = project(log, store, 10);
+    await refusedOnce.promise;
+    await expect.poll(() => projector.status()).toMatchObject({ state: 'waiting', error: 'connect ECONNREFUSED' });
+    expect((await projector.status()).lagEvents).toBeGreaterThan(0);
+    back.resolve();
+    await storedWhole(log, projector);
+    expect((await projector.status()).error).toBeUndefined();
+    await projector.close();
+    expect(await figures(database)).toEqual(await figuresOfLog(log));
+  });
+
+  test('adds what a table of an older version lacks, and leaves the rest alone', async () => {
+    const database = newDatabase();
+    const client = embedded.clientOf('projector');
+    await client.command({ query: `CREATE DATABASE ${database}` });
+    await client.command({
+      query: `CREATE TABLE ${database}.admin_changes (position UInt64, id UUID, at DateTime64(6, 'UTC'), mine String,
+        _retention_days UInt16) ENGINE = MergeTree ORDER BY (at, position)`,
+    });
+    const log = new MemoryLog();
+    await writeHistory(log, { exchanges: 120, seed: 4 });
+    const projector = project(log, storeIn(database), 50);
+    await storedWhole(log, projector);
+    await projector.close();
+    expect(await figures(database)).toEqual(await figuresOfLog(log));
+    const result = await client.query({
+      query: `SELECT statement FROM ${database}._migrations`,
+      format: 'JSONEachRow',
+    });
+    const statements = (await result.json<{ statement: string }>()).map(({ statement }) => statement);
+    expect(statements).toContainEqual(expect.stringMatching(/^ALTER TABLE \S+\.admin_changes ADD COLUMN `subject`/));
+    expect(statements.filter((statement) => /DROP|MODIFY/.test(statement))).toEqual([]);
+  });
+
+  test('keeps neither hashes of keys nor sealed secrets', async () => {
+    const database = newDatabase();
+    const log = new MemoryLog();
+    await writeHistory(log, { exchanges: 150, seed: 5 });
+    const projector = project(log, storeIn(database), 500);
+    await storedWhole(log, projector);
+    await projector.close();
+    const query = `SELECT count() AS made, countIf(data LIKE '%f00d%') AS told FROM ${database}.admin_changes
+      WHERE type = 'key.created' UNION ALL SELECT count(), countIf(data LIKE '%f00d%') FROM ${database}.events WHERE type = 'key.created'`;
+    const rows = await (await embedded.clientOf('gateway').query({ query, format: 'JSONEachRow' })).json<{
+      made: number;
+      told: number;
+    }>();
+    expect(rows).toHaveLength(2);
+    for (const row of rows)
+      expect(row).toEqual({
+        made: expect.toSatisfy((n) => Number(n) > 0),
+        told: expect.toSatisfy((n) => Number(n) === 0),
+      });
+  });
+});
+
+/** Fails once for each kind, at that moment of a batch, as if the process had died there. */
+function failingStore(store: BatchStore, kinds: readonly string[]) {
+  const left = [...kinds];
+  let failed = 0;
+  const failing: BatchStore = {
+    ...store,
+    async announce(batch, logId) {
+      const kind = left[0];
+      if (kind === 'before') fail();
+      await store.announce(batch, logId);
+      if (kind === 'announced') fail();
+    },
+    async write(batch, logId) {
+      const kind = left[0];
+      if (kind === 'half') {
+        const rows = { ...batch.rows, usage: Object.create(batch.rows.usage, { count: { value: 0 } }) };
+        await store.write({ ...batch, rows }, logId);
+        fail();
+      }
+      await store.write(batch, logId);
+      if (kind === 'after') fail();
+    },
+  };
+  function fail(): never {
+    left.shift();
+    failed += 1;
+    throw new Error('it died here');
+  }
+  return {
+    store: failing,
+    get failed() {
+      return failed;
+    },
+  };
+}

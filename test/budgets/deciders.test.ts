@@ -1,0 +1,196 @@
+import { describe, expect, test } from 'vitest';
+import { type BudgetCommand, budgetDecider, budgetStream } from '../../src/commands/budgets/budget.ts';
+import { nanoOf, usdOf } from '../../src/commands/budgets/money.ts';
+import { budgetSettingsDecider } from '../../src/commands/budgets/settings.ts';
+import { type RateLimitCommand, rateLimitDecider, rateLimitStream } from '../../src/commands/rate-limits/rate-limit.ts';
+import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
+import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../src/events/catalogue/rate-limit.ts';
+import { defaultAnchors } from '../../src/projections/budget-period.ts';
+import { specify } from '../support/decider-spec.ts';
+
+const context = { actor: 'master' } as const;
+
+describe('a budget', () => {
+  const of = { scope: 'user_path', subject: '/team' } as const;
+  const daily = { ...of, periodSeconds: 86_400 };
+  const spec = specify(budgetDecider);
+  const isSet = (amount: string, source: 'manual' | 'config' = 'manual') =>
+    budgetSet.create({ ...daily, amount, source }, context);
+  const set = (amount: number): BudgetCommand => ({ do: 'set', of, periodSeconds: 86_400, amount, context });
+  const remove: BudgetCommand = { do: 'remove', of, periodSeconds: 86_400, context };
+  const reset: BudgetCommand = { do: 'reset', of, periodSeconds: 86_400, context };
+  const declare = (...amounts: number[]): BudgetCommand => ({
+    do: 'declare',
+    of,
+    budgets: amounts.map((amount) => ({ periodSeconds: 86_400, amount })),
+    context,
+  });
+
+  test('is made', () =>
+    spec
+      .given()
+      .when(set(10))
+      .then([isSet('10')]));
+  test('is changed', () =>
+    spec
+      .given(isSet('10'))
+      .when(set(20))
+      .then([isSet('20')]));
+  test('stays when it is what is wanted already', () => spec.given(isSet('10')).when(set(10)).then([]));
+  test('of another period is another budget', () => {
+    const weekly = { ...of, periodSeconds: 604_800 };
+    spec
+      .given(isSet('10'))
+      .when({ do: 'set', of, periodSeconds: 604_800, amount: 10, context })
+      .then([budgetSet.create({ ...weekly, amount: '10', source: 'manual' }, context)]);
+  });
+  test('is removed', () =>
+    spec
+      .given(isSet('10'))
+      .when(remove)
+      .then([budgetRemoved.create(daily, context)]));
+  test('that is not there is not removed', () => spec.given().when(remove).then('budget_not_found'));
+  test('that was removed is made again', () =>
+    spec
+      .given(isSet('10'), budgetRemoved.create(daily, context))
+      .when(set(10))
+      .then([isSet('10')]));
+  test('is reset, as often as is asked', () =>
+    spec
+      .given(isSet('10'), budgetReset.create(daily, context))
+      .when(reset)
+      .then([budgetReset.create(daily, context)]));
+  test('that is not there is not reset', () => spec.given().when(reset).then('budget_not_found'));
+
+  test('that is declared is made', () =>
+    spec
+      .given()
+      .when(declare(10))
+      .then([isSet('10', 'config')]));
+  test('that is declared takes the place of one that was made by hand', () =>
+    spec
+      .given(isSet('10'))
+      .when(declare(10))
+      .then([isSet('10', 'config')]));
+  test('that is declared as it is changes nothing', () => spec.given(isSet('10', 'config')).when(declare(10)).then([]));
+  test('that is declared is not changed by hand', () =>
+    spec.given(isSet('10', 'config')).when(set(20)).then({ code: 'budget_managed', status: 409 }));
+  test('that is declared is not removed by hand', () =>
+    spec.given(isSet('10', 'config')).when(remove).then('budget_managed'));
+  test('that is declared can be reset', () =>
+    spec
+      .given(isSet('10', 'config'))
+      .when(reset)
+      .then([budgetReset.create(daily, context)]));
+  test('that is declared no more is removed', () =>
+    spec
+      .given(isSet('10', 'config'))
+      .when(declare())
+      .then([budgetRemoved.create(daily, context)]));
+  test('that was made by hand stays when nothing is declared', () => spec.given(isSet('10')).when(declare()).then([]));
+
+  test('is on the stream of its subject', () => {
+    expect(budgetStream(of)).toBe('budget-/team');
+    expect(budgetStream({ scope: 'label', subject: 'batch' })).toBe('budget-label:batch');
+  });
+});
+
+describe('the settings of budgets', () => {
+  const spec = specify(budgetSettingsDecider(defaultAnchors));
+  const changed = budgetSettingsChanged.create({ ...defaultAnchors, dailyResetHour: 6 }, context);
+
+  test('are changed as a whole', () =>
+    spec
+      .given()
+      .when({ changes: { dailyResetHour: 6 }, context })
+      .then([changed]));
+  test('keep what is not named', () =>
+    spec
+      .given(changed)
+      .when({ changes: { monthlyResetDay: 31 }, context })
+      .then([budgetSettingsChanged.create({ ...defaultAnchors, dailyResetHour: 6, monthlyResetDay: 31 }, context)]));
+  test('stay when they are what is wanted already', () =>
+    spec
+      .given(changed)
+      .when({ changes: { dailyResetHour: 6, dailyResetMinute: undefined }, context })
+      .then([]));
+});
+
+describe('a rate limit', () => {
+  const of = { scope: 'provider', subject: 'openai' } as const;
+  const minute = { ...of, periodSeconds: 60 };
+  const spec = specify(rateLimitDecider);
+  const isSet = (maxRequests: number | null, maxTokens: number | null = null, source: 'manual' | 'config' = 'manual') =>
+    rateLimitSet.create({ ...minute, maxRequests, maxTokens, source }, context);
+  const set = (maxRequests: number | null, maxTokens: number | null = null): RateLimitCommand => ({
+    do: 'set',
+    of,
+    periodSeconds: 60,
+    maxRequests,
+    maxTokens,
+    context,
+  });
+  const remove: RateLimitCommand = { do: 'remove', of, periodSeconds: 60, context };
+  const reset: RateLimitCommand = { do: 'reset', of, periodSeconds: 60, context };
+
+  test('is made', () =>
+    spec
+      .given()
+      .when(set(10))
+      .then([isSet(10)]));
+  test('is replaced as a whole', () =>
+    spec
+      .given(isSet(10))
+      .when(set(null, 500))
+      .then([isSet(null, 500)]));
+  test('stays when it is what is wanted already', () => spec.given(isSet(10, 5)).when(set(10, 5)).then([]));
+  test('is removed', () =>
+    spec
+      .given(isSet(10))
+      .when(remove)
+      .then([rateLimitRemoved.create(minute, context)]));
+  test('that is not there is not removed', () => spec.given().when(remove).then('rate_limit_not_found'));
+  test('is reset', () =>
+    spec
+      .given(isSet(10))
+      .when(reset)
+      .then([rateLimitReset.create(minute, context)]));
+  test('that is not there is not reset', () => spec.given().when(reset).then('rate_limit_not_found'));
+  test('that is declared is not changed by hand', () =>
+    spec
+      .given(isSet(10, null, 'config'))
+      .when(set(20))
+      .then({ code: 'rate_limit_managed', status: 409 }));
+  test('that is declared otherwise is changed', () =>
+    spec
+      .given(isSet(10, null, 'config'))
+      .when({ do: 'declare', of, limits: [{ periodSeconds: 60, maxRequests: 20, maxTokens: null }], context })
+      .then([isSet(20, null, 'config')]));
+  test('that is declared no more is removed', () =>
+    spec
+      .given(isSet(10, null, 'config'))
+      .when({ do: 'declare', of, limits: [], context })
+      .then([rateLimitRemoved.create(minute, context)]));
+
+  test('is on the stream of its scope and subject', () => {
+    expect(rateLimitStream(of)).toBe('rate-limit-provider:openai');
+    expect(rateLimitStream({ scope: 'user_path', subject: '/team' })).toBe('rate-limit-user_path:/team');
+  });
+});
+
+describe('an amount', () => {
+  test.each([
+    [0.1, 100_000_000],
+    [10, 10_000_000_000],
+    [0.000000001, 1],
+    [10.123456789, 10_123_456_789],
+    [9_000_000, 9e15],
+  ])('of %d dollars is kept exactly', (usd, nano) => {
+    expect(nanoOf(usd)).toBe(nano);
+    expect(usdOf(nano)).toBe(usd);
+  });
+
+  test.each([0, -1, 1e-10, Number.NaN, Number.POSITIVE_INFINITY, 1e13])('is not %d', (usd) => {
+    expect(nanoOf(usd)).toBeUndefined();
+  });
+});

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { errorOf, json, withGateway } from '../support/with-gateway.ts';
+
+const MODELS = ['talker', 'nomic-embed-text', 'bge-reranker', 'ns/e5-large'];
+
+describe('the models of the gateway', () => {
+  const gateway = withGateway({ simulated: { models: MODELS } });
+  const ids = async (query = '', headers: Record<string, string> = {}) => {
+    const models = await json(await gateway.fetch(`/admin/models${query}`, { headers }));
+    return models.map(({ selector }: { selector: string }) => selector);
+  };
+
+  it('are told with who serves them and whether they may be used', async () => {
+    const [first] = await json(await gateway.fetch('/admin/models'));
+    expect(first).toMatchObject({
+      model: { id: 'talker', object: 'model', created: expect.any(Number), owned_by: expect.any(String) },
+      provider_type: 'llamacpp',
+      provider_name: 'llamacpp',
+      selector: 'llamacpp/talker',
+      access: { selector: 'llamacpp/talker', default_enabled: true, effective_enabled: true },
+    });
+    expect(await ids()).toEqual(MODELS.map((id) => `llamacpp/${id}`));
+  });
+
+  it('are told by category', async () => {
+    expect(await ids('?category=all')).toHaveLength(4);
+    expect(await ids('?category=embedding')).toEqual(['llamacpp/nomic-embed-text', 'llamacpp/ns/e5-large']);
+    expect(await ids('?category=reranking')).toEqual(['llamacpp/bge-reranker']);
+    expect(await ids('?category=video')).toEqual([]);
+  });
+
+  it.each(['embeddings', 'toString', 'All'])('have no category %s', async (category) => {
+    expect((await errorOf(await gateway.fetch(`/admin/models?category=${category}`), 400)).param).toBe('category');
+  });
+
+  it('are counted by category', async () => {
+    const categories = await json(await gateway.fetch('/admin/models/categories'));
+    expect(categories[0]).toEqual({ category: 'all', display_name: 'All', count: 4 });
+    expect(categories).toContainEqual({ category: 'embedding', display_name: 'Embeddings', count: 2 });
+    expect(categories).toContainEqual({ category: 'text_generation', display_name: 'Text generation', count: 0 });
+  });
+
+  it('are told to the administrator of a subtree with what may be used there', async () => {
+    const policy = { user_path: '/team', allowed_models: ['llamacpp/talker'], description: '' };
+    expect((await gateway.fetch('/admin/users', { method: 'PUT', json: policy })).status).toBe(200);
+    const made = await gateway.fetch('/admin/auth-keys', {
+      json: { name: 'admin of the team', user_path: '/team', dashboard_access: true },
+    });
+    const { value } = await json(made);
+    const models = await json(await gateway.fetch('/admin/models', { headers: { authorization: `Bearer ${value}` } }));
+    const usable = models.filter(({ access }: { access: { effective_enabled: boolean } }) => access.effective_enabled);
+    expect(models).toHaveLength(4);
+    expect(usable.map(({ selector }: { selector: string }) => selector)).toEqual(['llamacpp/talker']);
+  });
+});
+
+describe('a gateway that knows no model yet', () => {
+  let gateway: TestGateway;
+  beforeAll(async () => {
+    gateway = await startTestGateway({ simulated: false, env: { VLLM_BASE_URL: 'http://127.0.0.1:9/v1' } });
+  });
+  afterAll(() => gateway.close());
+
+  it('tells of none, and of every category that it is empty', async () => {
+    expect(await json(await gateway.fetch('/admin/models'))).toEqual([]);
+    const categories = await json(await gateway.fetch('/admin/models/categories'));
+    expect(categories.every(({ count }: { count: number }) => count === 0)).toBe(true);
+  });
+});

@@ -1,0 +1,45 @@
+/** Words for tests of what administrators do, and did: keys, policies, and what is told of them later. */
+import { expect } from 'vitest';
+import type { Answered } from '../support/answered.ts';
+import type { TestGateway } from '../support/gateway.ts';
+import { errorOf, json } from '../support/with-gateway.ts';
+
+export interface NewKey {
+  readonly id: string;
+  /** The key itself. */
+  readonly value: string;
+}
+
+export function administrator(gateway: Pick<TestGateway, 'fetch'>) {
+  const as = (key: string | undefined) => (key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } });
+  return {
+    /** The JSON of a GET that must succeed. */
+    async get(path: string, key?: string): Promise<Answered> {
+      const answer = await gateway.fetch(path, as(key));
+      expect({ path, status: answer.status, text: answer.ok ? '' : await answer.text() }).toMatchObject({
+        status: 200,
+      });
+      return json(answer);
+    },
+    async refused(path: string, status: number, key?: string) {
+      return errorOf(await gateway.fetch(path, as(key)), status);
+    },
+    async newKey(body: object = {}): Promise<NewKey> {
+      const answer = await gateway.fetch('/admin/auth-keys', { json: { name: 'a key', ...body } });
+      expect(answer.status).toBe(201);
+      return json(answer);
+    },
+    async change(method: 'PUT' | 'POST' | 'DELETE', path: string, body?: object, key?: string): Promise<Answered> {
+      const answer = await gateway.fetch(path, { method, ...as(key), ...(body === undefined ? {} : { json: body }) });
+      const text = await answer.text();
+      expect({ path, status: answer.status, text: answer.ok ? '' : text }).toMatchObject({ text: '' });
+      return text === '' ? undefined : JSON.parse(text);
+    },
+    /** Resolves when the clock has moved on by a millisecond, so that two changes are not of the same moment. */
+    async aMomentLater(): Promise<string> {
+      const before = Date.now();
+      while (Date.now() <= before + 1) await new Promise((resolve) => setImmediate(resolve));
+      return new Date().toISOString();
+    },
+  };
+}

@@ -1,0 +1,394 @@
+/** Budgets through HTTP: how they are kept, and that they are kept to. */
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { errorOf, eventsUntil, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
+
+const gateway = withGateway({ env: { SET_BUDGET_DECLARED: 'daily=10,weekly=50' } });
+const PRICED = 'llamacpp/simulated-small';
+
+const put = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+  gateway.post(path, body, { method: 'PUT', headers });
+const remove = (path: string, body?: unknown) =>
+  gateway.fetch(path, { method: 'DELETE', ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+
+async function rows(): Promise<Record<string, unknown>[]> {
+  return (await json(await gateway.fetch('/admin/budgets'))).budgets;
+}
+
+async function row(userPath: string, label = 'daily') {
+  return (await rows()).find(({ user_path, period_label }) => user_path === userPath && period_label === label);
+}
+
+function chat(userPath: string, model = PRICED): Promise<Response> {
+  return gateway.post(
+    '/v1/chat/completions',
+    { model, messages: user('hello') },
+    { headers: { 'x-gateway-user-path': userPath } },
+  );
+}
+
+async function served(userPath: string): Promise<string> {
+  const answer = await chat(userPath);
+  expect(await answer.json()).toMatchObject({ object: 'chat.completion' });
+  return exchangeOf(answer);
+}
+
+/** Resolves when what an exchange cost is spent. */
+async function spentOf(exchange: string): Promise<void> {
+  await eventsUntil(gateway, `stream=exchange-${exchange}`, ({ type }) => type === 'usage.recorded');
+}
+
+beforeAll(async () => {
+  const priced = await put('/admin/model-pricing-overrides', { selector: PRICED, pricing: { per_request: 1 } });
+  expect(priced.status).toBe(200);
+});
+
+describe('a budget', () => {
+  test('is made in the form of the path, and told with all there is to know', async () => {
+    const answer = await put('/admin/budgets/%2Fforms%2Fa/daily', { amount: 12.5 });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('etag')).toBe('"0"');
+    const { budgets, server_time } = await json(answer);
+    expect(Date.parse(server_time)).toBeCloseTo(Date.now(), -5);
+    const made = budgets.find((one: { user_path: string }) => one.user_path === '/forms/a');
+    expect(made).toMatchObject({
+      scope: 'user_path',
+      subject: '/forms/a',
+      user_path: '/forms/a',
+      per_child: false,
+      period_seconds: 86_400,
+      period_label: 'daily',
+      amount: 12.5,
+      source: 'manual',
+      revision: '0',
+      spent: 0,
+      has_usage: false,
+      remaining: 12.5,
+      usage_ratio: 0,
+    });
+    expect(made).not.toHaveProperty('last_reset_at');
+    expect(Date.parse(made.period_end) - Date.parse(made.period_start)).toBe(86_400_000);
+    expect(made.period_ratio).toBeGreaterThanOrEqual(0);
+    expect(made.period_ratio).toBeLessThanOrEqual(1);
+    expect(Date.parse(made.created_at)).toBe(Date.parse(made.updated_at));
+  });
+
+  test.each([
+    ['a name', { user_path: 'forms/b', budget_key: { period: 'Weeks' } }, '/forms/b', 'weekly'],
+    ['seconds', { user_path: '/forms/b', budget_key: { period_seconds: 5400 } }, '/forms/b', '5400s'],
+    ['seconds in text', { subject: '/forms/b/', budget_key: { period: '3600' } }, '/forms/b', 'hourly'],
+    [
+      'a scope',
+      { scope: 'user_path', subject: '/forms/c', budget_key: { period: 'month' }, per_child: false },
+      '/forms/c',
+      'monthly',
+    ],
+  ])('is made in the form of the body, with %s', async (_name, body, path, label) => {
+    expect((await put('/admin/budgets', { ...body, amount: 1 })).status).toBe(200);
+    expect(await row(path, label)).toMatchObject({ amount: 1 });
+    expect((await remove('/admin/budgets', body)).status).toBe(200);
+    expect(await row(path, label)).toBeUndefined();
+  });
+
+  test('of a label is for its whole name', async () => {
+    const budget = { scope: 'label', subject: 'Batch Jobs', budget_key: { period: 'daily' } };
+    const { budgets } = await json(await put('/admin/budgets', { ...budget, amount: 3 }));
+    expect(budgets.at(-1)).toMatchObject({ scope: 'label', subject: 'Batch Jobs', amount: 3 });
+    expect(budgets.at(-1)).not.toHaveProperty('user_path');
+    expect((await remove('/admin/budgets', budget)).status).toBe(200);
+  });
+
+  test('is listed by its path, the longest period first', async () => {
+    await put('/admin/budgets/%2Fsorted%2Fb/daily', { amount: 1 });
+    await put('/admin/budgets/%2Fsorted%2Fa/hourly', { amount: 1 });
+    await put('/admin/budgets/%2Fsorted%2Fa/monthly', { amount: 1 });
+    const sorted = (await rows()).filter(({ subject }) => String(subject).startsWith('/sorted'));
+    expect(sorted.map(({ subject, period_label }) => `${subject} ${period_label}`)).toEqual([
+      '/sorted/a monthly',
+      '/sorted/a hourly',
+      '/sorted/b daily',
+    ]);
+  });
+
+  test('that is changed to what it is leaves no trace, and one that is changed keeps when it was made', async () => {
+    await put('/admin/budgets/%2Fsame/daily', { amount: 1 });
+    const first = await row('/same');
+    const again = await put('/admin/budgets/%2Fsame/daily', { amount: 1 });
+    expect(again.headers.get('etag')).toBe('"0"');
+    const changed = await put('/admin/budgets/%2Fsame/daily', { amount: 2 });
+    expect(changed.headers.get('etag')).toBe('"1"');
+    expect(await row('/same')).toMatchObject({ amount: 2, created_at: first?.created_at, revision: '1' });
+  });
+
+  test('is changed by one of two who saw the same, when they say what they saw', async () => {
+    await put('/admin/budgets/%2Frace/daily', { amount: 1 });
+    const both = await Promise.all(
+      [2, 3].map((amount) => put('/admin/budgets/%2Frace/daily', { amount }, { 'if-match': '"0"' })),
+    );
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
+    const lost = both.find(({ status }) => status === 409);
+    expect(lost && (await errorOf(lost, 409))).toMatchObject({ code: 'revision_mismatch' });
+    const neither = await Promise.all([4, 5].map((amount) => put('/admin/budgets/%2Frace/daily', { amount })));
+    expect(neither.map(({ status }) => status)).toEqual([200, 200]);
+  });
+
+  test.each([
+    ['no amount', {}, 'amount'],
+    ['an amount of nothing', { amount: 0 }, 'amount'],
+    ['a negative amount', { amount: -1 }, 'amount'],
+    ['an amount that is none', { amount: '10' }, 'amount'],
+    ['an amount without end', '{"amount":1e999}', 'amount'],
+    ['an amount too small to be kept', { amount: 1e-10 }, 'amount'],
+    ['an unknown field', { amount: 1, currency: 'EUR' }, 'currency'],
+  ])('is refused with %s', async (_name, body, param) => {
+    expect(await errorOf(await put('/admin/budgets/%2Fbad/daily', body), 400)).toMatchObject({ param });
+  });
+
+  test.each([
+    ['/admin/budgets/%2Fbad/yearly', 'period'],
+    ['/admin/budgets/%2Fbad/0', 'period'],
+    ['/admin/budgets/%2Fbad/31622401', 'period'],
+    ['/admin/budgets/%2Fbad%2F..%2Fx/daily', 'user_path'],
+    ['/admin/budgets/%2Fbad%2F%2Fx/daily', 'user_path'],
+    ['/admin/budgets/%2Fbad%00/daily', 'user_path'],
+  ])('is refused at %s', async (path, param) => {
+    expect(await errorOf(await put(path, { amount: 1 }), 400)).toMatchObject({ param });
+  });
+
+  test.each([
+    ['no period', { user_path: '/bad' }, 'budget_key.period'],
+    ['an empty period', { user_path: '/bad', budget_key: {} }, 'budget_key.period'],
+    ['two periods', { user_path: '/bad', budget_key: { period: 'daily', period_seconds: 60 } }, 'budget_key.period'],
+    ['no path', { budget_key: { period: 'daily' } }, 'user_path'],
+    ['two paths', { user_path: '/a', subject: '/b', budget_key: { period: 'daily' } }, 'subject'],
+    ['an unknown scope', { scope: 'model', subject: 'x', budget_key: { period: 'daily' } }, 'scope'],
+    ['a path for a label', { scope: 'label', user_path: '/a', budget_key: { period: 'daily' } }, 'user_path'],
+    ['a label without a name', { scope: 'label', subject: ' ', budget_key: { period: 'daily' } }, 'subject'],
+    ['a budget for each child', { user_path: '/a', per_child: true, budget_key: { period: 'daily' } }, 'per_child'],
+  ])('is refused in the form of the body with %s', async (_name, body, param) => {
+    expect(await errorOf(await put('/admin/budgets', { ...body, amount: 1 }), 400)).toMatchObject({ param });
+  });
+
+  test('that was refused has left no event', async () => {
+    await put('/admin/budgets/%2Fend-of-bad/daily', { amount: 1 });
+    const events = await eventsUntil(gateway, 'types=budget.', ({ stream }) => stream === 'budget-/end-of-bad');
+    expect(events.filter(({ stream }) => stream.includes('bad') && stream !== 'budget-/end-of-bad')).toEqual([]);
+  });
+
+  test('that is not there is neither removed nor reset', async () => {
+    expect(await errorOf(await remove('/admin/budgets/%2Fnowhere/daily'), 404)).toMatchObject({
+      code: 'budget_not_found',
+    });
+    const reset = await gateway.post('/admin/budgets/reset-one', { user_path: '/nowhere', period: 'daily' });
+    expect(await errorOf(reset, 404)).toMatchObject({ code: 'budget_not_found' });
+  });
+
+  test('that is declared is told as such, and is not changed here', async () => {
+    expect(await row('/declared', 'weekly')).toMatchObject({ amount: 50, source: 'config' });
+    expect(await errorOf(await put('/admin/budgets/%2Fdeclared/daily', { amount: 1 }), 409)).toMatchObject({
+      code: 'budget_managed',
+    });
+    expect(await errorOf(await remove('/admin/budgets/%2Fdeclared/daily'), 409)).toMatchObject({
+      code: 'budget_managed',
+    });
+    expect(await row('/declared')).toMatchObject({ amount: 10 });
+  });
+});
+
+describe('the settings', () => {
+  const settings = () => gateway.fetch('/admin/budgets/settings');
+
+  test('are midnight, Monday and the first, until they are changed', async () => {
+    expect(await json(await settings())).toEqual({
+      daily_reset_hour: 0,
+      daily_reset_minute: 0,
+      weekly_reset_weekday: 1,
+      weekly_reset_hour: 0,
+      weekly_reset_minute: 0,
+      monthly_reset_day: 1,
+      monthly_reset_hour: 0,
+      monthly_reset_minute: 0,
+      updated_at: null,
+    });
+    const changed = await put('/admin/budgets/settings', { daily_reset_hour: 6, monthly_reset_day: 31 });
+    expect(await json(changed)).toMatchObject({ daily_reset_hour: 6, monthly_reset_day: 31, weekly_reset_weekday: 1 });
+    expect((await settings()).headers.get('etag')).toBe(changed.headers.get('etag'));
+    await put('/admin/budgets/%2Fsettings/daily', { amount: 1 });
+    expect(String((await row('/settings'))?.period_start)).toContain('T06:00:00');
+    expect((await put('/admin/budgets/settings', { daily_reset_hour: 0, monthly_reset_day: 1 })).status).toBe(200);
+  });
+
+  test.each([
+    ['daily_reset_hour', 24],
+    ['daily_reset_minute', 60],
+    ['weekly_reset_weekday', 7],
+    ['monthly_reset_day', 0],
+    ['monthly_reset_day', 1.5],
+    ['weekly_reset_hour', '6'],
+    ['yearly_reset_day', 1],
+  ])('do not take %s as %j', async (name, value) => {
+    expect(await errorOf(await put('/admin/budgets/settings', { [name]: value }), 400)).toMatchObject({ param: name });
+  });
+});
+
+describe('what is spent', () => {
+  test('counts at the path and above it, and refuses what comes after', async () => {
+    await put('/admin/budgets/%2Fspend/daily', { amount: 2 });
+    await put('/admin/budgets/%2Fspend%2Fteam/hourly', { amount: 100 });
+    await served('/spend/team');
+    await served('/spend');
+    const refused = await chat('/spend/team/alpha');
+    const error = await errorOf(refused, 429);
+    expect(error).toMatchObject({ type: 'rate_limit_error', code: 'budget_exceeded' });
+    expect(refused.headers.get('x-should-retry')).toBe('false');
+    const { period_end, ...spent } = (await row('/spend')) ?? {};
+    expect(spent).toMatchObject({ spent: 2, remaining: 0, has_usage: true, usage_ratio: 1 });
+    const wait = Number(refused.headers.get('retry-after'));
+    expect(Math.abs(wait - (Date.parse(String(period_end)) - Date.now()) / 1000)).toBeLessThan(30);
+    expect(await row('/spend/team', 'hourly')).toMatchObject({ spent: 1 });
+    expect((await chat('/spending')).status).toBe(200);
+  });
+
+  test('is refused on every endpoint, and is on record as refused', async () => {
+    await put('/admin/budgets/%2Fclosed/daily', { amount: 1 });
+    await served('/closed');
+    const headers = { 'x-gateway-user-path': '/closed' };
+    const bodies: [string, object][] = [
+      ['/v1/responses', { model: PRICED, input: 'hello' }],
+      ['/v1/embeddings', { model: 'llamacpp/simulated-embed', input: 'hello' }],
+      ['/v1/messages', { model: PRICED, max_tokens: 10, messages: user('hello') }],
+      ['/p/llamacpp/v1/chat/completions', { model: 'simulated-small', messages: user('hello') }],
+    ];
+    for (const [path, body] of bodies) {
+      const answer = await gateway.post(path, body, { headers });
+      expect([path, answer.status]).toEqual([path, 429]);
+      await answer.text();
+    }
+    expect((await gateway.fetch('/v1/models', { headers })).status).toBe(200);
+    expect((await gateway.fetch('/v1/usage', { headers })).status).toBe(200);
+  });
+
+  test('is forgiven by a reset of the one, and by a reset of all', async () => {
+    await put('/admin/budgets/%2Freset/daily', { amount: 1 });
+    await served('/reset');
+    expect((await chat('/reset')).status).toBe(429);
+    const one = await gateway.post('/admin/budgets/reset-one', { user_path: '/reset', period: 'daily' });
+    expect(one.status).toBe(200);
+    const row1 = await row('/reset');
+    expect(row1).toMatchObject({ spent: 0, has_usage: false });
+    expect(row1?.last_reset_at).toBe(row1?.period_start);
+    await served('/reset');
+    expect((await chat('/reset')).status).toBe(429);
+    const unsure = await gateway.post('/admin/budgets/reset', { confirmation: 'yes' });
+    expect(await errorOf(unsure, 400)).toMatchObject({ param: 'confirmation' });
+    const all = await gateway.post('/admin/budgets/reset', { confirm: 'RESET' });
+    expect(await json(all)).toEqual({ status: 'ok' });
+    expect((await rows()).every(({ spent }) => spent === 0)).toBe(true);
+    await served('/reset');
+  });
+
+  test('of a request that is served one after the other is exact to the last', async () => {
+    await put('/admin/budgets/%2Fsequence/daily', { amount: 5.5 });
+    const statuses: number[] = [];
+    for (let request = 0; request < 8; request++) statuses.push((await chat('/sequence')).status);
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 429, 429, 429]);
+    expect(await row('/sequence')).toMatchObject({ spent: 5, remaining: 0.5 });
+  });
+
+  test('is known to a budget that is made later', async () => {
+    await spentOf(await served('/later/x'));
+    await put('/admin/budgets/%2Flater/daily', { amount: 1 });
+    expect(await row('/later')).toMatchObject({ spent: 1, remaining: 0 });
+    expect((await chat('/later')).status).toBe(429);
+  });
+
+  test('of a stream counts as that of an answer in one piece', async () => {
+    await put('/admin/budgets/%2Fstreamed/daily', { amount: 1 });
+    const headers = { 'x-gateway-user-path': '/streamed' };
+    const body = { model: PRICED, messages: user('hello'), stream: true };
+    const answer = await gateway.post('/v1/chat/completions', body, { headers });
+    expect(await answer.text()).toContain('[DONE]');
+    expect((await gateway.post('/v1/chat/completions', body, { headers })).status).toBe(429);
+  });
+});
+
+describe('two hundred requests at once, against a budget for ten', () => {
+  async function burst(userPath: string, body: object) {
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, () =>
+        gateway.post('/v1/chat/completions', body, { headers: { 'x-gateway-user-path': userPath } }),
+      ),
+    );
+    await Promise.all(answers.map((answer) => answer.text()));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.every(({ headers }) => headers.get('x-should-retry') === 'false')).toBe(true);
+    expect(refused.every(({ headers }) => Number(headers.get('retry-after')) > 0)).toBe(true);
+    const served = answers.filter(({ status }) => status === 200).length;
+    expect(served + refused.length).toBe(200);
+    return served;
+  }
+
+  test('serve ten, when a request has a fixed price', async () => {
+    await put('/admin/budgets/%2Fburst/daily', { amount: 10.5 });
+    expect(await burst('/burst/a', { model: PRICED, messages: user('hello') })).toBe(10);
+    expect(await row('/burst')).toMatchObject({ spent: 10 });
+  });
+
+  test('serve at most ten, when only tokens have a price', async () => {
+    const model = 'llamacpp/simulated-large';
+    const pricing = { input_per_mtok: 1000, output_per_mtok: 1000 };
+    expect((await put('/admin/model-pricing-overrides', { selector: model, pricing })).status).toBe(200);
+    const body = { model, messages: user('How much is it?'), max_tokens: 20, seed: 1 };
+    await put('/admin/budgets/%2Fmeasure/daily', { amount: 1000 });
+    const one = await gateway.post('/v1/chat/completions', body, { headers: { 'x-gateway-user-path': '/measure' } });
+    await spentOf(exchangeOf(one));
+    const cost = Number((await row('/measure'))?.spent);
+    expect(cost).toBeGreaterThan(0);
+    await put('/admin/budgets/%2Ftokens/daily', { amount: cost * 10.5 });
+    const served = await burst('/tokens', body);
+    expect(served).toBeGreaterThan(0);
+    expect(served).toBeLessThanOrEqual(10);
+    expect(Number((await row('/tokens'))?.spent)).toBeLessThanOrEqual(cost * 10.5);
+  });
+});
+
+describe('an administrator of a subtree', () => {
+  let key = '';
+  const as = (path: string, method: string, body?: unknown) =>
+    gateway.fetch(path, {
+      method,
+      headers: { authorization: `Bearer ${key}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+
+  beforeAll(async () => {
+    const made = await gateway.post('/admin/auth-keys', { name: 'team', user_path: '/scope', dashboard_access: true });
+    key = (await json(made)).value;
+  });
+  beforeEach(() => put('/admin/budgets/%2Fscope%2Fx/daily', { amount: 1 }));
+
+  test('sees the budgets of its paths alone', async () => {
+    const { budgets } = await json(await as('/admin/budgets', 'GET'));
+    expect(budgets.map(({ subject }: { subject: string }) => subject)).toEqual(['/scope/x']);
+  });
+
+  test('makes them for its root when it names no path, and in its paths alone', async () => {
+    const { budgets } = await json(await as('/admin/budgets', 'PUT', { budget_key: { period: 'daily' }, amount: 4 }));
+    expect(budgets.map(({ subject }: { subject: string }) => subject)).toEqual(['/scope', '/scope/x']);
+    for (const [method, path, body] of [
+      ['PUT', '/admin/budgets/%2Fscope-b/daily', { amount: 1 }],
+      ['PUT', '/admin/budgets', { user_path: '/', budget_key: { period: 'daily' }, amount: 1 }],
+      ['PUT', '/admin/budgets', { scope: 'label', subject: 'x', budget_key: { period: 'daily' }, amount: 1 }],
+      ['DELETE', '/admin/budgets/%2Fdeclared/daily', undefined],
+      ['POST', '/admin/budgets/reset-one', { user_path: '/declared', period: 'daily' }],
+    ] as const) {
+      const code = (await errorOf(await as(path, method, body), 403)).code;
+      expect([method, path, code]).toEqual([method, path, 'user_path_out_of_scope']);
+    }
+    expect((await as('/admin/budgets', 'DELETE', { budget_key: { period: 'daily' } })).status).toBe(200);
+  });
+
+  test('reads the settings and does not change them', async () => {
+    expect((await as('/admin/budgets/settings', 'GET')).status).toBe(200);
+    expect((await as('/admin/budgets/settings', 'PUT', { daily_reset_hour: 1 })).status).toBe(403);
+  });
+});

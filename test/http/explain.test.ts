@@ -1,0 +1,152 @@
+import { describe, expect, it } from 'vitest';
+import type { Answered } from '../support/answered.ts';
+import { user, withGateway } from '../support/with-gateway.ts';
+import { administrator } from './admin-past.ts';
+
+const gateway = withGateway({
+  env: { USERS: '[{"path": "/declared", "allowed_models": ["llamacpp/simulated-large"]}]' },
+});
+const admin = administrator(gateway);
+const SMALL = 'llamacpp/simulated-small';
+const LARGE = 'llamacpp/simulated-large';
+
+async function asked(value: string, model: string): Promise<number> {
+  const headers = { authorization: `Bearer ${value}` };
+  return (await gateway.post('/v1/chat/completions', { model, messages: user('Hi') }, { headers })).status;
+}
+
+describe('why a model may be used, or not', () => {
+  it('names every list that was looked into, and the event that set it', async () => {
+    await admin.change('PUT', '/admin/users', { user_path: '/why', allowed_models: ['llamacpp/'] });
+    const key = await admin.newKey({ user_path: '/why/me', allowed_models: [LARGE] });
+    const { allowed, resolved, steps, ...rest } = await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}`);
+    expect(rest).toEqual({ model: SMALL, user_path: '/why/me', key: key.id, as_of: null });
+    expect(allowed).toBe(false);
+    expect(resolved).toEqual([{ selector: SMALL, through: [], allowed: false }]);
+    expect(steps).toMatchObject([
+      { check: 'key is accepted', subject: key.id, allowed: true, event: { type: 'key.created' } },
+      { check: 'model policy', subject: 'default', allowed: true, source: 'default', event: null },
+      { check: 'key', allowed: false, list: [LARGE], target: SMALL, event: { type: 'key.created', actor: 'master' } },
+      { check: 'user path', subject: '/why', allowed: true, list: ['llamacpp/'], event: { type: 'user.policy_set' } },
+    ]);
+  });
+
+  it('says what inference does', async () => {
+    const restricted = await admin.newKey({ allowed_models: [LARGE] });
+    const free = await admin.newKey();
+    for (const { id, value } of [restricted, free]) {
+      for (const model of [SMALL, LARGE]) {
+        const { allowed } = await admin.get(`/admin/explain?key=${id}&model=${model}`);
+        expect(await asked(value, model)).toBe(allowed ? 200 : 400);
+      }
+    }
+  });
+
+  it('tells what holds at a path without a key, and for the master key without either', async () => {
+    await admin.change('PUT', '/admin/users', { user_path: '/path', allowed_models: [LARGE] });
+    expect(await admin.get(`/admin/explain?user_path=/path/deep&model=${SMALL}`)).toMatchObject({
+      allowed: false,
+      user_path: '/path/deep',
+      key: null,
+    });
+    expect(await admin.get(`/admin/explain?model=${SMALL}`)).toMatchObject({ allowed: true, user_path: null });
+  });
+
+  it('points at the newest of the events that set a policy, and at the configuration where that declares it', async () => {
+    const key = await admin.newKey();
+    await admin.change('PUT', `/admin/auth-keys/${key.id}/allowed-models`, { allowed_models: [LARGE] });
+    await admin.change('PUT', `/admin/auth-keys/${key.id}/labels`, { labels: ['x'] });
+    const { steps } = await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}&user_path=/declared`);
+    expect(steps.find(({ check }: Answered) => check === 'key').event).toMatchObject({
+      type: 'key.allowed_models_changed',
+      revision: '1',
+    });
+    expect(steps.at(-1)).toMatchObject({ subject: '/declared', source: 'config', event: null, allowed: false });
+  });
+
+  it('says that a key is deactivated', async () => {
+    const key = await admin.newKey();
+    await admin.change('POST', `/admin/auth-keys/${key.id}/deactivate`);
+    const { allowed, steps } = await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}`);
+    expect(allowed).toBe(false);
+    expect(steps[0]).toMatchObject({ allowed: false, reason: 'inactive', event: { type: 'key.deactivated' } });
+  });
+
+  it('goes through virtual models, and says who may use them and what is set on the side of the models', async () => {
+    await admin.change('PUT', '/admin/virtual-models', {
+      source: 'team-model',
+      targets: [{ model: 'inner-model' }, { provider: 'llamacpp', model: 'simulated-large' }],
+      strategy: 'failover',
+      user_paths: ['/vm'],
+    });
+    await admin.change('PUT', '/admin/virtual-models', {
+      source: 'inner-model',
+      target_model: SMALL,
+      user_paths: ['/vm/inner'],
+    });
+    await admin.change('PUT', '/admin/virtual-models', { source: LARGE, user_paths: ['/vm/large'] });
+    const why = (path: string) => admin.get(`/admin/explain?model=team-model&user_path=${path}`);
+
+    const inner = await why('/vm/inner');
+    expect(inner.allowed).toBe(true);
+    expect(inner.resolved).toEqual([
+      { selector: SMALL, through: ['team-model', 'inner-model'], allowed: true },
+      { selector: LARGE, through: ['team-model'], allowed: false },
+    ]);
+    expect(inner.steps).toContainEqual(
+      expect.objectContaining({ check: 'virtual model', subject: 'inner-model', allowed: true, list: ['/vm/inner'] }),
+    );
+    const large = inner.steps.find(({ target, check }: Answered) => target === LARGE && check === 'model policy');
+    expect(large).toMatchObject({ subject: LARGE, allowed: false, event: { type: 'virtual_model.saved' } });
+
+    expect((await why('/vm/large')).resolved.map(({ allowed }: Answered) => allowed)).toEqual([false, true]);
+    expect(await why('/vm')).toMatchObject({ allowed: false });
+    expect(await why('/elsewhere')).toMatchObject({
+      allowed: false,
+      resolved: [{ allowed: false }, { allowed: false }],
+    });
+
+    const { value } = await admin.newKey({ user_path: '/vm/inner' });
+    expect(await asked(value, 'team-model')).toBe(200);
+    const stranger = await admin.newKey({ user_path: '/elsewhere' });
+    expect(await asked(stranger.value, 'team-model')).toBe(400);
+    for (const source of ['team-model', 'inner-model', LARGE]) {
+      await admin.change('DELETE', '/admin/virtual-models', { source });
+    }
+  });
+
+  it('answers for the moment that is asked about', async () => {
+    const key = await admin.newKey({ allowed_models: [SMALL] });
+    const allowedThen = await admin.aMomentLater();
+    await admin.change('PUT', `/admin/auth-keys/${key.id}/allowed-models`, { allowed_models: [LARGE] });
+    await admin.change('POST', `/admin/auth-keys/${key.id}/deactivate`);
+    const then = await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}&as_of=${allowedThen}`);
+    expect(then).toMatchObject({ allowed: true, as_of: { at: allowedThen } });
+    expect(then.steps[0]).toMatchObject({ allowed: true, event: { type: 'key.created' } });
+    expect((await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}`)).allowed).toBe(false);
+    expect(await admin.refused(`/admin/explain?key=${key.id}&model=${SMALL}&as_of=2020-01-01`, 404)).toBeDefined();
+  });
+});
+
+describe('an administrator of a subtree', () => {
+  it('asks about what is in it, by default about its root', async () => {
+    const scoped = await admin.newKey({ user_path: '/sub', dashboard_access: true });
+    const foreign = await admin.newKey({ user_path: '/other' });
+    const of = (query: string) => `/admin/explain?model=${SMALL}${query}`;
+    expect(await admin.get(of(''), scoped.value)).toMatchObject({ user_path: '/sub' });
+    expect(await admin.get(of('&user_path=/sub/x'), scoped.value)).toMatchObject({ user_path: '/sub/x' });
+    expect(await admin.refused(of('&user_path=/other'), 403, scoped.value)).toMatchObject({
+      code: 'user_path_out_of_scope',
+    });
+    await admin.refused(of(`&key=${foreign.id}`), 404, scoped.value);
+  });
+});
+
+it('refuses a question without a model, of a strange path, of no key, of a model that nobody serves', async () => {
+  expect(await admin.refused('/admin/explain', 400)).toMatchObject({ param: 'model' });
+  expect(await admin.refused(`/admin/explain?model=${SMALL}&user_path=/a/../b`, 400)).toMatchObject({
+    param: 'user_path',
+  });
+  await admin.refused(`/admin/explain?model=${SMALL}&key=none`, 404);
+  expect(await admin.refused('/admin/explain?model=nobody/serves-it', 404)).toMatchObject({ code: 'model_not_found' });
+});

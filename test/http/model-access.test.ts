@@ -1,0 +1,185 @@
+/** What may not be used cannot be reached by any road, and is not shown on any. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { withBothKinds } from '../support/both-kinds.ts';
+import { type ManagedKey, newKey, setPolicy } from '../support/managed-keys.ts';
+import { errorOf, eventsOfExchange, exchangeOf, json, user } from '../support/with-gateway.ts';
+
+const kinds = withBothKinds();
+const { gateway } = kinds;
+const allowed = 'llamacpp/simulated-small';
+const denied = 'openai/simulated-small';
+const input = 'hi';
+
+/** By its own list, by the list of its path, and by both. */
+const restricted: { name: string; key: ManagedKey }[] = [];
+/** At the paths of the keys, made before anything was restricted. */
+const filesBefore: string[] = [];
+
+function form(provider: string) {
+  const fields = new FormData();
+  fields.append('purpose', 'batch');
+  fields.append('provider', provider);
+  fields.append('file', new Blob(['{}\n']), 'in.jsonl');
+  return { method: 'POST', body: fields };
+}
+
+beforeAll(async () => {
+  for (const path of ['/', '/few', '/few/below/here', '/some']) {
+    const answer = await gateway.fetch('/v1/files', { ...form('openai'), headers: { 'x-gateway-user-path': path } });
+    filesBefore.push((await json(answer)).id);
+  }
+  await setPolicy(gateway, '/few', [allowed, 'llamacpp/simulated-embed']);
+  await setPolicy(gateway, '/some', ['llamacpp/']);
+  const own = [allowed, 'llamacpp/simulated-embed'];
+  restricted.push({ name: 'its own list', key: await newKey(gateway, { allowed_models: own }) });
+  restricted.push({ name: 'the list of its path', key: await newKey(gateway, { user_path: '/few' }) });
+  restricted.push({ name: 'the list above its path', key: await newKey(gateway, { user_path: '/few/below/here' }) });
+  const both = { user_path: '/some', allowed_models: ['simulated-small', 'simulated-embed'] };
+  restricted.push({ name: 'two lists together', key: await newKey(gateway, both) });
+});
+
+const roads: [string, (model: string) => object][] = [
+  ['/v1/chat/completions', (model) => ({ model, messages: user('hi') })],
+  ['/v1/chat/completions', (model) => ({ model, messages: user('hi'), stream: true })],
+  ['/v1/responses', (model) => ({ model, input })],
+  ['/v1/responses', (model) => ({ model, input, background: true })],
+  ['/v1/messages', (model) => ({ model, messages: user('hi'), max_tokens: 5 })],
+  ['/v1/messages/count_tokens', (model) => ({ model, messages: user('hi') })],
+  ['/v1/embeddings', (model) => ({ model, input })],
+  ['/v1/completions', (model) => ({ model, prompt: 'hi' })],
+  ['/v1/images/generations', (model) => ({ model, prompt: 'hi' })],
+  ['/v1/audio/speech', (model) => ({ model, input, voice: 'alloy' })],
+  ['/v1/responses/input_tokens', (model) => ({ model, input })],
+];
+
+describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
+  const key = () => restricted[place]?.key ?? expect.fail('there is no such key');
+
+  it.each(roads)('is refused at %s', async (path, body) => {
+    const asked = kinds.nativeProvider.requests.length;
+    for (const model of [denied, 'openai/simulated-large', 'llamacpp/simulated-large']) {
+      const answer = await key().fetch(path, { json: body(model) });
+      if (path.startsWith('/v1/messages')) {
+        expect(answer.status).toBe(400);
+        expect(await json(answer)).toMatchObject({ type: 'error', error: { type: 'invalid_request_error' } });
+      } else {
+        expect(await errorOf(answer, 400)).toMatchObject({
+          code: 'model_access_denied',
+          type: 'invalid_request_error',
+          param: 'model',
+        });
+      }
+    }
+    expect(kinds.nativeProvider.requests.slice(asked).filter(({ method }) => method === 'POST')).toEqual([]);
+  });
+
+  it('is refused by a bare name, and by a hint, that mean the same', async () => {
+    const hinted = { model: 'simulated-small', provider: 'openai', messages: user('hi') };
+    expect((await errorOf(await key().fetch('/v1/chat/completions', { json: hinted }), 400)).code).toBe(
+      'model_access_denied',
+    );
+    const bare = { model: 'simulated-large', messages: user('hi') };
+    expect((await errorOf(await key().fetch('/v1/chat/completions', { json: bare }), 400)).code).toBe(
+      'model_access_denied',
+    );
+  });
+
+  it('is told no to a retry, and the refusal is on the record', async () => {
+    const answer = await key().fetch('/v1/chat/completions', { json: { model: denied, messages: user('hi') } });
+    expect(answer.headers.get('x-should-retry')).toBe('false');
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.map(({ type }) => type)).toEqual(['request.received', 'request.refused']);
+    expect(events.at(-1)?.data).toMatchObject({ code: 'model_access_denied' });
+  });
+
+  it('uses what it may', async () => {
+    for (const [path, body] of roads.slice(0, 6)) {
+      expect((await key().fetch(path, { json: body(allowed) })).status).toBe(200);
+    }
+    const embedded = await key().fetch('/v1/embeddings', { json: { model: 'llamacpp/simulated-embed', input } });
+    expect(embedded.status).toBe(200);
+  });
+
+  it('sees nothing else in the list of models, in either shape', async () => {
+    const { data } = await json(await key().fetch('/v1/models'));
+    const seen = [allowed, 'llamacpp/simulated-embed'];
+    expect(data.map(({ id }: { id: string }) => id)).toEqual(seen);
+    const anthropic = { headers: { 'anthropic-version': '2023-06-01' } };
+    const page = await json(await key().fetch('/v1/models', anthropic));
+    expect(page.data.map(({ id }: { id: string }) => id)).toEqual(seen);
+    expect((await key().fetch(`/v1/models/${allowed}`)).status).toBe(200);
+    for (const model of [denied, 'llamacpp/simulated-large', 'openai/simulated-embed']) {
+      expect(await errorOf(await key().fetch(`/v1/models/${model}`), 404)).toMatchObject({ code: 'model_not_found' });
+      expect((await key().fetch(`/v1/models/${model}`, anthropic)).status).toBe(404);
+    }
+    expect((await gateway.fetch(`/v1/models/${denied}`)).status).toBe(200);
+  });
+
+  it("is refused at the provider's own API, which names models as it likes", async () => {
+    for (const [method, path] of [
+      ['GET', '/p/openai/v1/models'],
+      ['POST', '/p/openai/v1/chat/completions'],
+      ['GET', '/p/llamacpp/health'],
+    ] as const) {
+      expect(await errorOf(await key().fetch(path, { method }), 400)).toMatchObject({
+        code: 'model_access_denied',
+        param: 'provider',
+      });
+    }
+  });
+
+  it('cannot give files or batches to a provider that it may not use', async () => {
+    expect((await errorOf(await key().fetch('/v1/files', form('openai')), 400)).code).toBe('model_access_denied');
+    expect((await errorOf(await key().fetch('/v1/files?provider=openai'), 400)).code).toBe('model_access_denied');
+    // Of what is not on the record here, a key with a path is told that it is not there.
+    expect([400, 404]).toContain((await key().fetch('/v1/files/f-1?provider=openai')).status);
+    // With a file that is there for the key, at the provider that is not.
+    const id = filesBefore[place];
+    expect((await key().fetch(`/v1/files/${id}`)).status).toBe(400);
+    const batch = { input_file_id: id, endpoint: '/v1/chat/completions', model: denied };
+    expect((await errorOf(await key().fetch('/v1/batches', { json: batch }), 400)).code).toBe('model_access_denied');
+  });
+});
+
+describe('a provider as a whole', () => {
+  it('may be reached through its own API where every list has it', async () => {
+    const key = await newKey(gateway, { user_path: '/some', allowed_models: ['llamacpp/*'] });
+    expect((await key.fetch('/p/llamacpp/health')).status).toBe(200);
+    expect((await errorOf(await key.fetch('/p/openai/v1/models'), 400)).code).toBe('model_access_denied');
+  });
+});
+
+describe('the master key', () => {
+  const body = (model: string) => ({ json: { model, messages: user('hi') } });
+  const at = (path: string) => ({ headers: { 'x-gateway-user-path': path } });
+
+  it('may use everything', async () => {
+    expect((await gateway.fetch('/v1/chat/completions', body(denied))).status).toBe(200);
+  });
+
+  it('keeps to the policies of the path that it names', async () => {
+    for (const path of ['/few', '/few/below']) {
+      const refused = await gateway.fetch('/v1/chat/completions', { ...body(denied), ...at(path) });
+      expect(await errorOf(refused, 400)).toMatchObject({ code: 'model_access_denied' });
+      expect((await gateway.fetch('/v1/chat/completions', { ...body(allowed), ...at(path) })).status).toBe(200);
+    }
+    expect((await gateway.fetch('/v1/chat/completions', { ...body(denied), ...at('/fewer') })).status).toBe(200);
+    const { data } = await json(await gateway.fetch('/v1/models', at('/few')));
+    expect(data.map(({ id }: { id: string }) => id)).toEqual([allowed, 'llamacpp/simulated-embed']);
+  });
+});
+
+describe('a policy', () => {
+  it('is in force for the very next request, and gone with the next', async () => {
+    const key = await newKey(gateway, { user_path: '/quick/one' });
+    const ask = async () =>
+      (await key.fetch('/v1/chat/completions', { json: { model: denied, messages: user('hi') } })).status;
+    expect(await ask()).toBe(200);
+    for (let round = 0; round < 5; round++) {
+      await setPolicy(gateway, '/quick', ['llamacpp/']);
+      expect(await ask()).toBe(400);
+      expect((await gateway.fetch('/admin/users?user_path=/quick', { method: 'DELETE' })).status).toBe(200);
+      expect(await ask()).toBe(200);
+    }
+  });
+});

@@ -1,0 +1,146 @@
+/** `GET /v1/usage`: what is left to whoever asks. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { errorOf, eventsUntil, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
+
+const gateway = withGateway();
+const MODEL = 'llamacpp/simulated-small';
+let key = '';
+
+const put = (path: string, body: unknown) => gateway.post(path, body, { method: 'PUT' });
+const asked = (query = '', headers: Record<string, string> = { authorization: `Bearer ${key}` }) =>
+  gateway.fetch(`/v1/usage${query}`, { headers });
+
+beforeAll(async () => {
+  const made = await gateway.post('/admin/auth-keys', { name: 'alpha', user_path: '/team/alpha', labels: ['batch'] });
+  key = (await json(made)).value;
+  await put('/admin/model-pricing-overrides', { selector: MODEL, pricing: { per_request: 1.5 } });
+  await put('/admin/budgets/%2Fteam/daily', { amount: 1 });
+  await put('/admin/budgets/%2Fteam%2Falpha/hourly', { amount: 10 });
+  await put('/admin/budgets/%2Fteam%2Fbeta/hourly', { amount: 10 });
+  await put('/admin/budgets', { scope: 'label', subject: 'batch', budget_key: { period: 'monthly' }, amount: 6 });
+  await put('/admin/rate-limits', {
+    user_path: '/team',
+    limit_key: { period: 'hour' },
+    max_requests: 2,
+    max_tokens: 9,
+  });
+  await put('/admin/rate-limits', { user_path: '/', limit_key: { period: 'concurrent' }, max_requests: 4 });
+  await put('/admin/rate-limits', {
+    scope: 'provider',
+    subject: 'llamacpp',
+    limit_key: { period: 'hour' },
+    max_requests: 9,
+  });
+});
+
+describe('the usage of a key', () => {
+  test('is every budget and limit of its path, of those above it and of its labels, before anything was used', async () => {
+    const answer = await json(await asked());
+    expect(answer).toMatchObject({ object: 'usage', user_path: '/team/alpha' });
+    expect(Date.parse(answer.server_time)).toBeCloseTo(Date.now(), -5);
+    expect(answer.budgets).toMatchObject([
+      {
+        scope: 'user_path',
+        subject: '/team',
+        user_path: '/team',
+        period_label: 'daily',
+        amount: 1,
+        spent: 0,
+        remaining: 1,
+      },
+      { subject: '/team/alpha', period_label: 'hourly', usage_ratio: 0, exceeded: false },
+      { scope: 'label', subject: 'batch', period_label: 'monthly' },
+    ]);
+    expect(answer.rate_limits).toMatchObject([
+      { user_path: '/', period_label: 'concurrent', max_requests: 4, requests_used: 0, in_flight: 0, exhausted: false },
+      { user_path: '/team', period_label: 'hour', max_requests: 2, requests_remaining: 2, tokens_remaining: 9 },
+    ]);
+    expect(answer.rate_limits[0]).not.toHaveProperty('window_start');
+  });
+
+  test('tells what is used up, and by how much more', async () => {
+    const headers = { authorization: `Bearer ${key}` };
+    const first = await gateway.post('/v1/chat/completions', { model: MODEL, messages: user('hello') }, { headers });
+    // A fixed price of more than is left.
+    expect(await errorOf(first, 429)).toMatchObject({ code: 'budget_exceeded' });
+    await put('/admin/budgets/%2Fteam/daily', { amount: 1.5 });
+    const second = await gateway.post('/v1/chat/completions', { model: MODEL, messages: user('hello') }, { headers });
+    expect(second.status).toBe(200);
+    await eventsUntil(gateway, `stream=exchange-${exchangeOf(second)}`, ({ type }) => type === 'usage.recorded');
+    await put('/admin/budgets/%2Fteam/daily', { amount: 1 });
+    const { budgets, rate_limits } = await json(await asked());
+    expect(budgets[0]).toMatchObject({ spent: 1.5, remaining: -0.5, usage_ratio: 1.5, exceeded: true });
+    expect(budgets[0].resets_in_seconds).toBeGreaterThan(0);
+    expect(budgets[2]).toMatchObject({ spent: 1.5, usage_ratio: 0.25, exceeded: false });
+    expect(rate_limits[1]).toMatchObject({
+      requests_used: 1,
+      requests_usage_ratio: 0.5,
+      exhausted: true,
+      in_flight: 0,
+    });
+    expect(rate_limits[1].tokens_usage_ratio).toBeGreaterThan(1);
+    expect(rate_limits[1].resets_in_seconds).toBeGreaterThan(3500);
+  });
+
+  test('counts against no limit', async () => {
+    const before = await json(await asked());
+    for (let request = 0; request < 5; request++) expect((await asked()).status).toBe(200);
+    expect((await json(await asked())).rate_limits[1].requests_used).toBe(before.rate_limits[1].requests_used);
+  });
+});
+
+describe('whoever asks', () => {
+  test('with the master key is told of the path that it names, or of the root', async () => {
+    expect(await json(await asked('', {}))).toMatchObject({ user_path: '/', budgets: [] });
+    const named = await json(await asked('', { 'x-gateway-user-path': '/team/beta/x' }));
+    expect(named.budgets.map(({ subject }: { subject: string }) => subject)).toEqual(['/team', '/team/beta']);
+  });
+
+  test('needs a key', async () => {
+    await errorOf(await fetch(`${gateway.url}/v1/usage`), 401);
+  });
+});
+
+describe('the range of days', () => {
+  const range = async (query: string) => {
+    const { start_date, end_date, ...figures } = (await json(await asked(query))).usage;
+    return { start_date, end_date, figures };
+  };
+  const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
+
+  test('is told, with figures that are nothing yet', async () => {
+    const { start_date, end_date, figures } = await range('?start_date=2026-03-01&end_date=2026-03-31');
+    expect([start_date, end_date]).toEqual(['2026-03-01', '2026-03-31']);
+    expect(figures).toEqual({
+      total_requests: 0,
+      total_input_tokens: 0,
+      total_output_tokens: 0,
+      total_tokens: 0,
+      uncached_input_tokens: 0,
+      cached_input_tokens: 0,
+      cache_write_input_tokens: 0,
+      total_input_cost: null,
+      total_output_cost: null,
+      total_cost: null,
+      rewrite_tokens_saved: 0,
+      rewrite_cost_saved: null,
+    });
+    expect(await range('?end_date=2026-03-31')).toMatchObject({ start_date: '2026-03-02' });
+    expect(await range('?days=1')).toSatisfy(
+      (one: { start_date: string; end_date: string }) => one.start_date === one.end_date,
+    );
+    const usual = await range('');
+    expect([day(29), day(30)]).toContain(usual.start_date);
+  });
+
+  test.each([
+    ['days=0', 'days'],
+    ['days=366', 'days'],
+    ['days=many', 'days'],
+    ['start_date=yesterday', 'start_date'],
+    ['end_date=2026-02-30', 'end_date'],
+    ['start_date=2026-03-02&end_date=2026-03-01', 'start_date'],
+  ])('is refused when it is none: %s', async (query, param) => {
+    expect(await errorOf(await asked(`?${query}`), 400)).toMatchObject({ param });
+  });
+});

@@ -1,0 +1,128 @@
+import { describe, expect, it } from 'vitest';
+import { readUsage, unknownUsage } from '../../src/commands/exchange/usage.ts';
+
+/** The counts that were found, and nothing of what was not. */
+function found(raw: unknown) {
+  const { raw: _, source: __, ...counts } = readUsage(raw);
+  return Object.fromEntries(Object.entries(counts).filter(([, value]) => value !== null));
+}
+
+describe('usage as providers report it', () => {
+  it.each([
+    [
+      "OpenAI's chat completions",
+      {
+        prompt_tokens: 1200,
+        completion_tokens: 300,
+        total_tokens: 1500,
+        prompt_tokens_details: { cached_tokens: 1024, audio_tokens: 10 },
+        completion_tokens_details: {
+          reasoning_tokens: 64,
+          audio_tokens: 5,
+          accepted_prediction_tokens: 7,
+          rejected_prediction_tokens: 2,
+        },
+      },
+      {
+        inputTokens: 1200,
+        outputTokens: 300,
+        totalTokens: 1500,
+        cachedInputTokens: 1024,
+        audioInputTokens: 10,
+        reasoningTokens: 64,
+        audioOutputTokens: 5,
+        acceptedPredictionTokens: 7,
+        rejectedPredictionTokens: 2,
+      },
+    ],
+    [
+      "OpenAI's responses",
+      {
+        input_tokens: 100,
+        input_tokens_details: { cached_tokens: 60, cache_write_tokens: 20 },
+        output_tokens: 40,
+        output_tokens_details: { reasoning_tokens: 30 },
+        total_tokens: 140,
+      },
+      {
+        inputTokens: 100,
+        outputTokens: 40,
+        totalTokens: 140,
+        cachedInputTokens: 60,
+        cacheWriteInputTokens: 20,
+        reasoningTokens: 30,
+      },
+    ],
+    [
+      "OpenAI's images",
+      {
+        input_tokens: 50,
+        input_tokens_details: { text_tokens: 10, image_tokens: 40 },
+        output_tokens: 4160,
+        output_tokens_details: { image_tokens: 4160 },
+        total_tokens: 4210,
+      },
+      { inputTokens: 50, outputTokens: 4160, totalTokens: 4210, imageInputTokens: 40, imageOutputTokens: 4160 },
+    ],
+    [
+      "Anthropic's messages, whose input leaves the cache out",
+      {
+        input_tokens: 10,
+        cache_read_input_tokens: 1000,
+        cache_creation_input_tokens: 200,
+        cache_creation: { ephemeral_5m_input_tokens: 150, ephemeral_1h_input_tokens: 50 },
+        output_tokens: 30,
+      },
+      {
+        inputTokens: 1210,
+        outputTokens: 30,
+        totalTokens: 1240,
+        cachedInputTokens: 1000,
+        cacheWriteInputTokens: 200,
+        cacheWrite1hInputTokens: 50,
+      },
+    ],
+    [
+      "DeepSeek's own cache counts",
+      { prompt_tokens: 100, completion_tokens: 5, total_tokens: 105, prompt_cache_hit_tokens: 80 },
+      { inputTokens: 100, outputTokens: 5, totalTokens: 105, cachedInputTokens: 80 },
+    ],
+    [
+      "xAI's chat completions, which leave thinking out of the output",
+      {
+        prompt_tokens: 32,
+        completion_tokens: 9,
+        total_tokens: 135,
+        completion_tokens_details: { reasoning_tokens: 94 },
+      },
+      { inputTokens: 32, outputTokens: 103, totalTokens: 135, reasoningTokens: 94 },
+    ],
+    [
+      "Gemini's chat completions, which tell of thinking in the total alone",
+      { prompt_tokens: 20, completion_tokens: 198, total_tokens: 623 },
+      { inputTokens: 20, outputTokens: 603, totalTokens: 623, reasoningTokens: 405 },
+    ],
+    [
+      'a total that nothing explains',
+      { prompt_tokens: 10, completion_tokens: 5, total_tokens: 90, completion_tokens_details: { reasoning_tokens: 2 } },
+      { inputTokens: 10, outputTokens: 5, totalTokens: 90, reasoningTokens: 2 },
+    ],
+    ['embeddings', { prompt_tokens: 8, total_tokens: 8 }, { inputTokens: 8, totalTokens: 8 }],
+    ['a transcription by its length', { type: 'duration', seconds: 12.5 }, { inputSeconds: 12.5 }],
+    [
+      "Mistral's transcription",
+      { prompt_audio_seconds: 203, prompt_tokens: 4, completion_tokens: 635, total_tokens: 639 },
+      { inputTokens: 4, outputTokens: 635, totalTokens: 639, inputSeconds: 203 },
+    ],
+  ])('reads %s', (_whose, raw, counts) => {
+    expect(found(raw)).toEqual(counts);
+    expect(readUsage(raw)).toMatchObject({ source: 'provider', raw });
+  });
+
+  it.each([undefined, null, 'text', [], {}, { prompt_tokens: 'many' }, { input_tokens: -1 }, { output_tokens: 1.5 }])(
+    'makes nothing up from %j',
+    (raw) => {
+      expect(readUsage(raw)).toEqual(unknownUsage);
+    },
+  );
+});

@@ -1,0 +1,176 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { handleCommand } from '../../src/commands/handle-command.ts';
+import { type KeyCommand, keyDecider, keyStream } from '../../src/commands/keys/key.ts';
+import { mintKeySecret } from '../../src/commands/keys/key-secret.ts';
+import { Refusal } from '../../src/commands/refusal.ts';
+import { type UserPolicyCommand, userPolicyDecider, userStream } from '../../src/commands/users/user-policy.ts';
+import type { RecordedEvent, UserPath } from '../../src/events/event.ts';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { type KeysState, keysView } from '../../src/projections/keys.ts';
+import { fold, type Projection } from '../../src/projections/projection.ts';
+import { type UsersState, usersView } from '../../src/projections/users.ts';
+
+const context = { actor: 'master' as const };
+const ids = ['k1', 'k2', 'k3'];
+const paths = ['/', '/a', '/a/b', '/c'] as UserPath[];
+
+const list = fc.array(fc.constantFrom('openai/', 'gpt', '/'), { maxLength: 2 });
+const keyCommand: fc.Arbitrary<KeyCommand> = fc
+  .tuple(
+    fc.constantFrom(...ids),
+    fc.oneof(
+      fc.record({
+        kind: fc.constant('create' as const),
+        name: fc.string(),
+        description: fc.option(fc.string(), { nil: undefined }),
+        userPath: fc.option(fc.constantFrom(...paths), { nil: undefined }),
+        labels: list,
+        allowedModels: list,
+        dashboardAccess: fc.boolean(),
+        expiresAt: fc.option(fc.nat(), { nil: undefined }),
+      }),
+      fc.record({ kind: fc.constant('set labels' as const), labels: list }),
+      fc.record({ kind: fc.constant('rename label' as const), from: fc.constant('gpt'), to: fc.constant('x') }),
+      fc.record({ kind: fc.constant('set allowed models' as const), allowedModels: list }),
+      fc.record({ kind: fc.constant('set dashboard access' as const), dashboardAccess: fc.boolean() }),
+      fc.record({ kind: fc.constant('deactivate' as const) }),
+    ),
+  )
+  .map(([id, command]) => {
+    const { secretHash, lastCharacters } = mintKeySecret();
+    return { id, context, secretHash, lastCharacters, ...command };
+  });
+
+const userCommand: fc.Arbitrary<UserPolicyCommand> = fc
+  .tuple(
+    fc.constantFrom(...paths),
+    fc.oneof(
+      fc.record({
+        kind: fc.constant('set' as const),
+        allowedModels: list,
+        description: fc.option(fc.string(), { nil: undefined }),
+      }),
+      fc.record({ kind: fc.constant('remove' as const) }),
+    ),
+  )
+  .map(([userPath, command]) => ({ userPath, context, ...command }));
+
+/** The events that the commands came to; those that were refused came to none. */
+async function historyOf(keys: readonly KeyCommand[], users: readonly UserPolicyCommand[]): Promise<RecordedEvent[]> {
+  const log = new MemoryLog();
+  const unlessRefused = (error: unknown) => {
+    if (!(error instanceof Refusal)) throw error;
+  };
+  for (const command of keys) {
+    await handleCommand(keyDecider, command, { log, stream: keyStream(command.id) }).catch(unlessRefused);
+  }
+  for (const command of users) {
+    await handleCommand(userPolicyDecider, command, { log, stream: userStream(command.userPath) }).catch(unlessRefused);
+  }
+  return Array.fromAsync(log.readAll());
+}
+
+/** The part of a history that the view wants to see. */
+function seen<State>({ filter }: Projection<State>, events: readonly RecordedEvent[]): readonly RecordedEvent[] {
+  return events.filter(({ type }) => filter.types?.some((prefix) => type.startsWith(prefix)));
+}
+
+function reloaded<State>(view: Projection<State>, state: State): State {
+  const saved: unknown = JSON.parse(JSON.stringify(view.save?.(state)));
+  if (view.load === undefined) throw new Error(`${view.name} cannot be loaded`);
+  return view.load(saved);
+}
+
+const toldOf = {
+  keys: ({ byId, byHash }: KeysState) => ({ byId: [...byId.values()], byHash: new Set(byHash.values()) }),
+  users: ({ policies, restricting }: UsersState) => ({ policies: new Map(policies), restricting }),
+};
+
+describe('the views of keys and users, after any history', () => {
+  const history = fc.tuple(fc.array(keyCommand, { maxLength: 20 }), fc.array(userCommand, { maxLength: 12 }));
+
+  it('are the same whether they were folded at once, or saved and loaded on the way', async () => {
+    await fc.assert(
+      fc.asyncProperty(history, fc.nat(40), async ([keys, users], cut) => {
+        const events = await historyOf(keys, users);
+        const before = events.slice(0, cut);
+        const after = events.slice(cut);
+        expect(
+          toldOf.keys(
+            fold(keysView, seen(keysView, after), reloaded(keysView, fold(keysView, seen(keysView, before)))),
+          ),
+        ).toEqual(toldOf.keys(fold(keysView, seen(keysView, events))));
+        expect(
+          toldOf.users(
+            fold(usersView, seen(usersView, after), reloaded(usersView, fold(usersView, seen(usersView, before)))),
+          ),
+        ).toEqual(toldOf.users(fold(usersView, seen(usersView, events))));
+      }),
+    );
+  });
+
+  it('know of each key and policy what its stream says', async () => {
+    await fc.assert(
+      fc.asyncProperty(history, async ([keys, users]) => {
+        const events = await historyOf(keys, users);
+        const view = fold(keysView, seen(keysView, events));
+        for (const id of ids) {
+          const own = events.filter(({ stream }) => stream === keyStream(id));
+          const state = own.reduce(keyDecider.evolve, keyDecider.initial);
+          const record = view.byId.get(id);
+          if (state.status === 'absent') {
+            expect(record).toBeUndefined();
+            continue;
+          }
+          expect(record).toMatchObject({
+            labels: state.labels,
+            allowedModels: state.allowedModels,
+            dashboardAccess: state.dashboardAccess,
+            revision: own.length - 1,
+          });
+          expect(record?.deactivatedAt !== undefined).toBe(state.status === 'deactivated');
+          expect(view.byHash.get(record?.secretHash ?? '')).toBe(record);
+        }
+        const policies = fold(usersView, seen(usersView, events));
+        for (const path of paths) {
+          const own = events.filter(({ stream }) => stream === userStream(path));
+          const state = own.reduce(userPolicyDecider.evolve, userPolicyDecider.initial);
+          const record = policies.policies.get(path);
+          expect(record?.allowedModels).toEqual(state.status === 'set' ? state.allowedModels : undefined);
+          expect(record?.description).toEqual(state.status === 'set' ? state.description : undefined);
+        }
+        const restricting = [...policies.policies.values()].filter(({ allowedModels }) => allowedModels.length > 0);
+        expect(policies.restricting).toBe(restricting.length);
+      }),
+    );
+  });
+});
+
+describe('the view of keys', () => {
+  const made = async () => {
+    const [created] = fc.sample(
+      keyCommand.filter(({ kind }) => kind === 'create'),
+      1,
+    );
+    if (created === undefined) throw new Error('there is no such command');
+    return historyOf([created, { id: created.id, context, kind: 'set labels', labels: ['new'] }], []);
+  };
+
+  it('has another object for a key after each change, and leaves the one before as it was', async () => {
+    const events = await made();
+    const [first, ...rest] = events;
+    if (first === undefined) throw new Error('nothing happened');
+    const state = fold(keysView, [first]);
+    const before = [...state.byId.values()][0];
+    const then = structuredClone(before);
+    fold(keysView, rest, state);
+    expect([...state.byId.values()][0]).not.toBe(before);
+    expect(before).toEqual(then);
+  });
+
+  it.each([[null], ['x'], [[{}]], [[['k1']]], [{ a: 1 }]])('does not load from %j', (saved) => {
+    expect(() => keysView.load?.(saved)).toThrow();
+    expect(() => usersView.load?.(saved)).toThrow();
+  });
+});

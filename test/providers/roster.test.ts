@@ -1,0 +1,150 @@
+/** The providers in force: what becomes of them when others are wanted. */
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Configuration } from '../../src/commands/providers/provider-journal.ts';
+import { type KnownProvider, ProviderRoster, type RosterConfig } from '../../src/commands/providers/provider-roster.ts';
+import type { ProviderModel } from '../../src/providers/provider.ts';
+import type { RegisteredProvider } from '../../src/providers/registry.ts';
+
+const resilience = {
+  retry: { maxRetries: 0, initialBackoffMs: 0, maxBackoffMs: 0, factor: 1, jitter: 0, onStatuses: [] },
+  circuitBreaker: { enabled: true, failureThreshold: 1, successThreshold: 1, openMs: 1000, failureOnStatuses: [500] },
+};
+
+function config(name: string, more: Partial<RosterConfig> = {}): RosterConfig {
+  const common = { type: 'vllm', baseUrl: 'http://127.0.0.1:9/v1', apiKeys: [], models: [], options: {} };
+  return { name, ...common, modelsMode: 'fallback', source: 'stored', resilience, ...more };
+}
+
+const rosters: ProviderRoster[] = [];
+afterEach(() => Promise.all(rosters.splice(0).map((roster) => roster.close())));
+
+function roster(remembered: Record<string, KnownProvider> = {}) {
+  const told: string[] = [];
+  let registered: readonly RegisteredProvider[] = [];
+  let known: ReadonlyMap<string, readonly ProviderModel[]> = new Map();
+  const ended = Promise.withResolvers<void>();
+  const memory = new Map(Object.entries(remembered));
+  const made = new ProviderRoster({
+    registry: {
+      set(providers, of = new Map()) {
+        registered = providers;
+        known = of;
+      },
+    },
+    journal: {
+      configured(now: readonly Configuration[], before: ReadonlyMap<string, Configuration>) {
+        const names = (all: Iterable<string>) => [...all].join(' ') || 'none';
+        told.push(`${names(before.keys())} → ${names(now.map(({ name }) => name))}`);
+      },
+      circuit: (name, state) => told.push(`${name} ${state}`),
+    },
+    remembered: () => memory,
+    openExchangesEnded: () => ended.promise,
+    now: () => 0,
+    circuitChanged: () => {},
+    onError: (error) => told.push(String(error)),
+  });
+  rosters.push(made);
+  return {
+    roster: made,
+    told,
+    ended,
+    provider: (name: string) => registered.find(({ provider }) => provider.name === name)?.provider,
+    names: () => registered.map(({ provider }) => provider.name),
+    known: () => known,
+  };
+}
+
+describe('the roster of providers', () => {
+  test('keeps a provider of which nothing changed, and makes another one of which anything did', () => {
+    const { roster: it, provider, names } = roster();
+    it.follow([config('a'), config('b')]);
+    const [a, b] = [provider('a'), provider('b')];
+    it.follow([config('b', { apiKeys: ['sk-1'] }), config('a')]);
+    expect(names()).toEqual(['b', 'a']);
+    expect(provider('a')).toBe(a);
+    expect(provider('b')).not.toBe(b);
+    it.follow([config('a')]);
+    expect(names()).toEqual(['a']);
+    expect(it.configs).toEqual([config('a')]);
+  });
+
+  test('leaves out what was set up and cannot be made, and says why', () => {
+    const { roster: it, names } = roster();
+    const problems = it.follow([config('a', { type: 'gone' }), config('b'), config('c', { baseUrl: 'nowhere' })]);
+    expect(names()).toEqual(['b']);
+    expect([...problems.keys()]).toEqual(['a', 'c']);
+    expect(problems.get('a')).toContain('there is no provider type gone');
+  });
+
+  test('changes nothing when one of the configuration cannot be made', () => {
+    const { roster: it, names } = roster();
+    it.follow([config('a')]);
+    expect(() => it.follow([config('b'), config('c', { type: 'gone', source: 'file' })])).toThrow('gone');
+    expect(names()).toEqual(['a']);
+  });
+
+  test('knows again what was the same server before, and nothing of another one behind the same name', () => {
+    const configuration = {
+      name: 'a',
+      type: 'vllm',
+      baseUrl: 'http://127.0.0.1:9/v1',
+      hasApiKey: false,
+      configuredModels: [],
+    };
+    const models = [{ id: 'm', created: 1, ownedBy: 'x' }];
+    const memory = { a: { configuration, models, capabilities: { responses: false } } };
+    const same = roster(memory);
+    same.roster.follow([config('a')]);
+    expect(same.known().get('a')).toEqual(models);
+    expect(same.provider('a')?.capabilities.responses).toBe('no');
+    const another = roster(memory);
+    another.roster.follow([config('a', { baseUrl: 'http://127.0.0.1:10/v1' })]);
+    expect(another.known().has('a')).toBe(false);
+    expect(another.provider('a')?.capabilities.responses).toBe('unknown');
+  });
+
+  test('is told on the record once it is announced, and at each change from then on', () => {
+    const configuration = {
+      name: 'old',
+      type: 'vllm',
+      baseUrl: 'http://old/v1',
+      hasApiKey: false,
+      configuredModels: [],
+    };
+    const { roster: it, told } = roster({ old: { configuration, capabilities: {} } });
+    it.follow([config('a')]);
+    expect(told).toEqual([]);
+    it.announce();
+    it.follow([config('a'), config('b')]);
+    it.follow([]);
+    expect(told).toEqual(['old → a', 'a → a b', 'a b → none']);
+  });
+
+  test('keeps the breaker of a provider that is gone until those have ended who asked it', async () => {
+    const { roster: it, ended } = roster();
+    it.follow([config('a'), config('b')]);
+    const breaker = it.resilience.get('a')?.breaker;
+    it.follow([config('b')]);
+    expect(it.resilience.get('a')?.breaker).toBe(breaker);
+    ended.resolve();
+    await expect.poll(() => it.resilience.has('a')).toBe(false);
+    expect(it.resilience.has('b')).toBe(true);
+  });
+
+  test('does not take the breaker of one that came back under the same name', async () => {
+    const { roster: it, ended, told } = roster();
+    it.follow([config('a')]);
+    it.resilience.get('a')?.breaker.failed();
+    expect(told).toEqual(['a open']);
+    it.follow([]);
+    it.follow([config('a')]);
+    expect(told).toEqual(['a open', 'a closed']);
+    const breaker = it.resilience.get('a')?.breaker;
+    ended.resolve();
+    await ended.promise;
+    await new Promise(setImmediate);
+    expect(it.resilience.get('a')?.breaker).toBe(breaker);
+    expect(breaker?.state).toBe('closed');
+  });
+});

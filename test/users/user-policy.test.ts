@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { declaredPolicies, policiesInForce, userLists } from '../../src/commands/users/policies-in-force.ts';
+import { userPolicyDecider } from '../../src/commands/users/user-policy.ts';
+import { userPolicyRemoved, userPolicySet } from '../../src/events/catalogue/user.ts';
+import type { UserPath } from '../../src/events/event.ts';
+import { specify } from '../support/decider-spec.ts';
+
+const { given } = specify(userPolicyDecider);
+const context = { actor: 'master' as const };
+const userPath = '/team' as UserPath;
+const on = { userPath, context };
+const set = (allowedModels: string[], description?: string) =>
+  userPolicySet.create({ userPath, allowedModels, ...(description === undefined ? {} : { description }) }, context);
+const removed = userPolicyRemoved.create({ userPath }, context);
+
+describe('the policy of a user path', () => {
+  it('is set, and set anew as a whole', () => {
+    given()
+      .when({ ...on, kind: 'set', allowedModels: ['openai/'], description: 'cheap ones' })
+      .then([set(['openai/'], 'cheap ones')]);
+    given(set(['openai/'], 'cheap ones'))
+      .when({ ...on, kind: 'set', allowedModels: ['gpt'], description: undefined })
+      .then([set(['gpt'])]);
+  });
+
+  it('may be there without restricting anything', () => {
+    given()
+      .when({ ...on, kind: 'set', allowedModels: [], description: undefined })
+      .then([set([])]);
+  });
+
+  it('that is as the command wants it already stays without an event', () => {
+    given(set(['a', 'b'], 'x'))
+      .when({ ...on, kind: 'set', allowedModels: ['a', 'b'], description: 'x' })
+      .then([]);
+  });
+
+  it('is removed, and then is not there to be removed', () => {
+    given(set(['a']))
+      .when({ ...on, kind: 'remove' })
+      .then([removed]);
+    given()
+      .when({ ...on, kind: 'remove' })
+      .then({ status: 404 });
+    given(set(['a']), removed)
+      .when({ ...on, kind: 'remove' })
+      .then({ status: 404 });
+    given(set(['a']), removed)
+      .when({ ...on, kind: 'set', allowedModels: ['a'], description: undefined })
+      .then([set(['a'])]);
+  });
+});
+
+describe('what the configuration declares', () => {
+  const isProvider = (name: string) => name === 'openai';
+  const policy = (path: string, ...allowedModels: string[]) => ({
+    userPath: path as UserPath,
+    allowedModels,
+    description: undefined,
+  });
+  const stored = (path: string, ...allowedModels: string[]) => ({
+    ...policy(path, ...allowedModels),
+    createdAt: 1,
+    updatedAt: 1,
+    revision: 0,
+  });
+
+  it('is made canonical', () => {
+    expect([...declaredPolicies([policy('/a', 'openai/*', '*', 'gpt')], isProvider).values()]).toEqual([
+      policy('/a', 'openai/', '/', 'gpt'),
+    ]);
+  });
+
+  it('cannot be for a provider that there is not, or twice for one path', () => {
+    expect(() => declaredPolicies([policy('/a', 'other/gpt')], isProvider)).toThrow(/'\/a'.*'other'/);
+    expect(() => declaredPolicies([policy('/a'), policy('/a')], isProvider)).toThrow(/two policies.*'\/a'/);
+  });
+
+  it('goes over what administrators have set for the same path, and leaves the other paths alone', () => {
+    const declared = declaredPolicies([policy('/a', 'openai/')], isProvider);
+    const policies = new Map([
+      ['/a' as UserPath, stored('/a', 'gpt')],
+      ['/b' as UserPath, stored('/b', 'gpt')],
+    ]);
+    for (const lists of [
+      userLists({ policies }, declared),
+      policiesInForce(() => ({ policies, restricting: 2, version: 1 }), declared),
+    ]) {
+      expect(lists.at('/a' as UserPath)).toEqual(['openai/']);
+      expect(lists.at('/b' as UserPath)).toEqual(['gpt']);
+      expect(lists.at('/c' as UserPath)).toBeUndefined();
+    }
+  });
+
+  it('counts as a restriction only when something is restricted', () => {
+    const nothing = () => ({ policies: new Map(), restricting: 0, version: 0 });
+    expect(policiesInForce(nothing, declaredPolicies([policy('/a')], isProvider)).any).toBe(false);
+    expect(policiesInForce(nothing, declaredPolicies([policy('/a', 'gpt')], isProvider)).any).toBe(true);
+    expect(policiesInForce(() => ({ ...nothing(), restricting: 1 }), new Map()).any).toBe(true);
+  });
+});
