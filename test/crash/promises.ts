@@ -146,7 +146,8 @@ function isWholeAnswer({ status, end, body }: Answer, stream: boolean): boolean 
   if (!stream) return true;
   const { final } = streamedResponse(body);
   const text = body.toString();
-  return final === undefined ? /"finish_reason":\s*"stop"/.test(text) : final.status === 'completed';
+  // Between the reason to stop and the last word there is room for a stop of the gateway, which the stream then tells.
+  return final === undefined ? text.endsWith('data: [DONE]\n\n') : final.status === 'completed';
 }
 
 /** A response's stream ends when it does. */

@@ -24,12 +24,12 @@ export class ExchangeRecord {
   readonly startedAt: number;
   /** Milliseconds since the epoch: the time of `request.received`. */
   readonly receivedAt: number;
-  readonly #log: EventLog;
+  readonly #log: Pick<EventLog, 'append'>;
   #noted: NewEvent[] = [];
   #elsewhere: StreamWrite[] = [];
   #revision = -1;
 
-  constructor(log: EventLog, id: string, context: EventContext, begun?: Begun) {
+  constructor(log: Pick<EventLog, 'append'>, id: string, context: EventContext, begun?: Begun) {
     this.#log = log;
     this.id = id;
     this.stream = streamName('exchange', id);
@@ -52,6 +52,14 @@ export class ExchangeRecord {
   /** Keeps an event for the next `flush`. */
   note(event: NewEvent): void {
     this.#noted.push(event);
+  }
+
+  /**
+   * Keeps the first event. It bears the time that the objects of the answer carry, however long it is until the log
+   * has it: what is read again from the record says the same second.
+   */
+  noteReceived(event: NewEvent): void {
+    this.#noted.push({ ...event, at: this.receivedAt });
   }
 
   /** Keeps a write to another stream, appended in one piece with the events noted here. */
