@@ -20,7 +20,7 @@ const arrows: Readonly<Record<string, Arrow>> = {
   commands: { all: ['events', 'providers'] },
   projections: { all: ['events'] },
   http: { all: ['commands', 'projections', ...logPort], types: ['events'] },
-  cli: { all: ['config', 'events'] },
+  cli: { all: ['config', 'events', 'projections'] },
 };
 
 /** What the program, the files directly in src and in src/wiring that join everything, may use from outside src. */

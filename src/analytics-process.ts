@@ -8,29 +8,28 @@ import type { Logger } from 'pino';
 import { type AnalyticsReport, analyticsReport, OFF_FOR_GOOD } from './analytics-report.ts';
 import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { Config } from './config/config.ts';
+import type { AnalyticsAddress } from './projections/analytics/analytics-db.ts';
 
 /** How analytics is, as far as the gateway knows. */
 export interface AnalyticsStatus {
-  /** `down`: it does not run, or cannot store anything; `behind`: it is late by more than a minute. */
-  readonly health: 'ok' | 'behind' | 'down';
+  /**
+   * `down`: it does not run, or cannot store anything. `behind`: it is late by more than a minute. `off`: it cannot run
+   * here, and has said why.
+   */
+  readonly health: 'ok' | 'behind' | 'down' | 'off';
   /** Events that are not stored yet, by its last report; undefined before the first. */
   readonly lagEvents: number | undefined;
   readonly error?: string;
 }
 
-/** Where the gateway asks for figures. */
-export interface AnalyticsAddress {
-  readonly url: string;
-  readonly username: string;
-  readonly password: string;
-  readonly database: string;
-}
-
 export interface AnalyticsProcess {
   start(): void;
   status(): AnalyticsStatus;
-  /** Undefined until it has said where it answers. */
-  address(): AnalyticsAddress | undefined;
+  /**
+   * Where the gateway asks for figures; undefined until it has said so.
+   * @param user `analyst`: for the questions of people. A server has one user, and what is asked of it is read-only.
+   */
+  address(user?: 'gateway' | 'analyst'): AnalyticsAddress | undefined;
   /** Resolves when it has ended. */
   stop(): Promise<void>;
 }
@@ -141,19 +140,22 @@ class Supervised implements AnalyticsProcess {
     const silentMs = performance.now() - this.#reportedAt;
     const lagEvents = report?.lagEvents;
     const error = report?.error;
+    if (this.#off) return { health: 'off', lagEvents: undefined };
     if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, error };
     if (report === undefined) return { health: 'ok', lagEvents };
     if (report.state === 'waiting' || report.state === 'stopped') return { health: 'down', lagEvents, error };
     return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents };
   }
 
-  address(): AnalyticsAddress | undefined {
+  address(username: 'gateway' | 'analyst' = 'gateway'): AnalyticsAddress | undefined {
     const { analytics, dataDir } = this.#options.config;
     const { url, user, password = '', database } = analytics.clickhouse;
     if (url !== undefined) return { url, username: user, password, database };
     const embedded = this.#off ? undefined : this.#report?.url;
     if (embedded === undefined) return undefined;
-    return { url: embedded, username: 'gateway', password: loadOrCreateClickHousePasswords(dataDir).gateway, database };
+    const made = loadOrCreateClickHousePasswords(dataDir);
+    const passwords = { ...made, analyst: analytics.analystPassword ?? made.analyst };
+    return { url: embedded, username, password: passwords[username], database };
   }
 
   async stop(): Promise<void> {

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
+import { forgetAddress, noteAddress } from './analytics-progress.ts';
 import { type AnalyticsReport, OFF_FOR_GOOD } from './analytics-report.ts';
 import { clickHousePasswordFile, loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { Config } from './config/config.ts';
@@ -46,9 +47,14 @@ export async function runAnalytics(flags: Readonly<Record<string, string | undef
   try {
     return await whileRunning(config, logger, stop);
   } catch (error) {
-    if (!(error instanceof EmbeddedUnavailable)) throw error;
-    console.error(`Analytics is off: ${error.message}`);
-    return OFF_FOR_GOOD;
+    const why = error instanceof Error ? error.message : String(error);
+    if (error instanceof EmbeddedUnavailable) {
+      console.error(`Analytics is off: ${why}`);
+      return OFF_FOR_GOOD;
+    }
+    console.error(`Analytics could not go on: ${why}`);
+    logger.debug(error);
+    return 1;
   } finally {
     // The channel to the gateway would keep the process alive.
     if (process.connected) process.disconnect();
@@ -60,8 +66,7 @@ async function whileRunning(config: Config, logger: Logger, stop: AbortSignal): 
   const folder = join(dataDir, 'clickhouse');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const lock = lockForAnalytics(folder);
-  const clickhouse =
-    analytics.clickhouse.url === undefined ? await startEmbedded(config, folder, logger) : serverOf(config);
+  const clickhouse = await clickHouseOf(config, folder, logger);
   const client = createClient({
     url: clickhouse.url,
     username: clickhouse.user,
@@ -105,7 +110,7 @@ async function whileRunning(config: Config, logger: Logger, stop: AbortSignal): 
 }
 
 /** @throws Error when another process projects into this folder, or from it */
-function lockForAnalytics(folder: string): ReturnType<typeof lockForWriting> {
+export function lockForAnalytics(folder: string): ReturnType<typeof lockForWriting> {
   try {
     return lockForWriting(folder);
   } catch (error) {
@@ -113,12 +118,17 @@ function lockForAnalytics(folder: string): ReturnType<typeof lockForWriting> {
   }
 }
 
-interface RunningClickHouse {
+export interface RunningClickHouse {
   readonly url: string;
   readonly user: string;
   readonly password: string;
   readonly passwordFile?: string;
   stop(): Promise<void>;
+}
+
+/** The server that is named, or the embedded ClickHouse, started over this folder. @throws EmbeddedUnavailable */
+export async function clickHouseOf(config: Config, folder: string, logger: Logger): Promise<RunningClickHouse> {
+  return config.analytics.clickhouse.url === undefined ? startEmbedded(config, folder, logger) : serverOf(config);
 }
 
 function serverOf({ analytics }: Config): RunningClickHouse {
@@ -145,12 +155,16 @@ async function startEmbedded(
     onError: (error) => logger.error(error),
   });
   const port = await listenNear(server, analytics.httpPort);
+  noteAddress(dataDir, `http://127.0.0.1:${port}`);
   return {
     url: `http://127.0.0.1:${port}`,
     user: 'projector',
     password: passwords.projector,
     ...(analytics.analystPassword === undefined ? { passwordFile: clickHousePasswordFile(dataDir) } : {}),
-    stop: () => stopEmbedded(server, engine),
+    stop: async () => {
+      forgetAddress(dataDir);
+      await stopEmbedded(server, engine);
+    },
   };
 }
 

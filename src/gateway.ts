@@ -5,7 +5,6 @@ import { Server as NetServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { AnalyticsProcess } from './analytics-process.ts';
 import { usableProviders } from './commands/access/usable-providers.ts';
 import { visibleModels } from './commands/access/visible-models.ts';
 import { createReadAudit } from './commands/audit/audit-reads.ts';
@@ -22,6 +21,7 @@ import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts'
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
 import { resumeExchange } from './commands/exchange/resume-exchange.ts';
 import { createSessions } from './commands/exchange/session.ts';
+import { checkNamedFiles, withFilesChecked } from './commands/files/named-files.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import type { ProviderRoster } from './commands/providers/provider-roster.ts';
 import { itemFinder } from './commands/responses/find-item.ts';
@@ -62,6 +62,7 @@ import { virtualModelsView } from './projections/virtual-models.ts';
 import type { Registry } from './providers/registry.ts';
 import { providerType } from './providers/types.ts';
 import { controlAccess, knownAccess, registerAccessRoutes } from './wiring/access.ts';
+import { type AskedAnalytics, createAnalytics } from './wiring/analytics.ts';
 import { credentialsKey } from './wiring/credentials-key.ts';
 import { gatewayAdmin, switches } from './wiring/gateway-admin.ts';
 import { createLimits } from './wiring/limits.ts';
@@ -87,7 +88,7 @@ export interface Gateway {
 
 /** What runs beside the gateway, and is told of by it. */
 export interface Beside {
-  readonly analytics?: AnalyticsProcess | undefined;
+  readonly analytics?: AskedAnalytics | undefined;
 }
 
 export async function startGateway(
@@ -112,6 +113,7 @@ export async function startGateway(
   const knownKeys = knownAccess({ config, masterKey, log, projections, onError });
   const typeOf = (name: string) => registry.providerByNameOrType(name)?.type;
   const pricing = gatewayPricing({ config, log, projections, typeOf });
+  const limits = createLimits({ config, log, views, projections, pricing: pricing.prices, onError });
   const leftOpen = openExchanges(await exchangesLeftOpen(log, views)).map(({ stream }) => stream);
   await Promise.all([
     remembered.caughtUp,
@@ -125,6 +127,8 @@ export async function startGateway(
   const index = createItemIndex(log);
   const findItem = (caller: UserPath | undefined) => itemFinder(caller, { log, archive, index });
   const journal = new ProviderJournal(log, onError);
+  const tracked = createTrackedObjects(log);
+  const checkFiles = checkNamedFiles(tracked);
   const modelDialects = [
     createChatDialect({ enforceUsage: config.enforceUsage }),
     createResponsesDialect({
@@ -136,12 +140,11 @@ export async function startGateway(
     }),
     embeddingsDialect,
     messagesDialect,
-  ];
+  ].map((dialect) => withFilesChecked(dialect, checkFiles));
   const dialects = new Map(modelDialects.map((dialect) => [dialect.name, dialect]));
   const recorded = { log, dialects, archive, pricing: pricing.prices };
   const close: CloseOpen = (streams, why) => closeOpenExchanges(streams, recorded, why);
   const interrupted = await close(leftOpen, 'gateway_stopped');
-  const limits = createLimits({ config, log, views, projections, pricing: pricing.prices, onError });
   await limits.begin();
   if (leftOpen.length > 0) {
     logger.warn(`closed ${leftOpen.length - interrupted.length} exchanges that the last run left open`);
@@ -252,12 +255,17 @@ export async function startGateway(
       keeps: config.logging.keeps,
       limitBytes: config.server.bodyLimitBytes,
     },
-    responses: { changes: (input) => responsesBodyChanges(input, { archive, log, findItem }) },
+    responses: {
+      async changes(input) {
+        await checkFiles(input);
+        return responsesBodyChanges(input, { archive, log, findItem });
+      },
+    },
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
   registerFiles(app, {
     log,
-    tracked: createTrackedObjects(log),
+    tracked,
     providersOf: usableProviders(registry, access, router),
     exchanges,
     capture: deps.capture,
@@ -277,7 +285,8 @@ export async function startGateway(
   const audit = createReadAudit(log);
   registerResponses(app, lifecycle, exchanges, audit);
   registerConversations(app, { log, findItem, now }, audit);
-  limits.registerUsage(app);
+  const reports = createAnalytics({ config, analytics, audit, recorded });
+  limits.registerUsage(app, reports.usageFigures);
   if (config.passthrough.enabled) {
     registerPassthrough(app, {
       exchanges,
@@ -297,6 +306,7 @@ export async function startGateway(
       audit,
       inFlight: openView,
       enabled: config.liveLogs.enabled,
+      stillAdministers: (caller) => knownKeys.stillAdministers(caller),
       heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     });
     const past = adminPast({
@@ -331,6 +341,7 @@ export async function startGateway(
       registerAccessRoutes(admin, knownKeys, control, log, past.policies);
       past.register(admin);
       limits.registerAdmin(admin, { asOf: past.asOf, isProvider: control.isProvider });
+      reports.register(admin);
     });
     metrics.watch({ liveClients: () => live.clients() });
   }
@@ -381,6 +392,7 @@ export async function startGateway(
       // What is still connected waits for nothing: listeners of the live tail, kept-alive and unused connections.
       app.server.closeAllConnections();
       await app.close();
+      await reports.close();
       await providers.close();
       await journal.settled();
       await knownKeys.stop();

@@ -13,4 +13,8 @@ process.exitCode = await runCli(process.argv.slice(2), {
   providerTypes: async () => (await import('./providers/types.ts')).providerTypes,
   serve: async (flags) => (await import('./serve.ts')).serve(flags),
   analytics: async (flags) => (await import('./analytics.ts')).runAnalytics(flags),
+  analyticsProgress: async (config) => (await import('./analytics-progress.ts')).analyticsProgress(config),
+  rebuildAnalytics: async (config, options) =>
+    (await import('./analytics-rebuild.ts')).rebuildAnalytics(config, options),
+  writeParquet: async (events, path) => (await import('./log-parquet.ts')).writeParquet(events, path),
 });

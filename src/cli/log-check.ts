@@ -4,6 +4,7 @@ import { formatPosition } from '../events/sequence-position.ts';
 import type { ParsedArguments } from './command.ts';
 import { logDirectoryOf } from './log-directory.ts';
 import type { ProgramParts } from './program-parts.ts';
+import { progressOn } from './progress.ts';
 import { bytes, count } from './quantity.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
 
@@ -11,14 +12,16 @@ export async function logCheck(args: ParsedArguments, parts: ProgramParts, termi
   const directory = await logDirectoryOf(args, parts, terminal);
   if (directory === undefined) return 2;
   const progress = progressOn(terminal);
+  const onProgress: CheckLogOptions['onProgress'] = (read) =>
+    progress.show(() => `${read.segment}: ${count(read.events, 'event')}, ${bytes(read.bytes)}`);
   try {
-    const check = await checkLog(directory, { signal: terminal.signal, onProgress: progress?.show });
-    progress?.clear();
+    const check = await checkLog(directory, { signal: terminal.signal, onProgress });
+    progress.clear();
     if (args.switches.has('json')) await writeLine(terminal, JSON.stringify(checkJson(directory, check)));
     else await tell(directory, check, terminal);
     return check.problem === undefined ? 0 : 1;
   } catch (error) {
-    progress?.clear();
+    progress.clear();
     if (!(error instanceof Error)) throw error;
     complain(
       terminal,
@@ -49,21 +52,4 @@ async function tell(directory: string, check: LogCheck, terminal: Terminal): Pro
   if (check.unfinishedBytes === 0) return;
   const unfinished = `${bytes(check.unfinishedBytes)} behind the last whole batch`;
   await writeLine(terminal, `${unfinished}: a write that is going on, or that was cut off and never acknowledged`);
-}
-
-const redrawMs = 100;
-
-/** One line that is drawn again and again; only where somebody looks at it. */
-function progressOn({ stderr }: Terminal): { show: CheckLogOptions['onProgress']; clear(): void } | undefined {
-  if (!('isTTY' in stderr) || stderr.isTTY !== true) return undefined;
-  let drawnAt = 0;
-  return {
-    show: (progress) => {
-      const now = Date.now();
-      if (now - drawnAt < redrawMs) return;
-      drawnAt = now;
-      stderr.write(`\r\u001b[K${progress.segment}: ${count(progress.events, 'event')}, ${bytes(progress.bytes)}`);
-    },
-    clear: () => stderr.write('\r\u001b[K'),
-  };
 }

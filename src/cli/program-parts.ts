@@ -1,4 +1,7 @@
+import type { Config } from '../config/config.ts';
 import type { ProviderTypes } from '../config/schema.ts';
+import type { RecordedEvent } from '../events/event.ts';
+import type { AnalyticsProgress } from './views-status.ts';
 
 /** What the command line needs of the program around it. */
 export interface ProgramParts {
@@ -11,4 +14,12 @@ export interface ProgramParts {
   readonly serve: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
   /** Projects the log into ClickHouse until it is stopped; resolves to the exit code. Flags as for `serve`. */
   readonly analytics: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
+  /** Writes a Parquet file. @throws an error with a code that says why, where that cannot be done */
+  readonly writeParquet: (events: AsyncIterable<RecordedEvent>, path: string) => Promise<void>;
+  /** Makes the tables of analytics anew; resolves to the position they go up to. */
+  readonly rebuildAnalytics: (
+    config: Config,
+    options: { readonly signal: AbortSignal; readonly onProgress: (position: string, head: string) => void },
+  ) => Promise<string>;
+  readonly analyticsProgress: (config: Config) => Promise<AnalyticsProgress>;
 }

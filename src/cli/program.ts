@@ -1,4 +1,6 @@
 /** The command line: which commands there are, and how each is started. A command's code is loaded when it is run. */
+import { userInfo } from 'node:os';
+import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import {
   type CommandShape,
@@ -82,6 +84,22 @@ const commands: readonly Command[] = [
     },
   },
   {
+    name: 'log export',
+    about: 'Write the events of a time to a file, or to standard output.',
+    flags: {
+      from: { value: 'TIME', about: 'from this day or time on, in UTC unless it says otherwise' },
+      to: { value: 'TIME', about: 'until before this time; or until the end of this day' },
+      format: { value: 'FORMAT', about: 'ndjson (default), cloudevents or parquet' },
+      output: { value: 'FILE', short: 'o', about: 'the file; needed for parquet' },
+      type: { value: 'TYPE', repeatable: true, about: 'only this event type; "attempt." or "attempt.*" for a family' },
+      ...whereFlags,
+    },
+    run: (args, parts) =>
+      onLog(args, parts, async (log, terminal, { config }) =>
+        (await import('./log-export.ts')).logExport(args, log, config.log.url, parts, terminal),
+      ),
+  },
+  {
     name: 'log check',
     about: 'Read the whole log and verify every checksum. Exits with 1 when something is damaged.',
     flags: { json: { about: 'as JSON' }, ...whereFlags },
@@ -89,6 +107,61 @@ const commands: readonly Command[] = [
       const { logCheck } = await import('./log-check.ts');
       return withTerminal((terminal) => logCheck(args, parts, terminal));
     },
+  },
+  {
+    name: 'views list',
+    about: 'Name the read models that are kept between two starts.',
+    flags: { json: { about: 'as JSON' } },
+    run: async (args) => {
+      const { viewsList } = await import('./views-status.ts');
+      return withTerminal((terminal) => viewsList(args, terminal));
+    },
+  },
+  {
+    name: 'views status',
+    about: 'Say how far each read model has come, and which events it leaves out.',
+    flags: { json: { about: 'as JSON' }, ...whereFlags },
+    run: (args, parts) =>
+      onLog(args, parts, async (log, terminal, { config }) => {
+        const { viewsStatus } = await import('./views-status.ts');
+        return viewsStatus(args, log, config.dataDir, () => parts.analyticsProgress(config), terminal);
+      }),
+  },
+  {
+    name: 'views rebuild',
+    about: 'Fold the log anew for a read model and put the result in its place. Not while a gateway runs.',
+    operands: ['name'],
+    flags: whereFlags,
+    run: (args, parts) =>
+      onLog(
+        args,
+        parts,
+        async (log, terminal, { config }) => {
+          const { analyticsRebuild, viewsRebuild } = await import('./views-change.ts');
+          if (args.operands[0] !== 'analytics') return viewsRebuild(args, log, config.dataDir, terminal);
+          return analyticsRebuild((options) => parts.rebuildAnalytics(config, options), terminal);
+        },
+        args.operands[0] === 'analytics' ? 'read' : 'write',
+      ),
+  },
+  {
+    name: 'views skip',
+    about:
+      'Let a read model that stopped go on without the event it stopped at, and record that. Not while a gateway runs.',
+    operands: ['name'],
+    flags: {
+      position: { value: 'POSITION', about: 'of the event, as the error names it' },
+      reason: { value: 'TEXT', about: 'why; it is kept in the log' },
+      ...whereFlags,
+    },
+    run: (args, parts) =>
+      onLog(
+        args,
+        parts,
+        async (log, terminal, { config }) =>
+          (await import('./views-change.ts')).viewsSkip(args, log, config.dataDir, userInfo().username, terminal),
+        'write',
+      ),
   },
   ...(['check', 'print', 'schema'] as const).map((verb) => ({
     name: `config ${verb}`,
@@ -109,14 +182,20 @@ const commands: readonly Command[] = [
 async function onLog(
   args: ParsedArguments,
   parts: ProgramParts,
-  run: (log: EventLog, terminal: Terminal) => Promise<number>,
+  run: (log: EventLog, terminal: Terminal, where: { readonly config: Config }) => Promise<number>,
+  mode: 'read' | 'write' = 'read',
 ): Promise<number> {
   return withTerminal(async (terminal) => {
-    const { openForReading } = await import('./open-for-reading.ts');
-    const log = await openForReading(args, parts, terminal);
+    const { configInForce } = await import('./config-in-force.ts');
+    const config = await configInForce(args, parts, terminal);
+    if (config === undefined) return 1;
+    const log =
+      mode === 'read'
+        ? await (await import('./open-for-reading.ts')).openForReading(config.log.url, terminal)
+        : await (await import('./open-for-writing.ts')).openForWriting(config.log.url, terminal);
     if (log === undefined) return 1;
     try {
-      return await run(log, terminal);
+      return await run(log, terminal, { config });
     } catch (error) {
       // An error with a code was designed: its message says all there is to say.
       if (!(error instanceof Error && 'code' in error)) throw error;

@@ -9,4 +9,18 @@ export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
   'set-cookie',
   'x-auth-token',
   'x-access-token',
+  'ocp-apim-subscription-key',
+  'x-amz-security-token',
+  // Of proxies that have signed somebody in, and tell by whose leave.
+  'x-forwarded-access-token',
+  'x-forwarded-authorization',
+  'x-original-authorization',
+  'x-auth-request-access-token',
+  'x-amzn-oidc-accesstoken',
+  'x-amzn-oidc-data',
+  'x-goog-iap-jwt-assertion',
+  'x-ms-token-aad-access-token',
+  'x-ms-token-aad-id-token',
+  'cf-access-jwt-assertion',
+  'cf-access-client-secret',
 ]);

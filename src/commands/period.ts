@@ -1,7 +1,7 @@
 /** Periods of budgets and of rate limits, as people name them. Pure. */
 
 /** A year. */
-export const MAX_PERIOD_SECONDS = 366 * 86_400;
+const MAX_PERIOD_SECONDS = 366 * 86_400;
 
 const BUDGET_WORDS = new Map([
   ...['hour', 'hours', 'hourly'].map((word) => [word, 3_600] as const),

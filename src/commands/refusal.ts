@@ -238,6 +238,26 @@ export const refusals = {
       message,
       retryHelps: false,
     }),
+  analyticsUnavailable: (cause: Error) =>
+    new Refusal(
+      {
+        status: 503,
+        type: 'internal_error',
+        code: 'analytics_unavailable',
+        message: `The figures cannot be told at the moment: ${cause.message}. Ask for less, or later.`,
+        retryAfterSeconds: 2,
+      },
+      cause,
+    ),
+  sqlRefused: (message: string) => new Refusal(invalid('sql_refused', message, 'query')),
+  sqlOverLimit: (message: string) => new Refusal(invalid('sql_over_limit', message, 'query')),
+  requestCanceled: () =>
+    new Refusal({
+      status: 499,
+      type: 'invalid_request_error',
+      code: 'request_canceled',
+      message: 'The client went before it had its answer.',
+    }),
   recalculationRunning: () =>
     new Refusal({
       status: 409,

@@ -119,7 +119,11 @@ export interface DeclaredVirtualModel {
   readonly source: string;
   readonly targetModel: string | undefined;
   readonly targets:
-    | readonly { readonly provider?: string | undefined; readonly model: string; readonly weight?: number | undefined }[]
+    | readonly {
+        readonly provider?: string | undefined;
+        readonly model: string;
+        readonly weight?: number | undefined;
+      }[]
     | undefined;
   readonly strategy: string | undefined;
   readonly sessionAffinity: boolean | undefined;

@@ -24,9 +24,9 @@ export function mask(secret: string): string {
   return secret.length >= 20 ? `****${secret.slice(-4)}` : '****';
 }
 
-/** Hides the password of an address with credentials. */
+/** Hides the password of an address with credentials, or a name without one, which is then a token. */
 export function maskAddress(address: string): string {
-  return address.replace(/(:\/\/[^:@/]*):[^@/]*@/, '$1:****@');
+  return address.replace(/(:\/\/(?:[^:@/]*:(?=[^@/]))?)[^@/]+@/, '$1****@');
 }
 
 /** Turns the validator's findings into problems; a mapping with two unknown keys gives two. */

@@ -335,7 +335,7 @@ const settings = {
     }),
     http_port: setting(whole(0, 65535), 8123, {
       env: 'ANALYTICS_HTTP_PORT',
-      describe: "where the embedded ClickHouse answers on loopback, or the next free port; 0 picks one",
+      describe: 'where the embedded ClickHouse answers on loopback, or the next free port; 0 picks one',
     }),
     analyst_password: optionalSetting(text('a password'), {
       env: 'ANALYTICS_ANALYST_PASSWORD',
@@ -389,7 +389,8 @@ const settings = {
     retry_on_errors: optionalSetting(list('phrases, or text with commas'), {
       env: 'FAILOVER_RETRY_ON_ERRORS',
       emptyIsNone: true,
-      describe: 'words of an error after which another target is asked, * standing for anything; when not set, such as say that the model is not there or the prompt is too long for it',
+      describe:
+        'words of an error after which another target is asked, * standing for anything; when not set, such as say that the model is not there or the prompt is too long for it',
     }),
   }),
   virtual_models: setting(rows(virtualModel), [], {

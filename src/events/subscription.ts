@@ -86,7 +86,8 @@ export class SubscriptionHub {
       if (!subscription.offeredUpTo(last)) someoneIdle = true;
     }
     if (someoneIdle) {
-      this.#progress ??= setTimeout(() => this.#tellProgress(), this.#limits.progressMs).unref();
+      // It keeps the process alive: a start may wait for nothing else.
+      this.#progress ??= setTimeout(() => this.#tellProgress(), this.#limits.progressMs);
     }
   }
 

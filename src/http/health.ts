@@ -6,7 +6,7 @@ export interface Readiness {
   log(): 'ok' | 'down';
   stopping(): boolean;
   /** Whether figures and SQL are up to date; absent when analytics is off. Requests do not depend on it. */
-  analytics?(): 'ok' | 'behind' | 'down';
+  analytics?(): 'ok' | 'behind' | 'down' | 'off';
 }
 
 export function registerHealth(app: FastifyInstance, readiness: Readiness): void {
@@ -16,7 +16,7 @@ export function registerHealth(app: FastifyInstance, readiness: Readiness): void
     const storage = readiness.log();
     const ready = storage === 'ok' && !readiness.stopping();
     const analytics = readiness.analytics?.();
-    const degraded = analytics !== undefined && analytics !== 'ok';
+    const degraded = analytics === 'behind' || analytics === 'down';
     const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
     const components = { storage, ...(analytics === undefined ? {} : { analytics }) };
     return reply.code(ready ? 200 : 503).send({ status, components });

@@ -1,7 +1,6 @@
 /** Access, managed keys and users, as the description tells of them. */
 import { z } from 'zod';
-import { asOfParameter } from './openapi-admin-history.ts';
-import { header, json, type Operation, type Parameter, query } from './openapi-operation.ts';
+import { asOf, ifMatch, json, type Operation, query } from './openapi-operation.ts';
 
 const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
 
@@ -46,10 +45,6 @@ const users = z.object({
 });
 
 const ofOneKey = { id: 'The id of the key, which is not the key itself' };
-const ifMatch: Parameter = header(
-  'If-Match',
-  'The `ETag` of the last answer: refused with 409 when it is not the newest',
-);
 
 export const accessOperations: readonly Operation[] = [
   {
@@ -69,9 +64,9 @@ export const accessOperations: readonly Operation[] = [
     description:
       'Newest first. `effective_models` is what may be used with the key, of the models that are listed now.',
     tag: 'admin',
-    parameters: [asOfParameter],
+    parameters: [asOf],
     success: { description: 'Every key in the scope of the caller', content: json(z.array(keyRow)) },
-    errors: [401, 403],
+    errors: [400, 401, 403],
   },
   {
     operationId: 'createAuthKey',
@@ -129,7 +124,7 @@ export const accessOperations: readonly Operation[] = [
     pathParameters: ofOneKey,
     parameters: [ifMatch],
     success: { status: 204, description: 'It is not accepted any more' },
-    errors: [401, 403, 404, 409, 503],
+    errors: [400, 401, 403, 404, 409, 503],
   },
   {
     operationId: 'listUsers',
@@ -137,9 +132,9 @@ export const accessOperations: readonly Operation[] = [
     path: '/admin/users',
     summary: 'List the user paths and what may be used there',
     tag: 'admin',
-    parameters: [asOfParameter],
+    parameters: [asOf],
     success: { description: 'Sorted by path', content: json(users) },
-    errors: [401, 403],
+    errors: [400, 401, 403],
   },
   {
     operationId: 'setUserPolicy',

@@ -2,14 +2,10 @@
 import { z } from 'zod';
 import { credentialSchema } from '../commands/credentials/credential-fields.ts';
 import { taggingSettingsSchema } from './admin/tagging.ts';
-import { header, json, type Operation, query } from './openapi-operation.ts';
+import { ifMatch, json, type Operation, query } from './openapi-operation.ts';
 
 const time = z.iso.datetime();
 const health = z.enum(['healthy', 'degraded', 'unhealthy']);
-const onlyIfUnchanged = header(
-  'If-Match',
-  'The revision that is to be changed, as an ETag gave it; any other is a 409',
-);
 
 const credentialRow = z.looseObject({
   name: z.string(),
@@ -25,6 +21,7 @@ const credentialRow = z.looseObject({
   problem: z.string().optional().describe('why it is not in force'),
   created_at: time.optional(),
   updated_at: time.optional(),
+  revision: z.string().optional(),
 });
 
 const credentialType = z.object({
@@ -128,7 +125,7 @@ export const gatewayAdminOperations: readonly Operation[] = [
       'In force at once. What is left out is not set; a secret that is sent as its mask stays as it is stored at the ' +
       'same place. Secrets are encrypted before they are recorded.',
     tag,
-    parameters: [onlyIfUnchanged],
+    parameters: [ifMatch],
     request: { required: true, schema: credentialSchema },
     success: { description: 'As it is now; `ETag` is its revision', content: json(credentialRow) },
     errors: [400, 401, 403, 409, 503],
@@ -141,7 +138,7 @@ export const gatewayAdminOperations: readonly Operation[] = [
     description: 'New requests are no longer sent to it; those under way end as they would have.',
     tag,
     pathParameters: { name: 'Its name' },
-    parameters: [onlyIfUnchanged],
+    parameters: [ifMatch],
     success: { description: 'It is gone', status: 204 },
     errors: [400, 401, 403, 404, 409, 503],
   },
@@ -234,7 +231,7 @@ export const gatewayAdminOperations: readonly Operation[] = [
     summary: 'Replace the rules by which request headers become labels',
     description: 'Those of the configuration stay, and cannot be sent.',
     tag,
-    parameters: [onlyIfUnchanged],
+    parameters: [ifMatch],
     request: { required: true, schema: taggingSettingsSchema },
     success: { description: 'As they are now; `ETag` is their revision', content: json(taggingSettings) },
     errors: [400, 401, 403, 409, 503],

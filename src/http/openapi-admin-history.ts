@@ -50,12 +50,6 @@ const explanation = z.object({
   ),
 });
 
-/** Of the lists that can be asked for as they were. */
-export const asOfParameter = query(
-  'as_of',
-  'The list as it was at that moment: a time with its zone, or a position of the log',
-);
-
 export const adminHistoryOperations: readonly Operation[] = [
   {
     operationId: 'adminHistory',

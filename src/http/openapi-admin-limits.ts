@@ -1,6 +1,6 @@
 /** Budgets, rate limits and what is left of them, as the description tells of them. */
 import { z } from 'zod';
-import { header, json, type Operation, type Parameter, query } from './openapi-operation.ts';
+import { asOf, ifMatch, json, type Operation, query } from './openapi-operation.ts';
 
 const usd = z.number().describe('US dollars');
 const periodName = z.string().describe('`hourly`, `daily`, `weekly`, `monthly`, or a number of seconds');
@@ -89,22 +89,24 @@ const usage = z.object({
   object: z.literal('usage'),
   user_path: z.string(),
   server_time: z.string(),
-  usage: z.object({
-    start_date: z.string(),
-    end_date: z.string(),
-    total_requests: z.int(),
-    total_input_tokens: z.int(),
-    total_output_tokens: z.int(),
-    total_tokens: z.int(),
-    uncached_input_tokens: z.int(),
-    cached_input_tokens: z.int(),
-    cache_write_input_tokens: z.int(),
-    total_input_cost: z.number().nullable(),
-    total_output_cost: z.number().nullable(),
-    total_cost: z.number().nullable(),
-    rewrite_tokens_saved: z.int(),
-    rewrite_cost_saved: z.number().nullable(),
-  }),
+  usage: z
+    .object({
+      start_date: z.string(),
+      end_date: z.string(),
+      total_requests: z.int(),
+      total_input_tokens: z.int(),
+      total_output_tokens: z.int(),
+      total_tokens: z.int(),
+      uncached_input_tokens: z.int(),
+      cached_input_tokens: z.int(),
+      cache_write_input_tokens: z.int(),
+      total_input_cost: z.number().nullable(),
+      total_output_cost: z.number().nullable(),
+      total_cost: z.number().nullable(),
+      rewrite_tokens_saved: z.int(),
+      rewrite_cost_saved: z.number().nullable(),
+    })
+    .nullable(),
   budgets: z.array(
     z.object({
       scope: z.enum(['user_path', 'label']),
@@ -146,11 +148,6 @@ const usage = z.object({
   ),
 });
 
-const ifMatch: Parameter = header(
-  'If-Match',
-  'The `revision` of a row, or the `ETag` of an answer: refused with 409 when it is not the newest',
-);
-const asOf: Parameter = query('as_of', 'A time, or a position of the log: the list as it was then');
 const ofPath = {
   user_path: 'A user path, with its slashes as `%2F`',
   period: 'The name of a period, or its seconds',
@@ -166,7 +163,8 @@ export const limitOperations: readonly Operation[] = [
     path: '/v1/usage',
     summary: 'What is left to the caller',
     description:
-      "The budgets and rate limits of the caller's user path and of the paths above it. The figures in `usage` are not counted yet.",
+      "What the caller's user path used, with all below it, and the budgets and rate limits of that path and of the paths " +
+      'above it. To a key that is bound to no path the usage is what it used itself; null when it is not known at the moment.',
     tag: 'models',
     parameters: [
       query('days', 'From 1 to 365; dates win', z.int().default(30)),
@@ -196,7 +194,7 @@ export const limitOperations: readonly Operation[] = [
     parameters: [ifMatch],
     request: { required: true, schema: z.object({ ...subject, budget_key: budgetKey, amount }) },
     success: allBudgets,
-    errors: changeErrors,
+    errors: [400, 401, 403, 409, 503],
   },
   {
     operationId: 'deleteBudget',
@@ -219,7 +217,7 @@ export const limitOperations: readonly Operation[] = [
     parameters: [ifMatch],
     request: { required: true, schema: z.object({ amount }) },
     success: allBudgets,
-    errors: changeErrors,
+    errors: [400, 401, 403, 409, 503],
   },
   {
     operationId: 'deleteBudgetOfPath',
@@ -301,7 +299,7 @@ export const limitOperations: readonly Operation[] = [
       }),
     },
     success: allRateLimits,
-    errors: changeErrors,
+    errors: [400, 401, 403, 409, 503],
   },
   {
     operationId: 'deleteRateLimit',

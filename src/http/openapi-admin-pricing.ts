@@ -1,7 +1,7 @@
 /** Prices, and the past priced anew, as the description tells of them. */
 import { z } from 'zod';
 import { pricingSchema } from '../commands/pricing/model-pricing.ts';
-import { header, json, type Operation, type Parameter, query } from './openapi-operation.ts';
+import { asOf, header, ifMatch, json, type Operation, query } from './openapi-operation.ts';
 
 const override = z.object({
   selector: z.string(),
@@ -14,11 +14,6 @@ const override = z.object({
   revision: z.string(),
 });
 
-const ifMatch: Parameter = header(
-  'If-Match',
-  'The `ETag` of the last answer: refused with 409 when it is not the newest',
-);
-
 export const pricingOperations: readonly Operation[] = [
   {
     operationId: 'listPricingOverrides',
@@ -26,7 +21,7 @@ export const pricingOperations: readonly Operation[] = [
     path: '/admin/model-pricing-overrides',
     summary: 'List what administrators say that models cost',
     tag: 'admin',
-    parameters: [query('as_of', 'A time, or a position of the log: the list as it was then')],
+    parameters: [asOf],
     success: { description: 'Sorted by selector', content: json(z.array(override)) },
     errors: [400, 401, 403],
   },

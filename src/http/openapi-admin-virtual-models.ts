@@ -1,6 +1,6 @@
 /** Virtual models, as the description tells of them. */
 import { z } from 'zod';
-import { header, json, type Operation, type Parameter, query } from './openapi-operation.ts';
+import { asOf, ifMatch, json, type Operation } from './openapi-operation.ts';
 
 const target = z.object({
   provider: z.string().optional().describe("a provider's name or type, which pins the model to it"),
@@ -52,10 +52,6 @@ const newModel = z.object({
   enabled: z.boolean().optional(),
 });
 
-const ifMatch: Parameter = header(
-  'If-Match',
-  'The `ETag` of the last answer: refused with 409 when it is not the newest',
-);
 const errors = [400, 401, 403, 409, 503];
 
 export const virtualModelOperations: readonly Operation[] = [
@@ -65,7 +61,7 @@ export const virtualModelOperations: readonly Operation[] = [
     path: '/admin/virtual-models',
     summary: 'List the virtual models and access policies',
     tag: 'admin',
-    parameters: [query('as_of', 'As it was then: a time with its zone, or a position of the log')],
+    parameters: [asOf],
     success: { description: 'By their names', content: json(z.array(row)) },
     errors: [400, 401, 403],
   },

@@ -46,7 +46,7 @@ export const gatewayOperations: readonly Operation[] = [
     tag: 'admin',
     parameters: liveParameters,
     success: { description: 'An endless stream', content: { 'text/event-stream': text } },
-    errors: [400, 401, 429, 503],
+    errors: [400, 401, 403, 429, 503],
   },
   {
     operationId: 'health',

@@ -55,6 +55,15 @@ export const header = (name: string, description: string, schema: z.ZodType = z.
   schema,
 });
 
+/** Of what changes one thing. */
+export const ifMatch = header(
+  'If-Match',
+  'The `ETag` of an answer, or the `revision` of a row: refused with 409 when it is not the newest',
+);
+
+/** Of the lists that can be asked for as they were. */
+export const asOf = query('as_of', 'The list as it was at that moment: a time with its zone, or a position of the log');
+
 /** @param order by what the entries are ordered */
 export const pageParameters = (order: string): Parameter[] => [
   query('limit', 'At most 100', z.int().default(20)),

@@ -1,10 +1,12 @@
 /** Every route of the gateway, as its description tells of it. */
 
 import { accessOperations } from './openapi-admin-access.ts';
+import { auditOperations } from './openapi-admin-audit.ts';
 import { gatewayAdminOperations } from './openapi-admin-gateway.ts';
 import { adminHistoryOperations } from './openapi-admin-history.ts';
 import { limitOperations } from './openapi-admin-limits.ts';
 import { pricingOperations } from './openapi-admin-pricing.ts';
+import { usageOperations } from './openapi-admin-usage.ts';
 import { virtualModelOperations } from './openapi-admin-virtual-models.ts';
 import { conversationOperations } from './openapi-conversations.ts';
 import { forwardedOperations } from './openapi-forwarded.ts';
@@ -23,6 +25,8 @@ export const operations: readonly Operation[] = [
   ...gatewayAdminOperations,
   ...virtualModelOperations,
   ...adminHistoryOperations,
+  ...auditOperations,
   ...pricingOperations,
   ...limitOperations,
+  ...usageOperations,
 ];

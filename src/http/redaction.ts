@@ -2,7 +2,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { CREDENTIAL_HEADERS } from '../commands/credential-headers.ts';
 
-const SECRET_QUERY = /([?&](?:api[-_]?key|key|token|access[-_]?token|auth|secret|password|sig|signature)=)[^&#]*/gi;
+/** Also where it is the last word of a name: `subscription-key`, `client_secret`, `X-Amz-Signature`. */
+const SECRET_QUERY =
+  /([?&](?:[\w.~-]*[-_.])?(?:api[-_]?key|key|token|access[-_]?token|auth|secret|password|credential|sig|signature)=)[^&#]*/gi;
 
 const REDACTED = '[REDACTED]';
 

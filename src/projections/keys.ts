@@ -13,11 +13,17 @@ import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 import { listKey, loadKeys, saveKeys } from './saved-keys.ts';
 
+/** Most keys have no labels and no list of their own: they have this one in common. */
+const none: readonly string[] = Object.freeze([]);
+
+/** Lists beyond two for each key, before those that no key has any more are looked for. */
+const SPARE_LISTS = 1000;
+
 export class KeysState {
   /** In the order in which they were made. */
   readonly byHash = new Map<string, KeyRecord>();
   /** The lists that keys have, so that those who have the same have one object in common, and what is made of it. */
-  readonly lists = new Map<string, readonly string[]>();
+  readonly #lists = new Map<string, readonly string[]>();
   #byId: Map<string, KeyRecord> | undefined;
 
   /** Made when it is first asked for: with very many keys, a start is quicker without. */
@@ -31,10 +37,31 @@ export class KeysState {
     this.byHash.set(key.secretHash, key);
     this.#byId?.set(key.id, key);
   }
-}
 
-/** Most keys have no labels and no list of their own: they have this one in common. */
-const none: readonly string[] = Object.freeze([]);
+  /** The list that keys with these entries have in common. */
+  listOf(entries: readonly string[]): readonly string[] {
+    if (entries.length === 0) return none;
+    const name = listKey(entries);
+    const known = this.#lists.get(name);
+    if (known !== undefined) return known;
+    // A key that is given another list a thousand times over still has two.
+    if (this.#lists.size > 2 * this.byHash.size + SPARE_LISTS) this.#forgetUnused();
+    this.#lists.set(name, entries);
+    return entries;
+  }
+
+  /** How many lists are remembered. */
+  get listCount(): number {
+    return this.#lists.size;
+  }
+
+  #forgetUnused(): void {
+    this.#lists.clear();
+    for (const { labels, allowedModels } of this.byHash.values()) {
+      for (const list of [labels, allowedModels]) if (list.length > 0) this.#lists.set(listKey(list), list);
+    }
+  }
+}
 
 export const keysView: Projection<KeysState> = {
   name: 'keys',
@@ -55,8 +82,8 @@ export const keysView: Projection<KeysState> = {
     const state = keysView.initial();
     for (const key of loadKeys(saved, none)) {
       state.put(key);
-      if (key.labels.length > 0) listIn(state, key.labels);
-      if (key.allowedModels.length > 0) listIn(state, key.allowedModels);
+      state.listOf(key.labels);
+      state.listOf(key.allowedModels);
     }
     return state;
   },
@@ -69,8 +96,8 @@ function created(state: KeysState, data: z.infer<typeof keyCreated.data>, at: nu
     name,
     description,
     userPath: userPath as UserPath | undefined,
-    labels: listIn(state, labels),
-    allowedModels: listIn(state, allowedModels),
+    labels: state.listOf(labels),
+    allowedModels: state.listOf(allowedModels),
     dashboardAccess,
     secretHash: data.secretHash,
     lastCharacters: data.lastCharacters,
@@ -85,21 +112,13 @@ function created(state: KeysState, data: z.infer<typeof keyCreated.data>, at: nu
 function changed(state: KeysState, key: KeyRecord, event: RecordedEvent): KeyRecord {
   const updatedAt = Math.floor(event.at);
   const revision = Number(event.revision);
-  if (isA(event, keyLabelsChanged)) return { ...key, labels: listIn(state, event.data.labels), updatedAt, revision };
+  if (isA(event, keyLabelsChanged)) return { ...key, labels: state.listOf(event.data.labels), updatedAt, revision };
   if (isA(event, keyAllowedModelsChanged)) {
-    return { ...key, allowedModels: listIn(state, event.data.allowedModels), updatedAt, revision };
+    return { ...key, allowedModels: state.listOf(event.data.allowedModels), updatedAt, revision };
   }
   if (isA(event, keyDashboardAccessChanged)) {
     return { ...key, dashboardAccess: event.data.dashboardAccess, updatedAt, revision };
   }
   if (isA(event, keyDeactivated)) return { ...key, deactivatedAt: updatedAt, updatedAt, revision };
   return key;
-}
-
-function listIn({ lists }: KeysState, entries: readonly string[]): readonly string[] {
-  if (entries.length === 0) return none;
-  const key = listKey(entries);
-  const known = lists.get(key);
-  if (known === undefined) lists.set(key, entries);
-  return known ?? entries;
 }

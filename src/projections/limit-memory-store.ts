@@ -7,7 +7,7 @@ import type { ViewStore } from './view-store.ts';
 
 const window = z.array(z.tuple([z.number(), z.number()]));
 const saved = z.object({
-  gauges: z.array(z.object({ key: z.string(), requests: window, tokens: window })),
+  gauges: z.array(z.object({ key: z.string(), resetAt: z.number().optional(), requests: window, tokens: window })),
   open: z.array(z.string()),
 });
 
@@ -17,6 +17,7 @@ type Saved = z.infer<typeof saved>;
 export interface LimitCounts {
   readonly gauges: readonly {
     readonly key: string;
+    readonly resetAt?: number | undefined;
     readonly requests: readonly (readonly [number, number])[];
     readonly tokens: readonly (readonly [number, number])[];
   }[];
@@ -39,7 +40,7 @@ export class LimitMemoryStore {
   readonly #options: LimitMemoryStoreOptions;
   #timer: NodeJS.Timeout | undefined;
   #counts: (() => LimitCounts) | undefined;
-  #lastState = '';
+  #saved: { readonly state: string; readonly position: Position } | undefined;
 
   constructor(options: LimitMemoryStoreOptions) {
     this.#options = options;
@@ -55,7 +56,7 @@ export class LimitMemoryStore {
     return parsed.success ? { ...parsed.data, position: snapshot.position } : undefined;
   }
 
-  /** From now on the counts are saved from time to time, when there are any and they have changed. */
+  /** From now on the counts are saved from time to time, when there are any. */
   begin(counts: () => LimitCounts): void {
     this.#counts = counts;
     const { saveEveryMs = 5000, onError } = this.#options;
@@ -74,14 +75,15 @@ export class LimitMemoryStore {
     const position = await log.head();
     const counts = this.#counts?.();
     if (counts === undefined) return;
-    const isEmpty = counts.gauges.every(({ requests, tokens }) => requests.length + tokens.length === 0);
-    const state = isEmpty ? '' : JSON.stringify(counts);
-    if (state === this.#lastState) return;
+    const before = this.#saved;
+    if (before === undefined && counts.gauges.length === 0) return;
+    const state = JSON.stringify(counts);
+    const isSame = state === before?.state;
+    if (isSame && position === before?.position) return;
     const logId = await logIdOf(log);
     if (logId === undefined) return;
-    views.save([{ name: NAME, version: VERSION, logId, position, state: state || EMPTY }]);
-    this.#lastState = state;
+    // The place moves on also while nothing is counted, so that the next start has little to read.
+    views.save([{ name: NAME, version: VERSION, logId, position, ...(isSame ? {} : { state }) }]);
+    this.#saved = { state, position };
   }
 }
-
-const EMPTY = JSON.stringify({ gauges: [], open: [] } satisfies Saved);

@@ -10,7 +10,6 @@ import {
   providerRemoved,
 } from '../events/catalogue/provider.ts';
 import { idOf, type RecordedEvent } from '../events/event.ts';
-import type { EventLog } from '../events/log.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 
@@ -91,11 +90,4 @@ function forget(provider: RememberedProvider): void {
   provider.capabilities = {};
   provider.available = true;
   provider.circuit = 'closed';
-}
-
-/** The fold without a runner: reads the provider events of the whole log. */
-export async function loadProviderMemory(log: EventLog): Promise<ProviderMemory> {
-  let state = providerMemory.initial();
-  for await (const event of log.readAll({ filter: providerMemory.filter })) state = providerMemory.apply(state, event);
-  return state;
 }

@@ -3,13 +3,14 @@
  *
  * Promises: `apply` sees every event that matches the filter exactly once and in the log's order; the snapshot and its
  * checkpoint are saved together; a snapshot that cannot be trusted costs time, never truth. A projection that throws
- * stops where it is and says so: nothing is skipped.
+ * stops where it is and says so: nothing is skipped unless an operator says so (`skipped-events.ts`).
  */
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
 import { isCaughtUp } from './known-event.ts';
 import type { Projection } from './projection.ts';
 import { SharedReading } from './shared-reading.ts';
+import { PoisonedEvent, type Skipped, skippedBy, skippedEvents } from './skipped-events.ts';
 import type { MovedSnapshot, Snapshot, ViewStore } from './view-store.ts';
 
 export interface ProjectionStatus {
@@ -42,7 +43,10 @@ export interface RunningProjection<State> {
 }
 
 export interface RunnerOptions {
-  /** How often changed snapshots are saved, in milliseconds. Default 5000. */
+  /**
+   * How often changed snapshots are saved, in milliseconds; less often when that takes long, since everybody waits
+   * meanwhile. Default 5000.
+   */
   readonly saveEveryMs?: number;
   /** Told of a projection that stopped, and of a snapshot that could not be saved. */
   readonly onError?: (error: Error) => void;
@@ -57,6 +61,9 @@ export interface ProjectionRunner {
   /** Stops all projections and saves them. The log and the store stay open. */
   close(): Promise<void>;
 }
+
+/** Saving takes at most so much of the time: a two-hundredth. */
+const PAUSE = 200;
 
 export class ProjectionStopped extends Error {
   readonly code = 'projection_stopped';
@@ -87,6 +94,7 @@ export function createProjectionRunner(
   const stopping = new AbortController();
   const reading = new SharedReading(log, stopping.signal);
   const running: Saveable[] = [];
+  let skipped: Promise<readonly Skipped[]> | undefined;
 
   function save(): void {
     const changed = running.flatMap((one) => {
@@ -97,18 +105,26 @@ export function createProjectionRunner(
     for (const { one, snapshot } of changed) one.saved(snapshot);
   }
 
+  let pauseUntil = 0;
   const timer = setInterval(() => {
+    const began = performance.now();
+    if (began < pauseUntil) return;
     try {
       save();
     } catch (error) {
       onError(new Error(`snapshots of the projections could not be saved: ${String(error)}`, { cause: error }));
     }
+    const ended = performance.now();
+    pauseUntil = ended + (ended - began) * PAUSE;
   }, saveEveryMs);
   timer.unref();
 
   return {
     run<State>(projection: Projection<State>) {
-      const one = start(log, projection, views, reading, stopping.signal, onError);
+      const one = start(log, projection, views, reading, stopping.signal, onError, () => {
+        skipped ??= skippedEvents(log);
+        return skipped;
+      });
       running.push(one);
       return one;
     },
@@ -130,6 +146,7 @@ function start<State>(
   reading: SharedReading,
   signal: AbortSignal,
   onError: (error: Error) => void,
+  everSkipped: () => Promise<readonly Skipped[]>,
 ): RunningProjection<State> & Saveable {
   const { name, version, filter } = projection;
   let state = projection.initial();
@@ -142,6 +159,7 @@ function start<State>(
   let startedFrom = 'the beginning';
   let failure: ProjectionStopped | undefined;
   let behind = true;
+  let skipped: ReadonlySet<Position> = new Set();
   let knewEverythingAt = performance.now();
   let waiting: { position: Position; resolve: () => void; reject: (error: Error) => void }[] = [];
   const first = Promise.withResolvers<void>();
@@ -181,7 +199,13 @@ function start<State>(
   function take(event: RecordedEvent): void {
     behind = true;
     changed = true;
-    state = projection.apply(state, event);
+    if (skipped.size === 0 || !skipped.has(event.position)) {
+      try {
+        state = projection.apply(state, event);
+      } catch (error) {
+        throw new PoisonedEvent(name, event, error);
+      }
+    }
     position = event.position;
     reached();
   }
@@ -189,6 +213,7 @@ function start<State>(
   async function catchUp(): Promise<void> {
     reading.expect();
     try {
+      skipped = skippedBy(name, await everSkipped());
       await load();
     } catch (error) {
       reading.leave();

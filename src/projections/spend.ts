@@ -3,7 +3,7 @@
  * the budgets themselves. A budget's meter is exact from the moment it was made; what it knows of its first period
  * from before comes from buckets, which are as fine as an hour, or a day for what is older than yesterday.
  *
- * Memory: a meter for each budget, and for each user path and label that spent something in the last 35 days at most 81
+ * Memory: a meter for each budget, and for each user path and label that spent something in the last 35 days at most 83
  * buckets of 16 bytes. Paths beyond `MAX_ACCOUNTS` are booked at the nearest path above that is known.
  */
 import { z } from 'zod';
@@ -11,8 +11,9 @@ import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '..
 import { usageRecalculated, usageRecorded } from '../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../events/event.ts';
 import { pathsAbove } from '../events/user-path.ts';
-import { type BudgetPeriod, type PeriodAnchors, periodAt } from './budget-period.ts';
-import { type BudgetRule, type BudgetsState, budgetKey, budgetsView, subjectKey } from './budgets.ts';
+import { countIn, type Meter, meterOf, readMeter } from './budget-meter.ts';
+import { type BudgetPeriod, periodAt } from './budget-period.ts';
+import { type BudgetsState, budgetKey, budgetsView, subjectKey } from './budgets.ts';
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 import { addSpend, type Buckets, compacted, dayOf, firstHour, hourOf, KEPT_DAYS, spentSince } from './spend-buckets.ts';
@@ -21,22 +22,6 @@ const MAX_ACCOUNTS = 20_000;
 /** User paths whose meters are remembered together. */
 const MAX_CHAINS = 10_000;
 const NONE: readonly Meter[] = [];
-
-/** How much of a budget is used up in the period it is in. */
-export interface Meter {
-  readonly key: string;
-  readonly scope: 'user_path' | 'label';
-  readonly subject: string;
-  readonly periodSeconds: number;
-  /** Nano-dollars, like `spent`. */
-  amount: number;
-  start: number;
-  end: number;
-  /** Never negative. */
-  spent: number;
-  /** Whether anything of a known price was used. */
-  hasUsage: boolean;
-}
 
 export interface SpendState {
   budgets: BudgetsState;
@@ -61,7 +46,7 @@ const savedSpend = z.object({
 
 export const spendView: Projection<SpendState> = {
   name: 'spend',
-  version: 1,
+  version: 2,
   filter: { types: [usageRecorded.type, usageRecalculated.type, ...(budgetsView.filter.types ?? [])] },
   initial: () => ({
     budgets: budgetsView.initial(),
@@ -76,12 +61,13 @@ export const spendView: Projection<SpendState> = {
     if (isA(event, usageRecorded)) {
       const { totalCost, cacheType, labels } = event.data;
       if (cacheType === undefined && totalCost !== null) {
-        charge(state, { at: event.at, nano: Number(totalCost), userPath: event.context.userPath ?? '/', labels });
+        const { at, context } = event;
+        charge(state, { at, isNow: true, nano: Number(totalCost), userPath: context.userPath ?? '/', labels });
       }
     } else if (isA(event, usageRecalculated)) {
       const { totalCost, previousTotalCost, usageAt, labels } = event.data;
       const nano = Number(totalCost ?? 0) - Number(previousTotalCost ?? 0);
-      charge(state, { at: usageAt, nano, userPath: event.context.userPath ?? '/', labels });
+      charge(state, { at: usageAt, isNow: false, nano, userPath: event.context.userPath ?? '/', labels });
     } else {
       state.budgets = budgetsView.apply(state.budgets, event);
       follow(state, event);
@@ -132,48 +118,33 @@ export function metersUnder(state: SpendState, label: string): readonly Meter[] 
   return state.bySubject.get(subjectKey('label', label)) ?? NONE;
 }
 
-/** What a meter says at a moment: one whose period is over has nothing spent in the next. */
-export function readMeter(
-  meter: Meter,
-  anchors: PeriodAnchors,
-  at: number,
-): BudgetPeriod & Pick<Meter, 'spent' | 'hasUsage'> {
-  if (at < meter.end) return meter;
-  return { ...periodAt(meter.periodSeconds, anchors, at), spent: 0, hasUsage: false };
-}
-
 interface Charge {
   /** Milliseconds since the epoch: when it was used. */
   readonly at: number;
+  /** Whether it is used now, and not corrected. */
+  readonly isNow: boolean;
   /** Negative when it turned out to cost less. */
   readonly nano: number;
   readonly userPath: string;
   readonly labels: readonly string[] | undefined;
 }
 
-function charge(state: SpendState, { at, nano, userPath, labels }: Charge): void {
+function charge(state: SpendState, used: Charge): void {
+  const { at, isNow, nano, userPath, labels } = used;
   if (!Number.isFinite(nano)) return;
   if (dayOf(at) > state.day) begin(state, dayOf(at));
+  else if (isNow && dayOf(at) < state.day - 1) state.day = dayOf(at);
   const hour = hourOf(at);
   const fine = fineFrom(state);
   if (hour >= keptFrom(state)) addSpend(accountOf(state, userPath), hour, nano, fine);
-  if (state.meters.size > 0) for (const meter of metersOn(state, userPath)) count(meter, state, at, nano);
+  if (state.meters.size > 0)
+    for (const meter of metersOn(state, userPath)) countIn(meter, state.budgets.settings, used);
   if (labels === undefined) return;
   for (const label of labels) {
     const account = labelAccount(state, label);
     if (account !== undefined && hour >= keptFrom(state)) addSpend(account, hour, nano, fine);
-    for (const meter of metersUnder(state, label)) count(meter, state, at, nano);
+    for (const meter of metersUnder(state, label)) countIn(meter, state.budgets.settings, used);
   }
-}
-
-function count(meter: Meter, { budgets }: SpendState, at: number, nano: number): void {
-  if (at >= meter.end) {
-    Object.assign(meter, periodAt(meter.periodSeconds, budgets.settings, at), { spent: 0, hasUsage: false });
-  }
-  // What was used before the period began, or before it was reset, is forgiven.
-  if (at < meter.start) return;
-  meter.spent = Math.max(0, meter.spent + nano);
-  meter.hasUsage = true;
 }
 
 /** A day has begun: what was by the hour before yesterday is by the day from now on. */
@@ -274,11 +245,6 @@ function spentBelow(state: SpendState, userPath: string, start: number): number 
     if (spent !== undefined) total = (total ?? 0) + spent;
   }
   return total;
-}
-
-function meterOf({ scope, subject, periodSeconds, amount }: BudgetRule): Meter {
-  const key = budgetKey(scope, subject, periodSeconds);
-  return { key, scope, subject, periodSeconds, amount, start: 0, end: 0, spent: 0, hasUsage: false };
 }
 
 function metersAbove(state: SpendState, userPath: string): Meter[] {

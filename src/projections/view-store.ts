@@ -2,7 +2,7 @@
  * Where snapshots of projections are kept between two runs: one SQLite file, derived from the log and worth nothing
  * without it. Whatever is wrong with the file, the answer is the same: it is made anew, and the log is folded again.
  */
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
 import type { Position } from '../events/event.ts';
@@ -168,4 +168,37 @@ function checksum({ name, version, logId, position }: Omit<Snapshot, 'state'>, s
 function isDamage(error: unknown): boolean {
   const errcode = error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0;
   return [11, 26].includes(errcode & 0xff);
+}
+
+/** What a snapshot is, without its state. */
+export interface SavedSnapshot {
+  readonly version: number;
+  readonly position: Position;
+  /** ISO 8601, in UTC. */
+  readonly savedAt: string;
+  /** Characters of its state. */
+  readonly size: number;
+}
+
+/** The snapshots in a file, by name, beside a gateway that uses it. Nothing is changed. @throws what SQLite throws */
+export function savedSnapshots(path: string): ReadonlyMap<string, SavedSnapshot> {
+  if (!existsSync(path)) return new Map();
+  const db = new DatabaseSync(path, { readOnly: true });
+  try {
+    db.exec('PRAGMA busy_timeout = 1000');
+    const rows = db.prepare('SELECT name, version, position, saved_at, length(state) AS size FROM snapshots').all();
+    return new Map(
+      rows.map(({ name, version, position, saved_at: savedAt, size }) => [
+        String(name),
+        {
+          version: Number(version),
+          position: String(position) as Position,
+          savedAt: String(savedAt),
+          size: Number(size),
+        },
+      ]),
+    );
+  } finally {
+    db.close();
+  }
 }

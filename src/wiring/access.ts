@@ -2,10 +2,11 @@
 import type { FastifyInstance } from 'fastify';
 import { type CurrentUserLists, createAuthorizer } from '../commands/access/authorizer.ts';
 import { EffectiveModels } from '../commands/access/effective-models.ts';
-import type { KeyDirectory } from '../commands/access/key-directory.ts';
+import { type KeyDirectory, whyNotAccepted } from '../commands/access/key-directory.ts';
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
+import type { Caller } from '../commands/exchange/client.ts';
 import { type DeclaredPolicies, declaredPolicies, policiesInForce } from '../commands/users/policies-in-force.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
@@ -34,6 +35,8 @@ export interface KnownAccess {
   readonly users: RunningProjection<UsersState>;
   readonly directory: KeyDirectory;
   readonly authenticator: Authenticator;
+  /** Whether the admin API would let in now whom it let in before: keys expire, and are deactivated and shut out. */
+  stillAdministers(caller: Caller): boolean;
   /** Resolves when all that the log tells is known. */
   readonly caughtUp: Promise<unknown>;
   /** Writes down what is still to be told of refused keys. */
@@ -66,7 +69,19 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
   });
   const caughtUp = Promise.all([keys.caughtUp, users.caughtUp]);
   caughtUp.catch(() => {});
-  return { keys, users, directory, authenticator, caughtUp, stop: () => refused.stop() };
+  return {
+    keys,
+    users,
+    directory,
+    authenticator,
+    stillAdministers({ key }) {
+      if (key === undefined) return true;
+      const now = directory.byId(key.id);
+      return now?.dashboardAccess === true && whyNotAccepted(now, Date.now()) === undefined;
+    },
+    caughtUp,
+    stop: () => refused.stop(),
+  };
 }
 
 /** @throws Error when the configuration declares a policy that cannot be */

@@ -121,6 +121,7 @@ function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
 export function switches(config: Config): Readonly<Record<string, string | boolean | undefined>> {
   return {
     LOGGING_ENABLED: config.logging.enabled,
+    LOGGING_RETENTION_DAYS: String(config.analytics.retention.audit),
     USAGE_ENABLED: config.usageEnabled,
     USAGE_PRICING_RECALCULATION_ENABLED: config.pricingRecalculationEnabled,
     BUDGETS_ENABLED: config.budgets.enabled,

@@ -9,15 +9,18 @@ import { type Admission, everybodyAdmitted } from '../commands/exchange/admissio
 import type { Pricing } from '../commands/pricing/pricing.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import type { Config } from '../config/config.ts';
+import { usageRecorded } from '../events/catalogue/exchange.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { type BudgetBooks, registerBudgets } from '../http/admin/budgets.ts';
 import { type RateLimitBooks, registerRateLimits } from '../http/admin/rate-limits.ts';
-import { registerUsage, type UsageOptions } from '../http/v1/usage.ts';
+import { registerUsage, type UsageFigures, type UsageOptions } from '../http/v1/usage.ts';
+import { type Meter, readMeter } from '../projections/budget-meter.ts';
+import { isA } from '../projections/known-event.ts';
 import { LimitMemoryStore } from '../projections/limit-memory-store.ts';
 import { rateLimitsView } from '../projections/rate-limits.ts';
 import type { ProjectionRunner } from '../projections/runner.ts';
-import { type Meter, metersOn, metersUnder, readMeter, type SpendState, spendView } from '../projections/spend.ts';
+import { metersOn, metersUnder, type SpendState, spendView } from '../projections/spend.ts';
 import type { ViewStore } from '../projections/view-store.ts';
 import { declareBudgets, declareRateLimits } from './declared-limits.ts';
 
@@ -39,15 +42,15 @@ export interface Limits {
    * awaited before the first request, and after what was left open is closed.
    */
   begin(): Promise<void>;
-  registerAdmin(admin: FastifyInstance, parts: { readonly asOf?: AsOf; isProvider(name: string): boolean }): void;
-  registerUsage(app: FastifyInstance): void;
+  registerAdmin(admin: FastifyInstance, parts: { readonly asOf: AsOf; isProvider(name: string): boolean }): void;
+  registerUsage(app: FastifyInstance, figures: UsageFigures): void;
   /** Writes down what is counted. */
   stop(): Promise<void>;
 }
 
 const now = Date.now;
 
-/** Begins to read the log at once. */
+/** Begins to read the log at once: to be called before anything is appended to it. */
 export function createLimits(options: LimitsOptions): Limits {
   const { config, pricing } = options;
   const budgets = config.budgets.enabled ? budgetKeeping(options) : undefined;
@@ -76,8 +79,9 @@ export function createLimits(options: LimitsOptions): Limits {
       registerBudgets(admin, { log, budgets: budgets?.books, asOf, now });
       registerRateLimits(admin, { log, rateLimits: rateLimits?.books, asOf, isProvider, now });
     },
-    registerUsage: (app) =>
+    registerUsage: (app, figures) =>
       registerUsage(app, {
+        figures,
         budgetsOf: budgets?.of ?? (() => []),
         rateLimitsOf: rateLimits?.of ?? (() => []),
         now,
@@ -92,7 +96,7 @@ function budgetKeeping({ config, log, projections }: LimitsOptions) {
     ...spendView,
     apply(state: SpendState, event) {
       const next = spendView.apply(state, event);
-      gate.counted(event.stream);
+      if (isA(event, usageRecorded)) gate.counted(event.stream, Number(event.data.totalCost ?? 0));
       return next;
     },
   });
@@ -140,6 +144,8 @@ function rateLimiting({ config, log, views, projections, onError }: LimitsOption
   const rules = () => running.state;
   const limiter = new RateLimiter(rules, now);
   const store = new LimitMemoryStore({ log, views, onError });
+  const memory = store.load();
+  memory.catch(() => {});
   const books: RateLimitBooks = {
     get state() {
       return running.state;
@@ -159,7 +165,7 @@ function rateLimiting({ config, log, views, projections, onError }: LimitsOption
       await running.whenProcessed(await log.head());
       const declared = await declareRateLimits(config.rateLimits.declared, running.state.rules.values(), log);
       if (declared !== undefined) await running.whenProcessed(declared);
-      await restoreLimits({ log, limiter, rules: running.state, memory: await store.load(), now: now() });
+      await restoreLimits({ log, limiter, rules: running.state, memory: await memory, now: now() });
       store.begin(() => ({
         gauges: limiter.save(),
         open: [...open()],

@@ -10,8 +10,14 @@ import { requestFor } from './request.ts';
 
 const NOW = 1_000_000;
 
-function charge(totalCost: number | null): Charge {
-  return { usage: unknownUsage, totalCost: totalCost === null ? null : String(totalCost) };
+function charge(totalCost: number | null, isFailed = false): Charge {
+  return { usage: unknownUsage, totalCost: totalCost === null ? null : String(totalCost), isFailed };
+}
+
+/** The end of an exchange that cost something, or nothing. */
+function end(hold: BudgetHold, cost?: number): void {
+  if (cost !== undefined) hold.charge(charge(cost));
+  hold.settle(true);
 }
 
 /** A ledger with one budget for everything, and a gate before it. */
@@ -32,7 +38,7 @@ function gateOf(amount: number, more: Partial<BudgetMeter> = {}) {
     /** The ledger reads what is on record of an exchange. */
     count(exchangeId: string, cost: number) {
       spending.spent += cost;
-      gate.counted(streamName('exchange', exchangeId));
+      gate.counted(streamName('exchange', exchangeId), cost);
     },
     get reserved() {
       return gate.reserved('user_path', '/');
@@ -75,7 +81,7 @@ describe('a request', () => {
     const one = gateOf(100);
     const { hold } = one.admit({ likely: 500, learned: false });
     expect(refusalOf(() => one.admit({ likely: 1, learned: false })).message).toContain('reserved');
-    hold.settle(undefined);
+    end(hold);
     expect(() => one.admit({ likely: 500, learned: false })).not.toThrow();
   });
 
@@ -118,7 +124,7 @@ describe('what is reserved', () => {
     const one = gateOf(100);
     const { hold, exchangeId } = one.admit({ likely: 30 });
     expect(one.reserved).toBe(30);
-    hold.settle(charge(40));
+    end(hold, 40);
     expect(one.reserved).toBe(40);
     one.count(exchangeId, 40);
     expect(one.reserved).toBe(0);
@@ -127,15 +133,53 @@ describe('what is reserved', () => {
   test('is nothing at once when the ledger was faster than the end', () => {
     const one = gateOf(100);
     const { hold, exchangeId } = one.admit({ likely: 30 });
+    hold.charge(charge(40));
     one.count(exchangeId, 40);
     expect(one.reserved).toBe(0);
-    hold.settle(charge(40));
+    hold.settle(true);
+    expect(one.reserved).toBe(0);
+  });
+
+  test('stays for the next attempt when one failed that cost something, beside what that cost', () => {
+    const one = gateOf(1000);
+    const { hold, exchangeId } = one.admit({ likely: 30 });
+    hold.charge(charge(25, true));
+    expect(one.reserved).toBe(55);
+    one.count(exchangeId, 25);
+    expect(one.reserved).toBe(30);
+    hold.charge(charge(40));
+    hold.settle(true);
+    expect(one.reserved).toBe(40);
+    one.count(exchangeId, 40);
+    expect(one.reserved).toBe(0);
+  });
+
+  test('is what failed attempts cost, when there was no answer in the end and the ledger is slow', () => {
+    const one = gateOf(1000);
+    const { hold, exchangeId } = one.admit({ likely: 30 });
+    hold.charge(charge(25, true));
+    hold.charge(charge(7, true));
+    hold.settle(true);
+    expect(one.reserved).toBe(32);
+    one.count(exchangeId, 25);
+    expect(one.reserved).toBe(7);
+    one.count(exchangeId, 7);
+    expect(one.reserved).toBe(0);
+  });
+
+  test('is given back when what was charged is not on record', () => {
+    const one = gateOf(1000);
+    const { hold, exchangeId } = one.admit({ likely: 30 });
+    hold.charge(charge(25));
+    hold.settle(false);
+    expect(one.reserved).toBe(0);
+    one.count(exchangeId, 25);
     expect(one.reserved).toBe(0);
   });
 
   test('is given back when nothing was spent', () => {
     const one = gateOf(100);
-    one.admit({ likely: 30 }).hold.settle(undefined);
+    end(one.admit({ likely: 30 }).hold);
     expect(one.reserved).toBe(0);
   });
 
@@ -179,13 +223,13 @@ describe('in any order of beginnings, ends and countings', () => {
             one.count(endedId, endedCost);
             ended.delete(endedId);
           } else if (id !== undefined && running !== undefined) {
-            running.hold.settle(move === 'free' ? undefined : charge(running.cost));
+            end(running.hold, move === 'free' ? undefined : running.cost);
             open.delete(id);
             if (move !== 'free') ended.set(id, running.cost);
           }
           expect(one.reserved).toBeGreaterThanOrEqual(0);
         }
-        for (const { hold } of open.values()) hold.settle(undefined);
+        for (const { hold } of open.values()) end(hold);
         for (const [id, cost] of ended) one.count(id, cost);
         expect(one.reserved).toBe(0);
       }),
@@ -211,9 +255,10 @@ describe('in any order of beginnings, ends and countings', () => {
           if (next === undefined) continue;
           const actual = Math.floor(next.cost * ((choice % 10) / 10));
           due += actual;
+          next.hold.charge(charge(actual));
           // The ledger may be faster than the end of the exchange, or slower.
           if (choice % 2 === 0) one.count(next.exchangeId, actual);
-          next.hold.settle(charge(actual));
+          next.hold.settle(true);
           if (choice % 2 === 1) one.count(next.exchangeId, actual);
         }
         expect(one.meter.spent).toBe(due);

@@ -98,6 +98,19 @@ describe('what a request is going to cost', () => {
     expect(new CostForecaster(pricing).forecast(request)).toEqual({ least: 80, likely: 80, learned: true });
   });
 
+  test('is that of others of its kind where nobody reads which model is asked', () => {
+    const forecaster = new CostForecaster(priced(1, 1, 1));
+    const passed = (endpoint: string) => requestFor({ candidates: [targetOf('local', '')], endpoint });
+    forecaster.learn(targetOf('local', ''), passed('/p'), spent(1, 1, '9'));
+    expect(forecaster.forecast(passed('/p'))).toEqual({ least: 0, likely: 9, learned: true });
+    expect(forecaster.forecast(passed('/v1/files')).likely).toBe(0);
+  });
+
+  test('is nothing where tokens are only counted', () => {
+    const forecaster = new CostForecaster(priced(1, 1, 1));
+    expect(forecaster.forecast(requestFor({ endpoint: '/v1/messages/count_tokens' })).likely).toBe(0);
+  });
+
   test('is nothing where no model is asked', () => {
     const forecaster = new CostForecaster(priced(1, 1, 1));
     expect(forecaster.forecast(requestFor({ candidates: [targetOf('local', '')] })).likely).toBe(0);

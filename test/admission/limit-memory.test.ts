@@ -109,6 +109,65 @@ describe.each(engines)('from a log in %s', (engine) => {
     expect(await counted(memory, rule({ subject: '/' }))).toEqual([[3, 45]]);
   });
 
+  test('what was written down before a reset is forgotten, and what came after it is counted', async () => {
+    await served('before', 20 * MINUTE);
+    const position = await opened.log.head();
+    await served('forgiven', 10 * MINUTE);
+    await served('after', MINUTE);
+    const part = Math.floor(NOW / MINUTE);
+    const gauge = { requests: [[part - 20, 1] as const], tokens: [[part - 20, 15] as const] };
+    const resetAt = NOW - 5 * MINUTE;
+    const memory = {
+      position,
+      gauges: [
+        { ...gauge, key: '0' },
+        { ...gauge, key: '1', resetAt },
+      ],
+      open: [],
+    };
+    const reset = rule({ subject: '/', lastResetAt: resetAt });
+    expect(await counted(memory, reset, reset)).toEqual([
+      [1, 15],
+      [2, 30],
+    ]);
+  });
+
+  test('the first call of a request counts, also when it is a failover from one that could not be asked', async () => {
+    const told = exchangeOf('1', { userPath: '/team' });
+    const first = told.attempt(1);
+    const failover = { ...first, data: { ...first.data, kind: 'failover' } };
+    await append(opened.log, told.stream, ...[told.received, failover].map((one) => atTime(NOW - MINUTE, one)));
+    expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 0]]);
+  });
+
+  test('nothing is read that is older than the longest window, however old what was written down is', async () => {
+    const position = await opened.log.head();
+    for (let id = 1; id <= 5; id++) await served(`old-${id}`, (100 - id) * MINUTE);
+    await served('new', MINUTE);
+    const { log } = opened;
+    let read = 0;
+    const state = { changes: 1, rules: new Map([['0', rule({ subject: '/' })]]) };
+    const limiter = new RateLimiter(
+      () => state,
+      () => NOW,
+    );
+    const watched = new Proxy(log, {
+      get(target, member) {
+        if (member !== 'readAll') return Reflect.get(target, member).bind(target);
+        return async function* (options: Parameters<typeof log.readAll>[0]) {
+          for await (const event of target.readAll(options)) {
+            if (options?.maxCount !== 1) read += 1;
+            yield event;
+          }
+        };
+      },
+    });
+    const memory = { position, gauges: [], open: [] };
+    await restoreLimits({ log: watched, limiter, rules: state, memory, now: NOW });
+    expect(limiter.gauge('0')?.read(NOW).requests).toBe(1);
+    expect(read).toBe(2);
+  });
+
   test('nothing is read where nothing has a window', async () => {
     await served('1', MINUTE);
     expect(await counted(undefined, rule({ subject: '/', periodSeconds: 0 }))).toEqual([[0, 0]]);

@@ -7,8 +7,8 @@ import { LimitAdmission } from '../../src/commands/admission/limit-admission.ts'
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
 import { everybodyAdmitted, type Ticket } from '../../src/commands/exchange/admission.ts';
 import { unknownUsage } from '../../src/commands/exchange/usage.ts';
-import { unpriced } from '../../src/commands/pricing/pricing.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
+import { unpriced } from '../support/nothing-configured.ts';
 import { requestFor, targetOf } from './request.ts';
 
 const START = Date.parse('2026-03-01T00:00:00Z');
@@ -49,7 +49,11 @@ function admissionBy(...given: (Partial<RateLimitRule> & { subject: string })[])
   return it;
 }
 
-const tokens = (totalTokens: number | null) => ({ usage: { ...unknownUsage, totalTokens }, totalCost: null });
+const tokens = (totalTokens: number | null) => ({
+  usage: { ...unknownUsage, totalTokens },
+  totalCost: null,
+  isFailed: false,
+});
 
 function refusalOf(attempt: () => unknown): Refusal {
   try {
@@ -98,7 +102,7 @@ describe('requests per minute', () => {
     const { admit } = admissionBy({ subject: '/', maxRequests: 1 });
     const ticket = admit();
     ticket.enter(targetOf('a', 'm'));
-    ticket.settle(undefined);
+    ticket.settle(true);
     refusalOf(() => admit());
   });
 
@@ -112,7 +116,7 @@ describe('requests per minute', () => {
     for (let request = 0; request < 5; request++) {
       const refused = admit();
       expect(refused.enter(targetOf('a', 'm'))).toBeInstanceOf(Refusal);
-      refused.settle(undefined);
+      refused.settle(true);
     }
     expect(() => admit()).not.toThrow();
     refusalOf(() => admit());
@@ -123,11 +127,14 @@ describe('tokens per minute', () => {
   test('count when they are known, and refuse what comes after', () => {
     const { admit, pass } = admissionBy({ subject: '/', maxTokens: 100 });
     const [one, other] = [admit(), admit()];
-    one.settle(tokens(99));
+    one.charge(tokens(99));
+    one.settle(true);
     const third = admit();
-    other.settle(tokens(1));
+    other.charge(tokens(1));
+    other.settle(true);
     expect(refusalOf(() => admit()).message).toContain('100 tokens per minute');
-    third.settle(tokens(null));
+    third.charge(tokens(null));
+    third.settle(true);
     pass(61_000);
     expect(() => admit()).not.toThrow();
   });
@@ -139,8 +146,8 @@ describe('what is under way at the same time', () => {
     const first = admit('/a');
     admit('/a/b');
     expect(refusalOf(() => admit('/a')).retryAfterSeconds).toBe(1);
-    first.settle(undefined);
-    first.settle(undefined);
+    first.settle(true);
+    first.settle(true);
     expect(() => admit('/a')).not.toThrow();
     refusalOf(() => admit('/a'));
   });
@@ -170,7 +177,7 @@ describe('what is under way at the same time', () => {
             } else if (ticket !== undefined && move === 'enter')
               ticket.enter(targets[choice % 3] ?? targetOf('c', 'm'));
             else if (ticket !== undefined) {
-              ticket.settle(undefined);
+              ticket.settle(true);
               open.splice(open.indexOf(ticket), 1);
             }
             for (const [index, { maxRequests }] of rules.entries()) {
@@ -179,7 +186,7 @@ describe('what is under way at the same time', () => {
               expect(inFlight).toBeLessThanOrEqual(maxRequests);
             }
           }
-          for (const ticket of open) ticket.settle(undefined);
+          for (const ticket of open) ticket.settle(true);
           for (const index of rules.keys()) expect(one.limits.gauge(String(index))?.inFlight).toBe(0);
           expect(one.admission.open.size).toBe(0);
         },
@@ -230,7 +237,8 @@ describe('a provider or a model', () => {
     const ticket = admit();
     ticket.enter(targetOf('b', 'm'));
     ticket.enter(targetOf('a', 'm'));
-    ticket.settle(tokens(10));
+    ticket.charge(tokens(10));
+    ticket.settle(true);
     expect(admission.hasRoom(targetOf('a', 'm'))).toBe(false);
   });
 });
@@ -245,7 +253,8 @@ describe('the headers', () => {
     );
     const first = admit('/a');
     first.enter(targetOf('p', 'm'));
-    first.settle(tokens(7));
+    first.charge(tokens(7));
+    first.settle(true);
     const second = admit('/a');
     second.enter(targetOf('p', 'm'));
     expect(second.headers()).toEqual({

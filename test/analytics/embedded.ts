@@ -31,6 +31,7 @@ const users: readonly User[] = [
   { name: 'projector', password: 'writes', limits: undefined },
   { name: 'gateway', password: 'asks', limits: gatewayLimits },
   { name: 'analyst', password: "wo'nders:é", limits: { ...analystLimits, seconds: 5, resultRows: 200_000 } },
+  { name: 'people', password: "wo'nders:é", limits: analystLimits },
 ];
 
 export async function startEmbedded(): Promise<Embedded> {

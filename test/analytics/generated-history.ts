@@ -139,6 +139,9 @@ function exchange(index: number, at: number, chance: Chance, mostChunks: number)
     if (attempt < attempts) {
       const failed = { attempt, status: 503, code: 'overloaded', message: "it's\nbusy", durationMs: after };
       begin.push({ ...attemptFailed.create(failed, context), at: time() });
+      // It did answer, and is paid for, but the answer made no sense.
+      const spent = { provider, providerType, model, labels, sessionId, failedAttempt: attempt };
+      if (chance(2) === 0) begin.push(usageEvent(spent, context, chance, time()));
     }
   }
   const chunks = chance(mostChunks + 1);
@@ -184,6 +187,7 @@ interface SpentOn {
   readonly model: string;
   readonly labels?: readonly string[] | undefined;
   readonly sessionId?: string | undefined;
+  readonly failedAttempt?: number;
 }
 
 function usageEvent(on: SpentOn, context: EventContext, chance: Chance, at: number): NewEvent {
@@ -191,6 +195,7 @@ function usageEvent(on: SpentOn, context: EventContext, chance: Chance, at: numb
   const input = known ? chance(5000) : null;
   const output = known ? chance(2000) : null;
   const priced = known && chance(4) > 0;
+  const cached = chance(10);
   const inputCost = priced ? String(BigInt(input ?? 0) * 2500n) : null;
   const outputCost = priced ? String(BigInt(output ?? 0) * 10_000n) : null;
   const totalCost = priced ? String(BigInt(inputCost ?? 0) + BigInt(outputCost ?? 0)) : null;
@@ -203,15 +208,16 @@ function usageEvent(on: SpentOn, context: EventContext, chance: Chance, at: numb
         outputTokens: output,
         totalTokens: input === null || output === null ? null : input + output,
         cachedInputTokens: known ? Math.floor((input ?? 0) / 3) : null,
-        cacheWriteInputTokens: null,
+        cacheWriteInputTokens: known ? chance(50) : null,
         cacheWrite1hInputTokens: null,
-        reasoningTokens: null,
+        reasoningTokens: known ? chance(20) : null,
         audioInputTokens: null,
         audioOutputTokens: null,
         imageInputTokens: null,
         imageOutputTokens: null,
         acceptedPredictionTokens: null,
         rejectedPredictionTokens: null,
+        ...(cached === 0 ? { cacheType: 'exact' as const } : cached === 1 ? { cacheType: 'semantic' as const } : {}),
         source: known ? 'provider' : 'unknown',
         raw: known ? { prompt_tokens: input, note: "it's\t" } : null,
         inputCost,

@@ -41,6 +41,7 @@ if (role === 'clickhouse') {
     batchEvents: 150,
     liveMs: 1,
     retryMs: 20,
+    // A batch that the one before it left is told of as well.
     onStored: ({ to }) => process.send?.({ stored: to }),
     onError: ({ message }) => process.send?.({ error: message }),
   });

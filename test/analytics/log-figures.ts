@@ -26,6 +26,8 @@ export interface UsageFigures {
 
 interface Spent {
   readonly model: string;
+  /** Spent on an attempt that failed: it is no request of its own. */
+  readonly isFailed: boolean;
   readonly tokens: readonly [number, number, number];
   costs: readonly (bigint | null)[];
 }
@@ -52,7 +54,12 @@ export async function figuresOfLog(log: EventLog): Promise<Figures> {
     if (event.type === usageRecorded.type) {
       const data = usageRecorded.data.parse(event.data);
       const tokens = [data.inputTokens ?? 0, data.outputTokens ?? 0, data.cachedInputTokens ?? 0] as const;
-      spent.set(event.id, { model: data.model, tokens, costs: costsOf(data) });
+      spent.set(event.id, {
+        model: data.model,
+        isFailed: data.failedAttempt !== undefined,
+        tokens,
+        costs: costsOf(data),
+      });
     } else if (event.type === usageRecalculated.type) {
       const data = usageRecalculated.data.parse(event.data);
       const one = spent.get(data.usageId);
@@ -85,7 +92,7 @@ function byModel(spent: readonly Spent[]): Record<string, UsageFigures> {
     [...Map.groupBy(spent, ({ model }) => model)].map(([model, of]) => [
       model,
       {
-        requests: of.length,
+        requests: of.filter(({ isFailed }) => !isFailed).length,
         input: sum(of.map(({ tokens }) => tokens[0])),
         output: sum(of.map(({ tokens }) => tokens[1])),
         cached: sum(of.map(({ tokens }) => tokens[2])),

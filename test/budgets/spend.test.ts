@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
+import { readMeter } from '../../src/projections/budget-meter.ts';
 import { periodAt } from '../../src/projections/budget-period.ts';
 import { budgetKey } from '../../src/projections/budgets.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { metersOn, metersUnder, readMeter, type SpendState, spendView } from '../../src/projections/spend.ts';
+import { metersOn, metersUnder, type SpendState, spendView } from '../../src/projections/spend.ts';
 import { anchored, budget, budgetGone, corrected, DAY_MS, forgiven, HOUR_MS, MONDAY, used } from './history.ts';
 
 const NOON = MONDAY + 12 * HOUR_MS;
@@ -111,6 +112,35 @@ describe('what is spent of a budget', () => {
       corrected(NOON + DAY_MS + 1, { usedAt: NOON, from: 5, to: 500 }),
     ];
     expect(spent(events, NOON + DAY_MS + 1)).toMatchObject({ nano: 3 });
+  });
+});
+
+describe('when the clock is set back', () => {
+  const days = (count: number) => NOON + count * DAY_MS;
+  const wrong = [budget(NOON, 100), used(NOON, { cost: 5 }), used(days(400), { cost: 20 })];
+
+  test('what is used counts on, and what was spent stays spent until the period ends that it is in now', () => {
+    expect(spent(wrong, days(1))).toMatchObject({ nano: 20, start: MONDAY + DAY_MS, end: MONDAY + 2 * DAY_MS });
+    const events = [...wrong, used(days(1), { cost: 30 }), used(days(1) + 1, { cost: 1 })];
+    expect(spent(events, days(1) + 2)).toMatchObject({ nano: 51, end: MONDAY + 2 * DAY_MS });
+    expect(spent(events, days(2))).toMatchObject({ nano: 0 });
+    expect(spent([...events, used(days(2), { cost: 3 })], days(2))).toMatchObject({ nano: 3 });
+  });
+
+  test('a reset made meanwhile does not forgive what is used after it', () => {
+    const events = [...wrong, forgiven(days(400) + 1), used(days(1), { cost: 30 })];
+    expect(spent(events, days(1) + 1)).toMatchObject({ nano: 30, end: MONDAY + 2 * DAY_MS });
+  });
+
+  test('a budget made later knows again what was spent before it', () => {
+    const events = [...wrong, used(days(2), { cost: 30, userPath: '/a' }), budget(days(2) + 1, 100, { subject: '/a' })];
+    expect(spent(events, days(2) + 2, { subject: '/a' })).toMatchObject({ nano: 30 });
+  });
+
+  test('by a moment, nothing changes: events are noted at one time and recorded at another', () => {
+    const midnight = MONDAY + DAY_MS;
+    const events = [budget(NOON, 100), used(midnight + 1, { cost: 5 }), used(midnight - 1, { cost: 7 })];
+    expect(spent(events, midnight + 2)).toMatchObject({ nano: 5 });
   });
 });
 

@@ -26,7 +26,17 @@ function chancery(args: readonly string[], env: Record<string, string> = {}) {
 describe('the command line', () => {
   test('serve gets its flags by name', async () => {
     const serve = vi.fn(async () => 3);
-    const parts = { version: '1', env: {}, cwd, providerTypes: async () => ({}), serve, analytics: async () => 0 };
+    const parts = {
+      version: '1',
+      env: {},
+      cwd,
+      providerTypes: async () => ({}),
+      serve,
+      analytics: async () => 0,
+      rebuildAnalytics: async () => '0',
+      writeParquet: async () => {},
+      analyticsProgress: async () => ({ position: 0 }),
+    };
     const argv = ['serve', '--port', '9000', '--host=::1', '--log-url', 'memory:', '--log-durability', 'strict'];
     expect(await runCli(argv, parts)).toBe(3);
     expect(serve).toHaveBeenCalledWith({ port: '9000', host: '::1', logUrl: 'memory:', logDurability: 'strict' });

@@ -3,7 +3,6 @@ import { itemsOf } from '../../src/commands/conversations/conversation.ts';
 import { loadConversation } from '../../src/commands/conversations/load-conversation.ts';
 import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
 import { createResponsesDialect } from '../../src/commands/exchange/responses-dialect.ts';
-import { unpriced } from '../../src/commands/pricing/pricing.ts';
 import { itemFinder } from '../../src/commands/responses/find-item.ts';
 import {
   attemptStarted,
@@ -16,6 +15,7 @@ import { streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { createItemIndex } from '../../src/projections/items.ts';
 import { createResponseArchive } from '../../src/projections/responses.ts';
+import { unpriced } from '../support/nothing-configured.ts';
 import { added, context, created, id, message } from './events.ts';
 
 const EXCHANGE = '01930000-0000-7000-8000-000000000001';

@@ -29,10 +29,13 @@ function checkExchange(exchange: RecordedExchange): Violation[] {
     .slice(types.findIndex((type) => ENDS.has(type)) + 1)
     .filter((type) => type !== 'usage.recorded');
   if (ends.length === 1 && afterEnd.length > 0) complain('one end', `after its end come ${afterEnd.join(', ')}`);
-  const usages = count('usage.recorded');
+  // What an attempt spent that failed is told beside that of the answer, once too.
+  const spent = events.filter(({ type }) => type === 'usage.recorded').map((one) => numberIn(one, 'failedAttempt'));
+  const usages = spent.filter((attempt) => attempt === undefined).length;
   // A passthrough answer need not report any.
   const spends = types.includes('chunk.received') && textIn(events[0], 'dialect') !== 'passthrough';
-  if (usages > 1 || (spends && usages === 0)) complain('usage once', `usage is recorded ${usages} times`);
+  const isTwice = new Set(spent).size < spent.length;
+  if (isTwice || (spends && spent.length === 0)) complain('usage once', `usage is recorded ${usages} times`);
 
   const attempts = events.filter(({ type }) => type === 'attempt.started').map((event) => numberIn(event, 'attempt'));
   if (attempts.some((attempt, index) => attempt !== index + 1)) complain('attempts', `numbered ${attempts.join(', ')}`);

@@ -4,7 +4,8 @@ import { isMask, publicUrl, readUrl } from '../../src/commands/credentials/maske
 describe('an address', () => {
   test.each([
     ['https://api.openai.com/v1', 'https://api.openai.com/v1'],
-    ['http://user@host:8080/v1', 'http://user@host:8080/v1'],
+    ['http://token@host:8080/v1', 'http://********@host:8080/v1'],
+    ['https://token:@host', 'https://********@host'],
     ['https://user:secret@host/v1', 'https://user:********@host/v1'],
     ['https://:secret@host', 'https://:********@host'],
     ['https://host/v1?key=secret&flag', 'https://host/v1?key=********&flag'],
@@ -14,12 +15,14 @@ describe('an address', () => {
     expect(readUrl(given)).toMatchObject({ shown, hasSecret: given !== shown, isMasked: false });
   });
 
-  test.each(['https://user:***@host/v1', 'https://user:********@host/v1', 'https://host/v1?key=****'])(
-    '%s holds a mask',
-    (given) => {
-      expect(readUrl(given)).toMatchObject({ isMasked: true });
-    },
-  );
+  test.each([
+    'https://user:***@host/v1',
+    'https://user:********@host/v1',
+    'https://***@host/v1',
+    'https://host/v1?key=****',
+  ])('%s holds a mask', (given) => {
+    expect(readUrl(given)).toMatchObject({ isMasked: true });
+  });
 
   test('with a mask of any length is shown like the stored one', () => {
     expect(readUrl('https://user:***@host/v1')?.shown).toBe(readUrl('https://user:secret@host/v1')?.shown);

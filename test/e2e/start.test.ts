@@ -74,6 +74,35 @@ describe('a start with nothing configured', async () => {
   });
 });
 
+describe('a start with everything declared that can be', () => {
+  const env = {
+    DATA_DIR: join(folder.path, 'declared'),
+    GATEWAY_MASTER_KEY: 'key-of-a-declared-start',
+    SET_BUDGET_TEAM__ALPHA: 'daily=10,weekly=50',
+    SET_RATE_LIMIT_TEAM__ALPHA: 'rpm=100,concurrent=10',
+    SET_PROVIDER_RATE_LIMIT_DEMO: 'rpm=500',
+    USERS: '[{"path": "/team", "allowed_models": ["simulated-small"]}]',
+    VIRTUAL_MODELS: '[{"source": "fast", "target_model": "simulated-small"}]',
+    TAGGING_HEADER_1: 'X-Team',
+  };
+
+  it.each(['first', 'second'])('comes to listen for the %s time, with all of it in force', async () => {
+    const gateway = startProcess({ env });
+    const url = await gateway.listening;
+    const rows = async (path: string) => {
+      const text = await (await ask(url, path, { key: env.GATEWAY_MASTER_KEY })).text();
+      const answer = JSON.parse(text);
+      return Object.values<{ source?: string; managed?: boolean }[]>(answer)[0] ?? [];
+    };
+    expect((await rows('/admin/budgets')).map(({ source }) => source)).toEqual(['config', 'config']);
+    expect((await rows('/admin/rate-limits')).map(({ source }) => source)).toEqual(['config', 'config', 'config']);
+    expect(await rows('/admin/users')).toContainEqual(expect.objectContaining({ user_path: '/team', managed: true }));
+    expect(await rows('/admin/tagging/settings')).toContainEqual(expect.objectContaining({ managed: true }));
+    gateway.kill('SIGTERM');
+    expect(await gateway.exited).toEqual({ code: 0, signal: null });
+  });
+});
+
 describe('a start with flags', () => {
   it('listens where --port and --host say, over what the environment says', async () => {
     const port = await freePort();

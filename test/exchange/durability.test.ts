@@ -11,12 +11,12 @@ import { formDialect } from '../../src/commands/exchange/form-dialect.ts';
 import { formEnd, partHead } from '../../src/commands/exchange/form-encoding.ts';
 import { createForwardDialect } from '../../src/commands/exchange/forward-dialect.ts';
 import { oneTarget } from '../../src/commands/exchange/route.ts';
-import { unpriced } from '../../src/commands/pricing/pricing.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';
 import type { Provider } from '../../src/providers/provider.ts';
+import { unpriced } from '../support/nothing-configured.ts';
 import { HeldLog } from './held-log.ts';
 
 const simulated = createSimulatedProvider({ words: 4 });

@@ -166,3 +166,8 @@ describe('switches', () => {
     expect(own.inBody({ session_id: 's' }, undefined)).toBeUndefined();
   });
 });
+
+test.each(['authorization', 'x-api-key', 'cookie'])('%s cannot name a session: it would be on the record', (header) => {
+  const rules = { ...builtin, headers: [{ header, transform: undefined }] };
+  expect(() => createSessions(rules)).toThrow(`'${header}' holds credentials`);
+});

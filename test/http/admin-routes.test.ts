@@ -2,7 +2,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import type { RegisteredRoute } from '../../src/http/openapi.ts';
+import { operations } from '../../src/http/openapi-operations.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, json, modelsListed } from '../support/with-gateway.ts';
 
@@ -38,6 +40,19 @@ const table: readonly Row[] = [
   },
   { route: 'GET /admin/history', path: () => `/admin/history?subject=key:${teamKey}`, answers: scoped(200) },
 
+  // The audit log, without an analytics to ask.
+  { route: 'GET /admin/audit/log', answers: scoped(200) },
+  { route: 'GET /admin/audit/sessions', answers: scoped(200) },
+  { route: 'GET /admin/audit/stats', answers: scoped(200) },
+  { route: 'GET /admin/audit/detail', path: '/admin/audit/detail?log_id=none', answers: scoped(404) },
+  {
+    route: 'GET /admin/audit/conversation',
+    path: '/admin/audit/conversation?log_id=none',
+    answers: [401, 403, 404, 200, 200],
+  },
+  { route: 'GET /admin/audit/export', answers: scoped(503) },
+  { route: 'POST /admin/sql', body: { query: 'SELECT 1' }, answers: global(503) },
+
   // Providers, models, switches, tags.
   { route: 'GET /admin/providers/status', answers: global(200) },
   { route: 'GET /admin/provider-credentials', answers: global(200) },
@@ -65,6 +80,17 @@ const table: readonly Row[] = [
   { route: 'POST /admin/runtime/refresh', answers: global(200) },
   { route: 'GET /admin/tagging/settings', answers: global(200) },
   { route: 'PUT /admin/tagging/settings', body: { headers: [] }, answers: global(200) },
+
+  // Usage.
+  { route: 'GET /admin/usage/summary', answers: scoped(200) },
+  { route: 'GET /admin/usage/daily', answers: scoped(200) },
+  { route: 'GET /admin/usage/models', answers: scoped(200) },
+  { route: 'GET /admin/usage/user-paths', answers: scoped(200) },
+  { route: 'GET /admin/usage/labels', answers: scoped(200) },
+  { route: 'GET /admin/usage/sessions', answers: scoped(200) },
+  { route: 'GET /admin/usage/log', answers: scoped(200) },
+  { route: 'GET /admin/usage/throughput', path: '/admin/usage/throughput?granularity=hour', answers: global(200) },
+  { route: 'GET /admin/cache/overview', answers: global(503) },
 
   // Access, keys, users.
   { route: 'GET /admin/access', answers: scoped(200) },
@@ -281,6 +307,21 @@ const codes: Record<string, string> = {
   'scoped admin': 'admin_scope_denied',
 };
 
+/** The answer is one that the description of the API tells of, with all its members and no other. */
+async function expectAsDescribed(route: string, answer: Response): Promise<void> {
+  const [method = '', url = ''] = route.split(' ');
+  const path = url.replaceAll(/:(\w+)/g, '{$1}');
+  const operation = operations.find((one) => one.path === path && one.methods.includes(method));
+  const { success, otherAnswers = {}, errors = [] } = operation ?? {};
+  const statuses = [success?.status ?? 200, ...Object.keys(otherAnswers).map(Number), ...errors];
+  expect(statuses, route).toContain(answer.status);
+  const schema = success?.content?.['application/json'];
+  if (!answer.ok || !(schema instanceof z.ZodType)) return;
+  const told = await json(answer);
+  // What a schema does not know, it leaves out.
+  expect(schema.parse(told), route).toEqual(told);
+}
+
 describe('the table of admin routes', () => {
   it('has every route that there is, and no other', () => {
     expect(registered('/admin/')).toEqual(table.map(({ route }) => route as string).sort());
@@ -318,6 +359,7 @@ describe.each(table.map((row) => [row.route, row] as const))('%s', (_route, row)
           status,
           text: '',
         });
+        await expectAsDescribed(row.route, answer);
       }
     },
   );

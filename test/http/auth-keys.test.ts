@@ -16,6 +16,7 @@ import {
   user,
   withGateway,
 } from '../support/with-gateway.ts';
+import { listen } from './live-listener.ts';
 
 const gateway = withGateway({ simulated: { paceMs: 15, words: 60 } });
 const model = 'llamacpp/simulated-small';
@@ -196,6 +197,23 @@ describe('a managed key', () => {
       active: false,
       deactivated_at: expect.stringMatching(TIME),
     });
+  });
+
+  it.each([
+    ['deactivated', 'POST', 'deactivate', undefined],
+    ['shut out of the admin API', 'PUT', 'dashboard-access', { dashboard_access: false }],
+  ])('that is %s hears no more of the live tail', async (_what, method, path, body) => {
+    const key = await newKey(gateway, { dashboard_access: true });
+    const listener = await listen(gateway.url, {}, { authorization: `Bearer ${key.value}` });
+    await listener.until('heartbeat');
+    await gateway.fetch('/v1/chat/completions', { json: chat, headers: { 'x-request-id': `before-${key.id}` } });
+    await listener.until('audit.completed', `before-${key.id}`);
+    const ended = await gateway.fetch(`/admin/auth-keys/${key.id}/${path}`, { method, json: body });
+    expect(ended.status).toBeLessThan(300);
+    await gateway.fetch('/v1/chat/completions', { json: chat, headers: { 'x-request-id': `after-${key.id}` } });
+    await listener.ended;
+    expect(JSON.stringify(listener.told)).not.toContain(`after-${key.id}`);
+    expect(listener.comments.join()).toContain('may not listen any more');
   });
 
   it('is deactivated for good, and once', async () => {

@@ -137,6 +137,7 @@ describe('a budget', () => {
     ['a negative amount', { amount: -1 }, 'amount'],
     ['an amount that is none', { amount: '10' }, 'amount'],
     ['an amount without end', '{"amount":1e999}', 'amount'],
+    ['an amount beyond all money', { amount: 1e13 }, 'amount'],
     ['an amount too small to be kept', { amount: 1e-10 }, 'amount'],
     ['an unknown field', { amount: 1, currency: 'EUR' }, 'currency'],
   ])('is refused with %s', async (_name, body, param) => {
@@ -198,7 +199,10 @@ describe('the settings', () => {
   const settings = () => gateway.fetch('/admin/budgets/settings');
 
   test('are midnight, Monday and the first, until they are changed', async () => {
-    expect(await json(await settings())).toEqual({
+    const untouched = await settings();
+    expect(untouched.headers.has('etag')).toBe(false);
+    expect((await put('/admin/budgets/settings', {})).headers.has('etag')).toBe(false);
+    expect(await json(untouched)).toEqual({
       daily_reset_hour: 0,
       daily_reset_minute: 0,
       weekly_reset_weekday: 1,
@@ -331,6 +335,24 @@ describe('two hundred requests at once, against a budget for ten', () => {
     await put('/admin/budgets/%2Fburst/daily', { amount: 10.5 });
     expect(await burst('/burst/a', { model: PRICED, messages: user('hello') })).toBe(10);
     expect(await row('/burst')).toMatchObject({ spent: 10 });
+  });
+
+  test('serve at most ten past the gateway too, once one of their kind was seen', async () => {
+    const pass = (path: string) =>
+      gateway.post(
+        '/p/llamacpp/v1/chat/completions',
+        { model: 'simulated-small', messages: user('hello') },
+        { headers: { 'x-gateway-user-path': path } },
+      );
+    await put('/admin/budgets/%2Fpassed/daily', { amount: 10.5 });
+    const first = await pass('/passed');
+    expect(first.status).toBe(200);
+    await first.text();
+    await spentOf(exchangeOf(first));
+    const answers = await Promise.all(Array.from({ length: 100 }, () => pass('/passed')));
+    await Promise.all(answers.map((answer) => answer.text()));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(9);
+    await expect.poll(async () => (await row('/passed'))?.spent).toBe(10);
   });
 
   test('serve at most ten, when only tokens have a price', async () => {

@@ -136,6 +136,7 @@ it.each([
   ['after=-1', 'after'],
   ['start=yesterday', 'start'],
   ['end=2026-01-01T10:00', 'end'],
+  ['end=2026-02-30', 'end'],
 ])('refuses %s', async (query, param) => {
   expect(await admin.refused(`/admin/history?${query}`, 400)).toMatchObject({ param });
 });

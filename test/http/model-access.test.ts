@@ -141,6 +141,58 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
   });
 });
 
+describe('a batch, whose file may name any model', () => {
+  const uploadedBy = async (key: ManagedKey): Promise<string> =>
+    (await json(await key.fetch('/v1/files', form('openai')))).id;
+  const batchesMade = () => kinds.nativeProvider.requests.filter(({ path }) => path === '/v1/batches').length;
+
+  it('is for those alone who may use all of its provider', async () => {
+    const asked = { endpoint: '/v1/chat/completions', completion_window: '24h' };
+    const some = await newKey(gateway, { allowed_models: ['openai/simulated-small'] });
+    const input_file_id = await uploadedBy(some);
+    const made = batchesMade();
+    for (const hint of [{}, { provider: 'openai' }, { model: 'openai/simulated-small' }]) {
+      const refused = await some.fetch('/v1/batches', { json: { ...asked, ...hint, input_file_id } });
+      expect(await errorOf(refused, 400)).toMatchObject({ code: 'model_access_denied', param: 'provider' });
+    }
+    expect(batchesMade()).toBe(made);
+    const whole = await newKey(gateway, { allowed_models: ['openai/'] });
+    const own = { ...asked, input_file_id: await uploadedBy(whole) };
+    expect((await whole.fetch('/v1/batches', { json: own })).status).toBe(200);
+  });
+});
+
+describe('a body that names two models', () => {
+  /** The body as the provider got it. */
+  const passedOn = async (path: string, body: string): Promise<string> => {
+    const key = await newKey(gateway, { allowed_models: [allowed, 'llamacpp/simulated-embed'] });
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+    const answer = await key.fetch(path, init);
+    expect(answer.status, await answer.text()).toBe(200);
+    return String(gateway.lastAsked().body);
+  };
+  const messages = JSON.stringify(user('hi'));
+
+  it.each([
+    ['twice', `{"model":"simulated-large","model":"simulated-small","messages":${messages}}`],
+    ['once in escapes', `{"mod\\u0065l":"simulated-large","model":"simulated-small","messages":${messages}}`],
+    ['once more in escapes', `{"model":"simulated-large","\\u006dodel":"simulated-small","messages":${messages}}`],
+    ['in another case', `{"model":"simulated-small","Model":"simulated-large","messages":${messages}}`],
+  ])('%s, names the one that was looked at when it reaches the provider', async (_how, body) => {
+    expect(await passedOn('/v1/chat/completions', body)).not.toContain('simulated-large');
+  });
+
+  it('does so at other endpoints too', async () => {
+    const body = '{"model":"simulated-large","model":"simulated-embed","input":"hi"}';
+    expect(await passedOn('/v1/embeddings', body)).not.toContain('simulated-large');
+  });
+
+  it('is not suspected for a word in what it says', async () => {
+    const said = `{ "model" :"simulated-small", "messages":${JSON.stringify(user('the word "model" is said'))}}`;
+    expect(await passedOn('/v1/chat/completions', said)).toBe(said);
+  });
+});
+
 describe('a provider as a whole', () => {
   it('may be reached through its own API where every list has it', async () => {
     const key = await newKey(gateway, { user_path: '/some', allowed_models: ['llamacpp/*'] });

@@ -74,6 +74,24 @@ describe('the description of the API', () => {
     }
   });
 
+  test('tells of the admin routes who may not, what is not understood, and who comes too late', () => {
+    const admin = operations().filter(({ path }) => path.startsWith('/admin/'));
+    expect(admin.length).toBeGreaterThan(40);
+    for (const { path, method, operation } of admin) {
+      const place = `${method} ${path}`;
+      const names: string[] = (operation.parameters ?? []).map(({ name }: { name: string }) => name);
+      const takesWords = operation.requestBody !== undefined || names.length > 0;
+      expect(Object.keys(operation.responses), place).toEqual(
+        expect.arrayContaining([
+          '401',
+          '403',
+          ...(takesWords ? ['400'] : []),
+          ...(names.includes('If-Match') ? ['409'] : []),
+        ]),
+      );
+    }
+  });
+
   test('asks for a key everywhere but where none is needed', () => {
     const open = operations().filter(({ operation }) => operation.security?.length === 0);
     expect(open.map(({ path }) => path)).toEqual(['/health', '/health/ready', '/metrics', '/openapi.json']);

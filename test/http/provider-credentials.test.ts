@@ -112,6 +112,7 @@ describe('a provider that is set up', () => {
       managed: false,
       created_at: expect.stringMatching(/^\d{4}-.*Z$/),
       updated_at: saved.created_at,
+      revision: '0',
     });
     expect(await row(gateway, 'mine')).toEqual(saved);
     const answer = await chat(gateway, 'mine/hot');

@@ -16,6 +16,7 @@ const secrets = {
   'a cookie': 'cookie-secret-51c2',
   'an x-api-key': 'header-secret-77f1',
   'a key in the query': 'query-secret-e0b9',
+  "a proxy's token": 'proxied-secret-90ac',
   'a wrong bearer token': 'wrong-secret-1234',
   "a provider's cookie": 'set-cookie-secret-aa',
   'a password in a base URL': 'url-secret-0451',
@@ -109,6 +110,7 @@ describe('what is on the record', () => {
         'x-gateway-user-path': '/team/ann',
         'x-request-id': 'the-json-one',
         'x-custom': 'kept',
+        'cf-access-jwt-assertion': secrets["a proxy's token"],
         traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
       };
       await send('json', '/v1/chat/completions', chat, { headers });
@@ -128,7 +130,7 @@ describe('what is on the record', () => {
       control.next({ errorInStream: 3, message: leak });
       await send('leaking stream', '/v1/chat/completions', adding(chat, '"stream":true'));
       control.next({ headers: { 'set-cookie': `a=${secrets["a provider's cookie"]}` } });
-      const query = `?api_key=${secrets['a key in the query']}&token=${secrets['a key in the query']}`;
+      const query = `?api_key=${secrets['a key in the query']}&token=${secrets['a key in the query']}&X-Amz-Signature=${secrets['a key in the query']}`;
       await send('passthrough', `/p/llamacpp/chat/completions${query}`, chat);
       await fetch(`${gateway.url}/v1/models`, {
         headers: { authorization: `Bearer ${secrets['a wrong bearer token']}` },

@@ -204,3 +204,44 @@ describe('what was stored on /v1', () => {
     expect(kinds.nativeProvider.requests.length).toBe(before);
   });
 });
+
+describe('what holds for the whole gateway', () => {
+  const isFor = ['/', '/team', '/team/a', '/team-b', '/other/team'];
+  const toldOf = ['/', '/team', '/team/a'];
+
+  it('is told as far as it concerns the subtree, and for whom else it is, to nobody in it', async () => {
+    for (const [source, userPaths] of [
+      ['for-some', isFor],
+      ['for-others', ['/team-b']],
+    ] as const) {
+      const made = await gateway.fetch(
+        '/admin/virtual-models',
+        put({ source, target_model: 'llamacpp/simulated-small', user_paths: userPaths }),
+      );
+      expect(made.status).toBe(200);
+    }
+    for (const [model, own] of [
+      ['for-some', toldOf],
+      ['for-others', []],
+    ] as const) {
+      const explained = await admin.fetch(`/admin/explain?model=${model}`);
+      expect((await json(explained)).steps[0]).toMatchObject({ check: 'virtual model', list: own });
+    }
+    const all = await json(await gateway.fetch('/admin/explain?model=for-some'));
+    expect(all.steps[0]).toMatchObject({ list: isFor });
+  });
+
+  it('is told so of the policies of models, too', async () => {
+    const source = 'llamacpp/simulated-large';
+    const accessSeenBy = async (by: Pick<ManagedKey, 'fetch'>) => {
+      const rows: Answered[] = await json(await by.fetch('/admin/models'));
+      return rows.find(({ selector }) => selector === source)?.access;
+    };
+    await gateway.fetch('/admin/virtual-models', put({ source, user_paths: isFor }));
+    expect(await accessSeenBy(admin)).toMatchObject({ user_paths: toldOf, override: { user_paths: toldOf } });
+    expect(await accessSeenBy(gateway)).toMatchObject({ user_paths: isFor, override: { user_paths: isFor } });
+    await gateway.fetch('/admin/virtual-models', put({ source, user_paths: ['/team-b'] }));
+    expect(await accessSeenBy(admin)).toMatchObject({ effective_enabled: false, user_paths: [] });
+    await gateway.fetch('/admin/virtual-models', { method: 'DELETE', json: { source } });
+  });
+});

@@ -6,7 +6,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { both, NATIVE_KEY, native, translated, withBothKinds } from '../support/both-kinds.ts';
 import { dataOf, type ErrorBody, errorOf, json, user } from '../support/with-gateway.ts';
 
-const kinds = withBothKinds();
+/** What is to be cancelled must not have ended by itself, however slow the machine is. */
+const kinds = withBothKinds({}, { backgroundMs: 3_600_000 });
 const { gateway } = kinds;
 
 const owner = '/team/ann';
@@ -185,6 +186,36 @@ describe('a request that builds on', () => {
       provider: 'openai',
     }),
   });
+  const asked = (content: object[]) => [{ role: 'user', content: [...content, { type: 'text', text: 'Read it.' }] }];
+  references.push(
+    {
+      what: 'a file, to be read by a model',
+      path: '/v1/chat/completions',
+      make: file,
+      body: (id) => ({ model: native, messages: asked([{ type: 'file', file: { file_id: id } }]) }),
+    },
+    ...['/v1/responses', '/v1/responses/input_tokens'].flatMap((path) => [
+      {
+        what: 'a file, to be read by a model',
+        path,
+        make: file,
+        body: (id: string) => ({
+          model: native,
+          input: [{ role: 'user', content: [{ type: 'input_file', file_id: id }] }],
+        }),
+      },
+      {
+        what: 'a file, for a tool',
+        path,
+        make: file,
+        body: (id: string) => ({
+          model: native,
+          input: 'Read it.',
+          tools: [{ type: 'code_interpreter', container: { type: 'auto', file_ids: [id] } }],
+        }),
+      },
+    ]),
+  );
   references.push({
     what: 'an item of a response, for a conversation',
     path: '/v1/conversations',

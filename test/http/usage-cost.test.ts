@@ -68,6 +68,44 @@ function completion(usage: object | undefined): object {
 const chat = (model: string) => ({ model, messages: user('Hello?') });
 const CHAT = '/v1/chat/completions';
 
+describe('what is passed on to a provider as it is', () => {
+  const passed = async (path: string, body: object) => {
+    const answer = await gateway.post(path, body);
+    const text = await answer.text();
+    expect({ status: answer.status, text }).toMatchObject({ status: 200 });
+    const stream = `stream=exchange-${exchangeOf(answer)}`;
+    return (await eventsUntil(gateway, stream, ({ type }) => type === 'usage.recorded')).at(-1)?.data;
+  };
+
+  it('costs what the model does that its answer names', async () => {
+    const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
+    answersWith({ ...completion(usage), model: 'gpt-4o-mini-2024-07-18' });
+    expect(await passed('/p/openai/chat/completions', chat('gpt-4o-mini'))).toMatchObject({
+      model: 'gpt-4o-mini-2024-07-18',
+      endpoint: '/p',
+      raw: usage,
+      totalCost: '210000',
+    });
+  });
+
+  it('costs what a stream tells in several events, taken together', async () => {
+    const events = [
+      {
+        type: 'message_start',
+        message: { model: 'claude-sonnet-4-6', usage: { input_tokens: 1000, output_tokens: 1 } },
+      },
+      { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 100 } },
+      { type: 'message_stop' },
+    ];
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(''));
+    });
+    const spent = await passed('/p/openrouter/messages', {});
+    expect(spent).toMatchObject({ model: 'claude-sonnet-4-6', inputTokens: 1000, outputTokens: 100 });
+  });
+});
+
 describe('the usage of a provider', () => {
   it("of OpenAI's kind, by all its details, at the price of the snapshot", async () => {
     const usage = {

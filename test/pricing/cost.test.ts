@@ -116,6 +116,16 @@ describe('what usage costs', () => {
     });
   });
 
+  it('is not known when the total tells of an output that is not counted', () => {
+    expect(costOf(chat, { inputTokens: 10, totalTokens: 30 })).toMatchObject({
+      inputCost: '25000',
+      outputCost: null,
+      totalCost: null,
+      caveat: expect.stringContaining('no rate for output, or its tokens are not reported'),
+    });
+    expect(costOf(chat, { inputTokens: 10, totalTokens: 10 }).totalCost).toBe('25000');
+  });
+
   it('needs no rate for an output that is not there: embeddings', () => {
     expect(costOf({ input_per_mtok: 0.02 }, { inputTokens: 1000 })).toMatchObject({ totalCost: '20000' });
   });

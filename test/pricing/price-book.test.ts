@@ -115,6 +115,15 @@ describe('which price holds', () => {
     expect(book.priceOf('openai-1', 'small')).toBe(6);
   });
 
+  it('is that of the type which a provider of this name has now', () => {
+    const { book } = bookOf({ snapshot: { 'openai/small': at(1), 'groq/small': at(2) } });
+    const asType = (providerType: string) =>
+      book.costOf({ provider: 'mine', providerType, model: 'small', endpoint: '/v1/x', usage: readUsage(raw) });
+    expect(asType('openai').totalCost).toBe('1000000');
+    expect(asType('groq').totalCost).toBe('2000000');
+    expect(asType('openai').totalCost).toBe('1000000');
+  });
+
   it('forgets what it has worked out rather than to grow with the names that clients make up', () => {
     const { book } = bookOf({ overrides: { '/': at(1) } });
     for (let i = 0; i < 25_000; i++) costOf(book, raw, `made-up-${i}`);

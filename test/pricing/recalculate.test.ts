@@ -3,13 +3,14 @@ import { noteUsage } from '../../src/commands/exchange/end-events.ts';
 import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
 import { readUsage } from '../../src/commands/exchange/usage.ts';
 import { NewestCorrections } from '../../src/commands/pricing/newest-corrections.ts';
-import { type PricedUsage, type Pricing, unpriced } from '../../src/commands/pricing/pricing.ts';
+import type { PricedUsage, Pricing } from '../../src/commands/pricing/pricing.ts';
 import { createRecalculator, type RecalculationScope, recalculate } from '../../src/commands/pricing/recalculate.ts';
-import { SeenStreams } from '../../src/commands/pricing/seen-streams.ts';
+import { SeenNames } from '../../src/commands/pricing/seen-names.ts';
 import { selectedModels } from '../../src/commands/pricing/selected-models.ts';
 import type { RecordedEvent, UserPath } from '../../src/events/event.ts';
 import { streamName } from '../../src/events/event.ts';
 import { engines, openTestLog, type TestLog } from '../projections/log-engines.ts';
+import { unpriced } from '../support/nothing-configured.ts';
 
 const context = { actor: 'master', requestId: 'of the administrator' } as const;
 const never = new AbortController().signal;
@@ -217,7 +218,7 @@ describe('the newest corrections', () => {
 
 describe('the streams that were seen', () => {
   it('are all known again, and few others are taken for them', () => {
-    const seen = new SeenStreams();
+    const seen = new SeenNames();
     for (let i = 0; i < 20_000; i++) seen.add(streamName('exchange', `0199-${i}`));
     let mistaken = 0;
     for (let i = 0; i < 20_000; i++) {

@@ -174,3 +174,27 @@ describe('the view of keys', () => {
     expect(() => usersView.load?.(saved)).toThrow();
   });
 });
+
+describe('the lists that keys have in common', () => {
+  it('are forgotten when no key has them any more', async () => {
+    const { secretHash, lastCharacters } = mintKeySecret();
+    const facts = { id: 'k1', name: 'k', description: undefined, userPath: undefined, labels: [], allowedModels: [] };
+    const made = { ...facts, dashboardAccess: false, secretHash, lastCharacters, expiresAt: undefined, context };
+    const changes = Array.from({ length: 3000 }, (_, turn) => `of turn ${turn}`).map(
+      (label): KeyCommand => ({ kind: 'set labels', id: 'k1', labels: [label], context }),
+    );
+    const events = await historyOf([{ kind: 'create', ...made }], []);
+    const [created] = events;
+    if (created === undefined) throw new Error('no key was made');
+    const view = fold(
+      keysView,
+      changes.map((change, turn): RecordedEvent => {
+        const { labels } = change.kind === 'set labels' ? change : { labels: [] };
+        return { ...created, type: 'key.labels_changed', revision: BigInt(turn + 1), data: { labels } };
+      }),
+      fold(keysView, events),
+    );
+    expect(view.byId.get('k1')?.labels).toEqual(['of turn 2999']);
+    expect(view.listCount).toBeLessThan(1100);
+  });
+});

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import * as provider from '../../src/events/catalogue/provider.ts';
 import { type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';
 import { fold } from '../../src/projections/projection.ts';
-import { loadProviderMemory, providerMemory } from '../../src/projections/provider-memory.ts';
+import { type ProviderMemory, providerMemory } from '../../src/projections/provider-memory.ts';
 import { engines, openTestLog, type TestLog } from './log-engines.ts';
 
 const context = { actor: 'system' as const };
@@ -25,6 +25,12 @@ async function write(name: string, ...events: NewEvent[]) {
   await opened.log.append([{ stream: streamName('provider', name), events, expectedRevision: 'any' }]);
 }
 
+async function remembered(): Promise<ProviderMemory> {
+  const told: RecordedEvent[] = [];
+  for await (const event of opened.log.readAll({ filter: providerMemory.filter })) told.push(event);
+  return fold(providerMemory, told);
+}
+
 describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
   beforeEach(async () => {
     opened = await openTestLog(engine);
@@ -33,7 +39,7 @@ describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
   test('is the last good model list, also while it is out of reach', async () => {
     await write('local', configured(), listed('a'), listed('a', 'b'), unavailable, circuit);
     await write('other-1', listed('c'));
-    const memory = await loadProviderMemory(opened.log);
+    const memory = await remembered();
     expect([...memory.keys()]).toEqual(['local', 'other-1']);
     expect(memory.get('local')).toMatchObject({
       models: [{ id: 'a' }, { id: 'b' }],
@@ -42,22 +48,22 @@ describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
       revision: '4',
     });
     await write('local', available);
-    expect((await loadProviderMemory(opened.log)).get('local')).toMatchObject({ available: true, revision: '5' });
+    expect((await remembered()).get('local')).toMatchObject({ available: true, revision: '5' });
   });
 
   test('is what it showed it can do, as long as it is the same server', async () => {
     await write('local', configured(), learned(false), listed('a'));
     await write('local', configured());
-    expect((await loadProviderMemory(opened.log)).get('local')?.capabilities).toEqual({ responses: false });
+    expect((await remembered()).get('local')?.capabilities).toEqual({ responses: false });
     await write('local', configured('http://elsewhere/v1'));
-    const after = (await loadProviderMemory(opened.log)).get('local');
+    const after = (await remembered()).get('local');
     expect(after).toMatchObject({ capabilities: {}, models: undefined });
     expect(after?.configuration?.baseUrl).toBe('http://elsewhere/v1');
   });
 
   test('is gone with the provider', async () => {
     await write('local', configured(), listed('a'), learned(true), removed);
-    expect((await loadProviderMemory(opened.log)).get('local')).toMatchObject({
+    expect((await remembered()).get('local')).toMatchObject({
       configuration: undefined,
       models: undefined,
       capabilities: {},

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as otherWork } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type NewEvent, type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
@@ -269,6 +270,36 @@ test('snapshots and checkpoints are saved while running, so that a killed proces
   expect(other.load('seen')).toMatchObject({ position, version: 1 });
   other.close();
   await runner.close();
+  views.close();
+});
+
+test('saving that takes long is done less often, and once more at the end', async () => {
+  const views = openViewStore(file());
+  const runner = createProjectionRunner(log, views, { saveEveryMs: 1 });
+  let saves = 0;
+  const { projection } = seen({
+    save(state) {
+      saves += 1;
+      const until = performance.now() + 100;
+      while (performance.now() < until) {
+        // It is a large state.
+      }
+      return state;
+    },
+  });
+  const running = runner.run(projection);
+  await running.whenProcessed(await say(1));
+  await expect.poll(() => saves).toBe(1);
+  const until = performance.now() + 300;
+  while (performance.now() < until) {
+    await running.whenProcessed(await say(1));
+    await otherWork();
+  }
+  expect(saves).toBe(1);
+  const { position } = running;
+  await runner.close();
+  expect(saves).toBe(2);
+  expect(views.load('seen')?.position).toBe(position);
   views.close();
 });
 

@@ -1,10 +1,10 @@
 /** Cancelling a background response while others have a hand in it. */
 import { describe, expect, it } from 'vitest';
-import { everythingAllowed } from '../../src/commands/access/model-access.ts';
 import { storedResponseWrite } from '../../src/commands/exchange/end-events.ts';
 import { cancelResponse, type LifecycleDependencies } from '../../src/commands/responses/lifecycle.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { createResponseArchive } from '../../src/projections/responses.ts';
+import { everythingAllowed } from '../support/nothing-configured.ts';
 
 const id = 'resp_1';
 const context = { actor: 'master' as const };

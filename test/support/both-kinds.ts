@@ -1,6 +1,10 @@
 /** A gateway with two providers: `llamacpp`, whose responses are translated, and `openai`, which has its own. */
 import { afterAll, afterEach, expect } from 'vitest';
-import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import {
+  createSimulatedProvider,
+  type SimulatedProvider,
+  type SimulatedProviderOptions,
+} from '../../infra/simulated-provider/server.ts';
 import { dataOf, exchangeOf, json, type StartedGateway, weather, withGateway } from './with-gateway.ts';
 
 export const translated = 'llamacpp/simulated-small';
@@ -27,8 +31,9 @@ export interface BothKinds {
   retrieve(id: string, below?: string): Promise<Response>;
 }
 
-export function withBothKinds(env: Record<string, string> = {}): BothKinds {
-  const nativeProvider = createSimulatedProvider({ apiKey: NATIVE_KEY });
+/** @param native how the provider behind `openai` is to be */
+export function withBothKinds(env: Record<string, string> = {}, native: SimulatedProviderOptions = {}): BothKinds {
+  const nativeProvider = createSimulatedProvider({ apiKey: NATIVE_KEY, ...native });
   let url = '';
   const gateway = withGateway(async () => {
     url = await nativeProvider.listen();

@@ -11,6 +11,7 @@ import {
 import { loadConfig } from '../../src/config/load-config.ts';
 import { type Gateway, startGateway } from '../../src/gateway.ts';
 import { providerTypes } from '../../src/providers/types.ts';
+import type { AskedAnalytics } from '../../src/wiring/analytics.ts';
 
 export const MASTER_KEY = 'test-master-key';
 
@@ -22,6 +23,8 @@ export interface TestGatewayOptions {
   /** How the simulated provider is registered: environment variables made from its URL. */
   readonly register?: (url: string) => Record<string, string>;
   readonly dataDir?: string;
+  /** What it asks for figures. */
+  readonly analytics?: AskedAnalytics;
 }
 
 export interface TestGateway {
@@ -50,7 +53,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const loaded = loadConfig({ flags: {}, env, cwd: dataDir, providerTypes });
   if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
   const config = { ...loaded.config, server: { ...loaded.config.server, port: 0 } };
-  const gateway = await startGateway(config, config.unsafeOpen ? undefined : MASTER_KEY, pino({ level: 'silent' }));
+  const gateway = await startGateway(config, config.unsafeOpen ? undefined : MASTER_KEY, pino({ level: 'silent' }), {
+    analytics: options.analytics,
+  });
   return {
     url: gateway.url,
     dataDir,

@@ -172,7 +172,8 @@ export async function eventsOfExchange(gateway: Pick<TestGateway, 'fetch'>, id: 
   let tokensAreCounted = true;
   return eventsUntil(gateway, `stream=exchange-${id}`, ({ type, data }) => {
     if (type === 'request.received') tokensAreCounted = data.dialect !== 'passthrough';
-    if (type === 'usage.recorded' || type === 'request.refused') return true;
+    if (type === 'usage.recorded' && data.failedAttempt === undefined) return true;
+    if (type === 'request.refused') return true;
     // The usage of what a provider did answer is the last word.
     return ENDS.has(type) && !(tokensAreCounted && data.chunks > 0);
   });
@@ -190,7 +191,7 @@ export async function eventsUntil(
   isLast: (event: LoggedEvent) => boolean,
 ): Promise<LoggedEvent[]> {
   const stop = new AbortController();
-  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(5000)]);
+  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(12_000)]);
   const response = await gateway.fetch(`/admin/live/logs?view=events&cursor=0&${query}`, { signal });
   const events: LoggedEvent[] = [];
   const told: LoggedEvent[] = [];

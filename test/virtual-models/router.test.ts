@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { everythingAllowed, type ModelAccess } from '../../src/commands/access/model-access.ts';
+import type { ModelAccess } from '../../src/commands/access/model-access.ts';
 import type { Refused } from '../../src/commands/exchange/attempts.ts';
 import type { Target } from '../../src/commands/exchange/dialect.ts';
 import type { Route, RouteRequest } from '../../src/commands/exchange/route.ts';
@@ -8,6 +8,7 @@ import { defaultPhrases } from '../../src/commands/virtual-models/failover-rules
 import { createRouter, type RouterOptions } from '../../src/commands/virtual-models/router.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
+import { everythingAllowed } from '../support/nothing-configured.ts';
 import { mapOf, named, redirect, target } from './made.ts';
 
 interface Setup extends Partial<Omit<RouterOptions, 'models' | 'virtualModels'>> {

@@ -24,11 +24,3 @@ export interface ModelAccess {
    */
   allowsProvider(caller: Asker, provider: string, extent: 'all' | 'any'): boolean;
 }
-
-/** Nobody has restricted anything. */
-export const everythingAllowed: ModelAccess = {
-  allows: () => true,
-  denial: () => undefined,
-  restricts: () => false,
-  allowsProvider: () => true,
-};

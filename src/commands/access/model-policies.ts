@@ -11,10 +11,3 @@ export interface ModelPolicies {
   /** The selector of the policy that decides; undefined when none does, and the default holds. */
   deciding(provider: string, model: string): string | undefined;
 }
-
-export const noModelPolicies: ModelPolicies = {
-  any: false,
-  allows: () => true,
-  allowsProvider: () => true,
-  deciding: () => undefined,
-};

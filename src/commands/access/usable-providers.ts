@@ -24,6 +24,10 @@ export function usableProviders(known: Known, access: ModelAccess, router: Reach
         const [first] = await router.reach({ selector, provider: undefined, caller });
         return first?.provider;
       },
+      asWhole(provider) {
+        if (!access.allowsProvider(caller, provider.name, 'all')) throw refusals.providerAccessDenied(provider.name);
+        return provider;
+      },
     };
   };
 }

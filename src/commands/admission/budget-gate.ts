@@ -1,7 +1,7 @@
 /**
  * Lets requests through as long as their budgets last. What a request is likely to cost is reserved before its provider
- * is asked; once its end is on record the reservation is what it did cost, and stays until the ledger has counted that
- * very exchange. So there is no moment in which a cost is neither reserved nor spent, and none in which it is both.
+ * is asked; what it did cost takes the place of that, and stays reserved until the ledger has counted that very usage. So
+ * there is no moment in which a cost is neither reserved nor spent, and none in which it is both.
  *
  * Reservations are in memory only: a crash gives them back, and what an interrupted exchange did cost is recorded when
  * it is closed at the next start.
@@ -34,8 +34,10 @@ export interface SpendLedger {
 
 /** What an exchange has reserved. */
 export interface BudgetHold {
-  /** Called once, at its end; undefined: nothing was spent, or nothing that is on record. */
-  settle(charge: Charge | undefined): void;
+  /** Called before the log is told of it. */
+  charge(charge: Pick<Charge, 'totalCost' | 'isFailed'>): void;
+  /** Called once, at its end. @param isRecorded whether the ledger is going to hear of what was charged */
+  settle(isRecorded: boolean): void;
 }
 
 const SHARE_OF_THE_UNKNOWN = 10;
@@ -78,22 +80,23 @@ export class BudgetGate {
     this.#refuse(meters, { ...expected, likely: amount }, at);
     const subjects = [...new Set(meters.map(({ scope, subject }) => `${scope}:${subject}`))];
     const hold = new Hold((change) => this.#reserve(subjects, change));
-    hold.resize(amount);
+    hold.expect(amount);
     const stream = streamName('exchange', exchangeId);
     this.#holds.set(stream, hold);
     return {
-      settle: (charge) => {
-        hold.settle(charge);
+      charge: (charge) => hold.charge(charge),
+      settle: (isRecorded) => {
+        hold.settle(isRecorded);
         if (hold.over) this.#holds.delete(stream);
       },
     };
   }
 
-  /** The ledger has counted what this exchange cost. */
-  counted(stream: StreamName): void {
+  /** The ledger has counted one usage of this exchange. @param nano what it cost */
+  counted(stream: StreamName, nano: number): void {
     const hold = this.#holds.get(stream);
     if (hold === undefined) return;
-    hold.counted();
+    hold.counted(nano);
     if (hold.over) this.#holds.delete(stream);
   }
 
@@ -121,9 +124,12 @@ export class BudgetGate {
 
 class Hold {
   readonly #change: (nano: number) => void;
-  #amount = 0;
+  /** What is likely to be spent yet. */
+  #expected = 0;
+  /** What was spent and is not yet counted, and in how many parts. */
+  #due = 0;
+  #parts = 0;
   #settled = false;
-  #counted = false;
 
   constructor(change: (nano: number) => void) {
     this.#change = change;
@@ -131,24 +137,36 @@ class Hold {
 
   /** Nothing more is going to come of it. */
   get over(): boolean {
-    return this.#settled && this.#counted;
+    return this.#settled && this.#parts === 0;
   }
 
-  resize(amount: number): void {
-    if (amount !== this.#amount) this.#change(amount - this.#amount);
-    this.#amount = amount;
+  expect(amount: number): void {
+    this.#resize(amount, this.#due);
   }
 
-  counted(): void {
-    this.#counted = true;
-    this.resize(0);
+  /** After an attempt that failed as much as before may be spent on the next. */
+  charge({ totalCost, isFailed }: Pick<Charge, 'totalCost' | 'isFailed'>): void {
+    this.#parts += 1;
+    this.#resize(isFailed ? this.#expected : 0, this.#due + Number(totalCost ?? 0));
   }
 
-  settle(charge: Charge | undefined): void {
-    if (this.#settled) return;
+  counted(nano: number): void {
+    if (this.#parts === 0) return;
+    this.#parts -= 1;
+    this.#resize(this.#expected, this.#parts === 0 ? 0 : this.#due - nano);
+  }
+
+  settle(isRecorded: boolean): void {
     this.#settled = true;
-    if (charge === undefined) this.#counted = true;
-    this.resize(this.#counted ? 0 : Number(charge?.totalCost ?? 0));
+    if (!isRecorded) this.#parts = 0;
+    this.#resize(0, isRecorded ? this.#due : 0);
+  }
+
+  #resize(expected: number, due: number): void {
+    const change = expected + due - this.#expected - this.#due;
+    this.#expected = expected;
+    this.#due = due;
+    if (change !== 0) this.#change(change);
   }
 }
 

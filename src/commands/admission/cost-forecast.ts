@@ -38,9 +38,11 @@ const MAX_MODELS = 10_000;
 /** English has four or five bytes in a token, and JSON around it. */
 const BYTES_PER_TOKEN = 3;
 const OUTPUT_TOKENS = 1024;
+/** Names a model and makes no use of it. */
+const COUNTING = '/v1/messages/count_tokens';
 const OUTPUT_LIMITS = ['max_output_tokens', 'max_completion_tokens', 'max_tokens'];
 
-export const freeForecast: CostForecast = { least: 0, likely: 0, learned: true };
+const freeForecast: CostForecast = { least: 0, likely: 0, learned: true };
 
 export class CostForecaster {
   readonly #pricing: Pricing;
@@ -52,10 +54,9 @@ export class CostForecaster {
 
   /** Of the dearest of those that may be asked. */
   forecast(request: AdmissionRequest): CostForecast {
+    if (request.endpoint === COUNTING) return freeForecast;
     let dearest: CostForecast | undefined;
     for (const target of request.candidates) {
-      // Without a model nobody is asked for tokens: a list, a file, a passthrough.
-      if (target.model === '') continue;
       const one = this.#forecastFor(target, request);
       if (dearest === undefined || isDearer(one, dearest)) dearest = one;
     }
@@ -63,10 +64,13 @@ export class CostForecaster {
   }
 
   /** Remembers what a request turned out to cost. */
-  learn(target: Target, { bodyBytes, asked }: Pick<AdmissionRequest, 'bodyBytes' | 'asked'>, charge: Charge): void {
-    if (target.model === '') return;
+  learn(
+    target: Target,
+    { endpoint, bodyBytes, asked }: Pick<AdmissionRequest, 'endpoint' | 'bodyBytes' | 'asked'>,
+    charge: Pick<Charge, 'usage' | 'totalCost'>,
+  ): void {
     const { usage, totalCost } = charge;
-    const key = keyOf(target);
+    const key = keyOf(target, endpoint);
     const seen = this.#seen.get(key);
     const inputPerByte = Math.min(1, (usage.inputTokens ?? 0) / Math.max(1, bodyBytes));
     const outputTokens = (usage.outputTokens ?? 0) / answersAsked(asked.json);
@@ -83,7 +87,9 @@ export class CostForecaster {
   }
 
   #forecastFor(target: Target, { bodyBytes, asked, endpoint, units }: AdmissionRequest): CostForecast {
-    const seen = this.#seen.get(keyOf(target));
+    const seen = this.#seen.get(keyOf(target, endpoint));
+    // Nearly nothing that names no model costs anything, a list or a file; a passthrough does as others did before it.
+    if (target.model === '') return { least: 0, likely: seen?.cost ?? 0, learned: true };
     const answers = answersAsked(asked.json);
     const limit = outputLimit(asked.json);
     const usual = endpoint === '/v1/embeddings' ? 0 : (seen?.outputTokens ?? limit ?? OUTPUT_TOKENS);
@@ -108,8 +114,8 @@ export class CostForecaster {
   }
 }
 
-function keyOf({ provider, model }: Target): string {
-  return `${provider.name}/${model}`;
+function keyOf({ provider, model }: Target, endpoint: string): string {
+  return `${provider.name}/${model || endpoint}`;
 }
 
 /** What nobody knows the price of is dearer than everything else. */

@@ -15,6 +15,8 @@ export interface RateLimitRule {
 
 export interface SavedGauge {
   readonly key: string;
+  /** The last reset that it knew of. */
+  readonly resetAt?: number | undefined;
   readonly requests: SavedWindow;
   readonly tokens: SavedWindow;
 }
@@ -85,10 +87,13 @@ export class Gauge {
   }
 
   save(key: string): SavedGauge {
-    return { key, requests: this.requests?.save() ?? [], tokens: this.tokens?.save() ?? [] };
+    const resetAt = this.rule.lastResetAt;
+    return { key, resetAt, requests: this.requests?.save() ?? [], tokens: this.tokens?.save() ?? [] };
   }
 
-  restore({ requests, tokens }: SavedGauge): void {
+  /** What was saved before the rule was reset is forgotten. */
+  restore({ resetAt, requests, tokens }: SavedGauge): void {
+    if (resetAt !== this.rule.lastResetAt) return;
     this.requests?.restore(requests);
     this.tokens?.restore(tokens);
   }

@@ -43,7 +43,7 @@ export class LimitAdmission implements Admission {
       this.#open.add(exchangeId);
       return new LimitTicket({ ...this.#parts, request, at, path, hold, over: () => this.#open.delete(exchangeId) });
     } catch (error) {
-      hold?.settle(undefined);
+      hold?.settle(false);
       if (error instanceof Refusal) this.#parts.refused(error);
       throw error;
     }
@@ -101,22 +101,26 @@ class LimitTicket implements Ticket {
     return path.length + this.#entered.length === 0 ? undefined : rateLimitHeaders([...path, ...this.#entered], now());
   }
 
-  settle(charge: Charge | undefined): void {
+  charge(charge: Charge): void {
+    const { limits, forecaster, hold, request, path } = this.#parts;
+    const { totalTokens } = charge.usage;
+    if (totalTokens !== null) {
+      limits.countTokens(path, totalTokens);
+      limits.countTokens(this.#entered, totalTokens);
+    }
+    if (hold === undefined) return;
+    if (this.#target !== undefined) forecaster.learn(this.#target, request, charge);
+    hold.charge(charge);
+  }
+
+  settle(isRecorded: boolean): void {
     if (this.#settled) return;
     this.#settled = true;
-    const { limits, forecaster, hold, request, at, path, over } = this.#parts;
+    const { limits, hold, at, path, over } = this.#parts;
     if (!this.#wasEntered) limits.takeBack(path, at);
     limits.leave(path);
     limits.leave(this.#entered);
-    if (charge !== undefined) {
-      const { totalTokens } = charge.usage;
-      if (totalTokens !== null) {
-        limits.countTokens(path, totalTokens);
-        limits.countTokens(this.#entered, totalTokens);
-      }
-      if (this.#target !== undefined && hold !== undefined) forecaster.learn(this.#target, request, charge);
-    }
-    hold?.settle(charge);
+    hold?.settle(isRecorded);
     over();
   }
 }

@@ -33,7 +33,8 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
   const longest = Math.max(0, ...[...rules.rules.values()].map(({ periodSeconds }) => periodSeconds));
   if (longest === 0) return;
   if (memory !== undefined) limiter.restore(memory.gauges);
-  const after = memory?.position ?? (await positionAtTime(log, now - longest * 1000));
+  const oldest = await positionAtTime(log, now - longest * 1000);
+  const after = memory !== undefined && memory.position > oldest ? memory.position : oldest;
   const open = new Set(memory?.open);
   const filter = { types: [attemptStarted.type, usageRecorded.type] };
   for await (const event of log.readAll({ after, filter })) {
@@ -45,9 +46,10 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
       }
       continue;
     }
-    const { kind, provider, model = '' } = attemptStarted.data.parse(event.data);
+    const { attempt, kind, provider, model = '' } = attemptStarted.data.parse(event.data);
     if (kind === 'retry' || kind === 'translation' || open.has(idOf(event.stream))) continue;
-    const isFirst = kind === 'primary';
+    // Who was to be asked first may have had an open circuit breaker, so that the first call is a failover.
+    const isFirst = kind === 'primary' || attempt === 1;
     limiter.recount({ at: event.at, target: { provider, model }, ...(isFirst ? { userPath } : {}) });
   }
 }

@@ -9,12 +9,18 @@ import { refusals } from '../refusal.ts';
 type Read = z.infer<typeof auditRead.data>;
 
 /** All of them are on one stream, so that who read what can be asked without knowing who reads. */
-export const AUDITED_READS = streamName('audit', 'reads');
+const AUDITED_READS = streamName('audit', 'reads');
 
 /** Each resolves when the read is on disk: the body may be given from then on. */
 export interface ReadAudit {
   /** @throws Refusal 503 when the log cannot be written: then nothing may be given */
   liveTail(what: 'live_previews' | 'live_events', filter: Record<string, string>, context: EventContext): Promise<void>;
+  /** A question whose answer tells of many: what was asked is noted. @throws Refusal 503, as above */
+  question(
+    what: 'audit_conversation' | 'audit_export' | 'sql',
+    asked: Record<string, string>,
+    context: EventContext,
+  ): Promise<void>;
   /**
    * What is stored on a stream of its own and belongs to whoever began that stream. Nothing is noted when that is the
    * caller, or when the caller is no administrator, and reads as a client of the same user path.
@@ -35,6 +41,7 @@ export function createReadAudit(log: Pick<EventLog, 'append' | 'readStream'>): R
   }
   return {
     liveTail: (what, filter, context) => note(Object.keys(filter).length === 0 ? { what } : { what, filter }, context),
+    question: (what, filter, context) => note({ what, filter }, context),
     async stored(what, stream, caller, context) {
       if (!administers(caller)) return;
       const begun = await firstEvent(stream, log);

@@ -2,7 +2,7 @@
 
 const NANO = 1e9;
 /** Far beyond every budget, and still a number that is told to 15 digits. */
-const MOST_USD = 1e12;
+export const MOST_USD = 1e12;
 
 /** @returns undefined for what is no amount: not finite, not positive, less than a nano-dollar, or more than a trillion */
 export function nanoOf(usd: number): number | undefined {

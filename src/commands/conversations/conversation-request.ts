@@ -1,5 +1,6 @@
 /** The bodies that conversations are made and changed with, checked and brought into one form. */
 import { z } from 'zod';
+import { parseJson } from '../parse-json.ts';
 import { refusals, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import { inputItemSchema } from '../responses/create-request.ts';
@@ -19,7 +20,7 @@ type GivenItems = z.infer<typeof items>;
 
 /** @param body the client's bytes; nothing means `{}`. @throws Refusal */
 export function readCreateConversation(body: Buffer): { items: GivenItems; metadata: Metadata } {
-  const request = read(createConversationSchema, body.length === 0 ? {} : parsed(body), []);
+  const request = read(createConversationSchema, parsed(body), []);
   return { items: notTooMany(request.items ?? []), metadata: request.metadata ?? {} };
 }
 
@@ -34,11 +35,7 @@ export function readAddItems(body: Buffer): GivenItems {
 }
 
 function parsed(body: Buffer): unknown {
-  try {
-    return body.length === 0 ? {} : JSON.parse(body.toString());
-  } catch (error) {
-    throw refusals.malformedJson(error instanceof Error ? error.message : 'it cannot be read');
-  }
+  return body.length === 0 ? {} : parseJson(body);
 }
 
 function read<Schema extends z.ZodType>(schema: Schema, json: unknown, required: readonly string[]): z.infer<Schema> {

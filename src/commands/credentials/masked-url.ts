@@ -9,7 +9,7 @@ export function isMask(text: string): boolean {
 }
 
 export interface GivenUrl {
-  /** With its password, and the values of its query, masked. */
+  /** With its password, or its user name when that stands alone, and the values of its query, masked. */
   readonly shown: string;
   /** Whether there is something in it that is not to be shown. */
   readonly hasSecret: boolean;
@@ -23,10 +23,11 @@ export function readUrl(text: string): GivenUrl | undefined {
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) return undefined;
   const { username, password, search, hash } = url;
   const values = [...url.searchParams.values()].filter((value) => value !== '');
-  const isMasked = [decoded(password), ...values].some(isMask);
-  if (password === '' && values.length === 0) return { shown: text, hasSecret: false, isMasked };
+  const isMasked = [decoded(password === '' ? username : password), ...values].some(isMask);
+  if (username === '' && password === '' && values.length === 0) return { shown: text, hasSecret: false, isMasked };
   const asked = search.replace(/=[^&]+/g, `=${MASK}`);
-  const who = password === '' ? username : `${username}:${MASK}`;
+  // A name without a password is a token.
+  const who = password !== '' ? `${username}:${MASK}` : username === '' ? '' : MASK;
   const path = url.pathname === '/' ? '' : url.pathname;
   const shown = `${url.protocol}//${who}${who === '' ? '' : '@'}${url.host}${path}${asked}${hash}`;
   return { shown, hasSecret: true, isMasked };

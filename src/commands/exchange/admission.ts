@@ -19,11 +19,13 @@ export interface AdmissionRequest {
   readonly exchangeId: string;
 }
 
-/** What an exchange turned out to cost: the facts of its `usage.recorded`. */
+/** What an answer turned out to cost: the facts of its `usage.recorded`. */
 export interface Charge {
   readonly usage: TokenUsage;
   /** Nano-dollars as decimal text; null when the price is not known. */
   readonly totalCost: string | null;
+  /** Of an attempt that failed: there may be more to come. */
+  readonly isFailed: boolean;
 }
 
 export interface Admission {
@@ -42,12 +44,22 @@ export interface Ticket {
   enter(target: Target): Refusal | undefined;
   /** `x-ratelimit-*` of the tightest rule; undefined when there is none. */
   headers(): Record<string, string> | undefined;
-  /** Gives back what was reserved, and counts what was spent; undefined when nothing was. */
-  settle(charge: Charge | undefined): void;
+  /** Counts what was spent with the target that was entered. Called when it is noted, before the log has it. */
+  charge(charge: Charge): void;
+  /**
+   * Gives back what was reserved.
+   * @param isRecorded whether what was charged is on record; what is not is charged when the record is closed
+   */
+  settle(isRecorded: boolean): void;
 }
 
 /** Of an exchange that nothing limits. */
-export const freeTicket: Ticket = { enter: () => undefined, headers: () => undefined, settle: () => {} };
+export const freeTicket: Ticket = {
+  enter: () => undefined,
+  headers: () => undefined,
+  charge: () => {},
+  settle: () => {},
+};
 
 /** Nobody has set a limit. */
 export const everybodyAdmitted: Admission = { admit: () => freeTicket, hasRoom: () => true };

@@ -42,6 +42,8 @@ export interface FailedAttempt {
   readonly failure?: ProviderFailure;
   readonly body?: Buffer;
   readonly retryAfterMs?: number;
+  /** The relay of an answer that says what it spent all the same. */
+  readonly spent?: Relay | undefined;
   /** It did answer, and was paid for it, but the answer makes no sense: another one would cost the same again. */
   readonly senseless?: boolean;
 }

@@ -5,7 +5,7 @@ import { type Refusal, refusals } from '../refusal.ts';
 import { type AttemptEnd, type AttemptOptions, type FailedAttempt, nothingYet } from './attempt.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { attemptOnce } from './one-attempt.ts';
-import type { Plan } from './relay.ts';
+import type { Plan, Relay } from './relay.ts';
 import { type RetryPolicy, retryDelay } from './retry-policy.ts';
 
 export interface AttemptsOptions extends AttemptOptions {
@@ -17,6 +17,8 @@ export interface AttemptsOptions extends AttemptOptions {
   /** Whether somebody else is asked after this failure: then it is not tried again here. Nobody is, when left out. */
   readonly movesOn?: ((refused: Refused) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
+  /** Told of what an attempt has spent that failed. */
+  spent(relay: Relay, attempt: number): void;
   /** `durable` when the provider may be called only after the request is on disk. */
   readonly recordBeforeCall: 'written' | 'durable';
   readonly random: () => number;
@@ -109,6 +111,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
         options.keepBodies ? body : undefined,
       ),
     );
+    if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
       breaker.abandoned();
       return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet() };

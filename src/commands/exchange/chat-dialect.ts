@@ -20,7 +20,8 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
     name: 'chat',
     endpoint: '/v1/chat/completions',
     read: (json) => readWith(parseChatRequest(json)),
-    plan({ asked, body, target, record, createdAt }: PlanInput): Plan {
+    plan(input: PlanInput): Plan {
+      const { asked, body, target, record, createdAt } = input;
       const wantsUsage = clientWantsUsage(asked);
       if (chatDialectOf(target.provider.type) !== 'chat') {
         const { provider: _hint, ...chat } = asked.json;
@@ -29,7 +30,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         const reader = () => chatReader(upstream.dialect, facts);
         return { ...upstream, relay: () => new TranslatedChatRelay(target.provider, reader(), wantsUsage) };
       }
-      const changes = memberChanges(asked, target.model);
+      const changes = memberChanges(input);
       if (asked.stream && enforceUsage && !wantsUsage) {
         const options = isObject(asked.json.stream_options) ? asked.json.stream_options : {};
         changes.stream_options = JSON.stringify({ ...options, include_usage: true });
@@ -71,12 +72,34 @@ export function readWith(parsed: Parsed): ReadResult {
 }
 
 /** The members that differ between what the client sent and what the provider gets, as JSON texts. */
-export function memberChanges(asked: Asked, model: string): Record<string, string | undefined> {
+export function memberChanges({
+  asked,
+  body,
+  target: { model },
+}: Pick<PlanInput, 'asked' | 'body' | 'target'>): Record<string, string | undefined> {
   const changes: Record<string, string | undefined> = {};
-  if (asked.model !== model) changes.model = JSON.stringify(model);
+  if (asked.model !== model || mayNameTwo(body)) changes.model = JSON.stringify(model);
+  // Some servers read names in any case.
+  for (const name in asked.json) {
+    if (name.length === MODEL.length && name !== MODEL && name.toLowerCase() === MODEL) changes[name] = undefined;
+  }
   // An object under `provider` is a provider's own routing preference and none of ours.
   if (typeof asked.json.provider === 'string') changes.provider = undefined;
   return changes;
+}
+
+const MODEL = 'model';
+const MODEL_MEMBER = `"${MODEL}"`;
+/** How a letter begins that is written as an escape, also in the name of a member. */
+const ESCAPED_LETTER = '\\u00';
+
+/**
+ * Whether a text may have a second member `model`. Readers differ in which of two they take, and the provider has to
+ * take the one that was looked at here. Quick, and now and then wrong for the better.
+ */
+function mayNameTwo(body: Buffer): boolean {
+  const first = body.indexOf(MODEL_MEMBER);
+  return body.includes(MODEL_MEMBER, first + MODEL_MEMBER.length) || body.includes(ESCAPED_LETTER);
 }
 
 export function hasMembers(changes: object): boolean {

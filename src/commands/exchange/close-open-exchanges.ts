@@ -23,6 +23,7 @@ import { isPending, withOutcome } from './pending-response.ts';
 import { previousResponseOf } from './previous-response.ts';
 import { askedAgain, type Dialects, type RecordedExchange, readExchange, relayAgain } from './recorded-exchange.ts';
 import type { Relay, StorableResponse } from './relay.ts';
+import { PassthroughRelay } from './relay-passthrough.ts';
 import { isRunHere, responseIdOf } from './responses-dialect.ts';
 import type { ResumableRun } from './run.ts';
 import { unknownUsage } from './usage.ts';
@@ -164,15 +165,36 @@ async function close(
     const status = chunks.length > 0 ? 200 : 0;
     events.noteFailed(record, refusal, { status, reason: why, chunks: chunks.length, responseId });
   }
-  const endpoint = deps.dialects.get(request.dialect)?.endpoint;
-  if (attempt !== undefined && endpoint !== undefined && chunks.length > 0) {
-    const { provider, providerType: type, model = '' } = attempt;
+  if (attempt !== undefined && chunks.length > 0) {
+    const { provider, providerType: type } = attempt;
+    const spoken = deps.dialects.get(request.dialect);
+    const heard = spoken === undefined ? passedOn(chunks) : relay;
     // Where bodies are not kept nobody can say what it was, but that something was spent.
-    const usage = relay?.usage() ?? unknownUsage;
+    const usage = heard?.usage() ?? unknownUsage;
+    const model = attempt.model || (heard?.model?.() ?? '');
+    const endpoint = spoken?.endpoint ?? (request.dialect === 'passthrough' ? '/p' : pathOf(request.path));
     const spent = { provider, providerType: type, model, endpoint, usage, isPartial: !ended };
-    events.noteUsage(record, spent, deps.pricing.costOf(spent), request);
+    // What was passed on need not have cost anything: a list, a file.
+    if (spoken !== undefined || usage.source === 'provider') {
+      events.noteUsage(record, spent, deps.pricing.costOf(spent), request);
+    }
   }
   await record.flush('durable');
+}
+
+/** What was only passed on is not for anybody to make again, but it says what it cost. */
+function passedOn(chunks: readonly RecordedEvent[]): PassthroughRelay {
+  const relay = new PassthroughRelay();
+  const bytes = Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
+  const parsed = parseChunk(bytes.toString());
+  if (parsed !== undefined) relay.whole(bytes, parsed);
+  else
+    for (const frame of createSplitter('events', { maxFrameBytes: bytes.length + 1 }).push(bytes)) relay.frame(frame);
+  return relay;
+}
+
+function pathOf(path: string): string {
+  return path.split('?', 1)[0] ?? path;
 }
 
 /** The record of an exchange, to be gone on with. */

@@ -19,13 +19,14 @@ export const embeddingsDialect: ExchangeDialect = {
     return read.ok ? { ok: true, asked: { ...read.asked, stream: false } } : read;
   },
   relayAgain: ({ asked, provider, dialect }) => relayFor(dialect, provider, asked),
-  plan({ asked, body, target }) {
+  plan(input) {
+    const { asked, body, target } = input;
     const row = providerType(target.provider.type);
     if (row?.embeddingsDialect === 'ollama_embed') return ollamaPlan(asked, target);
     if (row?.paths !== undefined && row.paths.embeddings === undefined) {
       throw refusals.unsupportedEndpoint(`The provider '${target.provider.name}' makes no embeddings.`);
     }
-    const changes = memberChanges(asked, target.model);
+    const changes = memberChanges(input);
     return {
       dialect: 'embeddings',
       body: hasMembers(changes) ? rewriteMembers(body, changes) : body,

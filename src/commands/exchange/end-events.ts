@@ -103,8 +103,17 @@ export interface UsageAccount {
   readonly sessionId?: string | undefined;
 }
 
-/** Member by member: there is one such event for each request, and spread objects cost more than all of the pricing. */
-export function noteUsage(record: ExchangeRecord, spent: PricedUsage, cost: UsageCost, account: UsageAccount): void {
+/**
+ * Member by member: there is one such event for each request, and spread objects cost more than all of the pricing.
+ * @param failedAttempt when it is not of the answer, but of an attempt that failed
+ */
+export function noteUsage(
+  record: ExchangeRecord,
+  spent: PricedUsage,
+  cost: UsageCost,
+  account: UsageAccount,
+  failedAttempt?: number,
+): void {
   const { usage, units } = spent;
   record.note(
     usageRecorded.create(
@@ -132,6 +141,7 @@ export function noteUsage(record: ExchangeRecord, spent: PricedUsage, cost: Usag
         inputCharacters: units?.inputCharacters,
         outputImages: units?.outputImages,
         partial: spent.isPartial === true ? true : undefined,
+        failedAttempt,
         source: usage.source,
         raw: usage.raw,
         price: cost.price,

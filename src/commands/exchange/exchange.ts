@@ -8,7 +8,7 @@ import type { Provider } from '../../providers/provider.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
-import type { Admission, Charge, Ticket } from './admission.ts';
+import type { Admission, Ticket } from './admission.ts';
 import { attempts, type Outcome } from './attempts.ts';
 import { newPromise, noteOutcome, type PromisedResponse, promiseResponse } from './background.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
@@ -27,6 +27,7 @@ import { oneTarget, type Route, type Router } from './route.ts';
 import type { Run } from './run.ts';
 import type { Sessions } from './session.ts';
 import { answerHeaders, settle, tell } from './settle.ts';
+import { noteSpending } from './spending.ts';
 import type { TokenUsage } from './usage.ts';
 
 export interface ExchangeDependencies {
@@ -121,7 +122,6 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
   let promise = begun?.promise;
   let outcome: Outcome | undefined;
   let ticket: Ticket | undefined;
-  let charge: Charge | undefined;
   let status: number;
   try {
     if (begun?.refused !== undefined) throw begun.refused;
@@ -134,7 +134,8 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
     const found = findRoute(run, asked, deps);
     const route = found instanceof Promise ? await found : found;
     ticket = deps.admission.admit(admissionOf(run, asked, route));
-    const admitted = ticket;
+    const { pricing } = deps;
+    const spender = { dialect, asked, record, request, ticket, pricing };
     const ask = async (candidate: Target, asking: Asking): Promise<Outcome> => {
       target = candidate;
       const { body, headers } = request;
@@ -163,7 +164,8 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
         answerTimeoutMs: deps.answerTimeoutMs,
         random: deps.random,
         wait: deps.wait,
-        answerHeaders: (reply) => answerHeaders({ dialect, record, request, ticket: admitted }, reply),
+        answerHeaders: (reply) => answerHeaders(spender, reply),
+        spent: (relay, failedAttempt) => noteSpending(spender, candidate, relay, { isPartial: false, failedAttempt }),
       });
     };
     const attemptsBefore = begun?.attempts ?? 0;
@@ -171,27 +173,16 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
     ({ target, outcome } = answering);
     const keepBodies = deps.capture === 'full';
     const { open, archive, responseNotStored } = deps;
-    const exchange = { dialect, asked, target, record, request, client, ticket, keepBodies, promise };
-    status = await settle(outcome, {
-      ...exchange,
-      open,
-      archive,
-      responseNotStored,
-      costOf(spent) {
-        const cost = deps.pricing.costOf(spent);
-        charge = { usage: spent.usage, totalCost: cost.totalCost };
-        return cost;
-      },
-    });
+    const exchange = { ...spender, target, client, keepBodies, promise, open, archive, responseNotStored };
+    status = await settle(outcome, exchange);
+    ticket.settle(true);
   } catch (error) {
-    // What is not on record is charged when the record is closed.
-    charge = undefined;
+    ticket?.settle(false);
     if (outcome !== undefined && asked !== undefined && error instanceof LogUnavailable && dialect.keeps?.(asked)) {
       deps.responseNotStored(target?.provider);
     }
     status = await refuse(run, client, error, promise, deps);
   }
-  ticket?.settle(charge);
   deps.open.over(record.stream);
   if (promise !== undefined) deps.detached.over(promise.id);
   conclude(run, { asked, target, outcome, status }, deps);
@@ -238,7 +229,7 @@ function noteReceived(
 ): void {
   const { method, path, headers, clientIp, caller, labels, sessionId, body } = request;
   const { model, stream } = read.ok ? read.asked : { model: undefined, stream: false };
-  record.note(
+  record.noteReceived(
     requestReceived.create(
       {
         dialect: dialect.name,

@@ -25,9 +25,9 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
     read: (json) => readForward(json),
     units: ({ json }) => unitsAsked(operation, json),
     async plan(input) {
-      const { asked, body, target } = input;
+      const { asked, body } = input;
       const head = forwardPlan(operation, options, input);
-      const changes = { ...memberChanges(asked, target.model), ...(await options.changes?.(input)) };
+      const changes = { ...memberChanges(input), ...(await options.changes?.(input)) };
       for (const name of operation.without ?? []) if (name in asked.json) changes[name] = undefined;
       return {
         ...head,

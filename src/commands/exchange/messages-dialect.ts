@@ -38,8 +38,9 @@ function native(input: PlanInput): Plan {
 }
 
 /** The client's bytes but for the model, the routing hint, and what the gateway had put into earlier answers. */
-export function nativeBody({ asked, body, target }: Pick<PlanInput, 'asked' | 'body' | 'target'>): Buffer {
-  const changes = memberChanges(asked, target.model);
+export function nativeBody(input: Pick<PlanInput, 'asked' | 'body' | 'target'>): Buffer {
+  const { asked, body } = input;
+  const changes = memberChanges(input);
   const messages = asAnthropicTakesThem(asked.json.messages);
   if (messages !== undefined) changes.messages = JSON.stringify(messages);
   return hasMembers(changes) ? rewriteMembers(body, changes) : body;

@@ -14,8 +14,8 @@ import {
   nothingYet,
 } from './attempt.ts';
 import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
-import { type ForwardPlan, type Plan, redacted } from './relay.ts';
-import { relayStream } from './relay-stream.ts';
+import { type ForwardPlan, type Plan, type Relay, redacted } from './relay.ts';
+import { relayStream, type StreamEnd } from './relay-stream.ts';
 import { relayUntouched } from './relay-untouched.ts';
 import { isObject } from './usage.ts';
 import { parseWhole, wholeBody } from './whole-body.ts';
@@ -44,16 +44,19 @@ export async function attemptOnce(
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const headers = options.answerHeaders(reply);
       const end = await relayStream({ reply, relay, record, client, attempt, received, provider, keepBodies, headers });
-      if (end.kind === 'failed') return { ...end, status: end.failure === undefined ? end.refusal.status : undefined };
+      if (end.kind === 'failed') return failedStream(end, relay);
       if (end.kind === 'complete') return { ...answered, kind: 'streamed', reply, rest: end.rest };
       return { ...answered, ...end };
     }
     const bytes = await wholeBody(reply, provider, options.maxAnswerBytes, options.answerTimeoutMs);
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
-    if (isErrorBody(parsed)) return refused(reply, bytes, target.provider);
+    if (isErrorBody(parsed)) {
+      return { ...refused(reply, bytes, target.provider), spent: spentAllTheSame(relay, bytes, parsed) };
+    }
     if (parsed === undefined || options.stream) {
-      return senseless(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
+      const failed = senseless(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
+      return { ...failed, spent: spentAllTheSame(relay, bytes, parsed) };
     }
     received.chunks = 1;
     received.bytes = bytes.length;
@@ -67,7 +70,9 @@ export async function attemptOnce(
     if (upload instanceof LogUnavailable) throw upload;
     if (upload !== undefined && !client.ended.aborted) return { kind: 'upload_failed', refusal: upload };
     if (error instanceof ProviderFailure) return { kind: 'failed', refusal: refusalFromFailure(error), failure: error };
-    if (error instanceof Refusal) return { kind: 'failed', refusal: error, status: error.status, senseless: true };
+    if (error instanceof Refusal) {
+      return { kind: 'failed', refusal: error, status: error.status, senseless: true, spent: spentBy(relay) };
+    }
     throw error;
   }
 }
@@ -92,9 +97,32 @@ async function forwardedAnswer(
     return senseless(reply, provider.name, await reply.body.bytes(MAX_ERROR_BYTES), 'an answer');
   }
   const end = await relayUntouched({ ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) });
-  if (end.kind === 'failed') return { ...end, status: end.failure === undefined ? end.refusal.status : undefined };
-  if (end.kind === 'error_body') return refused(reply, end.bytes, provider);
+  if (end.kind === 'failed') return failedStream(end, answered.relay);
+  if (end.kind === 'error_body') {
+    const spent = spentAllTheSame(answered.relay, end.bytes, parseWhole(end.bytes));
+    return { ...refused(reply, end.bytes, provider), spent };
+  }
   return end.kind === 'whole' || end.kind === 'streamed' ? { ...answered, ...end, reply } : { ...answered, ...end };
+}
+
+/** It failed before anything had gone out. */
+function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, relay: Relay): FailedAttempt {
+  const status = end.failure === undefined ? end.refusal.status : undefined;
+  return { ...end, status, spent: spentBy(relay) };
+}
+
+/** The relay, when a whole answer that is of no use says what it spent. */
+function spentAllTheSame(relay: Relay, bytes: Buffer, parsed: unknown): Relay | undefined {
+  try {
+    if (isObject(parsed)) relay.whole(bytes, parsed);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+  }
+  return spentBy(relay);
+}
+
+function spentBy(relay: Relay): Relay | undefined {
+  return relay.usage().source === 'provider' ? relay : undefined;
 }
 
 function senseless(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {

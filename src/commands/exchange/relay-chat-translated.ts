@@ -26,11 +26,11 @@ export class TranslatedChatRelay implements Relay {
 
   whole(_bytes: Buffer, parsed: unknown): Buffer {
     const completion = this.#reader.whole(parsed);
+    if (isObject(completion)) this.#observe(completion);
     if (!isObject(completion) || !Array.isArray(completion.choices) || completion.choices.length === 0) {
       const { name } = this.#provider;
       throw refusals.badAnswer(name, `The provider '${name}' gave an answer without a choice.`);
     }
-    this.#observe(completion);
     return Buffer.from(JSON.stringify(completion));
   }
 

@@ -3,12 +3,16 @@ import type { Frame } from '../../providers/sse.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
 import type { FrameAnswer, Relay } from './relay.ts';
-import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
+import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
+/** What is longer is no name of a model. */
+const MAX_MODEL_LENGTH = 256;
 
 export class PassthroughRelay implements Relay {
-  #usage: TokenUsage = unknownUsage;
+  /** As it was reported last, member by member: the counts of a stream are cumulative. */
+  #usage: Record<string, unknown> | undefined;
+  #model: string | undefined;
   #terminal = false;
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
@@ -36,16 +40,23 @@ export class PassthroughRelay implements Relay {
   }
 
   usage(): TokenUsage {
-    return this.#usage;
+    return readUsage(this.#usage);
   }
 
-  /** Usage sits at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
+  model(): string | undefined {
+    return this.#model;
+  }
+
+  /** All sits at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
   #observe(parsed: unknown): void {
     if (!isObject(parsed)) return;
     for (const holder of [parsed, parsed.response, parsed.message]) {
-      if (!isObject(holder) || !isObject(holder.usage)) continue;
-      const usage = readUsage(holder.usage);
-      if (usage.source === 'provider') this.#usage = usage;
+      if (!isObject(holder)) continue;
+      if (typeof holder.model === 'string' && holder.model.length <= MAX_MODEL_LENGTH) this.#model = holder.model;
+      if (!isObject(holder.usage)) continue;
+      if (readUsage(holder.usage).source === 'unknown') continue;
+      const told = Object.entries(holder.usage).filter(([, value]) => value !== null);
+      this.#usage = this.#usage === undefined ? holder.usage : { ...this.#usage, ...Object.fromEntries(told) };
     }
   }
 }

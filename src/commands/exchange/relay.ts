@@ -107,6 +107,8 @@ export interface Relay {
   /** The client left or the gateway stops: the state is frozen as it stands. */
   abandon?(): Buffer | undefined;
   usage(): TokenUsage;
+  /** Which model the answer says it is of, where nobody read the request for it. */
+  model?(): string | undefined;
   /** Why the model stopped, in the dialect's own word. */
   finishReason?(): string | null;
   /** The response object to keep, when the client's dialect has such a thing. */

@@ -143,7 +143,7 @@ export async function nativeChanges(
   find: FindItem,
 ): Promise<Record<string, string | undefined>> {
   const { asked, target } = planned;
-  const changes = memberChanges(asked, target.model);
+  const changes = memberChanges(planned);
   if (isRunHere(asked, target.provider.type)) changes.background = undefined;
   const { input: given, earlier } = turns ?? { input: asked.json.input, earlier: 0 };
   const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);

@@ -4,6 +4,7 @@
  */
 import { createHash, hash } from 'node:crypto';
 import type { UserPath } from '../../events/event.ts';
+import { CREDENTIAL_HEADERS } from '../credential-headers.ts';
 
 export interface SessionRules {
   readonly enabled: boolean;
@@ -48,8 +49,14 @@ const ANY_UUID = new RegExp(UUID, 'i');
 
 export const noSessions: Sessions = { inHeaders: () => undefined, inBody: () => undefined };
 
+/** @throws Error when a header of the configuration holds credentials: a session's name is on the record */
 export function createSessions({ enabled, builtinRules, autoDetect, headers: own }: SessionRules): Sessions {
   if (!enabled) return noSessions;
+  for (const { header } of own) {
+    if (CREDENTIAL_HEADERS.has(header)) {
+      throw new Error(`session.headers: '${header}' holds credentials, which must not name a session`);
+    }
+  }
   const rules: SessionHeader[] = [...own];
   if (builtinRules) {
     const named = new Set(own.map(({ header }) => header));

@@ -1,36 +1,27 @@
 /** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
-import type { PricedUsage, UsageCost } from '../pricing/pricing.ts';
 import { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
-import type { Ticket } from './admission.ts';
 import type { Answered } from './attempt.ts';
 import type { Outcome } from './attempts.ts';
 import { noteOutcome, type PromisedResponse } from './background.ts';
-import type { Client, ModelRequest } from './client.ts';
-import type { Asked, ExchangeDialect, Target } from './dialect.ts';
+import type { Client } from './client.ts';
+import type { Target } from './dialect.ts';
 import * as events from './end-events.ts';
-import type { ExchangeRecord } from './exchange-record.ts';
 import { noteTurn } from './note-turn.ts';
 import type { OpenRecords } from './open-records.ts';
 import { previousResponseOf } from './previous-response.ts';
+import { noteSpending, type Spender } from './spending.ts';
 import { gatewayStopping } from './stream-refusals.ts';
 
-export interface Settling {
-  readonly dialect: ExchangeDialect;
-  readonly asked: Asked;
+export interface Settling extends Spender {
   readonly target: Target;
-  readonly record: ExchangeRecord;
-  readonly request: ModelRequest;
   readonly client: Client;
   /** Whether what was said is kept, or only that it was. */
   readonly keepBodies: boolean;
   /** The response that was promised, when it is made in the background. */
   readonly promise?: PromisedResponse | undefined;
-  readonly ticket: Ticket;
-  /** Called at most once: what was spent is then what the exchange is charged. */
-  costOf(spent: PricedUsage): UsageCost;
   readonly open: Pick<OpenRecords, 'leftOpen'>;
   readonly archive: ResponseArchive;
   /** Told of a response that was made and is not kept. */
@@ -186,22 +177,9 @@ function noteCompleted(
 
 function noteUsage({ relay, received }: Answered, exchange: Settling, isWhole = false): void {
   if (received.chunks === 0) return;
-  const { record, target, dialect, request } = exchange;
-  const { name, type } = target.provider;
   const usage = relay.usage();
-  if (dialect.mayBeFree && usage.source === 'unknown') return;
-  const { endpoint } = dialect;
-  const units = dialect.units?.(exchange.asked);
-  const spent = {
-    provider: name,
-    providerType: type,
-    model: target.model,
-    endpoint,
-    usage,
-    units,
-    isPartial: !isWhole,
-  };
-  events.noteUsage(record, spent, exchange.costOf(spent), request);
+  if (exchange.dialect.mayBeFree && usage.source === 'unknown') return;
+  noteSpending(exchange, exchange.target, relay, { isPartial: !isWhole });
 }
 
 /** @returns the id under which the response is kept, when it is */

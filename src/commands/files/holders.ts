@@ -10,6 +10,8 @@ export interface Providers {
   named(nameOrType: string): Provider | undefined;
   /** Who serves a model. */
   serving(selector: string): Promise<Provider | undefined>;
+  /** The same provider, when all of it may be used. @throws Refusal when not */
+  asWhole(provider: Provider): Provider;
 }
 
 export interface Hints {

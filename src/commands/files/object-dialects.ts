@@ -1,7 +1,7 @@
 /**
  * `POST /v1/files` and `POST /v1/batches`: put to one provider, and remembered as its own before the client learns the
  * id. `GET /v1/files/{id}/content`: the bytes, as they come. The models that are named inside a batch's file are the
- * provider's own: nobody here reads it.
+ * provider's own, and nobody here reads it: so a batch is only for those who may use all that its provider has.
  */
 import { z } from 'zod';
 import type { UserPath } from '../../events/event.ts';
@@ -89,10 +89,12 @@ export function batchDialect(
     },
     async target(asked) {
       const file = await remembered(files, String(asked.json.input_file_id), caller, deps);
-      if (file === undefined || asked.provider !== undefined || modelIn(asked) !== undefined) {
-        return chosenTarget(batches, asked, deps);
-      }
-      return { provider: ableProvider(batches, file.provider, deps.providers), model: '' };
+      const { providers } = deps;
+      const isChosen = file === undefined || asked.provider !== undefined || modelIn(asked) !== undefined;
+      const { provider } = isChosen
+        ? await chosenTarget(batches, asked, deps)
+        : { provider: ableProvider(batches, file.provider, providers) };
+      return { provider: providers.asWhole(provider), model: '' };
     },
     plan(input) {
       const { json } = input.asked;

@@ -84,8 +84,11 @@ function outputSide(rates: Rates, usage: TokenUsage, units: Units | undefined, c
   bill.add(units?.outputImages, rates.per_image);
   const { outputTokens } = usage;
   if (!countsTokens) return bill.side();
-  // Whoever counts the input and says nothing of any output has made none: embeddings.
-  if (outputTokens === null) return bill.side(usage.inputTokens === null && isCharged(rates.output_per_mtok));
+  // Whoever counts the input, and no more in total, and says nothing of any output has made none: embeddings.
+  if (outputTokens === null) {
+    const isNone = usage.inputTokens !== null && (usage.totalTokens ?? 0) <= usage.inputTokens;
+    return bill.side(!isNone && isCharged(rates.output_per_mtok));
+  }
   const apart =
     bill.add(usage.reasoningTokens, rates.reasoning_output_per_mtok) +
     bill.add(usage.audioOutputTokens, rates.audio_output_per_mtok) +

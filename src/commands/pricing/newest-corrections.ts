@@ -1,14 +1,13 @@
 /**
- * What exchanges cost by the newest corrections, for one pass through the log. So many are kept as they are, and of the
+ * What usages cost by their newest corrections, for one pass through the log. So many are kept as they are, and of the
  * others only that there are some: memory is bounded, and whoever asks looks into the stream then.
  */
-import type { StreamName } from '../../events/event.ts';
 import type { UsageCost } from './pricing.ts';
-import { SeenStreams } from './seen-streams.ts';
+import { SeenNames } from './seen-names.ts';
 
 export type Costs = Pick<UsageCost, 'inputCost' | 'outputCost' | 'totalCost' | 'priceSource'>;
 
-/** What an exchange costs until now, and the end of its stream. */
+/** What a usage costs until now, and the end of its stream. */
 export interface LastWord {
   readonly costs: Costs;
   readonly revision: bigint;
@@ -18,27 +17,27 @@ export interface LastWord {
 const MAX_KEPT = 100_000;
 
 export class NewestCorrections {
-  readonly #kept = new Map<StreamName, LastWord>();
+  readonly #kept = new Map<string, LastWord>();
   readonly #maxKept: number;
-  #others: SeenStreams | undefined;
+  #others: SeenNames | undefined;
 
   constructor(maxKept = MAX_KEPT) {
     this.#maxKept = maxKept;
   }
 
-  /** Called in the log's order: a later correction takes the place of an earlier one. */
-  note(stream: StreamName, { costs, revision }: LastWord): void {
-    if (this.#kept.size >= this.#maxKept && !this.#kept.has(stream)) {
-      this.#others ??= new SeenStreams();
-      this.#others.add(stream);
+  /** Called in the log's order: a later correction takes the place of an earlier one. @param usage its id */
+  note(usage: string, { costs, revision }: LastWord): void {
+    if (this.#kept.size >= this.#maxKept && !this.#kept.has(usage)) {
+      this.#others ??= new SeenNames();
+      this.#others.add(usage);
       return;
     }
     const { inputCost, outputCost, totalCost, priceSource } = costs;
-    this.#kept.set(stream, { costs: { inputCost, outputCost, totalCost, priceSource }, revision });
+    this.#kept.set(usage, { costs: { inputCost, outputCost, totalCost, priceSource }, revision });
   }
 
   /** Undefined: it was never corrected. */
-  of(stream: StreamName): LastWord | 'unsure' | undefined {
-    return this.#kept.get(stream) ?? (this.#others?.mayHave(stream) ? 'unsure' : undefined);
+  of(usage: string): LastWord | 'unsure' | undefined {
+    return this.#kept.get(usage) ?? (this.#others?.mayHave(usage) ? 'unsure' : undefined);
   }
 }

@@ -40,7 +40,8 @@ const noPrice: UsageCost = Object.freeze({ inputCost: null, outputCost: null, to
 
 export class PriceBook implements Pricing, ModelPrices {
   readonly #sources: PriceSources;
-  readonly #prices = new Map<string, Map<string, Price | undefined>>();
+  /** By provider: of the type it has. A name may be given to a provider of another type. */
+  readonly #prices = new Map<string, { readonly type: string; readonly models: Map<string, Price | undefined> }>();
   #remembered = 0;
   #version = -1;
 
@@ -83,14 +84,15 @@ export class PriceBook implements Pricing, ModelPrices {
       this.#version = version;
     }
     let ofProvider = this.#prices.get(provider);
-    if (ofProvider === undefined) {
-      ofProvider = new Map();
+    if (ofProvider?.type !== providerType) {
+      ofProvider = { type: providerType, models: new Map() };
       this.#prices.set(provider, ofProvider);
     }
-    const known = ofProvider.get(model);
-    if (known !== undefined || ofProvider.has(model)) return known;
+    const { models } = ofProvider;
+    const known = models.get(model);
+    if (known !== undefined || models.has(model)) return known;
     const price = priceOf(this.#layers(provider, providerType, model));
-    ofProvider.set(model, price);
+    models.set(model, price);
     this.#remembered += 1;
     return price;
   }

@@ -52,8 +52,3 @@ export interface ModelPrices {
   /** A number to compare models by: US dollars for a million tokens in and a million out. Undefined: not known. */
   priceOf(provider: string, model: string): number | undefined;
 }
-
-const unknownCost: UsageCost = Object.freeze({ inputCost: null, outputCost: null, totalCost: null });
-
-/** No price is known. */
-export const unpriced: Pricing = { costOf: () => unknownCost };

@@ -87,7 +87,9 @@ export async function recalculate(
   const run = new Run(log, pricing, context);
   try {
     for await (const event of log.readAll({ filter: { types: [usageRecalculated.type] }, signal })) {
-      if (isRecalculated(event)) run.corrections.note(event.stream, { costs: event.data, revision: event.revision });
+      if (isRecalculated(event)) {
+        run.corrections.note(event.data.usageId, { costs: event.data, revision: event.revision });
+      }
       await run.letOthersWork();
     }
     for await (const event of log.readAll({ filter: { types: [usageRecorded.type] }, signal })) {
@@ -127,13 +129,14 @@ class Run {
   async price(event: Recorded): Promise<void> {
     const { counts } = this;
     counts.matched += 1;
-    const { data, stream } = event;
+    const { data } = event;
     const cost = data.cacheType === undefined ? this.#pricing.costOf(spentIn(data)) : data;
     if (cost.totalCost === null) counts.withoutPricing += 1;
     else counts.withPricing += 1;
-    const known = this.corrections.of(stream);
+    // What an attempt spent that failed is never the end of its stream. What an answer spent is, nearly always: where it
+    // is not, the append shows.
+    const known = data.failedAttempt === undefined ? this.corrections.of(event.id) : 'unsure';
     const last = known === 'unsure' ? await this.#lastWord(event) : known;
-    // Nearly always it is the end of its stream. Where it is not, the append shows.
     const { costs, revision } = last ?? { costs: data, revision: event.revision };
     if (isSameCost(costs, cost)) return;
     this.#waiting.push({ event, cost, write: this.#correcting(event, cost, { costs, revision }) });
@@ -148,14 +151,14 @@ class Run {
     };
   }
 
-  /** What the exchange costs by its newest word on it, and the end of its stream. */
+  /** What the usage costs by the newest word on it, and the end of its stream. */
   async #lastWord(event: Recorded): Promise<LastWord> {
     let revision = event.revision;
     let isNewest = true;
     for await (const later of this.#log.readStream(event.stream, { direction: 'backwards' })) {
       if (isNewest) revision = later.revision;
       isNewest = false;
-      if (isRecalculated(later)) return { costs: later.data, revision };
+      if (isRecalculated(later) && later.data.usageId === event.id) return { costs: later.data, revision };
       if (later.revision === event.revision) break;
     }
     return { costs: event.data, revision };

@@ -14,11 +14,18 @@ export const auditRead = defineEvent({
         'response_input_items',
         'response_stream',
         'conversation_items',
+        'audit_entry',
+        'audit_conversation',
+        'audit_export',
+        'sql',
       ])
-      .describe('the live tail, by its view, or what was read by its id'),
-    id: z.string().optional().describe('of what was read; absent for the live tail'),
-    owner: z.string().optional().describe('the actor whose bodies they are; absent for the live tail'),
+      .describe('the live tail, by its view, or what was read by its id, or the kind of question'),
+    id: z.string().optional().describe('of what was read; absent for the live tail and for questions'),
+    owner: z.string().optional().describe('the actor whose bodies they are; absent as well'),
     ownerPath: z.string().optional().describe('the user path they are recorded under'),
-    filter: z.record(z.string(), z.string()).optional().describe('how the live tail was narrowed'),
+    filter: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe('how the live tail was narrowed, or what was asked: the filter of an export, the text of a query'),
   }),
 });

@@ -18,6 +18,7 @@ import * as rateLimit from './rate-limit.ts';
 import * as response from './response.ts';
 import * as tagging from './tagging.ts';
 import * as user from './user.ts';
+import * as view from './view.ts';
 import * as virtualModel from './virtual-model.ts';
 
 export const families = {
@@ -39,6 +40,7 @@ export const families = {
   tagging,
   files,
   gateway,
+  view,
 } as const;
 
 const definitions = new Map<string, EventDefinition>();

@@ -226,7 +226,9 @@ const spentOn = {
 export const usageRecorded = defineEvent({
   type: 'usage.recorded',
   version: 2,
-  when: 'Tokens were spent: once per exchange that reached a provider, also when it broke off.',
+  when:
+    'Tokens were spent: once per exchange that a provider answered, also when the answer broke off; and once for each ' +
+    'attempt before that which failed although its provider had told what it spent.',
   data: z.object({
     ...spentOn,
     cacheType: z.enum(['exact', 'semantic']).optional().describe('answered from a cache of answers: nothing was spent'),
@@ -247,6 +249,11 @@ export const usageRecorded = defineEvent({
     inputCharacters: z.number().int().optional().describe('of a text to be spoken'),
     outputImages: z.number().int().optional().describe('images asked for'),
     partial: z.literal(true).optional().describe('the answer broke off: this is what was reported until then'),
+    failedAttempt: z
+      .number()
+      .int()
+      .optional()
+      .describe('the attempt, when it is one that failed: what was spent on it is not in the usage of the answer'),
     source: z.enum(['provider', 'unknown']).describe('`unknown`: the provider reported no usage; nothing is made up'),
     raw: z.record(z.string(), z.unknown()).nullable().describe('the usage object exactly as the provider reported it'),
     ...cost,

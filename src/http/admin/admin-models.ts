@@ -2,8 +2,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Asker } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
+import type { UserPath } from '../../events/event.ts';
 import { callerOf } from '../server.ts';
-import { scopeOf } from './mount.ts';
+import { pathsToldTo, scopeOf } from './mount.ts';
 
 /** In the order in which they are shown, each with the name that people read. */
 const categories = {
@@ -56,11 +57,12 @@ export function registerAdminModels(admin: FastifyInstance, options: AdminModels
 
   admin.get<{ Querystring: { category?: unknown } }>('/models', route, (request) => {
     const category = categoryOf(request.query.category);
+    const scope = scopeOf(request);
     const asker = askerOf(request);
     return options
       .list()
       .filter((model) => category === 'all' || model.category === category)
-      .map((model) => toWire(model, asker, options));
+      .map((model) => toWire(model, asker, scope, options));
   });
 
   admin.get('/models/categories', route, () => {
@@ -99,10 +101,12 @@ function askerOf(request: FastifyRequest): Asker {
 function toWire(
   { id, provider, providerType, model, created, ownedBy, metadata }: AdminModel,
   asker: Asker,
+  scope: UserPath | undefined,
   { allows, enabledByDefault, policy }: AdminModelsOptions,
 ) {
   const deciding = policy(provider, model);
-  const userPaths = deciding?.userPaths ?? [];
+  const all = deciding?.userPaths ?? [];
+  const userPaths = pathsToldTo(scope, all);
   return {
     model: {
       id: model,
@@ -118,7 +122,7 @@ function toWire(
       selector: id,
       default_enabled: enabledByDefault,
       effective_enabled: allows(asker, provider, model),
-      ...(userPaths.length === 0 ? {} : { user_paths: userPaths }),
+      ...(all.length === 0 ? {} : { user_paths: userPaths }),
       ...(deciding === undefined
         ? {}
         : { override: { selector: deciding.source, user_paths: userPaths, enabled: deciding.enabled } }),

@@ -8,6 +8,7 @@ import { type AdminJournal, newestBy } from '../../projections/admin-journal.ts'
 import { foldAsOf } from '../../projections/fold-as-of.ts';
 import type { Projection } from '../../projections/projection.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { isCalendarDay } from '../calendar-day.ts';
 import { type Query, single } from '../query.ts';
 
 export interface AsOfDependencies {
@@ -41,7 +42,7 @@ export function createAsOf({ log, journal, now }: AsOfDependencies): AsOf {
       const position = positionIn(given, head);
       return { position, at: await timeOfEvent(position, log) };
     }
-    const at = timeOf(given, 'as_of');
+    const at = timeOf(given, 'as_of', ', or a position of the log');
     if (at > now()) throw refusals.invalidRequest(`'as_of' is ${given}, which is yet to come.`, 'as_of');
     return { position: newestBy(journal.state, at)?.position ?? START, at };
   }
@@ -69,14 +70,18 @@ async function timeOfEvent(position: Position, log: EventLog): Promise<number> {
 
 const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/;
 
-/** Milliseconds since the epoch of a date, which begins in UTC, or of a time with its zone. @throws Refusal 400 */
-export function timeOf(given: string, param: string): number {
+/**
+ * Milliseconds since the epoch of a date, which begins in UTC, or of a time with its zone.
+ * @param orElse what could have been given instead
+ * @throws Refusal 400
+ */
+export function timeOf(given: string, param: string, orElse = ''): number {
   // In a query a plus sign that was not encoded has become a space.
   const text = given.replace(/ (?=\d\d:\d\d$)/, '+');
-  const at = TIME.test(text) ? Date.parse(text) : Number.NaN;
+  const at = TIME.test(text) && isCalendarDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(at)) {
     throw refusals.invalidRequest(
-      `'${param}' must be a time with its zone, such as 2026-03-01T09:00:00Z, or a position of the log.`,
+      `'${param}' must be a date, or a time with its zone, such as 2026-03-01T09:00:00Z${orElse}.`,
       param,
     );
   }

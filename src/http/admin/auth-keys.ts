@@ -15,6 +15,7 @@ import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { eventContextOf } from '../server.ts';
+import { timeText } from '../time-text.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
@@ -193,7 +194,7 @@ type KeyChange = {
 }['set labels' | 'set allowed models' | 'set dashboard access'];
 
 /** Newest first. @param state of now or of any other time */
-export function* keyRows(
+function* keyRows(
   { byId }: Pick<KeysState, 'byId'>,
   effective: EffectiveAccess,
   scope: UserPath | undefined,
@@ -227,15 +228,11 @@ function keyView(key: KeyRecord, now: number) {
     dashboard_access: key.dashboardAccess,
     redacted_value: `${KEY_PREFIX}...${key.lastCharacters}`,
     enabled: deactivatedAt === undefined,
-    ...(expiresAt === undefined ? {} : { expires_at: timeOf(expiresAt) }),
-    ...(deactivatedAt === undefined ? {} : { deactivated_at: timeOf(deactivatedAt) }),
-    created_at: timeOf(key.createdAt),
-    updated_at: timeOf(key.updatedAt),
+    ...(expiresAt === undefined ? {} : { expires_at: timeText(expiresAt) }),
+    ...(deactivatedAt === undefined ? {} : { deactivated_at: timeText(deactivatedAt) }),
+    created_at: timeText(key.createdAt),
+    updated_at: timeText(key.updatedAt),
     active: whyNotAccepted(key, now) === undefined,
     revision: String(key.revision),
   };
-}
-
-function timeOf(milliseconds: number): string {
-  return new Date(milliseconds).toISOString();
 }

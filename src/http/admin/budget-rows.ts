@@ -4,7 +4,8 @@ import { budgetPeriodLabel } from '../../commands/period.ts';
 import type { UserPath } from '../../events/event.ts';
 import { type BudgetPeriod, periodAt } from '../../projections/budget-period.ts';
 import { type BudgetRule, type BudgetsState, budgetKey, budgetRevision } from '../../projections/budgets.ts';
-import { isSubjectWithin } from './limit-subject.ts';
+import { timeText } from '../time-text.ts';
+import { isSubjectWithin, ruleMembers } from './limit-subject.ts';
 
 /** Of the period that a budget is in. Nano-dollars; milliseconds since the epoch. */
 export interface Spent extends BudgetPeriod {
@@ -30,24 +31,19 @@ export function budgetRows(
 }
 
 function budgetRow(rule: BudgetRule, state: BudgetsState, read: Spent | undefined, at: number) {
-  const { scope, subject, periodSeconds, amount, source, lastResetAt, createdAt, updatedAt } = rule;
+  const { scope, subject, amount, source, lastResetAt, createdAt, updatedAt } = rule;
   const { start, end } = read ?? periodWithReset(rule, state, at);
   const spent = read?.spent;
   return {
-    scope,
-    subject,
-    ...(scope === 'user_path' ? { user_path: subject } : {}),
-    per_child: false,
-    period_seconds: periodSeconds,
-    period_label: budgetPeriodLabel(periodSeconds),
+    ...ruleMembers(rule, budgetPeriodLabel),
     amount: usdOf(amount),
     source,
-    ...(lastResetAt === undefined ? {} : { last_reset_at: time(lastResetAt) }),
-    created_at: time(createdAt),
-    updated_at: time(updatedAt),
+    ...(lastResetAt === undefined ? {} : { last_reset_at: timeText(lastResetAt) }),
+    created_at: timeText(createdAt),
+    updated_at: timeText(updatedAt),
     revision: budgetRevision(state, scope, subject),
-    period_start: time(start),
-    period_end: time(end),
+    period_start: timeText(start),
+    period_end: timeText(end),
     spent: spent === undefined ? null : usdOf(spent),
     has_usage: read?.hasUsage ?? null,
     remaining: spent === undefined ? null : usdOf(amount - spent),
@@ -69,8 +65,4 @@ function inOrder(a: BudgetRule, b: BudgetRule): number {
 
 function share(ratio: number): number {
   return Math.min(1, Math.max(0, ratio));
-}
-
-export function time(ms: number): string {
-  return new Date(ms).toISOString();
 }

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type BudgetCommand, type BudgetSubject, budgetDecider, budgetStream } from '../../commands/budgets/budget.ts';
-import { nanoOf } from '../../commands/budgets/money.ts';
+import { MOST_USD, nanoOf } from '../../commands/budgets/money.ts';
 import { resetAllBudgets } from '../../commands/budgets/reset-all.ts';
 import { type BudgetAnchors, budgetSettingsDecider, budgetSettingsStream } from '../../commands/budgets/settings.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
@@ -13,8 +13,9 @@ import { defaultAnchors } from '../../projections/budget-period.ts';
 import { type BudgetSettings, type BudgetsState, budgetsView, settingsRevision } from '../../projections/budgets.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { eventContextOf } from '../server.ts';
+import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
-import { budgetRows, type ReadSpent, time } from './budget-rows.ts';
+import { budgetRows, type ReadSpent } from './budget-rows.ts';
 import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
 import { ifMatch, readBody } from './read-body.ts';
@@ -24,7 +25,7 @@ export interface BudgetsOptions {
   readonly log: EventLog;
   /** Undefined while budgets are off. */
   readonly budgets: BudgetBooks | undefined;
-  readonly asOf?: Pick<AsOf, 'moment' | 'fold'> | undefined;
+  readonly asOf: AsOf;
   /** Milliseconds since the epoch. */
   now(): number;
 }
@@ -70,7 +71,7 @@ interface Named {
 }
 
 export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions): void {
-  const { log, now } = options;
+  const { log, asOf, now } = options;
 
   /** @throws Refusal 503 while budgets are off */
   const books = (): BudgetBooks => {
@@ -81,7 +82,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   const list = (request: FastifyRequest) => {
     const { state, spent } = books();
     const at = now();
-    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: time(at) };
+    return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: timeText(at) };
   };
 
   async function execute(of: BudgetSubject, command: BudgetCommand, request: FastifyRequest): Promise<bigint | string> {
@@ -98,12 +99,12 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   });
 
   admin.get('/budgets', scoped, async (request) => {
-    const moment = await options.asOf?.moment(request);
-    if (moment === undefined || options.asOf === undefined) return list(request);
+    const moment = await asOf.moment(request);
+    if (moment === undefined) return list(request);
     books();
-    const state = await options.asOf.fold(budgetsView, moment);
+    const state = await asOf.fold(budgetsView, moment);
     const rows = budgetRows(state, { spent: () => undefined, at: moment.at, scope: scopeOf(request) });
-    return { budgets: rows, server_time: time(now()) };
+    return { budgets: rows, server_time: timeText(now()) };
   });
 
   admin.put('/budgets', scoped, async (request, reply) => {
@@ -161,8 +162,9 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
 
   admin.get('/budgets/settings', scoped, (_request, reply) => {
     const { state } = books();
-    reply.header('etag', `"${settingsRevision(state) ?? 'noStream'}"`);
-    return reply.send(settingsView(state.settings));
+    const revision = settingsRevision(state);
+    if (revision !== undefined) reply.header('etag', `"${revision}"`);
+    return settingsView(state.settings);
   });
 
   admin.put('/budgets/settings', global, async (request, reply) => {
@@ -174,7 +176,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
       { log, stream: budgetSettingsStream, ifRevision: ifMatch(request) },
     );
     if (position !== undefined) await whenProcessed(position);
-    reply.header('etag', `"${revision}"`);
+    if (revision !== 'noStream') reply.header('etag', `"${revision}"`);
     return settingsView(books().state.settings);
   });
 }
@@ -183,7 +185,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
 function nanoIn(usd: number | null | undefined): number {
   const nano = usd === null || usd === undefined ? undefined : nanoOf(usd);
   if (nano !== undefined) return nano;
-  throw refusals.invalidRequest("'amount' must be a number of US dollars greater than 0.", 'amount');
+  throw refusals.invalidRequest(`'amount' must be US dollars, more than 0 and at most ${MOST_USD}.`, 'amount');
 }
 
 function anchorsIn(asked: z.infer<typeof newSettings>): { [Name in keyof BudgetAnchors]: number | undefined } {
@@ -209,6 +211,6 @@ function settingsView(settings: BudgetSettings) {
     monthly_reset_day: settings.monthlyResetDay,
     monthly_reset_hour: settings.monthlyResetHour,
     monthly_reset_minute: settings.monthlyResetMinute,
-    updated_at: settings.updatedAt === undefined ? null : time(settings.updatedAt),
+    updated_at: settings.updatedAt === undefined ? null : timeText(settings.updatedAt),
   };
 }

@@ -2,6 +2,7 @@
 import { ownFields } from '../../commands/credentials/credential-fields.ts';
 import { MASK, readUrl } from '../../commands/credentials/masked-url.ts';
 import type { StoredCredential } from '../../projections/provider-credentials.ts';
+import { timeText } from '../time-text.ts';
 
 /** A provider of the configuration. */
 export interface ManagedProvider {
@@ -16,7 +17,7 @@ export interface ManagedProvider {
 
 /** @param problem why it is not in force although it is enabled */
 export function storedRow(stored: StoredCredential, problem: string | undefined) {
-  const { name, type, apiKeys, baseUrl, proxyUrl, models, modelsMode, options, enabled, createdAt, updatedAt } = stored;
+  const { name, type, apiKeys, baseUrl, proxyUrl, models, modelsMode, options, enabled } = stored;
   return {
     name,
     type,
@@ -30,8 +31,9 @@ export function storedRow(stored: StoredCredential, problem: string | undefined)
     enabled,
     managed: false,
     ...(problem === undefined ? {} : { problem }),
-    created_at: new Date(createdAt).toISOString(),
-    updated_at: new Date(updatedAt).toISOString(),
+    created_at: timeText(stored.createdAt),
+    updated_at: timeText(stored.updatedAt),
+    revision: stored.revision,
   };
 }
 

@@ -1,6 +1,7 @@
 /** Days as people name them, in the time zone they live in. */
 import type { FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
+import { calendarDay } from '../calendar-day.ts';
 
 /** Milliseconds since the epoch: from here, and up to there but not including it. */
 export interface DateRange {
@@ -16,14 +17,31 @@ export interface WrittenRange {
   readonly end_date?: string | undefined;
 }
 
-const DAY_MS = 86_400_000;
+/** The days of a report: both ends are known. */
+export interface ReportRange {
+  /** Milliseconds since the epoch at which the first day begins. */
+  readonly from: number;
+  /** And at which the day after the last begins: with today in it, later than now. */
+  readonly until: number;
+  /** `YYYY-MM-DD`, both inclusive. */
+  readonly startDate: string;
+  readonly endDate: string;
+  /** The IANA zone in which these days begin. */
+  readonly timeZone: string;
+}
+
+export const DAY_MS = 86_400_000;
 /** What an end without a beginning reaches back. */
 const DAYS_BEFORE_END = 29;
+/** More is not asked at once. */
+export const MOST_DAYS = 3660;
 
 /** The IANA zone that the request names; UTC without one, or with one that nobody knows. */
 export function timeZoneOf(request: FastifyRequest): string {
   const name = request.headers['x-gateway-timezone'];
   if (typeof name !== 'string') return 'UTC';
+  // An offset such as +02:00 is no name of a zone.
+  if (!/^[A-Za-z]/.test(name)) return 'UTC';
   try {
     return new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone;
   } catch {
@@ -45,21 +63,58 @@ export function dateRange({ days, start_date, end_date }: WrittenRange, timeZone
     return { from: startOf(today - (days - 1) * DAY_MS, timeZone), until: startOf(today + DAY_MS, timeZone) };
   }
   if (start_date === undefined && end_date === undefined) return { from: undefined, until: undefined };
-  const last = end_date === undefined ? dayAt(now, timeZone) : dayOf(end_date, 'end_date');
-  const first = start_date === undefined ? last - DAYS_BEFORE_END * DAY_MS : dayOf(start_date, 'start_date');
-  if (first > last) throw refusals.invalidRequest("'start_date' is after 'end_date'.", 'start_date');
+  const { first, last } = writtenDays({ start_date, end_date }, timeZone, now);
   return { from: startOf(first, timeZone), until: startOf(last + DAY_MS, timeZone) };
 }
 
-/** A day is told by the time at which it begins in UTC. */
-function dayOf(text: string, param: string): number {
-  const day = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  if (Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== text) {
-    throw refusals.invalidRequest(`'${param}' must be a date such as 2026-03-01.`, param);
+/**
+ * As reports mean it: dates win over `days`, and without either it is the last thirty.
+ * @param now milliseconds since the epoch
+ * @throws Refusal 400 with `param`
+ */
+export function reportRange({ days, start_date, end_date }: WrittenRange, timeZone: string, now: number): ReportRange {
+  const dates = start_date !== undefined || end_date !== undefined;
+  const today = dayAt(now, timeZone);
+  const { first, last } = dates
+    ? writtenDays({ start_date, end_date }, timeZone, now)
+    : { first: today - (Math.min(days ?? DAYS_BEFORE_END + 1, MOST_DAYS) - 1) * DAY_MS, last: today };
+  if (last - first >= MOST_DAYS * DAY_MS) {
+    throw refusals.invalidRequest(`No more than ${MOST_DAYS} days can be asked for at once.`, 'start_date');
   }
-  return day;
+  return {
+    from: startOf(first, timeZone),
+    until: startOf(last + DAY_MS, timeZone),
+    startDate: dayText(first),
+    endDate: dayText(last),
+    timeZone,
+  };
 }
 
+/** When the days of the range begin, in milliseconds since the epoch: those that have begun by then. */
+export function dayStarts({ startDate, endDate, timeZone }: ReportRange, now: number): number[] {
+  const starts: number[] = [];
+  const last = Date.parse(endDate);
+  for (let day = Date.parse(startDate); day <= last; day += DAY_MS) {
+    const start = startOf(day, timeZone);
+    if (start > now) break;
+    starts.push(start);
+  }
+  return starts;
+}
+
+/** The first and the last, each by the time at which it begins in UTC. @throws Refusal 400 */
+function writtenDays({ start_date, end_date }: Omit<WrittenRange, 'days'>, timeZone: string, now: number) {
+  const last = end_date === undefined ? dayAt(now, timeZone) : calendarDay(end_date, 'end_date');
+  const first = start_date === undefined ? last - DAYS_BEFORE_END * DAY_MS : calendarDay(start_date, 'start_date');
+  if (first > last) throw refusals.invalidRequest("'start_date' is after 'end_date'.", 'start_date');
+  return { first, last };
+}
+
+function dayText(day: number): string {
+  return new Date(day).toISOString().slice(0, 10);
+}
+
+/** A day is told by the time at which it begins in UTC. */
 function dayAt(at: number, timeZone: string): number {
   const local = at + offsetAt(at, timeZone);
   return local - (((local % DAY_MS) + DAY_MS) % DAY_MS);
@@ -74,7 +129,19 @@ function startOf(day: number, timeZone: string): number {
 /** By how many milliseconds the zone is ahead of UTC. */
 function offsetAt(at: number, timeZone: string): number {
   if (timeZone === 'UTC') return 0;
-  const parts = new Intl.DateTimeFormat('en-US', {
+  const parts = clockIn(timeZone).formatToParts(at);
+  const of = (type: Intl.DateTimeFormatPartTypes) => Number(parts.find((part) => part.type === type)?.value);
+  const local = Date.UTC(of('year'), of('month') - 1, of('day'), of('hour'), of('minute'), of('second'));
+  return local - Math.floor(at / 1000) * 1000;
+}
+
+/** To make one takes far longer than to ask it. There are no more than there are zones. */
+const clocks = new Map<string, Intl.DateTimeFormat>();
+
+function clockIn(timeZone: string): Intl.DateTimeFormat {
+  const known = clocks.get(timeZone);
+  if (known !== undefined) return known;
+  const clock = new Intl.DateTimeFormat('en-US', {
     timeZone,
     calendar: 'iso8601',
     hourCycle: 'h23',
@@ -84,8 +151,7 @@ function offsetAt(at: number, timeZone: string): number {
     hour: 'numeric',
     minute: 'numeric',
     second: 'numeric',
-  }).formatToParts(at);
-  const of = (type: Intl.DateTimeFormatPartTypes) => Number(parts.find((part) => part.type === type)?.value);
-  const local = Date.UTC(of('year'), of('month') - 1, of('day'), of('hour'), of('minute'), of('second'));
-  return local - Math.floor(at / 1000) * 1000;
+  });
+  clocks.set(timeZone, clock);
+  return clock;
 }

@@ -14,9 +14,10 @@ import { type EventLog, StreamNotFound } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import { type Query, single } from '../query.ts';
+import { timeText } from '../time-text.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
-import { isWithin, pathInScope, scopeOf } from './mount.ts';
+import { isWithin, pathInScope, pathsToldTo, scopeOf } from './mount.ts';
 
 /** What is in force, or was. */
 export interface PoliciesAt {
@@ -52,6 +53,7 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
     if (explanation === undefined) throw refusals.modelNotFound(model);
     const { allowed, resolved, steps } = explanation;
     const until = then?.moment.position;
+    const told = steps.map((step) => toldTo(scopeOf(request), step));
     return {
       allowed,
       model,
@@ -59,7 +61,7 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
       key: key?.id ?? null,
       as_of: then === undefined ? null : { position: then.moment.position, at: timeText(then.moment.at) },
       resolved,
-      steps: await Promise.all(steps.map((step) => sourced(step, virtualModels, until))),
+      steps: await Promise.all(told.map((step) => sourced(step, virtualModels, until))),
     };
   });
 
@@ -70,6 +72,12 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
     const event = await newestOf(setBy, until, log);
     return { ...step, source: 'event', event: event === undefined ? null : eventView(event) };
   }
+}
+
+/** Whom else a virtual model is for is not for an administrator of a subtree to know. */
+function toldTo(scope: UserPath | undefined, step: ExplainedStep): ExplainedStep {
+  if (step.check !== 'virtual model' || step.list === undefined) return step;
+  return { ...step, list: pathsToldTo(scope, step.list) };
 }
 
 /** The key that is asked about. @throws Refusal 404, also for one that is not in the caller's scope */
@@ -134,8 +142,4 @@ async function newestOf(
 
 function eventView({ position, revision, at, context, type }: RecordedEvent) {
   return { position, revision: String(revision), at: timeText(at), actor: context.actor, type };
-}
-
-function timeText(milliseconds: number): string {
-  return new Date(milliseconds).toISOString();
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import { parseUserPath } from '../user-path.ts';
-import { pathInScope, scopeOf } from './mount.ts';
+import { isWithin, pathInScope, scopeOf } from './mount.ts';
 
 const MAX_SUBJECT_LENGTH = 256;
 
@@ -94,13 +94,31 @@ function pathOf(request: FastifyRequest, subject: string | undefined, userPath: 
   return path;
 }
 
+/** What every answer tells of a rule first: whom it is for, and over which period. */
+export function ruleMembers(
+  {
+    scope,
+    subject,
+    periodSeconds,
+  }: { readonly scope: string; readonly subject: string; readonly periodSeconds: number },
+  label: (periodSeconds: number) => string,
+) {
+  return {
+    scope,
+    subject,
+    ...(scope === 'user_path' ? { user_path: subject } : {}),
+    per_child: false,
+    period_seconds: periodSeconds,
+    period_label: label(periodSeconds),
+  };
+}
+
 /** Whether an administrator of the scope may see a rule: one for a path in it, and nothing else. */
 export function isSubjectWithin(
   of: UserPath | undefined,
   rule: { readonly scope: string; readonly subject: string },
 ): boolean {
-  if (of === undefined) return true;
-  return rule.scope === 'user_path' && (rule.subject === of || rule.subject.startsWith(`${of}/`));
+  return of === undefined || (rule.scope === 'user_path' && isWithin(of, rule.subject as UserPath));
 }
 
 function hasControls(text: string): boolean {

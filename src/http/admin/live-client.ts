@@ -29,6 +29,8 @@ export interface LiveClientOptions {
   readonly byteCap: number;
   readonly stallMs: number;
   readonly heartbeatMs: number;
+  /** Asked before anything is sent: whether the client may still be told anything. */
+  mayListen(): boolean;
   /** Told once, when the client is gone and everything it held is free. */
   readonly onGone: () => void;
 }
@@ -167,6 +169,12 @@ export class LiveClient {
 
   #flush(): void {
     if (this.#waitingBytes === 0) return;
+    if (!this.#options.mayListen()) {
+      this.#waiting = [];
+      this.#waitingBytes = 0;
+      this.close('the key may not listen any more');
+      return;
+    }
     const bytes = this.#waiting.length === 1 ? this.#waiting[0] : Buffer.concat(this.#waiting, this.#waitingBytes);
     this.#waiting = [];
     this.#written += this.#waitingBytes;

@@ -7,6 +7,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import type { Caller } from '../../commands/exchange/client.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type Position, streamName } from '../../events/event.ts';
 import { type EventLog, START } from '../../events/log.ts';
@@ -17,7 +18,7 @@ import { controlBytes, type LiveFilter, snapshotBytes, wanted } from '../../proj
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { eventContextOf } from '../server.ts';
+import { callerOf, eventContextOf } from '../server.ts';
 import { LiveClient } from './live-client.ts';
 
 export interface LiveLogsOptions {
@@ -26,6 +27,8 @@ export interface LiveLogsOptions {
   readonly audit: ReadAudit;
   readonly inFlight: Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'>;
   readonly enabled: boolean;
+  /** Whether a caller that was let in would still be: a connection lasts longer than a key may. */
+  stillAdministers(caller: Caller): boolean;
   /** Default 15. */
   readonly heartbeatSeconds?: number;
   /** Default 1000. */
@@ -66,6 +69,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
       );
     }
     const asked = readQuery(request);
+    const caller = callerOf(request);
     const reached = await log.head();
     const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor, reached);
     if (clients.size >= maxClients) throw tooManyListeners(maxClients);
@@ -95,6 +99,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
         byteCap: clientByteCap,
         stallMs: stallSeconds * 1000,
         heartbeatMs: heartbeatSeconds * 1000,
+        mayListen: () => options.stillAdministers(caller),
         onGone: () => clients.delete(client),
       });
       clients.add(client);

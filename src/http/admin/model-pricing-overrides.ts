@@ -80,7 +80,7 @@ function canonical(written: string, isProvider: (name: string) => boolean): stri
 }
 
 /** Sorted by selector. @param state of now or of any other time */
-export function* overrideRows({ bySelector }: Pick<PriceOverrides, 'bySelector'>): Generator<object> {
+function* overrideRows({ bySelector }: Pick<PriceOverrides, 'bySelector'>): Generator<object> {
   for (const selector of [...bySelector.keys()].sort()) {
     const override = bySelector.get(selector);
     if (override !== undefined) yield overrideRow(override);

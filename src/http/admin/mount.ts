@@ -58,7 +58,7 @@ function mayAdminister({ key }: Caller): boolean {
 }
 
 /** The subtree that the caller administers; undefined: everything. Told by the credential, never by a header. */
-export function adminScope({ key }: Caller): UserPath | undefined {
+function adminScope({ key }: Caller): UserPath | undefined {
   return key?.userPath === '/' ? undefined : key?.userPath;
 }
 
@@ -70,6 +70,12 @@ export function scopeOf(request: FastifyRequest): UserPath | undefined {
 export function isWithin(scope: UserPath | undefined, path: UserPath | undefined): boolean {
   if (scope === undefined) return true;
   return path !== undefined && (path === scope || path.startsWith(`${scope}/`));
+}
+
+/** Of the user paths that a rule of the whole gateway names, those that concern the scope: in it, or above it. */
+export function pathsToldTo(scope: UserPath | undefined, paths: readonly string[]): readonly string[] {
+  if (scope === undefined) return paths;
+  return paths.filter((path) => isWithin(scope, path as UserPath) || path === '/' || scope.startsWith(`${path}/`));
 }
 
 /**

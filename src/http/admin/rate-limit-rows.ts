@@ -8,8 +8,8 @@ import {
   rateLimitKey,
   rateLimitRevision,
 } from '../../projections/rate-limits.ts';
-import { time } from './budget-rows.ts';
-import { isSubjectWithin } from './limit-subject.ts';
+import { timeText } from '../time-text.ts';
+import { isSubjectWithin, ruleMembers } from './limit-subject.ts';
 
 /** What is counted now. */
 export interface Counted {
@@ -40,19 +40,14 @@ function rateLimitRow(rule: RateLimitRule, state: RateLimitsState, counted: Coun
   const isConcurrent = periodSeconds === 0;
   const used = isConcurrent ? counted?.inFlight : counted?.requests;
   return {
-    scope,
-    subject,
-    ...(scope === 'user_path' ? { user_path: subject } : {}),
-    per_child: false,
-    period_seconds: periodSeconds,
-    period_label: rateLimitPeriodLabel(periodSeconds),
+    ...ruleMembers(rule, rateLimitPeriodLabel),
     ...(maxRequests === null ? {} : { max_requests: maxRequests }),
     ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
     source,
-    created_at: time(createdAt),
-    updated_at: time(updatedAt),
+    created_at: timeText(createdAt),
+    updated_at: timeText(updatedAt),
     revision: rateLimitRevision(state, scope, subject),
-    ...(isConcurrent ? {} : { window_start: time(at - periodSeconds * 1000), window_end: time(at) }),
+    ...(isConcurrent ? {} : { window_start: timeText(at - periodSeconds * 1000), window_end: timeText(at) }),
     requests_used: used ?? null,
     ...(maxRequests === null ? {} : { requests_remaining: remaining(maxRequests, used) }),
     tokens_used: counted?.tokens ?? null,

@@ -1,6 +1,7 @@
 /** `/admin/rate-limits`: how much may be asked at a time, by user path, provider and model. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { canonicalSelector, parseSelector } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { rateLimitPeriod } from '../../commands/period.ts';
 import {
@@ -11,13 +12,13 @@ import {
   rateLimitStream,
 } from '../../commands/rate-limits/rate-limit.ts';
 import { resetAllRateLimits } from '../../commands/rate-limits/reset-all.ts';
-import { refusals } from '../../commands/refusal.ts';
+import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { eventContextOf } from '../server.ts';
+import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
-import { time } from './budget-rows.ts';
 import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
 import { type ReadGauge, rateLimitRows } from './rate-limit-rows.ts';
@@ -28,7 +29,7 @@ export interface RateLimitsOptions {
   readonly log: EventLog;
   /** Undefined while rate limits are off. */
   readonly rateLimits: RateLimitBooks | undefined;
-  readonly asOf?: Pick<AsOf, 'moment' | 'fold'> | undefined;
+  readonly asOf: AsOf;
   isProvider(name: string): boolean;
   /** Milliseconds since the epoch. */
   now(): number;
@@ -52,7 +53,7 @@ const global = { config: { admin: 'global' } } as const;
 const scopes = ['user_path', 'provider', 'model'] as const;
 
 export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOptions): void {
-  const { log, now, isProvider } = options;
+  const { log, asOf, now, isProvider } = options;
 
   /** @throws Refusal 503 while rate limits are off */
   const books = (): RateLimitBooks => {
@@ -63,7 +64,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
   const list = (request: FastifyRequest) => {
     const { state, gauge } = books();
     const at = now();
-    return { rate_limits: rateLimitRows(state, { gauge, at, scope: scopeOf(request) }), server_time: time(at) };
+    return { rate_limits: rateLimitRows(state, { gauge, at, scope: scopeOf(request) }), server_time: timeText(at) };
   };
 
   async function execute(
@@ -79,20 +80,18 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
   }
 
   admin.get('/rate-limits', scoped, async (request) => {
-    const moment = await options.asOf?.moment(request);
-    if (moment === undefined || options.asOf === undefined) return list(request);
+    const moment = await asOf.moment(request);
+    if (moment === undefined) return list(request);
     books();
-    const state = await options.asOf.fold(rateLimitsView, moment);
+    const state = await asOf.fold(rateLimitsView, moment);
     const rows = rateLimitRows(state, { gauge: () => undefined, at: moment.at, scope: scopeOf(request) });
-    return { rate_limits: rows, server_time: time(now()) };
+    return { rate_limits: rows, server_time: timeText(now()) };
   });
 
   admin.put('/rate-limits', scoped, async (request, reply) => {
     const asked = readBody(request, newRule);
     const of = subjectIn(request, asked, scopes);
-    if (of.scope === 'provider' && !isProvider(of.subject)) {
-      throw refusals.invalidRequest(`There is no provider named '${of.subject}'.`, 'subject', 'unknown_provider');
-    }
+    checkSubject(of, isProvider);
     const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
     const limits = limitsIn(asked, periodSeconds);
     books();
@@ -126,6 +125,23 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     if (position !== undefined) await whenProcessed(position);
     return { status: 'ok' };
   });
+}
+
+/** @throws Refusal 400 for a provider that is not there, and for what is not one model */
+function checkSubject({ scope, subject }: RateLimitSubject, isProvider: (name: string) => boolean): void {
+  if (scope === 'provider' && !isProvider(subject)) {
+    throw refusals.invalidRequest(`There is no provider named '${subject}'.`, 'subject', 'unknown_provider');
+  }
+  if (scope !== 'model') return;
+  const selector = canonicalSelector(subject, isProvider, 'subject');
+  if (selector instanceof Refusal) throw selector;
+  const { kind } = parseSelector(selector);
+  if (kind === 'model' || kind === 'exact') return;
+  throw refusals.invalidRequest(
+    `'subject' is '${subject}'; it must be one model: '<provider>/<model>', or '<model>' of any provider.`,
+    'subject',
+    'invalid_selector',
+  );
 }
 
 /** @throws Refusal 400 */

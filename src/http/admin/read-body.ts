@@ -1,6 +1,7 @@
 /** The JSON body of an admin request, checked by a schema: whatever is wrong with it is told by the field's name. */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
+import { parseJson } from '../../commands/parse-json.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { bodyOf } from '../server.ts';
 
@@ -9,12 +10,14 @@ import { bodyOf } from '../server.ts';
  * @throws Refusal 400 with `param`
  */
 export function readBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.infer<Schema> {
-  return checked(parse(bodyOf(request)), schema);
+  const body = bodyOf(request);
+  if (body.length === 0) throw refusals.invalidRequest('The request needs a JSON body.', null);
+  return checked(parseJson(body), schema);
 }
 
 /** The same, of a value that is parsed already. @throws Refusal 400 with `param` */
 export function checked<Schema extends z.ZodType>(value: unknown, schema: Schema): z.infer<Schema> {
-  const read = schema.safeParse(value);
+  const read = schema.safeParse(value, { reportInput: true });
   if (read.success) return read.data;
   const [issue] = read.error.issues;
   if (issue === undefined) throw refusals.invalidRequest('The request body is not valid.', null);
@@ -24,16 +27,10 @@ export function checked<Schema extends z.ZodType>(value: unknown, schema: Schema
   }
   const name = issue.path.join('.');
   if (name === '') throw refusals.invalidRequest(`The request body is not valid: ${issue.message}.`, null);
-  throw refusals.invalidRequest(`'${name}' is not valid: ${issue.message}.`, name);
-}
-
-function parse(body: Buffer): unknown {
-  if (body.length === 0) throw refusals.invalidRequest('The request needs a JSON body.', null);
-  try {
-    return JSON.parse(body.toString());
-  } catch (error) {
-    throw refusals.malformedJson(error instanceof Error ? error.message : String(error));
+  if (issue.code === 'invalid_type' && issue.input === undefined) {
+    throw refusals.invalidRequest(`'${name}' is missing.`, name);
   }
+  throw refusals.invalidRequest(`'${name}' is not valid: ${issue.message}.`, name);
 }
 
 /**

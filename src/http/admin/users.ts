@@ -96,7 +96,7 @@ function meantPath(request: FastifyRequest, given: string | undefined): UserPath
 }
 
 /** @param state of now or of any other time */
-export function userRows(
+function userRows(
   state: { readonly users: UsersState; readonly keys: Pick<KeysState, 'byId'> },
   declared: DeclaredPolicies,
   effective: EffectiveModels,

@@ -25,7 +25,7 @@ export interface VirtualModelsOptions {
   readonly changes: VirtualModelChanges;
   readonly providers: KnownProviders;
   readonly facts: RowFacts;
-  readonly asOf: Pick<AsOf, 'moment' | 'fold'>;
+  readonly asOf: AsOf;
 }
 
 /** What the rows tell beside what is stored. */
@@ -139,10 +139,10 @@ function wanted(asked: z.infer<typeof written>, providers: KnownProviders): Virt
   return model;
 }
 
-export type VirtualModelRow = ReturnType<typeof rowOf>;
+type VirtualModelRow = ReturnType<typeof rowOf>;
 
 /** By their names. @param stored of now or of any other time; which models there are is always of now */
-export function virtualModelRows(stored: StoredVirtualModels, facts: RowFacts): VirtualModelRow[] {
+function virtualModelRows(stored: StoredVirtualModels, facts: RowFacts): VirtualModelRow[] {
   const directory = new VirtualModelDirectory({ ...facts, stored: () => stored });
   const models = [...directory.all.values()].sort((a, b) => (a.source < b.source ? -1 : 1));
   return models.map((model) => rowOf(model, directory, facts));

@@ -1,11 +1,16 @@
 /** `GET /v1/usage`: what is left to whoever asks. For every key, and no exchange: it counts against no limit. */
 import type { FastifyInstance } from 'fastify';
 import { usdOf } from '../../commands/budgets/money.ts';
+import type { Caller } from '../../commands/exchange/client.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
 import { refusals } from '../../commands/refusal.ts';
+import type { UserPath } from '../../events/event.ts';
+import { ruleMembers } from '../admin/limit-subject.ts';
 import type { Counted } from '../admin/rate-limit-rows.ts';
+import { calendarDay } from '../calendar-day.ts';
 import { type Query, single } from '../query.ts';
 import { callerOf } from '../server.ts';
+import { timeText } from '../time-text.ts';
 
 /** A budget in the period it is in. Nano-dollars; milliseconds since the epoch. */
 export interface UsableBudget {
@@ -33,56 +38,60 @@ export interface UsageOptions {
   budgetsOf(userPath: string, labels: readonly string[], at: number): readonly UsableBudget[];
   /** Those of the path and of the paths above it; none while rate limits are off. */
   rateLimitsOf(userPath: string, at: number): readonly UsableRateLimit[];
+  readonly figures: UsageFigures;
   /** Milliseconds since the epoch. */
   now(): number;
 }
 
-export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, now }: UsageOptions): void {
-  app.get<{ Querystring: Query }>('/v1/usage', (request) => {
+/** What was used, in US dollars and tokens; null when that is not known at the moment. */
+export type UsageFigures = (asked: UsageAsked) => Promise<object | null>;
+
+export interface UsageAsked {
+  /** With all below it; undefined is everything. */
+  readonly subtree: UserPath | undefined;
+  /** By this key alone. */
+  readonly keyId: string | undefined;
+  /** Milliseconds since the epoch: from here, up to there but not including it. */
+  readonly from: number;
+  readonly until: number;
+}
+
+export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
+  app.get<{ Querystring: Query }>('/v1/usage', async (request) => {
     const { userPath = '/', key } = callerOf(request);
     const at = now();
     const range = rangeIn(request.query, at);
+    const used = await figures({ ...timesOf(range), ...ownOf(userPath, key) });
     return {
       object: 'usage',
       user_path: userPath,
-      server_time: time(at),
-      usage: { ...range, ...nothingCounted },
+      server_time: timeText(at),
+      usage: used === null ? null : { ...range, ...used },
       budgets: budgetsOf(userPath, key?.labels ?? [], at).map((budget) => budgetView(budget, at)),
       rate_limits: rateLimitsOf(userPath, at).map((limit) => rateLimitView(limit, at)),
     };
   });
 }
 
-/** The figures of the range are not told yet. */
-const nothingCounted = {
-  total_requests: 0,
-  total_input_tokens: 0,
-  total_output_tokens: 0,
-  total_tokens: 0,
-  uncached_input_tokens: 0,
-  cached_input_tokens: 0,
-  cache_write_input_tokens: 0,
-  total_input_cost: null,
-  total_output_cost: null,
-  total_cost: null,
-  rewrite_tokens_saved: 0,
-  rewrite_cost_saved: null,
-};
-
-function budgetView({ scope, subject, periodSeconds, amount, spent, start, end }: UsableBudget, at: number) {
+/** Of a path when the key is bound to it, or the master names it. A key that is bound to none is told of itself. */
+function ownOf(userPath: string, key: Caller['key']): Pick<UsageAsked, 'subtree' | 'keyId'> {
+  const bound = key === undefined || key.userPath !== undefined;
   return {
-    scope,
-    subject,
-    ...(scope === 'user_path' ? { user_path: subject } : {}),
-    per_child: false,
-    period_seconds: periodSeconds,
-    period_label: budgetPeriodLabel(periodSeconds),
+    subtree: userPath === '/' ? undefined : (userPath as UserPath),
+    keyId: bound ? undefined : key.id,
+  };
+}
+
+function budgetView(budget: UsableBudget, at: number) {
+  const { amount, spent, start, end } = budget;
+  return {
+    ...ruleMembers(budget, budgetPeriodLabel),
     amount: usdOf(amount),
     spent: usdOf(spent),
     remaining: usdOf(amount - spent),
     usage_ratio: spent / amount,
-    period_start: time(start),
-    period_end: time(end),
+    period_start: timeText(start),
+    period_end: timeText(end),
     resets_in_seconds: Math.ceil((end - at) / 1000),
     exceeded: spent >= amount,
   };
@@ -111,8 +120,8 @@ function rateLimitView(limit: UsableRateLimit, at: number) {
     ...(isConcurrent
       ? {}
       : {
-          window_start: time(at - periodSeconds * 1000),
-          window_end: time(at),
+          window_start: timeText(at - periodSeconds * 1000),
+          window_end: timeText(at),
           resets_in_seconds: Math.ceil(resetMs / 1000),
         }),
     exhausted: (maxRequests !== null && requests >= maxRequests) || (maxTokens !== null && tokens >= maxTokens),
@@ -122,14 +131,23 @@ function rateLimitView(limit: UsableRateLimit, at: number) {
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 30;
 
+interface Days {
+  readonly start_date: string;
+  readonly end_date: string;
+}
+
+function timesOf({ start_date, end_date }: Days): Pick<UsageAsked, 'from' | 'until'> {
+  return { from: Date.parse(start_date), until: Date.parse(end_date) + DAY_MS };
+}
+
 /** Days in UTC, both inclusive. @throws Refusal 400 */
-function rangeIn(query: Query, at: number): { readonly start_date: string; readonly end_date: string } {
+function rangeIn(query: Query, at: number): Days {
   const days = daysIn(single(query['days']));
   const end = dateIn(query, 'end_date') ?? Math.floor(at / DAY_MS) * DAY_MS;
   const given = dateIn(query, 'start_date');
   const start = given ?? end - ((single(query['end_date']) === undefined ? days : USUAL_DAYS) - 1) * DAY_MS;
   if (start > end) throw refusals.invalidRequest("'start_date' is after 'end_date'.", 'start_date');
-  return { start_date: time(start).slice(0, 10), end_date: time(end).slice(0, 10) };
+  return { start_date: timeText(start).slice(0, 10), end_date: timeText(end).slice(0, 10) };
 }
 
 function daysIn(written: string | undefined): number {
@@ -142,13 +160,5 @@ function daysIn(written: string | undefined): number {
 /** Milliseconds since the epoch at which the day begins. */
 function dateIn(query: Query, name: 'start_date' | 'end_date'): number | undefined {
   const written = single(query[name]);
-  if (written === undefined) return undefined;
-  const at = /^\d{4}-\d\d-\d\d$/.test(written) ? Date.parse(`${written}T00:00:00Z`) : Number.NaN;
-  // A day that there is not, such as the 30th of February, would become another.
-  if (!Number.isNaN(at) && time(at).startsWith(written)) return at;
-  throw refusals.invalidRequest(`'${name}' must be a date such as 2026-03-01.`, name);
-}
-
-function time(ms: number): string {
-  return new Date(ms).toISOString();
+  return written === undefined ? undefined : calendarDay(written, name);
 }

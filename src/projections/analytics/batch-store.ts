@@ -8,13 +8,15 @@
  * A row that a lost connection leaves on its way is waited for first; and as a second guard every insert carries a
  * deduplication token.
  */
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Batch, FindAccounts, Range } from './batch.ts';
-import type { UsageAccount } from './rows.ts';
 import { additions, createTable, createView, type Existing } from './table-statements.ts';
-import { tableKeys, tables, views } from './tables.ts';
+import { tableKeys, tables } from './tables.ts';
 import type { TsvRows } from './tsv.ts';
+import type { UsageAccount } from './usage-rows.ts';
+import { views } from './views.ts';
 
 /** Counted up when rows of the same event come out differently: the tables are then to be made anew. */
 export const projectionVersion = 1;
@@ -142,7 +144,8 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     async announce({ after, to, resumeAfter, events }, logId) {
       const row = `${after}\t${to}\t${resumeAfter}\t${events}\t${logId}\t${projectionVersion}\n`;
       const columns = ['after', 'to', 'resume_after', 'events', 'log', 'version'];
-      await insert('_batches', columns, Buffer.from(row), `chancery:${logId}:${after}-${to}:announced`);
+      // Said anew each time: a token whose row a crash took must not keep the same range from being announced again.
+      await insert('_batches', columns, Buffer.from(row), `chancery:announced:${randomUUID()}`);
     },
     async write(batch, logId) {
       const token = `chancery:${projectionVersion}:${logId}:${batch.after}-${batch.to}`;
@@ -152,7 +155,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       }
     },
     async complete(batch) {
-      const token = `chancery:again:${crypto.randomUUID()}`;
+      const token = `chancery:again:${randomUUID()}`;
       let sent = 0;
       for (const key of tableKeys) sent += await sendMissing(key, batch.rows[key], batch, token);
       return sent;
@@ -197,7 +200,7 @@ function createBatches(database: string): string {
 )
 ENGINE = MergeTree
 ORDER BY after
-SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, fsync_part_directory = 1
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 COMMENT 'Ranges of the log that were projected, each announced before its rows; all but the last are stored whole.'`;
 }
 

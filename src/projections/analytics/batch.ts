@@ -4,26 +4,23 @@
  */
 import type { z } from 'zod';
 import { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
-import type { RecordedEvent } from '../../events/event.ts';
+import type { Position, RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
 import { isA } from '../known-event.ts';
+import { PoisonedEvent } from '../skipped-events.ts';
 import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
 import {
-  accountOf,
-  costsOf,
   isAdminChange,
   isGuardrailVerdict,
   type Retention,
-  type UsageAccount,
   writeAdminChange,
-  writeCorrection,
   writeEvent,
   writeExchange,
   writeGuardrailVerdict,
-  writeUsage,
 } from './rows.ts';
 import type { TableKey } from './tables.ts';
 import { TsvRows } from './tsv.ts';
+import { accountOf, costsOf, type UsageAccount, writeCorrection, writeUsage } from './usage-rows.ts';
 
 /** A range of the log, in positions. */
 export interface Range {
@@ -52,6 +49,7 @@ interface Correction {
 
 export class BatchBuilder {
   readonly #retention: Retention;
+  readonly #skipped: ReadonlySet<Position>;
   readonly #exchanges = new ExchangeFold();
   #after: number;
   #resumeAfter: number;
@@ -65,8 +63,14 @@ export class BatchBuilder {
   /**
    * @param range the batch begins after `after`. What lies before it, from `resumeAfter` on, is to be given to `apply`
    *   too, and makes no rows.
+   * @param skipped events that make no rows, as an operator has decided
    */
-  constructor({ after, resumeAfter }: Pick<Range, 'after' | 'resumeAfter'>, retention: Retention) {
+  constructor(
+    { after, resumeAfter }: Pick<Range, 'after' | 'resumeAfter'>,
+    retention: Retention,
+    skipped: ReadonlySet<Position> = new Set(),
+  ) {
+    this.#skipped = skipped;
     this.#after = after;
     this.#to = after;
     this.#resumeAfter = resumeAfter;
@@ -87,12 +91,24 @@ export class BatchBuilder {
     return this.#events > 0 && !this.#exchanges.isEnding;
   }
 
+  /** @throws PoisonedEvent, after which the builder is of no use any more */
   apply(event: RecordedEvent): void {
     const position = parsePosition(event.position);
-    this.#write(this.#exchanges.apply(event, position));
-    if (position <= this.#after) return;
-    this.#to = position;
-    this.#events += 1;
+    const isNew = position > this.#after;
+    if (isNew) {
+      this.#to = position;
+      this.#events += 1;
+    }
+    if (this.#skipped.size > 0 && this.#skipped.has(event.position)) return;
+    try {
+      this.#write(this.#exchanges.apply(event, position));
+      if (isNew) this.#rowsOf(event, position);
+    } catch (error) {
+      throw new PoisonedEvent('analytics', event, error);
+    }
+  }
+
+  #rowsOf(event: RecordedEvent, position: number): void {
     const { usage, events, adminChanges, guardrailVerdicts } = this.#rows;
     writeEvent(events, event, position, this.#retention);
     if (isA(event, usageRecorded)) {

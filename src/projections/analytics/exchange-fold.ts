@@ -19,6 +19,7 @@ import {
 } from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
 import { isA } from '../known-event.ts';
+import { type ExchangeUsage, usedInAll } from './exchange-usage.ts';
 
 export interface AttemptTold {
   readonly started: z.infer<typeof attemptStarted.data>;
@@ -35,7 +36,7 @@ export interface ExchangeTold {
   historyItems: number;
   resumed: number;
   replayedFrom: string;
-  usage?: z.infer<typeof usageRecorded.data>;
+  usage?: ExchangeUsage;
   end?: ExchangeEnd;
 }
 
@@ -74,6 +75,11 @@ export class ExchangeFold {
     // A map is in the order of insertion, which is that of the log.
     for (const told of this.#open.values()) return told.first;
     return undefined;
+  }
+
+  /** The exchange as far as it is told; undefined of one that is finished, or has not begun. */
+  get(stream: StreamName): ExchangeTold | undefined {
+    return this.#open.get(stream);
   }
 
   /** @returns the exchange that this event shows to be finished */
@@ -127,7 +133,7 @@ function tellOf(told: ExchangeTold, event: RecordedEvent): void {
   } else if (isA(event, historyReplayed)) told.historyItems += event.data.items;
   else if (isA(event, exchangeResumed)) told.resumed += 1;
   else if (isA(event, answerReplayed)) told.replayedFrom = event.data.exchangeId;
-  else if (isA(event, usageRecorded)) told.usage = event.data;
+  else if (isA(event, usageRecorded)) told.usage = usedInAll(told.usage, event.data);
 }
 
 function endOf(event: RecordedEvent, position: number): ExchangeEnd | undefined {

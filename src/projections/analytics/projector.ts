@@ -9,6 +9,7 @@ import { type EventLog, START } from '../../events/log.ts';
 import { formatPosition, parsePosition } from '../../events/sequence-position.ts';
 import { isCaughtUp } from '../known-event.ts';
 import { logIdOf } from '../runner.ts';
+import { skippedBy, skippedEvents } from '../skipped-events.ts';
 import { type Batch, BatchBuilder, type Range } from './batch.ts';
 import { type BatchStore, OtherLog } from './batch-store.ts';
 import type { Retention } from './rows.ts';
@@ -38,6 +39,7 @@ export interface ProjectorOptions {
   readonly liveMs?: number;
   /** The first pause after a failure, in milliseconds; doubled each time up to 30 s. Default 250. */
   readonly retryMs?: number;
+  /** Told of each batch that is stored whole. */
   readonly onStored?: (batch: Batch) => void;
   /** Told of every failure. */
   readonly onError?: (error: Error) => void;
@@ -88,6 +90,7 @@ export function startProjector(options: ProjectorOptions): Projector {
     if (batch.to !== to || batch.after !== after) throw new Error(`the log has no events ${after + 1} to ${to}`);
     await store.complete(batch);
     storedUpTo(to);
+    onStored(batch);
   }
 
   async function follow(): Promise<void> {
@@ -95,7 +98,8 @@ export function startProjector(options: ProjectorOptions): Projector {
     if (logId === undefined) return;
     await store.prepare(logId);
     const last = await store.lastRange();
-    const builder = new BatchBuilder(last ?? { after: 0, resumeAfter: 0 }, retention);
+    const skipped = skippedBy('analytics', await skippedEvents(log));
+    const builder = new BatchBuilder(last ?? { after: 0, resumeAfter: 0 }, retention, skipped);
     if (last !== undefined) await finishLast(builder, last);
     state = 'catching-up';
 

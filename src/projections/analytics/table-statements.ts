@@ -1,5 +1,6 @@
 /** The statements that make a table, and that add to one what it lacks. Nothing is ever taken away or changed. */
-import type { Column, Table, View } from './tables.ts';
+import type { Column, Table } from './tables.ts';
+import type { View } from './views.ts';
 
 /** What there is of a table already, by name. */
 export interface Existing {

@@ -62,7 +62,7 @@ const provider: Column = { name: 'provider', type: name, about: 'name of the pro
 const providerType: Column = { name: 'provider_type', type: name, about: 'such as `openai`' };
 const model: Column = { name: 'model', type: name, about: "the provider's model id" };
 
-const tokenColumns: readonly Column[] = [
+export const tokenColumns: readonly Column[] = [
   ['input_tokens', 'with all that went through a prompt cache'],
   ['output_tokens', 'with reasoning'],
   ['total_tokens', 'as the provider counts them'],
@@ -84,7 +84,7 @@ const tokenColumns: readonly Column[] = [
 }));
 
 /** Their sums over any rows are exact: a correction is a row of differences. */
-const costColumns: readonly Column[] = [
+export const costColumns: readonly Column[] = [
   { name: 'input_cost', type: count, codec: 'ZSTD(1)', about: 'nano-dollars (1 USD is 1e9); see `input_priced`' },
   { name: 'output_cost', type: count, codec: 'ZSTD(1)', about: 'nano-dollars; see `output_priced`' },
   { name: 'total_cost', type: count, codec: 'ZSTD(1)', about: 'nano-dollars; see `priced`' },
@@ -271,7 +271,11 @@ const usage: Table = {
     { name: 'endpoint', type: name, about: 'such as `/v1/chat/completions`' },
     { name: 'cache_type', type: name, about: '`exact` or `semantic` when answered from a cache; or empty' },
     { name: 'source', type: name, about: '`provider`, or `unknown` when it reported nothing' },
-    { name: 'requests', type: 'Int8', about: '1, and 0 for corrections: its sum counts requests' },
+    {
+      name: 'requests',
+      type: 'Int8',
+      about: '1, and 0 for corrections and for attempts that failed: its sum counts requests',
+    },
     ...tokenColumns,
     { name: 'input_seconds', type: 'Float64', about: 'of audio, where a provider counts that' },
     { name: 'input_characters', type: count, about: 'of a text to be spoken' },
@@ -345,40 +349,3 @@ export const tableKeys = [
   'adminChanges',
   'guardrailVerdicts',
 ] as const satisfies readonly TableKey[];
-
-export interface View {
-  readonly name: string;
-  readonly about: string;
-  /** `$db` stands for the database. */
-  readonly select: string;
-}
-
-const summed = [...tokenColumns.slice(0, 7), ...costColumns].map((column) => `sum(u.${column.name}) AS ${column.name}`);
-
-export const views: readonly View[] = [
-  {
-    name: 'usage_by_quarter_hour',
-    about:
-      'Usage summed by quarter of an hour (which every time zone is made of), user path, key, provider, model, endpoint ' +
-      'and cache. Answered from the aggregate that is kept inside the parts of `usage`.',
-    select: `SELECT toStartOfFifteenMinutes(u.at) AS quarter_hour, u.user_path AS user_path, u.auth_key_id AS auth_key_id,
-      u.provider AS provider, u.provider_type AS provider_type, u.model AS model, u.endpoint AS endpoint,
-      u.cache_type AS cache_type, sum(u.requests) AS requests, ${summed.join(', ')}
-      FROM $db.usage AS u
-      GROUP BY quarter_hour, user_path, auth_key_id, provider, provider_type, model, endpoint, cache_type`,
-  },
-  {
-    name: 'attempts',
-    about: 'One row for each call to a provider.',
-    select: `SELECT e.id AS exchange_id, e.at AS at, e.request_id AS request_id, e.user_path AS user_path,
-      e.auth_key_id AS auth_key_id, e.requested_model AS requested_model, e.outcome AS outcome,
-      \`attempts.number\` AS number, \`attempts.kind\` AS kind, \`attempts.provider\` AS provider,
-      \`attempts.provider_type\` AS provider_type, \`attempts.model\` AS model, \`attempts.dialect\` AS dialect,
-      \`attempts.started_ms\` AS started_ms, \`attempts.failed\` AS failed, \`attempts.status\` AS status,
-      \`attempts.code\` AS code, \`attempts.message\` AS message
-      FROM $db.exchanges AS e
-      ARRAY JOIN \`attempts.number\`, \`attempts.kind\`, \`attempts.provider\`, \`attempts.provider_type\`,
-      \`attempts.model\`, \`attempts.dialect\`, \`attempts.started_ms\`, \`attempts.failed\`, \`attempts.status\`,
-      \`attempts.code\`, \`attempts.message\``,
-  },
-];

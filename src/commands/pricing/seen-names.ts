@@ -1,21 +1,19 @@
 /**
- * The streams that were seen, in two megabytes however many they are: a bit for each hash of a name. It never forgets
+ * The names that were seen, in two megabytes however many they are: a bit for each hash of a name. It never forgets
  * one; of those it has not seen it takes a few for seen, and whoever asks must look closer then.
  */
-import type { StreamName } from '../../events/event.ts';
-
 const BITS = 24;
 
-export class SeenStreams {
+export class SeenNames {
   readonly #bits = new Uint8Array(2 ** (BITS - 3));
 
-  add(stream: StreamName): void {
-    const place = placeOf(stream);
+  add(name: string): void {
+    const place = placeOf(name);
     this.#bits[place >>> 3] = this.#byte(place) | (1 << (place & 7));
   }
 
-  mayHave(stream: StreamName): boolean {
-    const place = placeOf(stream);
+  mayHave(name: string): boolean {
+    const place = placeOf(name);
     return (this.#byte(place) & (1 << (place & 7))) !== 0;
   }
 

@@ -1,0 +1,79 @@
+/** `chancery views rebuild analytics`: the tables made anew from the log beside those there are, and put in their place. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import { clickHouseOf, lockForAnalytics } from './analytics.ts';
+import type { Config } from './config/config.ts';
+import { createDiagnostics } from './diagnostics.ts';
+import { openLog } from './events/open-log.ts';
+import { formatPosition, parsePosition } from './events/sequence-position.ts';
+import { createBatchStore } from './projections/analytics/batch-store.ts';
+import { startProjector } from './projections/analytics/projector.ts';
+import { views } from './projections/analytics/views.ts';
+import { logIdOf } from './projections/runner.ts';
+
+export interface RebuildOptions {
+  readonly signal: AbortSignal;
+  /** Told of each batch that is stored. */
+  readonly onProgress: (position: string, head: string) => void;
+}
+
+/**
+ * Resolves to the position up to which the new tables go. Until they are whole, the old ones are as they were; should it
+ * end between the two renamings, the next analytics process begins with no tables and makes them.
+ * @throws Error when an analytics process runs on this data folder, ClickHouse cannot be reached, or an event is poisoned
+ */
+export async function rebuildAnalytics(config: Config, { signal, onProgress }: RebuildOptions): Promise<string> {
+  const { analytics, dataDir, log: where } = config;
+  const { database } = analytics.clickhouse;
+  const beside = `${database}_rebuild`;
+  const folder = join(dataDir, 'clickhouse');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const lock = lockForAnalytics(folder);
+  try {
+    const clickhouse = await clickHouseOf(config, folder, createDiagnostics({ level: 'silent', format: 'text' }));
+    const { url, user: username, password } = clickhouse;
+    const log = { level: ClickHouseLogLevel.OFF };
+    const client = createClient({ url, username, password, request_timeout: 120_000, log });
+    const told = await openLog(where.url, { readOnly: true });
+    try {
+      const head = await told.head();
+      const logId = await logIdOf(told);
+      if (logId === undefined) throw new Error('the log is empty: there is nothing to make tables of');
+      const say = async (query: string) => void (await client.command({ query }));
+      await say(`DROP DATABASE IF EXISTS ${beside}`);
+      const failed = Promise.withResolvers<never>();
+      failed.promise.catch(() => {});
+      signal.throwIfAborted();
+      signal.addEventListener('abort', () => failed.reject(signal.reason), { once: true });
+      const projector = startProjector({
+        log: told,
+        store: createBatchStore(client, beside),
+        retention: analytics.retention,
+        onStored: ({ to }) => onProgress(formatPosition(to), head),
+        onError: failed.reject,
+      });
+      try {
+        await Promise.race([projector.whenStored(parsePosition(head)), failed.promise]);
+      } finally {
+        await projector.close();
+      }
+      // Views name the database they were made in.
+      for (const { name } of views) await say(`DROP VIEW ${beside}.${name}`);
+      const before = `${database}_before`;
+      await say(`DROP DATABASE IF EXISTS ${before}`);
+      await say(`CREATE DATABASE IF NOT EXISTS ${database}`);
+      await say(`RENAME DATABASE ${database} TO ${before}`);
+      await say(`RENAME DATABASE ${beside} TO ${database}`);
+      await createBatchStore(client, database).prepare(logId);
+      await say(`DROP DATABASE ${before}`);
+      return head;
+    } finally {
+      await told.close();
+      await client.close();
+      await clickhouse.stop();
+    }
+  } finally {
+    lock.release();
+  }
+}

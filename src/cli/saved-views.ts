@@ -1,0 +1,77 @@
+/** The read models that keep snapshots between two runs of the gateway. */
+import type { Position, RecordedEvent } from '../events/event.ts';
+import { type EventLog, START } from '../events/log.ts';
+import { adminJournal } from '../projections/admin-journal.ts';
+import { keysView } from '../projections/keys.ts';
+import { priceOverridesView } from '../projections/price-overrides.ts';
+import type { Projection } from '../projections/projection.ts';
+import { providerCredentialsView } from '../projections/provider-credentials.ts';
+import { providerMemory } from '../projections/provider-memory.ts';
+import { rateLimitsView } from '../projections/rate-limits.ts';
+import { logIdOf } from '../projections/runner.ts';
+import { PoisonedEvent, skippedBy, skippedEvents } from '../projections/skipped-events.ts';
+import { spendView } from '../projections/spend.ts';
+import { taggingView } from '../projections/tagging.ts';
+import { usersView } from '../projections/users.ts';
+import type { Snapshot } from '../projections/view-store.ts';
+import { virtualModelsView } from '../projections/virtual-models.ts';
+
+export interface SavedView {
+  readonly name: string;
+  readonly version: number;
+  readonly about: string;
+  /**
+   * The snapshot at the end of the log, folded from its beginning; undefined while the log is empty.
+   * @throws PoisonedEvent; AbortError
+   */
+  fold(log: EventLog, options: FoldOptions): Promise<Snapshot | undefined>;
+}
+
+export interface FoldOptions {
+  readonly signal: AbortSignal;
+  /** Told of each event that was taken in. */
+  readonly onEvent?: (event: RecordedEvent) => void;
+}
+
+export const savedViews: readonly SavedView[] = [
+  saved(providerMemory, 'what is known of each provider: models, capabilities, circuit'),
+  saved(providerCredentialsView, 'providers that administrators stored'),
+  saved(taggingView, 'which headers give labels'),
+  saved(adminJournal, 'what administrators changed, for questions about the past'),
+  saved(virtualModelsView, 'virtual models and access policies'),
+  saved(keysView, 'managed keys'),
+  saved(usersView, 'policies of user paths'),
+  saved(priceOverridesView, 'prices that administrators set'),
+  saved(spendView, 'budgets, and what was spent of them'),
+  saved(rateLimitsView, 'rules of rate limits'),
+];
+
+function saved<State>(projection: Projection<State>, about: string): SavedView {
+  const { name, version, filter } = projection;
+  return {
+    name,
+    version,
+    about,
+    async fold(log, { signal, onEvent }) {
+      const logId = await logIdOf(log);
+      if (logId === undefined) return undefined;
+      const skipped = skippedBy(name, await skippedEvents(log));
+      const head = await log.head();
+      let position: Position = START;
+      let state = projection.initial();
+      for await (const event of log.readAll({ filter, signal })) {
+        if (event.position > head) break;
+        try {
+          if (!skipped.has(event.position)) state = projection.apply(state, event);
+        } catch (error) {
+          throw new PoisonedEvent(name, event, error);
+        }
+        position = event.position;
+        onEvent?.(event);
+      }
+      signal.throwIfAborted();
+      if (head > position) position = head;
+      return { name, version, logId, position, state: JSON.stringify(projection.save?.(state) ?? null) };
+    },
+  };
+}

@@ -1,0 +1,143 @@
+/** `chancery views rebuild <name>` and `chancery views skip <name>`: for when no gateway runs. */
+import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
+import type { Position, RecordedEvent } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
+import { formatPosition, InvalidPosition, parsePosition, positionBefore } from '../events/sequence-position.ts';
+import { skippedEvents } from '../projections/skipped-events.ts';
+import { openViewStore, savedSnapshots } from '../projections/view-store.ts';
+import { type ParsedArguments, UsageError } from './command.ts';
+import { progressOn } from './progress.ts';
+import { count } from './quantity.ts';
+import { type SavedView, savedViews } from './saved-views.ts';
+import { complain, type Terminal, writeLine } from './terminal.ts';
+import { analyticsView, viewsFile } from './views-status.ts';
+
+/** Folds the log anew beside the snapshot there is, and puts the new one in its place when it is whole. */
+export async function viewsRebuild(
+  args: ParsedArguments,
+  log: EventLog,
+  dataDir: string,
+  terminal: Terminal,
+): Promise<number> {
+  const view = rebuildable(args.operands[0] ?? '');
+  const head = await log.head();
+  const progress = progressOn(terminal);
+  let events = 0;
+  const onEvent = (event: RecordedEvent) => {
+    events += 1;
+    progress.show(() => `${view.name}: ${count(events, 'event')}, at ${event.position} of ${head}`);
+  };
+  try {
+    const snapshot = await view.fold(log, { signal: terminal.signal, onEvent });
+    progress.clear();
+    if (snapshot === undefined) {
+      await writeLine(terminal, 'the log is empty: there is nothing to fold');
+      return 0;
+    }
+    const store = openViewStore(viewsFile(dataDir));
+    try {
+      store.save([snapshot]);
+    } finally {
+      store.close();
+    }
+    await writeLine(terminal, `${view.name} was made anew from ${count(events, 'event')}, up to ${snapshot.position}`);
+    return 0;
+  } catch (error) {
+    progress.clear();
+    if (!terminal.signal.aborted) throw error;
+    complain(terminal, `stopped before the end: ${view.name} is as it was`);
+    return 1;
+  }
+}
+
+/** The same for analytics: its tables are made anew in a database beside, which then takes the place of the old one. */
+export async function analyticsRebuild(
+  rebuild: (options: {
+    readonly signal: AbortSignal;
+    readonly onProgress: (position: string, head: string) => void;
+  }) => Promise<string>,
+  terminal: Terminal,
+): Promise<number> {
+  const { signal } = terminal;
+  const progress = progressOn(terminal);
+  const onProgress = (position: string, head: string) => progress.show(() => `analytics: at ${position} of ${head}`);
+  try {
+    const position = await rebuild({ signal, onProgress });
+    progress.clear();
+    await writeLine(terminal, `analytics was made anew, up to ${position}`);
+    return 0;
+  } catch (error) {
+    progress.clear();
+    if (!(error instanceof Error)) throw error;
+    complain(terminal, signal.aborted ? 'stopped before the end: analytics is as it was' : error.message);
+    return 1;
+  }
+}
+
+/** @throws UsageError */
+function rebuildable(name: string): SavedView {
+  const view = savedViews.find((one) => one.name === name);
+  if (view !== undefined) return view;
+  throw new UsageError(`there is no view "${name}" that can be rebuilt; "chancery views list" shows the names`);
+}
+
+/** @param by who does it */
+export async function viewsSkip(
+  args: ParsedArguments,
+  log: EventLog,
+  dataDir: string,
+  by: string,
+  terminal: Terminal,
+): Promise<number> {
+  const name = args.operands[0] ?? '';
+  if (name !== analyticsView.name && !savedViews.some((view) => view.name === name)) {
+    throw new UsageError(`there is no view "${name}"; "chancery views list" shows the names`);
+  }
+  const reason = args.values['reason']?.trim() ?? '';
+  if (reason === '') throw new UsageError('--reason TEXT is needed: it is kept in the log');
+  const position = positionOf(args.values['position']);
+  const event = await eventAt(log, position);
+  if (event === undefined) {
+    complain(terminal, `the log has no event ${position}`);
+    return 1;
+  }
+  if ((await skippedEvents(log)).some((one) => one.view === name && one.position === position)) {
+    await writeLine(terminal, `${name} leaves out event ${position} already`);
+    return 0;
+  }
+  const snapshot = savedSnapshots(viewsFile(dataDir)).get(name);
+  if (snapshot !== undefined && snapshot.position >= position) {
+    complain(terminal, `${name} has taken in event ${position} already: it is at ${snapshot.position}`);
+    return 1;
+  }
+  const { type: eventType, stream: eventStream } = event;
+  const skipped = viewEventSkipped.create(
+    { view: name, position, eventType, eventStream, reason, by },
+    { actor: 'system' },
+  );
+  await log.append([{ stream: skippedStream, events: [skipped], expectedRevision: 'any' }]);
+  await writeLine(
+    terminal,
+    `${name} goes on without event ${position} (${eventType} of ${eventStream}) from its next start on`,
+  );
+  return 0;
+}
+
+/** @throws UsageError */
+function positionOf(typed: string | undefined): Position {
+  if (typed === undefined)
+    throw new UsageError('--position POSITION is needed: the error that stopped the view names it');
+  try {
+    return formatPosition(parsePosition(typed));
+  } catch (error) {
+    if (error instanceof InvalidPosition) throw new UsageError(`--position: ${error.message}`);
+    throw error;
+  }
+}
+
+async function eventAt(log: EventLog, position: Position): Promise<RecordedEvent | undefined> {
+  for await (const event of log.readAll({ after: positionBefore(position), maxCount: 1 })) {
+    return event.position === position ? event : undefined;
+  }
+  return undefined;
+}

@@ -1,0 +1,124 @@
+/** `chancery views list` and `chancery views status` */
+import { join } from 'node:path';
+import type { EventLog } from '../events/log.ts';
+import { InvalidPosition, parsePosition } from '../events/sequence-position.ts';
+import { type Skipped, skippedEvents } from '../projections/skipped-events.ts';
+import { type SavedSnapshot, savedSnapshots } from '../projections/view-store.ts';
+import { columns, type ParsedArguments } from './command.ts';
+import { bytes, count } from './quantity.ts';
+import { savedViews } from './saved-views.ts';
+import { type Terminal, writeLine } from './terminal.ts';
+
+export const viewsFile = (dataDir: string) => join(dataDir, 'views.db');
+
+export const analyticsView = {
+  name: 'analytics',
+  about: 'everything, in ClickHouse; kept by the analytics process',
+} as const;
+
+/** How far the analytics process has come, or why that cannot be told. */
+export type AnalyticsProgress = { readonly position: number } | { readonly unknown: string };
+
+export async function viewsList(args: ParsedArguments, terminal: Terminal): Promise<number> {
+  const views = [...savedViews, analyticsView].map(({ name, about }) => ({ name, about }));
+  await writeLine(
+    terminal,
+    args.switches.has('json') ? JSON.stringify(views) : columns(views.map(({ name, about }) => [name, about] as const)),
+  );
+  return 0;
+}
+
+interface ViewStatus {
+  readonly name: string;
+  /** Of this build; null for analytics, which says itself what it needs. */
+  readonly version: number | null;
+  /** Everything up to here is stored; null when nothing is. */
+  readonly position: string | null;
+  /** Events of the log behind that position; null where positions cannot be counted. */
+  readonly lagEvents: number | null;
+  readonly savedAt: string | null;
+  /** Of the saved form, in bytes or so. */
+  readonly size: number | null;
+  readonly note: string | null;
+  readonly skipped: readonly Skipped[];
+}
+
+export async function viewsStatus(
+  args: ParsedArguments,
+  log: EventLog,
+  dataDir: string,
+  analytics: () => Promise<AnalyticsProgress>,
+  terminal: Terminal,
+): Promise<number> {
+  const head = await log.head();
+  const snapshots = savedSnapshots(viewsFile(dataDir));
+  const skipped = await skippedEvents(log);
+  const skippedOf = (name: string) => skipped.filter(({ view }) => view === name);
+  const statuses = savedViews.map(({ name, version }) =>
+    statusOf(name, version, snapshots.get(name), head, skippedOf(name)),
+  );
+  const progress = await analytics();
+  const position = 'position' in progress ? String(progress.position).padStart(16, '0') : null;
+  statuses.push({
+    name: analyticsView.name,
+    version: null,
+    position,
+    lagEvents: position === null ? null : lag(position, head),
+    savedAt: null,
+    size: null,
+    note: 'unknown' in progress ? progress.unknown : null,
+    skipped: skippedOf(analyticsView.name),
+  });
+  const text = args.switches.has('json') ? JSON.stringify({ head, views: statuses }) : textOf(head, statuses);
+  await writeLine(terminal, text);
+  return 0;
+}
+
+function statusOf(
+  name: string,
+  version: number,
+  snapshot: SavedSnapshot | undefined,
+  head: string,
+  skipped: readonly Skipped[],
+): ViewStatus {
+  const outdated = snapshot !== undefined && snapshot.version !== version;
+  const note = outdated ? `of version ${snapshot.version}: made anew at the next start` : null;
+  return {
+    name,
+    version,
+    position: snapshot?.position ?? null,
+    lagEvents: snapshot === undefined ? null : lag(snapshot.position, head),
+    savedAt: snapshot?.savedAt ?? null,
+    size: snapshot?.size ?? null,
+    note: snapshot === undefined ? 'not saved yet: made at the next start' : note,
+    skipped,
+  };
+}
+
+function lag(position: string, head: string): number | null {
+  try {
+    return Math.max(0, parsePosition(head) - parsePosition(position));
+  } catch (error) {
+    if (error instanceof InvalidPosition) return null;
+    throw error;
+  }
+}
+
+function textOf(head: string, statuses: readonly ViewStatus[]): string {
+  const rows = statuses.flatMap(({ name, position, lagEvents, savedAt, size, note, skipped }) => {
+    const told = [
+      position === null ? undefined : `at ${position}`,
+      lagEvents === null ? undefined : `${count(lagEvents, 'event')} behind`,
+      savedAt === null ? undefined : `saved ${savedAt}`,
+      size === null ? undefined : bytes(size),
+      note ?? undefined,
+    ].filter((one) => one !== undefined);
+    return [
+      [name, told.join(', ')] as const,
+      ...skipped.map(
+        (one) => ['', `without event ${one.position} (${one.eventType}): ${one.reason}; ${one.by}`] as const,
+      ),
+    ];
+  });
+  return columns([['log', `ends at ${head}`], ...rows]);
+}

@@ -1,0 +1,12 @@
+import { isUtf8 } from 'node:buffer';
+import { refusals } from './refusal.ts';
+
+/** The value of a body that is one JSON text. @throws Refusal 400 `invalid_json` */
+export function parseJson(body: Buffer): unknown {
+  if (!isUtf8(body)) throw refusals.malformedJson('it is not valid UTF-8');
+  try {
+    return JSON.parse(body.toString());
+  } catch (error) {
+    throw refusals.malformedJson(error instanceof Error ? error.message : 'it cannot be read');
+  }
+}

@@ -1,0 +1,57 @@
+/** An event in the structured JSON form of CloudEvents 1.0, for those who have tools for that. */
+import type { RecordedEvent } from './event.ts';
+import { eventToJson } from './event-json.ts';
+
+export interface CloudEvent {
+  readonly specversion: '1.0';
+  readonly id: string;
+  /** Which log: the URL it was read by, without what is secret in it. */
+  readonly source: string;
+  readonly type: string;
+  /** The stream. */
+  readonly subject: string;
+  /** RFC 3339, in UTC. */
+  readonly time: string;
+  readonly datacontenttype: 'application/json';
+  /** Of the Sequence extension: the position in the log. */
+  readonly sequence: string;
+  /** Of the Distributed Tracing extension. */
+  readonly traceparent?: string | undefined;
+  /** The version of what is in `data`. */
+  readonly dataversion: string;
+  readonly revision: string;
+  readonly actor: string;
+  readonly userpath?: string | undefined;
+  readonly requestid?: string | undefined;
+  readonly correlationid?: string | undefined;
+  readonly causationid?: string | undefined;
+  /** The raw body stands beside the event's data, as text or in base64: a CloudEvent has one payload. */
+  readonly data: { readonly data: unknown; readonly body?: string; readonly body_base64?: string };
+}
+
+export function eventToCloudEvent(event: RecordedEvent, source: string): CloudEvent {
+  const { data, body, body_base64, ...told } = eventToJson(event);
+  return {
+    specversion: '1.0',
+    id: told.id,
+    source,
+    type: told.type,
+    subject: told.stream,
+    time: told.at,
+    datacontenttype: 'application/json',
+    sequence: told.position,
+    traceparent: told.traceparent,
+    dataversion: String(told.schema),
+    revision: told.revision,
+    actor: told.actor,
+    userpath: told.userPath,
+    requestid: told.requestId,
+    correlationid: told.correlationId,
+    causationid: told.causationId,
+    data: {
+      data,
+      ...(body === undefined ? {} : { body }),
+      ...(body_base64 === undefined ? {} : { body_base64 }),
+    },
+  };
+}

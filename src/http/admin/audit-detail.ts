@@ -1,0 +1,124 @@
+/** `GET /admin/audit/detail` and `/conversation`: requests with what was said in them, read from the log. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import type { FollowDependencies } from '../../commands/exchange/follow-answer.ts';
+import { refusals } from '../../commands/refusal.ts';
+import { type StreamName, streamName, type UserPath } from '../../events/event.ts';
+import { idOfResponse, idsOfSession } from '../../projections/analytics/audit-queries.ts';
+import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { rowInLog } from '../../projections/analytics/request-in-log.ts';
+import { single } from '../query.ts';
+import { callerOf, eventContextOf } from '../server.ts';
+import { fullEntry, spokenEntry } from './audit-entry.ts';
+import type { AuditReports } from './audit-log.ts';
+import { isWithin, scopeOf } from './mount.ts';
+import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
+import { queryOf, wholeNumber } from './report-request.ts';
+
+export interface AuditDetails extends AuditReports {
+  readonly audit: ReadAudit;
+  readonly recorded: FollowDependencies;
+}
+
+const USUAL_TURNS = 40;
+const MOST_TURNS = 200;
+/** Bodies of a conversation, all together. */
+const MOST_BYTES = 8 * 1024 * 1024;
+
+export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails): void {
+  const { audit, recorded } = deps;
+
+  admin.get('/audit/detail', { config: { admin: 'scoped' } }, async (request) => {
+    const stream = streamIn(request);
+    if (!deps.isKept) throw refusals.featureUnavailable('Requests are not kept for looking at: LOGGING_ENABLED=false.');
+    const facts = stream === undefined ? undefined : await rowInLog(stream, recorded.log);
+    if (stream === undefined || facts === undefined || !isTold(request, facts)) throw unknown(request);
+    await audit.stored('audit_entry', stream, callerOf(request), eventContextOf(request));
+    const found = await recordedRequest(stream, recorded);
+    if (found === undefined) throw unknown(request);
+    return fullEntry(found.row, found.usage, found);
+  });
+
+  admin.get('/audit/conversation', { config: { admin: 'scoped' } }, async (request) => {
+    const stream = streamIn(request);
+    const id = single(queryOf(request)['log_id']) ?? '';
+    const limit = wholeNumber(queryOf(request), 'limit', { least: 1, most: MOST_TURNS }) ?? USUAL_TURNS;
+    const anchor = stream === undefined || !deps.isKept ? undefined : await rowInLog(stream, recorded.log);
+    if (stream === undefined || anchor === undefined || !isTold(request, anchor)) {
+      if (deps.isKept && scopeOf(request) !== undefined) throw unknown(request);
+      return { anchor_id: id, entries: [], truncated: false };
+    }
+    await audit.question('audit_conversation', { log_id: id }, eventContextOf(request));
+    const { found, truncated } = await conversation(anchor, limit, deps);
+    const entries = found
+      .filter(({ row }) => isTold(request, row))
+      .sort((one, other) => Number(one.row.at_us) - Number(other.row.at_us))
+      .map((one) => spokenEntry(one.row, one.usage, one));
+    return { anchor_id: id, entries, truncated };
+  });
+}
+
+/**
+ * The requests of the anchor's session, nearest first, and those whose answers were continued up to it. While analytics
+ * is off, only the anchor.
+ */
+async function conversation(
+  anchor: ExchangeRow,
+  limit: number,
+  { db, recorded }: AuditDetails,
+): Promise<{ readonly found: readonly RecordedRequest[]; readonly truncated: boolean }> {
+  const found = new Map<string, RecordedRequest>();
+  let bytes = 0;
+  let truncated = false;
+
+  /** @returns undefined when there is no more room for it */
+  async function add(id: string): Promise<RecordedRequest | undefined> {
+    if (found.size >= limit || bytes > MOST_BYTES) {
+      truncated = true;
+      return undefined;
+    }
+    const one = await recordedRequest(streamName('exchange', id), recorded);
+    if (one === undefined) return undefined;
+    found.set(id, one);
+    bytes += one.bodyBytes;
+    return one;
+  }
+
+  const at = Number(anchor.at_us) / 1000;
+  let earliest = await add(anchor.id);
+  const { user_path: userPath, session_id: sessionId } = anchor;
+  for (;;) {
+    const previous = previousResponseOf(earliest);
+    if (earliest === undefined || previous === undefined) break;
+    const before = Number(earliest.row.at_us) / 1000;
+    const id = await idOfResponse(db, previous, { before, userPath });
+    if (id === undefined || found.has(id)) break;
+    earliest = await add(id);
+  }
+  if (sessionId !== '') {
+    const ids = await idsOfSession(db, { sessionId, userPath, at }, limit + 1);
+    for (const id of ids) if (!found.has(id)) await add(id);
+  }
+  return { found: [...found.values()], truncated };
+}
+
+function previousResponseOf(request: RecordedRequest | undefined): string | undefined {
+  const { previous_response_id: id }: { previous_response_id?: unknown } = Object(request?.requestBody);
+  return typeof id === 'string' ? id : undefined;
+}
+
+/** An administrator of a subtree is told of what is in it, as if there were nothing else. */
+function isTold(request: FastifyRequest, { user_path }: ExchangeRow): boolean {
+  return isWithin(scopeOf(request), user_path === '' ? undefined : (user_path as UserPath));
+}
+
+/** Undefined when no request can have this id. @throws Refusal 400 without one */
+function streamIn(request: FastifyRequest): StreamName | undefined {
+  const id = single(queryOf(request)['log_id']);
+  if (id === undefined) throw refusals.invalidRequest("'log_id' is missing.", 'log_id');
+  return /^[\w.-]{1,128}$/.test(id) ? streamName('exchange', id) : undefined;
+}
+
+function unknown(request: FastifyRequest) {
+  return refusals.notFound('audit entry', String(single(queryOf(request)['log_id'])).slice(0, 128));
+}

@@ -1,0 +1,151 @@
+/** A request as the audit log tells of it. What is empty is left out. */
+import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
+import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { timeText } from '../time-text.ts';
+
+const NANOSECONDS = 1e6;
+/** What one token stands for in text, about. */
+const CHARACTERS_OF_TOKEN = 4;
+const USD = 1e9;
+
+/** What only the log has. */
+export interface Recorded {
+  readonly requestHeaders: Readonly<Record<string, string>>;
+  /** JSON where it is JSON, else text; undefined when it was not kept. */
+  readonly requestBody: unknown;
+  readonly requestBodyTooBig: boolean;
+  readonly responseBody: unknown;
+  readonly responseBodyTooBig: boolean;
+  /** What providers sent with their errors, by the number of the attempt. */
+  readonly attemptBodies: ReadonlyMap<number, unknown>;
+}
+
+/** As lists have it: without what people and models said. */
+export function slimEntry(row: ExchangeRow, usage: RequestUsage | undefined): Record<string, unknown> {
+  return {
+    ...entry(row, usage, undefined),
+    bodies_omitted: true,
+    ...(holdsConversation(row) ? { conversation_payload: true } : {}),
+  };
+}
+
+/** With all that is on the record. */
+export function fullEntry(
+  row: ExchangeRow,
+  usage: RequestUsage | undefined,
+  recorded: Recorded,
+): Record<string, unknown> {
+  return entry(row, usage, recorded);
+}
+
+/** As a conversation has it: what was said, and what it cost, but not how it was fetched. */
+export function spokenEntry(
+  row: ExchangeRow,
+  usage: RequestUsage | undefined,
+  recorded: Recorded,
+): Record<string, unknown> {
+  return entry({ ...row, attempts: [] }, usage, recorded);
+}
+
+const conversations = new Set(['chat', 'responses', 'messages']);
+
+function holdsConversation({ capture, dialect }: ExchangeRow): boolean {
+  return capture === 'full' && conversations.has(dialect);
+}
+
+function entry(
+  row: ExchangeRow,
+  usage: RequestUsage | undefined,
+  recorded: Recorded | undefined,
+): Record<string, unknown> {
+  const startedAt = Number(row.at_us) / 1000;
+  return given({
+    id: row.id,
+    timestamp: timeText(startedAt),
+    duration_ns: Math.round(row.duration_ms * NANOSECONDS),
+    requested_model: row.requested_model,
+    resolved_model: row.provider === '' || row.model === '' ? '' : `${row.provider}/${row.model}`,
+    provider: row.provider_type,
+    provider_name: row.provider,
+    alias_used: row.through.length > 0 || undefined,
+    cache_type: row.cache_type,
+    outcome: row.outcome,
+    status_code: row.status,
+    request_id: row.request_id,
+    auth_key_id: row.auth_key_id,
+    auth_method: row.auth_method,
+    client_ip: row.client_ip,
+    method: row.method,
+    path: row.path,
+    user_path: row.user_path === '' ? '/' : row.user_path,
+    session_id: row.session_id,
+    stream: row.stream === 1,
+    error_type: row.error_type,
+    data: given({
+      user_agent: row.user_agent,
+      labels: row.labels,
+      virtual_models: row.through,
+      attempts: row.attempts.map((attempt) => attemptOf(attempt, startedAt, recorded)),
+      finish_reason: row.finish_reason,
+      first_byte_ms: row.first_byte_ms,
+      response_id: row.response_id,
+      replayed_from: row.replayed_from,
+      error_message: row.error_message,
+      error_code: row.error_code,
+      error_provider: row.failure_reason === 'provider_error' ? row.provider : '',
+      failure_reason: row.failure_reason,
+      request_headers: recorded?.requestHeaders,
+      request_body: recorded?.requestBody,
+      request_body_too_big_to_handle: recorded?.requestBodyTooBig === true || undefined,
+      response_body: recorded?.responseBody,
+      response_body_too_big_to_handle: recorded?.responseBodyTooBig === true || undefined,
+    }),
+    usage: usage === undefined ? undefined : usageOf(usage),
+  });
+}
+
+function attemptOf(attempt: AttemptRow, startedAt: number, recorded: Recorded | undefined): Record<string, unknown> {
+  const [number, kind, provider, providerType, model, dialect, startedMs, failed, status, code, message] = attempt;
+  return given({
+    seq: number,
+    kind,
+    provider_type: providerType,
+    provider_name: provider,
+    model,
+    dialect,
+    status_code: status === 0 ? undefined : status,
+    success: failed === 0,
+    error_code: code,
+    error_message: message,
+    started_at: timeText(startedAt + startedMs),
+    response_body: recorded?.attemptBodies.get(number),
+  });
+}
+
+export function usageOf(usage: RequestUsage): Record<string, unknown> {
+  const { inputTokens, cachedInputTokens, cacheWriteInputTokens, totalCost } = usage;
+  return {
+    entries: usage.entries,
+    input_tokens: inputTokens,
+    uncached_input_tokens: inputTokens - cachedInputTokens,
+    cached_input_tokens: cachedInputTokens,
+    cache_write_input_tokens: cacheWriteInputTokens,
+    cached_input_ratio: inputTokens === 0 ? 0 : cachedInputTokens / inputTokens,
+    estimated_cached_characters: cachedInputTokens * CHARACTERS_OF_TOKEN,
+    output_tokens: usage.outputTokens,
+    total_tokens: usage.totalTokens,
+    total_cost: totalCost === null ? null : Number(totalCost) / USD,
+    rewrite_tokens_saved: 0,
+    rewrite_cost_saved: null,
+  };
+}
+
+/** Without what is not known: empty text, empty lists, null and undefined. */
+function given(members: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(members).filter(
+      ([, value]) =>
+        value !== undefined && value !== null && value !== '' && !(Array.isArray(value) && value.length === 0),
+    ),
+  );
+}

@@ -1,0 +1,131 @@
+/** `GET /admin/audit/export`: all requests that a filter finds, as a file, sent as they are found. */
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import { refusals } from '../../commands/refusal.ts';
+import {
+  type AuditFilter,
+  allOfAudit,
+  auditTotal,
+  usageOfRequests,
+} from '../../projections/analytics/audit-queries.ts';
+import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { eventContextOf } from '../server.ts';
+import { timeText } from '../time-text.ts';
+import { slimEntry } from './audit-entry.ts';
+import type { AuditReports } from './audit-log.ts';
+import { auditFilterOf, filterTold } from './audit-request.ts';
+import { csvLine } from './csv.ts';
+import { untilGone } from './report-db.ts';
+import { oneOf, queryOf } from './report-request.ts';
+
+export interface AuditExport extends AuditReports {
+  /** Whether there is an analytics to ask. */
+  isOn(): boolean;
+  readonly audit: ReadAudit;
+}
+
+/** More is asked for by narrower filters, or of the log itself. */
+const MOST_ROWS = 1_000_000;
+const PART_ROWS = 2_000;
+
+const types = { csv: 'text/csv; charset=utf-8', ndjson: 'application/x-ndjson; charset=utf-8' } as const;
+type ExportFormat = keyof typeof types;
+
+export function registerAuditExport(admin: FastifyInstance, deps: AuditExport): void {
+  const { db, audit, isKept, isOn, now } = deps;
+  admin.get('/audit/export', { config: { admin: 'scoped' }, exposeHeadRoute: false }, async (request, reply) => {
+    const filter = auditFilterOf(request, now());
+    const format = oneOf(queryOf(request), 'format', ['csv', 'ndjson']) ?? 'csv';
+    if (!isKept) return send(reply, format, 0, nothing(format));
+    // A file that only looks complete would be taken for the whole.
+    if (!isOn())
+      throw refusals.featureUnavailable('Analytics is off, or has not started yet: there is nothing to export.');
+    const gone = untilGone(reply);
+    const total = await auditTotal(db, filter, gone);
+    if (total > MOST_ROWS) {
+      throw refusals.invalidRequest(
+        `The filter finds ${total} requests; no more than ${MOST_ROWS} are exported at once. Ask for fewer days.`,
+        'start_date',
+      );
+    }
+    await audit.question('audit_export', { ...filterTold(request), format }, eventContextOf(request));
+    return send(reply, format, total, linesOf(format, deps, filter, gone));
+  });
+}
+
+function send(
+  reply: FastifyReply,
+  format: ExportFormat,
+  total: number,
+  lines: AsyncIterable<string> | Iterable<string>,
+) {
+  return reply
+    .type(types[format])
+    .header('content-disposition', `attachment; filename="audit-log.${format}"`)
+    .header('x-total-count', total)
+    .send(Readable.from(lines, { objectMode: false }));
+}
+
+async function* linesOf(
+  format: ExportFormat,
+  { db }: AuditExport,
+  filter: AuditFilter,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  yield* nothing(format);
+  for await (const rows of allOfAudit(db, filter, PART_ROWS, signal)) {
+    const usage = await usageOfRequests(db, rows, signal);
+    const written =
+      format === 'csv'
+        ? rows.map((row) => csvLine(columns.map(([, of]) => of(row, usage.get(row.id)))))
+        : rows.map((row) => `${JSON.stringify(slimEntry(row, usage.get(row.id)))}\n`);
+    yield written.join('');
+  }
+}
+
+/** What a file without rows holds. */
+function nothing(format: ExportFormat): readonly string[] {
+  return format === 'csv' ? [csvLine(columns.map(([name]) => name))] : [''];
+}
+
+type Usage = Awaited<ReturnType<typeof usageOfRequests>> extends ReadonlyMap<string, infer One> ? One : never;
+type Cell = string | number | boolean | null;
+
+const columns: readonly (readonly [name: string, of: (row: ExchangeRow, usage: Usage | undefined) => Cell])[] = [
+  ['id', ({ id }) => id],
+  ['timestamp', ({ at_us }) => timeText(Number(at_us) / 1000)],
+  ['duration_ms', ({ duration_ms }) => duration_ms],
+  ['method', ({ method }) => method],
+  ['path', ({ path }) => path],
+  ['status_code', ({ status }) => status],
+  ['outcome', ({ outcome }) => outcome],
+  ['requested_model', ({ requested_model }) => requested_model],
+  ['provider', ({ provider_type }) => provider_type],
+  ['provider_name', ({ provider }) => provider],
+  ['model', ({ model }) => model],
+  ['user_path', ({ user_path }) => (user_path === '' ? '/' : user_path)],
+  ['auth_key_id', ({ auth_key_id }) => auth_key_id],
+  ['auth_method', ({ auth_method }) => auth_method],
+  ['client_ip', ({ client_ip }) => client_ip],
+  ['user_agent', ({ user_agent }) => user_agent],
+  ['request_id', ({ request_id }) => request_id],
+  ['session_id', ({ session_id }) => session_id],
+  ['labels', ({ labels }) => labels.join(' ')],
+  ['stream', ({ stream }) => stream === 1],
+  ['attempts', ({ attempts }) => attempts.length],
+  ['error_type', ({ error_type }) => error_type],
+  ['error_code', ({ error_code }) => error_code],
+  ['error_message', ({ error_message }) => error_message],
+  ['input_tokens', (_row, usage) => usage?.inputTokens ?? null],
+  ['output_tokens', (_row, usage) => usage?.outputTokens ?? null],
+  ['total_tokens', (_row, usage) => usage?.totalTokens ?? null],
+  ['total_cost_usd', (_row, usage) => usdText(usage?.totalCost ?? null)],
+];
+
+/** To the nano-dollar: `0.000001500`. */
+function usdText(nano: string | null): string | null {
+  if (nano === null) return null;
+  const digits = nano.replace('-', '').padStart(10, '0');
+  return `${nano.startsWith('-') ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`;
+}

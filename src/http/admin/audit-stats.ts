@@ -1,0 +1,82 @@
+/** `GET /admin/audit/stats`: how requests went, hour by hour or day by day. */
+import type { FastifyInstance } from 'fastify';
+import {
+  type AuditStats,
+  auditStats,
+  type Counts,
+  noCounts,
+  type ProviderCount,
+} from '../../projections/analytics/audit-stats.ts';
+import { timeText } from '../time-text.ts';
+import type { AuditReports } from './audit-log.ts';
+import { dayStarts, type ReportRange } from './date-range.ts';
+import { untilGone } from './report-db.ts';
+import { rangeOf, subtreeOf } from './report-request.ts';
+
+const HOUR_MS = 3_600_000;
+/** Up to so many days are told by the hour. */
+const DAYS_BY_HOUR = 3;
+
+export function registerAuditStats(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
+  admin.get('/audit/stats', { config: { admin: 'scoped' } }, async (request, reply) => {
+    const at = now();
+    const range = rangeOf(request, at);
+    const subtree = subtreeOf(request);
+    const byHour = (Date.parse(range.endDate) - Date.parse(range.startDate)) / (24 * HOUR_MS) < DAYS_BY_HOUR;
+    const interval = byHour ? 'hour' : 'day';
+    if (!isKept) return answer(interval, [], { buckets: new Map(), providers: new Map() });
+    const starts = (byHour ? hourStarts(range, at) : dayStarts(range, at)).map((start) => Math.floor(start / 1000));
+    const until = Math.min(range.until, at + 1);
+    return answer(interval, starts, await auditStats(db, { starts, until, subtree }, untilGone(reply)));
+  });
+}
+
+/** Up to the one that is running now. */
+function hourStarts({ from, until }: ReportRange, now: number): number[] {
+  const starts: number[] = [];
+  for (let start = from; start < until && start <= now; start += HOUR_MS) starts.push(start);
+  return starts;
+}
+
+function answer(interval: 'hour' | 'day', starts: readonly number[], { buckets, providers }: AuditStats): object {
+  const counted = starts.map((start) => buckets.get(start) ?? noCounts);
+  const whole = counted.reduce(sumOf, noCounts);
+  return {
+    interval,
+    buckets: counted.map((counts, place) => ({ start: timeText((starts[place] ?? 0) * 1000), ...countersOf(counts) })),
+    summary: {
+      ...countersOf(whole),
+      success_rate: whole.requests === 0 ? 0 : whole.ok / whole.requests,
+      avg_duration_ms: whole.requests === 0 ? 0 : whole.durationMs / whole.requests,
+    },
+    provider_latency: latencies(starts, providers),
+  };
+}
+
+function countersOf({ requests, ok, clientErrors, serverErrors, other }: Counts) {
+  return { requests, status_2xx: ok, status_4xx: clientErrors, status_5xx: serverErrors, status_other: other };
+}
+
+function sumOf(one: Counts, other: Counts): Counts {
+  return {
+    requests: one.requests + other.requests,
+    ok: one.ok + other.ok,
+    clientErrors: one.clientErrors + other.clientErrors,
+    serverErrors: one.serverErrors + other.serverErrors,
+    other: one.other + other.other,
+    durationMs: one.durationMs + other.durationMs,
+  };
+}
+
+/** One series for each provider, each as long as there are buckets. */
+function latencies(starts: readonly number[], providers: ReadonlyMap<number, readonly ProviderCount[]>): object[] {
+  const names = new Set([...providers.values()].flatMap((counts) => counts.map(({ provider }) => provider)));
+  return [...names].sort().map((provider) => {
+    const counts = starts.map((start) => providers.get(start)?.find((count) => count.provider === provider));
+    return {
+      provider,
+      requests: counts.map((count) => count?.requests ?? 0),
+      avg_duration_ms: counts.map((count) => (count === undefined ? null : count.durationMs / count.requests)),
+    };
+  });
+}

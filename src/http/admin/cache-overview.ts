@@ -1,0 +1,58 @@
+/** `GET /admin/cache/overview`: what the caches of the gateway answered, and what that saved. */
+import type { FastifyInstance } from 'fastify';
+import { refusals } from '../../commands/refusal.ts';
+import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
+import { type CacheDay, type CacheFigure, cacheByDay } from '../../projections/analytics/usage-queries.ts';
+import { untilGone } from './report-db.ts';
+import { costOf, type Interval, periodOf } from './usage-answers.ts';
+import { filterOf, intervalOf } from './usage-request.ts';
+
+export interface CacheOverviewOptions {
+  readonly db: AnalyticsDb;
+  /** Whether the gateway has a cache, and counts what is used. */
+  readonly enabled: boolean;
+  /** Milliseconds since the epoch. */
+  now(): number;
+}
+
+export function registerCacheOverview(admin: FastifyInstance, { db, enabled, now }: CacheOverviewOptions): void {
+  admin.get('/cache/overview', { config: { admin: 'global' } }, async (request, reply) => {
+    const { filter, timeZone } = filterOf(request, now());
+    const interval = intervalOf(request);
+    if (!enabled) throw refusals.featureUnavailable('There is no cache of answers here.');
+    const { sql, parameters } = cacheByDay(filter, timeZone);
+    return overviewOf(await db.rows<CacheDay>(sql, parameters, untilGone(reply)), interval);
+  });
+}
+
+export function overviewOf(days: readonly CacheDay[], interval: Interval) {
+  const { hits, exact_hits, semantic_hits, input_tokens, output_tokens, total_tokens, saved_cost } = sumOf(days);
+  return {
+    summary: {
+      total_hits: hits,
+      exact_hits,
+      semantic_hits,
+      total_input_tokens: input_tokens,
+      total_output_tokens: output_tokens,
+      total_tokens,
+      total_saved_cost: saved_cost,
+    },
+    daily: [...Map.groupBy(days, ({ day }) => periodOf(day, interval))].map(([date, rows]) => ({
+      date,
+      ...sumOf(rows),
+    })),
+  };
+}
+
+function sumOf(days: readonly CacheDay[]) {
+  const sum = (figure: CacheFigure) => days.reduce((total, day) => total + BigInt(day[figure]), 0n);
+  return {
+    hits: Number(sum('hits')),
+    exact_hits: Number(sum('exact_hits')),
+    semantic_hits: Number(sum('semantic_hits')),
+    input_tokens: Number(sum('input_tokens')),
+    output_tokens: Number(sum('output_tokens')),
+    total_tokens: Number(sum('total_tokens')),
+    saved_cost: costOf(sum('saved_cost'), sum('saved_priced')),
+  };
+}

@@ -1,0 +1,69 @@
+/** One request with its bodies, as they are shown: JSON as JSON, and the answer as its client got it. */
+import { type FollowDependencies, followAnswer } from '../../commands/exchange/follow-answer.ts';
+import { idOf, type StreamName } from '../../events/event.ts';
+import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
+import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { FirstBytes, MOST_BODY_BYTES, requestInLog } from '../../projections/analytics/request-in-log.ts';
+import type { Recorded } from './audit-entry.ts';
+
+export interface RecordedRequest extends Recorded {
+  readonly row: ExchangeRow;
+  readonly usage: RequestUsage | undefined;
+  /** Of what is given of its bodies. */
+  readonly bodyBytes: number;
+}
+
+const MOST_ERROR_BYTES = 64 * 1024;
+
+/** Undefined when there is no such request. */
+export async function recordedRequest(
+  stream: StreamName,
+  deps: FollowDependencies,
+): Promise<RecordedRequest | undefined> {
+  const found = await requestInLog(stream, deps.log);
+  if (found === undefined) return undefined;
+  const { row, usage, headers, body, failures, said } = found;
+  const requestBodyTooBig = body !== undefined && body.length > MOST_BODY_BYTES;
+  const answer = row.outcome === 'in_progress' ? said : await answerAgain(stream, deps, said);
+  return {
+    row,
+    usage,
+    bodyBytes: answer.bytes + (requestBodyTooBig ? 0 : (body?.length ?? 0)),
+    requestHeaders: headers,
+    requestBody: body === undefined || body.length === 0 || requestBodyTooBig ? undefined : readable(body),
+    requestBodyTooBig,
+    responseBody: answer.bytes === 0 ? undefined : readable(answer.joined()),
+    responseBodyTooBig: answer.tooMany,
+    attemptBodies: new Map(
+      [...failures].map(([attempt, sent]) => [attempt, readable(sent.subarray(0, MOST_ERROR_BYTES))]),
+    ),
+  };
+}
+
+/** The answer as its client got it, or else what the provider said. */
+async function answerAgain(stream: StreamName, deps: FollowDependencies, said: FirstBytes): Promise<FirstBytes> {
+  if (said.bytes === 0) return said;
+  const told = new FirstBytes();
+  const stop = new AbortController();
+  try {
+    for await (const part of followAnswer(idOf(stream), deps, stop.signal)) {
+      if (part.kind === 'bytes') told.add(part.bytes);
+      if (told.tooMany) break;
+    }
+  } catch {
+    // What cannot be put together again is given as it came.
+    return said;
+  } finally {
+    stop.abort();
+  }
+  return told.bytes === 0 ? said : told;
+}
+
+function readable(bytes: Uint8Array): unknown {
+  const text = new TextDecoder().decode(bytes);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,63 @@
+/** Analytics, as reports ask it: nothing to tell while it is off; a refusal when it should answer and does not. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { ClickHouseError } from '@clickhouse/client';
+import type { FastifyReply } from 'fastify';
+import { refusals } from '../../commands/refusal.ts';
+import { type AnalyticsDb, AnalyticsUnavailable } from '../../projections/analytics/analytics-db.ts';
+
+export type AnalyticsState = 'off' | 'starting' | 'there';
+
+export interface ReportDbOptions {
+  readonly db: AnalyticsDb;
+  state(): AnalyticsState;
+  /** For so long a report waits for analytics to start. Default 10 s. */
+  readonly patienceMs?: number;
+}
+
+const POLL_MS = 50;
+/** The tables, or their database: analytics makes them first of all. */
+const notMadeYet = new Set(['60', '81']);
+
+/**
+ * Its `rows` are none while analytics is off, and it throws Refusal 503 `analytics_unavailable`, or 499 when the signal
+ * says that nobody waits any more.
+ */
+export function createReportDb({ db, state, patienceMs = 10_000 }: ReportDbOptions): AnalyticsDb {
+  return {
+    async rows<Row>(query: string, parameters?: Readonly<Record<string, unknown>>, signal?: AbortSignal) {
+      const patience = performance.now() + patienceMs;
+      for (;;) {
+        while (state() === 'starting' && performance.now() < patience) {
+          await pause(signal);
+        }
+        if (state() === 'off') return [];
+        try {
+          return await db.rows<Row>(query, parameters, signal);
+        } catch (error) {
+          if (signal?.aborted) throw refusals.requestCanceled();
+          if (error instanceof AnalyticsUnavailable) throw refusals.analyticsUnavailable(error);
+          if (!(error instanceof ClickHouseError && notMadeYet.has(error.code))) throw error;
+          if (performance.now() >= patience) throw refusals.analyticsUnavailable(error);
+          await pause(signal);
+        }
+      }
+    },
+    close: () => db.close(),
+  };
+}
+
+/** @throws Refusal 499 when nobody waits any more */
+async function pause(signal: AbortSignal | undefined): Promise<void> {
+  await delay(POLL_MS, undefined, { signal }).catch(() => {
+    throw refusals.requestCanceled();
+  });
+}
+
+/** Aborted when the client goes before it has its answer: nobody waits for the query any more. */
+export function untilGone(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) gone.abort();
+  });
+  return gone.signal;
+}

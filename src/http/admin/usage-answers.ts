@@ -1,0 +1,224 @@
+/** The rows of usage reports, as they are answered. Costs in US dollars; null is not known, and 0 is free. */
+import type { CorrectionRow, UsageRow } from '../../projections/analytics/usage-log-queries.ts';
+import type {
+  DaySums,
+  LabelSums,
+  ModelSums,
+  SessionSums,
+  Sums,
+  ThroughputRow,
+  UserPathSums,
+} from '../../projections/analytics/usage-queries.ts';
+import { timeText } from '../time-text.ts';
+
+/** US dollars, from nano-dollars in decimal text. @param priced of how many requests it is known */
+export function costOf(nano: string | bigint, priced: string | number | bigint): number | null {
+  return Number(priced) > 0 ? Number(nano) / 1e9 : null;
+}
+
+/** What was used, by the names of the columns; all of them are sums of whole numbers. */
+export type Figures = Readonly<Record<keyof Sums, bigint>>;
+
+const none: Figures = {
+  requests: 0n,
+  input_tokens: 0n,
+  output_tokens: 0n,
+  total_tokens: 0n,
+  cached_input_tokens: 0n,
+  cache_write_input_tokens: 0n,
+  input_cost: 0n,
+  output_cost: 0n,
+  total_cost: 0n,
+  input_priced: 0n,
+  output_priced: 0n,
+  priced: 0n,
+  local_cached_input_tokens: 0n,
+  local_cached_output_tokens: 0n,
+};
+const columns = Object.keys(none) as readonly (keyof Sums)[];
+
+/** The sum of the rows, exactly. */
+export function figuresOf(rows: readonly Sums[]): Figures {
+  const sum = (column: keyof Sums) => rows.reduce((total, row) => total + BigInt(row[column]), 0n);
+  return Object.fromEntries(columns.map((column) => [column, sum(column)])) as Record<keyof Sums, bigint>;
+}
+
+export function summaryOf(rows: readonly Sums[]) {
+  const figures = figuresOf(rows);
+  const { uncached_input_tokens, cached_input_tokens, cache_write_input_tokens } = inputTokens(figures);
+  return {
+    total_requests: Number(figures.requests),
+    total_input_tokens: Number(figures.input_tokens),
+    uncached_input_tokens,
+    cached_input_tokens,
+    cache_write_input_tokens,
+    total_output_tokens: Number(figures.output_tokens),
+    total_tokens: Number(figures.total_tokens),
+    total_input_cost: costOf(figures.input_cost, figures.input_priced),
+    total_output_cost: costOf(figures.output_cost, figures.output_priced),
+    total_cost: costOf(figures.total_cost, figures.priced),
+    // Nothing is rewritten here on its way to a provider.
+    rewrite_tokens_saved: 0,
+    rewrite_cost_saved: null,
+  };
+}
+
+export const intervals = ['daily', 'weekly', 'monthly', 'yearly'] as const;
+export type Interval = (typeof intervals)[number];
+
+/** A row for each period with usage; oldest first. */
+export function periodsOf(days: readonly DaySums[], interval: Interval) {
+  const periods = Map.groupBy(days, ({ day }) => periodOf(day, interval));
+  return [...periods].map(([date, rows]) => ({ date, ...tokensAndCosts(figuresOf(rows)) }));
+}
+
+/** @param day `YYYY-MM-DD` @returns that, `YYYY-Www` (the week of ISO 8601), `YYYY-MM` or `YYYY` */
+export function periodOf(day: string, interval: Interval): string {
+  if (interval === 'daily') return day;
+  if (interval === 'monthly') return day.slice(0, 7);
+  return interval === 'yearly' ? day.slice(0, 4) : isoWeek(day);
+}
+
+const DAY_MS = 86_400_000;
+
+/** The week belongs to the year in which its Thursday is. */
+function isoWeek(day: string): string {
+  const at = Date.parse(day);
+  const fromMonday = (new Date(at).getUTCDay() + 6) % 7;
+  const thursday = new Date(at + (3 - fromMonday) * DAY_MS);
+  const year = thursday.getUTCFullYear();
+  const week = Math.floor((thursday.getTime() - Date.UTC(year, 0, 1)) / (7 * DAY_MS)) + 1;
+  return `${year}-W${String(week).padStart(2, '0')}`;
+}
+
+export function modelOf(row: ModelSums) {
+  return { model: row.model, provider: row.provider_type, provider_name: row.provider, ...breakdownOf(row) };
+}
+
+export function userPathOf(row: UserPathSums) {
+  return { user_path: row.user_path, ...breakdownOf(row) };
+}
+
+export function labelOf(row: LabelSums) {
+  return { label: row.label, ...breakdownOf(row) };
+}
+
+export function sessionOf(row: SessionSums) {
+  const figures = figuresOf([row]);
+  return { session_id: row.session_id, user_path: row.user_path, ...tokensAndCosts(figures) };
+}
+
+function breakdownOf(row: Sums) {
+  const figures = figuresOf([row]);
+  return {
+    ...tokensAndCosts(figures),
+    local_cached_input_tokens: Number(figures.local_cached_input_tokens),
+    local_cached_output_tokens: Number(figures.local_cached_output_tokens),
+  };
+}
+
+function tokensAndCosts(figures: Figures) {
+  return {
+    requests: Number(figures.requests),
+    input_tokens: Number(figures.input_tokens),
+    ...inputTokens(figures),
+    output_tokens: Number(figures.output_tokens),
+    total_tokens: Number(figures.total_tokens),
+    input_cost: costOf(figures.input_cost, figures.input_priced),
+    output_cost: costOf(figures.output_cost, figures.output_priced),
+    total_cost: costOf(figures.total_cost, figures.priced),
+  };
+}
+
+function inputTokens(figures: Pick<Figures, 'input_tokens' | 'cached_input_tokens' | 'cache_write_input_tokens'>) {
+  return {
+    uncached_input_tokens: Number(figures.input_tokens - figures.cached_input_tokens),
+    cached_input_tokens: Number(figures.cached_input_tokens),
+    cache_write_input_tokens: Number(figures.cache_write_input_tokens),
+  };
+}
+
+/** An entry of the usage log, at what is known today. Tokens that the provider did not report are null. */
+export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
+  const reported = row.source === 'provider';
+  const tokens = (count: string) => (reported ? Number(count) : null);
+  const cost = (kind: 'input' | 'output' | 'total', priced: 'input_priced' | 'output_priced' | 'priced') =>
+    costOf(
+      BigInt(row[`${kind}_cost`]) + BigInt(correction?.[`${kind}_cost`] ?? 0),
+      row[priced] + Number(correction?.[priced] ?? 0),
+    );
+  const input = Number(row.input_tokens);
+  const cached = Number(row.cached_input_tokens);
+  return {
+    id: row.usage_id,
+    exchange_id: row.exchange_id,
+    request_id: row.request_id,
+    timestamp: timeText(Math.floor(Number(row.at_micros) / 1000)),
+    model: row.model,
+    provider: row.provider_type,
+    provider_name: row.provider,
+    endpoint: row.endpoint,
+    user_path: row.user_path === '' ? '/' : row.user_path,
+    ...given('session_id', row.session_id),
+    ...given('cache_type', row.cache_type),
+    ...(row.labels.length === 0 ? {} : { labels: row.labels }),
+    input_tokens: tokens(row.input_tokens),
+    output_tokens: tokens(row.output_tokens),
+    total_tokens: tokens(row.total_tokens),
+    uncached_input_tokens: tokens(String(input - cached)),
+    cached_input_tokens: tokens(row.cached_input_tokens),
+    cache_write_input_tokens: tokens(row.cache_write_input_tokens),
+    reasoning_tokens: tokens(row.reasoning_tokens),
+    ...(input > 0 ? { cached_input_ratio: cached / input } : {}),
+    input_cost: cost('input', 'input_priced'),
+    output_cost: cost('output', 'output_priced'),
+    total_cost: cost('total', 'priced'),
+    ...given('cost_source', correction?.price_source ?? row.price_source),
+    ...given('costs_calculation_caveat', correction?.caveat ?? row.caveat),
+    usage_source: row.source,
+    ...(row.raw === '' ? {} : { raw_data: JSON.parse(row.raw) as unknown }),
+  };
+}
+
+/** Nothing at all when it is empty. */
+function given(name: string, value: string): Readonly<Record<string, string>> {
+  return value === '' ? {} : { [name]: value };
+}
+
+/** By granularity: how long a bucket is, in seconds, and how many there are up to now. */
+export const granularities = {
+  second: { seconds: 1, buckets: 60 },
+  minute: { seconds: 60, buckets: 60 },
+  hour: { seconds: 3600, buckets: 24 },
+  day: { seconds: 86_400, buckets: 30 },
+} as const;
+export type Granularity = keyof typeof granularities;
+
+/** Milliseconds since the epoch: the last bucket is the one in which now is. */
+export function throughputTimes(granularity: Granularity, now: number) {
+  const { seconds, buckets } = granularities[granularity];
+  const until = (Math.floor(now / 1000 / seconds) + 1) * seconds * 1000;
+  return { seconds, from: until - buckets * seconds * 1000, until };
+}
+
+/** Every bucket, also those in which nothing was used. */
+export function throughputOf(rows: readonly ThroughputRow[], granularity: Granularity, now: number) {
+  const { seconds, buckets } = granularities[granularity];
+  const { from } = throughputTimes(granularity, now);
+  const known = new Map(rows.map((row) => [Number(row.start) * 1000, row]));
+  return {
+    granularity,
+    bucket_seconds: seconds,
+    buckets: Array.from({ length: buckets }, (_, index) => {
+      const start = from + index * seconds * 1000;
+      const row = known.get(start);
+      return {
+        start: timeText(start),
+        input_tokens: Number(row?.input_tokens ?? 0),
+        output_tokens: Number(row?.output_tokens ?? 0),
+        prompt_cached_tokens: Number(row?.prompt_cached_tokens ?? 0),
+        locally_cached_tokens: Number(row?.locally_cached_tokens ?? 0),
+      };
+    }),
+  };
+}

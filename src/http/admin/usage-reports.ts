@@ -1,0 +1,123 @@
+/** `GET /admin/usage/…`: who used what, when, and what it cost. */
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
+import type { Question } from '../../projections/analytics/usage-filter.ts';
+import {
+  type CorrectionRow,
+  countUsageRows,
+  type UsageRow,
+  usageCorrections,
+  usageRows,
+} from '../../projections/analytics/usage-log-queries.ts';
+import {
+  countSessions,
+  type DaySums,
+  type LabelSums,
+  type ModelSums,
+  type SessionSums,
+  type Sums,
+  type ThroughputRow,
+  tokensByTime,
+  type UserPathSums,
+  usageByDay,
+  usageByLabel,
+  usageByModel,
+  usageBySession,
+  usageByUserPath,
+  usageTotals,
+} from '../../projections/analytics/usage-queries.ts';
+import { untilGone } from './report-db.ts';
+import { pageIn, queryOf, textIn } from './report-request.ts';
+import {
+  entryOf,
+  labelOf,
+  modelOf,
+  periodsOf,
+  sessionOf,
+  summaryOf,
+  throughputOf,
+  throughputTimes,
+  userPathOf,
+} from './usage-answers.ts';
+import { filterOf, granularityOf, intervalOf } from './usage-request.ts';
+
+export interface UsageReportOptions {
+  readonly db: AnalyticsDb;
+  /** Otherwise nothing was used, as far as the reports tell; what cannot be asked is refused all the same. */
+  readonly enabled: boolean;
+  /** Milliseconds since the epoch. */
+  now(): number;
+}
+
+const SESSIONS = { usual: 50, most: 200, capped: true };
+const ENTRIES = { usual: 50, most: 200 };
+
+export function registerUsageReports(admin: FastifyInstance, { db, enabled, now }: UsageReportOptions): void {
+  const scoped = { config: { admin: 'scoped' as const } };
+  const ask = async <Row>({ sql, parameters }: Question, signal: AbortSignal): Promise<Row[]> =>
+    enabled ? db.rows<Row>(sql, parameters, signal) : [];
+
+  admin.get('/usage/summary', scoped, async (request, reply) => {
+    const { filter, mode } = filterOf(request, now());
+    return summaryOf(await ask<Sums>(usageTotals(filter, mode), untilGone(reply)));
+  });
+
+  admin.get('/usage/daily', scoped, async (request, reply) => {
+    const { filter, mode, timeZone } = filterOf(request, now());
+    const days = await ask<DaySums>(usageByDay(filter, mode, timeZone), untilGone(reply));
+    return periodsOf(days, intervalOf(request));
+  });
+
+  admin.get('/usage/models', scoped, async (request, reply) => {
+    const { filter, mode } = filterOf(request, now());
+    return (await ask<ModelSums>(usageByModel(filter, mode), untilGone(reply))).map(modelOf);
+  });
+
+  admin.get('/usage/user-paths', scoped, async (request, reply) => {
+    const { filter, mode } = filterOf(request, now());
+    return (await ask<UserPathSums>(usageByUserPath(filter, mode), untilGone(reply))).map(userPathOf);
+  });
+
+  admin.get('/usage/labels', scoped, async (request, reply) => {
+    const { filter, mode } = filterOf(request, now());
+    return (await ask<LabelSums>(usageByLabel(filter, mode), untilGone(reply))).map(labelOf);
+  });
+
+  admin.get('/usage/sessions', scoped, async (request, reply) => {
+    const { filter } = filterOf(request, now());
+    const page = pageIn(queryOf(request), SESSIONS);
+    // Sessions are told whole: a cache may have answered a part of one.
+    const found = await pageOf<SessionSums>(reply, usageBySession(filter, 'all', page), countSessions(filter, 'all'));
+    return { entries: found.rows.map(sessionOf), total: found.total, ...page };
+  });
+
+  admin.get('/usage/log', scoped, async (request, reply) => {
+    const asked = filterOf(request, now());
+    const page = pageIn(queryOf(request), ENTRIES);
+    const filter = { ...asked.filter, search: textIn(queryOf(request), 'search') };
+    const rows = usageRows(filter, asked.mode, page);
+    const found = await pageOf<UsageRow>(reply, rows, countUsageRows(filter, asked.mode));
+    const corrections = await correctionsOf(found.rows, untilGone(reply));
+    const entries = found.rows.map((row) => entryOf(row, corrections.get(row.usage_id)));
+    return { entries, total: found.total, ...page };
+  });
+
+  admin.get('/usage/throughput', { config: { admin: 'global' } }, async (request, reply) => {
+    const granularity = granularityOf(request);
+    const at = now();
+    const { seconds, ...times } = throughputTimes(granularity, at);
+    const rows = await ask<ThroughputRow>(tokensByTime(times, seconds), untilGone(reply));
+    return throughputOf(rows, granularity, at);
+  });
+
+  async function pageOf<Row>(reply: FastifyReply, rows: Question, count: Question) {
+    const signal = untilGone(reply);
+    const [found, totals] = await Promise.all([ask<Row>(rows, signal), ask<{ total: string }>(count, signal)]);
+    return { rows: found, total: Number(totals[0]?.total ?? 0) };
+  }
+
+  async function correctionsOf(rows: readonly UsageRow[], signal: AbortSignal) {
+    const found = rows.length === 0 ? [] : await ask<CorrectionRow>(usageCorrections(rows), signal);
+    return new Map(found.map((correction) => [correction.usage_id, correction]));
+  }
+}

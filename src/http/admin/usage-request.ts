@@ -1,0 +1,46 @@
+/** What the usage reports are asked for. */
+import type { FastifyRequest } from 'fastify';
+import { refusals } from '../../commands/refusal.ts';
+import { type CacheMode, cacheModes, type UsageFilter } from '../../projections/analytics/usage-filter.ts';
+import { single } from '../query.ts';
+import { oneOf, queryOf, rangeOf, subtreeOf, textIn } from './report-request.ts';
+import { type Granularity, granularities, type Interval, intervals } from './usage-answers.ts';
+
+export interface UsageRequest {
+  readonly filter: UsageFilter;
+  readonly mode: CacheMode;
+  readonly timeZone: string;
+}
+
+/** @throws Refusal 400, 403 */
+export function filterOf(request: FastifyRequest, now: number): UsageRequest {
+  const query = queryOf(request);
+  const { from, until, timeZone } = rangeOf(request, now);
+  return {
+    filter: {
+      from,
+      until,
+      subtree: subtreeOf(request),
+      model: textIn(query, 'model'),
+      provider: textIn(query, 'provider'),
+      label: textIn(query, 'label'),
+      sessionId: textIn(query, 'session_id'),
+    },
+    mode: oneOf(query, 'cache_mode', cacheModes) ?? 'uncached',
+    timeZone,
+  };
+}
+
+/** What is no interval counts as not given. */
+export function intervalOf(request: FastifyRequest): Interval {
+  const written = single(queryOf(request)['interval']);
+  return intervals.find((interval) => interval === written) ?? 'daily';
+}
+
+/** @throws Refusal 400 */
+export function granularityOf(request: FastifyRequest): Granularity {
+  const words = Object.keys(granularities) as readonly Granularity[];
+  const granularity = oneOf(queryOf(request), 'granularity', words);
+  if (granularity !== undefined) return granularity;
+  throw refusals.invalidRequest(`'granularity' is needed: one of ${words.join(', ')}.`, 'granularity');
+}

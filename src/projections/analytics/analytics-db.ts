@@ -1,0 +1,85 @@
+/** What the gateway asks analytics: SQL over HTTP, from another process, so that no question holds up a request. */
+import { type ClickHouseClient, ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+
+export interface AnalyticsAddress {
+  readonly url: string;
+  readonly username: string;
+  readonly password: string;
+  readonly database: string;
+}
+
+export interface AnalyticsDb {
+  /**
+   * The rows of a query, in which `$db` stands for the database and `{name: Type}` for parameters. Numbers of 64 bits
+   * come as text: they may not fit into a JSON number.
+   * @throws AnalyticsUnavailable when it is off, not there, or took too long; ClickHouseError for what is wrong with the query
+   */
+  rows<Row>(query: string, parameters?: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<Row[]>;
+  close(): Promise<void>;
+}
+
+export class AnalyticsUnavailable extends Error {
+  readonly code = 'analytics_unavailable';
+}
+
+export interface AnalyticsDbOptions {
+  /** Where it is now; undefined while it is not anywhere. */
+  readonly address: () => AnalyticsAddress | undefined;
+  /** Default 20 s. */
+  readonly timeoutMs?: number;
+}
+
+/** For each query: a person waits for the answer. */
+const MOST_SECONDS = 15;
+
+/** What ClickHouse says when a query would take more than it may. */
+const tooMuch = new Set(['158', '159', '241', '307', '396']);
+
+export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOptions): AnalyticsDb {
+  let client: ClickHouseClient | undefined;
+  let at: string | undefined;
+
+  /** Analytics that was started again may answer at another port. */
+  async function clientOf(where: AnalyticsAddress): Promise<ClickHouseClient> {
+    if (client !== undefined && at === where.url) return client;
+    const before = client;
+    at = where.url;
+    client = createClient({
+      url: where.url,
+      username: where.username,
+      password: where.password,
+      request_timeout: timeoutMs,
+      application: 'chancery-gateway',
+      log: { level: ClickHouseLogLevel.OFF },
+      clickhouse_settings: { output_format_json_quote_64bit_integers: 1, max_execution_time: MOST_SECONDS },
+    });
+    const opened = client;
+    await before?.close();
+    return opened;
+  }
+
+  return {
+    async rows<Row>(query: string, parameters: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal) {
+      const where = address();
+      if (where === undefined) throw new AnalyticsUnavailable('analytics is off, or has not started yet');
+      const opened = await clientOf(where);
+      try {
+        const result = await opened.query({
+          query: query.replaceAll('$db', where.database),
+          query_params: { ...parameters },
+          format: 'JSONEachRow',
+          abort_signal: signal,
+        });
+        return await result.json<Row>();
+      } catch (error) {
+        if (error instanceof ClickHouseError && !tooMuch.has(error.code)) throw error;
+        signal?.throwIfAborted();
+        const why = error instanceof Error ? error.message : String(error);
+        throw new AnalyticsUnavailable(`analytics did not answer: ${why}`, { cause: error });
+      }
+    },
+    async close() {
+      await client?.close();
+    },
+  };
+}

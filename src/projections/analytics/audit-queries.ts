@@ -1,0 +1,300 @@
+/** Requests as ClickHouse has them, newest first: what administrators look through. */
+import type { UserPath } from '../../events/event.ts';
+import type { AnalyticsDb } from './analytics-db.ts';
+import { allOf, between, type Conditions, equal, inSubtree } from './conditions.ts';
+import { type ExchangeRow, exchangeColumns } from './exchange-row.ts';
+
+export interface AuditFilter {
+  /** Milliseconds since the epoch: from here, up to there but not including it. */
+  readonly from: number;
+  readonly until: number;
+  readonly subtree?: UserPath | undefined;
+  readonly sessionId?: string | undefined;
+  readonly method?: string | undefined;
+  readonly statusCode?: number | undefined;
+  readonly stream?: boolean | undefined;
+  /** These match any part, whatever the case. */
+  readonly requestedModel?: string | undefined;
+  /** Its name or its type. */
+  readonly provider?: string | undefined;
+  readonly path?: string | undefined;
+  readonly errorType?: string | undefined;
+  readonly search?: string | undefined;
+}
+
+/** Behind which row a page begins. */
+export interface AuditCursor {
+  /** Microseconds since the epoch. */
+  readonly at: string;
+  readonly position: string;
+}
+
+export interface AuditPageOf {
+  readonly limit: number;
+  readonly offset: number;
+  readonly after?: AuditCursor | undefined;
+}
+
+const searched = [
+  'request_id',
+  'auth_key_id',
+  'requested_model',
+  'provider_type',
+  'provider',
+  'method',
+  'path',
+  'user_path',
+  'error_type',
+  'error_message',
+  'session_id',
+];
+
+export function auditConditions(filter: AuditFilter): Conditions {
+  const { stream, statusCode } = filter;
+  return allOf([
+    between('at', filter.from, filter.until),
+    inSubtree('user_path', filter.subtree),
+    equal('session_id', 'session_id', filter.sessionId),
+    equal('method', 'method', filter.method),
+    statusCode === undefined ? undefined : ['status = {status: UInt16}', { status: statusCode }],
+    stream === undefined ? undefined : ['stream = {stream: UInt8}', { stream: Number(stream) }],
+    partOf(['requested_model'], 'requested_model', filter.requestedModel),
+    partOf(['provider', 'provider_type'], 'provider', filter.provider),
+    partOf(['path'], 'path', filter.path),
+    partOf(['error_type'], 'error_type', filter.errorType),
+    partOf(searched, 'search', filter.search),
+  ]);
+}
+
+function partOf(columns: readonly string[], name: string, part: string | undefined) {
+  if (part === undefined) return undefined;
+  const found = columns.map((column) => `positionCaseInsensitiveUTF8(${column}, {${name}: String}) > 0`);
+  return [found.join(' OR '), { [name]: part }] as const;
+}
+
+const NEWEST_FIRST = 'ORDER BY at DESC, position DESC';
+
+/**
+ * One page. Which rows it has is found by the narrow columns alone; the others are read of those rows.
+ * With `after`, a page costs the same at any depth.
+ */
+export function auditPage(
+  db: AnalyticsDb,
+  filter: AuditFilter,
+  page: AuditPageOf,
+  signal?: AbortSignal,
+): Promise<ExchangeRow[]> {
+  const { sql, parameters } = auditConditions(filter);
+  const { limit, offset, after } = page;
+  const behind =
+    after === undefined
+      ? ''
+      : `AND at <= ${cursorTime} AND (at, position) < (${cursorTime}, {cursor_position: UInt64})`;
+  return db.rows<ExchangeRow>(
+    `SELECT ${exchangeColumns} FROM $db.exchanges
+    WHERE at >= {from: DateTime64(6, 'UTC')} AND at < {until: DateTime64(6, 'UTC')} AND position IN (
+      SELECT position FROM $db.exchanges WHERE ${sql} ${behind} ${NEWEST_FIRST} LIMIT {limit: UInt64} OFFSET {offset: UInt64}
+    ) ${NEWEST_FIRST}`,
+    { ...parameters, limit, offset, ...cursorParameters(after) },
+    signal,
+  );
+}
+
+const cursorTime = 'fromUnixTimestamp64Micro({cursor_at: Int64})';
+
+function cursorParameters(after: AuditCursor | undefined): Readonly<Record<string, unknown>> {
+  return after === undefined ? {} : { cursor_at: after.at, cursor_position: after.position };
+}
+
+/** Behind this row. */
+export function cursorOf({ at_us, position }: ExchangeRow): AuditCursor {
+  return { at: at_us, position };
+}
+
+export async function auditTotal(db: AnalyticsDb, filter: AuditFilter, signal?: AbortSignal): Promise<number> {
+  const { sql, parameters } = auditConditions(filter);
+  const [row] = await db.rows<{ total: string }>(
+    `SELECT count() AS total FROM $db.exchanges WHERE ${sql}`,
+    parameters,
+    signal,
+  );
+  return Number(row?.total ?? 0);
+}
+
+export interface AuditThread {
+  readonly latest: ExchangeRow;
+  readonly requests: number;
+}
+
+/** Requests of one session are one thread, and a request without a session is one of its own. */
+const threadKey = "user_path, session_id, if(session_id = '', position, 0)";
+
+/** Threads by their latest request, newest first. */
+export async function auditThreads(
+  db: AnalyticsDb,
+  filter: AuditFilter,
+  { limit, offset }: AuditPageOf,
+  signal?: AbortSignal,
+): Promise<AuditThread[]> {
+  const { sql, parameters } = auditConditions(filter);
+  const threads = await db.rows<{ newest_position: string; requests: string }>(
+    `SELECT max((at, position)) AS newest, newest.2 AS newest_position, count() AS requests FROM $db.exchanges
+    WHERE ${sql} GROUP BY ${threadKey} ORDER BY newest DESC LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
+    { ...parameters, limit, offset },
+    signal,
+  );
+  const rows = await rowsAt(
+    db,
+    filter,
+    threads.map(({ newest_position }) => newest_position),
+    signal,
+  );
+  return threads.flatMap(({ newest_position, requests }) => {
+    const latest = rows.get(newest_position);
+    return latest === undefined ? [] : [{ latest, requests: Number(requests) }];
+  });
+}
+
+export async function auditThreadTotal(db: AnalyticsDb, filter: AuditFilter, signal?: AbortSignal): Promise<number> {
+  const { sql, parameters } = auditConditions(filter);
+  const [row] = await db.rows<{ total: string }>(
+    `SELECT uniqExact(${threadKey}) AS total FROM $db.exchanges WHERE ${sql}`,
+    parameters,
+    signal,
+  );
+  return Number(row?.total ?? 0);
+}
+
+async function rowsAt(
+  db: AnalyticsDb,
+  { from, until }: Pick<AuditFilter, 'from' | 'until'>,
+  positions: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<Map<string, ExchangeRow>> {
+  if (positions.length === 0) return new Map();
+  const { sql, parameters } = allOf([between('at', from, until)]);
+  const rows = await db.rows<ExchangeRow>(
+    `SELECT ${exchangeColumns} FROM $db.exchanges WHERE ${sql} AND position IN {positions: Array(UInt64)}`,
+    { ...parameters, positions: positions.map(Number) },
+    signal,
+  );
+  return new Map(rows.map((row) => [row.position, row]));
+}
+
+export interface SessionOf {
+  readonly sessionId: string;
+  /** Empty when the requests are on nobody's account. */
+  readonly userPath: string;
+  /** Milliseconds since the epoch: the session is looked for so far before and after it. */
+  readonly at: number;
+}
+
+/** Longer than this from the request on, nobody goes on with what was said. */
+const SESSION_REACH_MS = 31 * 86_400_000;
+
+/** The ids of the session's requests nearest to a time, oldest first. @param limit at the most */
+export async function idsOfSession(
+  db: AnalyticsDb,
+  { sessionId, userPath, at }: SessionOf,
+  limit: number,
+  signal?: AbortSignal,
+): Promise<string[]> {
+  const { sql, parameters } = allOf([
+    between('at', at - SESSION_REACH_MS, at + SESSION_REACH_MS),
+    equal('session_id', 'session_id', sessionId),
+    equal('user_path', 'user_path', userPath),
+  ]);
+  const rows = await db.rows<{ id: string; at_us: string }>(
+    `SELECT id, toUnixTimestamp64Micro(at) AS at_us FROM $db.exchanges WHERE ${sql}
+    ORDER BY abs(at_us - {near: Int64}), position LIMIT {limit: UInt64}`,
+    { ...parameters, near: Math.round(at * 1000), limit },
+    signal,
+  );
+  return rows.sort((one, other) => Number(one.at_us) - Number(other.at_us)).map(({ id }) => id);
+}
+
+/** The exchange that made a stored response, in the time before. */
+export async function idOfResponse(
+  db: AnalyticsDb,
+  responseId: string,
+  { before, userPath }: { readonly before: number; readonly userPath: string },
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  const { sql, parameters } = allOf([
+    between('at', before - 3 * SESSION_REACH_MS, before),
+    equal('response_id', 'response_id', responseId),
+    equal('user_path', 'user_path', userPath),
+  ]);
+  const [row] = await db.rows<{ id: string }>(
+    `SELECT id FROM $db.exchanges WHERE ${sql} ORDER BY at LIMIT 1`,
+    parameters,
+    signal,
+  );
+  return row?.id;
+}
+
+/** What a request used, with what was corrected since. */
+export interface RequestUsage {
+  readonly entries: number;
+  readonly inputTokens: number;
+  readonly cachedInputTokens: number;
+  readonly cacheWriteInputTokens: number;
+  readonly outputTokens: number;
+  readonly totalTokens: number;
+  /** Nano-dollars; null when no part of it has a price. */
+  readonly totalCost: string | null;
+}
+
+/** Usage is recorded with the end of its exchange. */
+const AFTER_END_MS = 60_000;
+
+/** By the id of the exchange. */
+export async function usageOfRequests(
+  db: AnalyticsDb,
+  rows: readonly Pick<ExchangeRow, 'id' | 'at_us' | 'duration_ms'>[],
+  signal?: AbortSignal,
+): Promise<ReadonlyMap<string, RequestUsage>> {
+  if (rows.length === 0) return new Map();
+  const starts = rows.map(({ at_us }) => Number(at_us) / 1000);
+  const ends = rows.map(({ at_us, duration_ms }) => Number(at_us) / 1000 + duration_ms);
+  const { sql, parameters } = allOf([between('at', Math.min(...starts) - 1, Math.max(...ends) + AFTER_END_MS)]);
+  const found = await db.rows<Record<'id' | 'n' | 'i' | 'c' | 'w' | 'o' | 't', string> & { cost: string | null }>(
+    `SELECT exchange_id AS id, countIf(kind = 'recorded') AS n, sum(input_tokens) AS i, sum(cached_input_tokens) AS c,
+      sum(cache_write_input_tokens) AS w, sum(output_tokens) AS o, sum(total_tokens) AS t,
+      if(sum(priced) > 0, sum(total_cost), NULL) AS cost
+    FROM $db.usage WHERE ${sql} AND exchange_id IN {ids: Array(String)} GROUP BY exchange_id`,
+    { ...parameters, ids: rows.map(({ id }) => id) },
+    signal,
+  );
+  return new Map(
+    found.map(({ id, n, i, c, w, o, t, cost }) => [
+      id,
+      {
+        entries: Number(n),
+        inputTokens: Number(i),
+        cachedInputTokens: Number(c),
+        cacheWriteInputTokens: Number(w),
+        outputTokens: Number(o),
+        totalTokens: Number(t),
+        totalCost: cost,
+      },
+    ]),
+  );
+}
+
+/** The rows of an export, newest first, fetched a part at a time as they are taken. */
+export async function* allOfAudit(
+  db: AnalyticsDb,
+  filter: AuditFilter,
+  partRows: number,
+  signal: AbortSignal,
+): AsyncGenerator<readonly ExchangeRow[]> {
+  let after: AuditCursor | undefined;
+  for (;;) {
+    const rows = await auditPage(db, filter, { limit: partRows, offset: 0, after }, signal);
+    if (rows.length > 0) yield rows;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < partRows) return;
+    after = cursorOf(last);
+  }
+}

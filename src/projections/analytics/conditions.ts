@@ -1,0 +1,50 @@
+/** What a query of analytics is limited to: SQL in which every value is a parameter. */
+import type { UserPath } from '../../events/event.ts';
+
+/** Conditions that must all hold, and what is bound to the names in them. */
+export interface Conditions {
+  /** For after WHERE. */
+  readonly sql: string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+}
+
+type Condition = readonly [sql: string, parameters: Readonly<Record<string, unknown>>];
+
+/** Those that are undefined limit nothing. The names of parameters must be different. */
+export function allOf(conditions: readonly (Condition | undefined)[]): Conditions {
+  const given = conditions.filter((condition) => condition !== undefined);
+  return {
+    sql: given.length === 0 ? 'true' : given.map(([sql]) => `(${sql})`).join(' AND '),
+    parameters: Object.assign({}, ...given.map(([, parameters]) => parameters)),
+  };
+}
+
+/** No row is later. */
+const LAST_TIME = Date.UTC(2200, 0);
+
+/** A time for a parameter of type DateTime64(6, 'UTC'). @param ms milliseconds since the epoch */
+export function sqlTime(ms: number): string {
+  return new Date(Math.min(Math.max(ms, 0), LAST_TIME)).toISOString().replace('T', ' ').slice(0, -1);
+}
+
+/** From then, and until then but not at it. @param expression of the time, such as `u.at` */
+export function between(expression: string, from: number, until: number): Condition {
+  return [
+    `${expression} >= {from: DateTime64(6, 'UTC')} AND ${expression} < {until: DateTime64(6, 'UTC')}`,
+    { from: sqlTime(from), until: sqlTime(until) },
+  ];
+}
+
+/** The path and all below it. @param expression of the user path, such as `u.user_path` */
+export function inSubtree(expression: string, path: UserPath | undefined): Condition | undefined {
+  if (path === undefined || path === '/') return undefined;
+  return [
+    `${expression} = {subtree: String} OR startsWith(${expression}, {subtree_below: String})`,
+    { subtree: path, subtree_below: `${path}/` },
+  ];
+}
+
+/** @param name of the parameter */
+export function equal(expression: string, name: string, value: string | undefined): Condition | undefined {
+  return value === undefined ? undefined : [`${expression} = {${name}: String}`, { [name]: value }];
+}

@@ -1,0 +1,187 @@
+/** A row of `exchanges` as it is read: from ClickHouse, or made of the events of one exchange. Both say the same. */
+import { idOf, type RecordedEvent } from '../../events/event.ts';
+import { parsePosition } from '../../events/sequence-position.ts';
+import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
+import { keyIdOf } from './rows.ts';
+
+/** 64-bit numbers are text. What is not known is empty. */
+export interface ExchangeRow {
+  readonly position: string;
+  readonly id: string;
+  /** Microseconds since the epoch. */
+  readonly at_us: string;
+  readonly request_id: string;
+  readonly auth_key_id: string;
+  readonly auth_method: string;
+  readonly user_path: string;
+  readonly session_id: string;
+  readonly labels: readonly string[];
+  readonly dialect: string;
+  readonly method: string;
+  readonly path: string;
+  readonly client_ip: string;
+  readonly user_agent: string;
+  readonly stream: number;
+  readonly capture: string;
+  readonly requested_model: string;
+  readonly provider: string;
+  readonly provider_type: string;
+  readonly model: string;
+  readonly through: readonly string[];
+  /** `in_progress` of one that has not ended: those are not in ClickHouse. */
+  readonly outcome: string;
+  readonly status: number;
+  readonly error_type: string;
+  readonly error_code: string;
+  readonly error_message: string;
+  readonly failure_reason: string;
+  readonly finish_reason: string;
+  readonly first_byte_ms: number | null;
+  readonly duration_ms: number;
+  readonly response_id: string;
+  readonly replayed_from: string;
+  readonly cache_type: string;
+  readonly attempts: readonly AttemptRow[];
+}
+
+/** Number, kind, provider, its type, model, dialect, start in ms after the request, failed, status, code, message. */
+export type AttemptRow = readonly [
+  number,
+  string,
+  string,
+  string,
+  string,
+  string,
+  number,
+  number,
+  number,
+  string,
+  string,
+];
+
+const plain = [
+  'position',
+  'id',
+  'request_id',
+  'auth_key_id',
+  'auth_method',
+  'user_path',
+  'session_id',
+  'labels',
+  'dialect',
+  'method',
+  'path',
+  'client_ip',
+  'user_agent',
+  'stream',
+  'capture',
+  'requested_model',
+  'provider',
+  'provider_type',
+  'model',
+  'through',
+  'outcome',
+  'status',
+  'error_type',
+  'error_code',
+  'error_message',
+  'failure_reason',
+  'finish_reason',
+  'first_byte_ms',
+  'duration_ms',
+  'response_id',
+  'replayed_from',
+  'cache_type',
+];
+
+const ofAttempt = [
+  'number',
+  'kind',
+  'provider',
+  'provider_type',
+  'model',
+  'dialect',
+  'started_ms',
+  'failed',
+  'status',
+  'code',
+  'message',
+];
+
+/** For after SELECT. */
+export const exchangeColumns = [
+  ...plain,
+  'toUnixTimestamp64Micro(at) AS at_us',
+  `arrayZip(${ofAttempt.map((name) => `attempts.${name}`).join(', ')}) AS attempts`,
+].join(', ');
+
+/** The row that the events of one exchange make, given from its first on; undefined when they are of none. */
+export function exchangeRowOf(events: Iterable<RecordedEvent>): ExchangeRow | undefined {
+  const fold = new ExchangeFold();
+  let told: ExchangeTold | undefined;
+  for (const event of events) {
+    fold.apply(event, parsePosition(event.position));
+    told ??= fold.get(event.stream);
+  }
+  return told === undefined ? undefined : rowOf(told);
+}
+
+function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }: ExchangeTold): ExchangeRow {
+  const { data, context } = received;
+  const last = attempts.at(-1)?.started;
+  const completed = end?.completed;
+  return {
+    position: String(end?.position ?? first),
+    id: idOf(received.stream),
+    at_us: microseconds(received.at),
+    request_id: context.requestId ?? '',
+    auth_key_id: keyIdOf(context.actor),
+    auth_method: data.authMethod,
+    user_path: context.userPath ?? '',
+    session_id: data.sessionId ?? '',
+    labels: data.labels ?? [],
+    dialect: data.dialect,
+    method: data.method,
+    path: data.path,
+    client_ip: data.clientIp ?? '',
+    user_agent: data.headers['user-agent'] ?? '',
+    stream: Number(data.stream),
+    capture: data.capture,
+    requested_model: data.model ?? '',
+    provider: completed?.provider ?? last?.provider ?? resolved?.provider ?? '',
+    provider_type: last?.providerType ?? resolved?.providerType ?? '',
+    model: completed?.model ?? last?.model ?? resolved?.model ?? '',
+    through: resolved?.through ?? [],
+    outcome: end?.outcome ?? 'in_progress',
+    status: end?.status ?? 0,
+    error_type: end?.error?.type ?? '',
+    error_code: end?.error?.code ?? '',
+    error_message: end?.error?.message ?? '',
+    failure_reason: end?.failureReason ?? '',
+    finish_reason: completed?.finishReason ?? '',
+    first_byte_ms: completed?.firstByteMs ?? null,
+    duration_ms: end?.durationMs ?? 0,
+    response_id: end?.responseId ?? '',
+    replayed_from: replayedFrom,
+    cache_type: usage?.cacheType ?? '',
+    attempts: attempts.map(({ started, at, failed }) => [
+      started.attempt,
+      started.kind,
+      started.provider,
+      started.providerType,
+      started.model ?? '',
+      started.dialect,
+      Math.max(0, Math.round((at - received.at) * 1000) / 1000),
+      Number(failed !== undefined),
+      failed?.status ?? 0,
+      failed?.code ?? '',
+      failed?.message ?? '',
+    ]),
+  };
+}
+
+/** As the tables have it: to the microsecond before. */
+function microseconds(at: number): string {
+  const whole = Math.floor(at);
+  return String(whole * 1000 + Math.floor((at - whole) * 1000));
+}

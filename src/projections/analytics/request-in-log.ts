@@ -1,0 +1,122 @@
+/** One request as the log has it, with what was said: exact, and there before analytics is. */
+import {
+  attemptFailed,
+  attemptStarted,
+  chunkReceived,
+  requestReceived,
+  usageRecalculated,
+  usageRecorded,
+} from '../../events/catalogue/exchange.ts';
+import type { RecordedEvent, StreamName } from '../../events/event.ts';
+import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import { isA } from '../known-event.ts';
+import type { RequestUsage } from './audit-queries.ts';
+import { type ExchangeRow, exchangeRowOf } from './exchange-row.ts';
+
+export interface RequestInLog {
+  readonly row: ExchangeRow;
+  readonly usage: RequestUsage | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | undefined;
+  /** What providers sent with their errors, by the number of the attempt. */
+  readonly failures: ReadonlyMap<number, Uint8Array>;
+  /** What the last provider said. */
+  readonly said: FirstBytes;
+}
+
+type Reader = Pick<EventLog, 'readStream'>;
+
+/** Its row alone; undefined when there is no such request. */
+export async function rowInLog(stream: StreamName, log: Reader): Promise<ExchangeRow | undefined> {
+  const events: RecordedEvent[] = [];
+  for await (const event of eventsOf(stream, log)) if (!isA(event, chunkReceived)) events.push(event);
+  return exchangeRowOf(events);
+}
+
+/** Undefined when there is no such request. */
+export async function requestInLog(stream: StreamName, log: Reader): Promise<RequestInLog | undefined> {
+  const events: RecordedEvent[] = [];
+  const said = new FirstBytes();
+  const failures = new Map<number, Uint8Array>();
+  let received: Pick<RequestInLog, 'headers' | 'body'> | undefined;
+  for await (const event of eventsOf(stream, log)) {
+    if (isA(event, chunkReceived)) {
+      said.add(event.body);
+      continue;
+    }
+    // What a provider had said before it was given up is not in the answer.
+    if (isA(event, attemptStarted)) said.clear();
+    if (isA(event, attemptFailed) && event.body !== undefined) failures.set(event.data.attempt, event.body);
+    if (isA(event, requestReceived)) received = { headers: event.data.headers, body: event.body };
+    events.push(event);
+  }
+  const row = exchangeRowOf(events);
+  if (row === undefined || received === undefined) return undefined;
+  return { row, usage: usageOf(events), ...received, failures, said };
+}
+
+async function* eventsOf(stream: StreamName, log: Reader): AsyncGenerator<RecordedEvent> {
+  try {
+    yield* log.readStream(stream);
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+}
+
+/** Of a longer body, no more than this is given. */
+export const MOST_BODY_BYTES = 1024 * 1024;
+
+/** The beginning of something that may be long. */
+export class FirstBytes {
+  #pieces: Uint8Array[] = [];
+  bytes = 0;
+  /** Whether there was more. */
+  tooMany = false;
+
+  add(piece: Uint8Array | undefined): void {
+    if (piece === undefined || this.tooMany) return;
+    const room = MOST_BODY_BYTES - this.bytes;
+    this.tooMany = piece.length > room;
+    this.#pieces.push(this.tooMany ? piece.subarray(0, room) : piece);
+    this.bytes += Math.min(piece.length, room);
+  }
+
+  clear(): void {
+    this.#pieces = [];
+    this.bytes = 0;
+    this.tooMany = false;
+  }
+
+  joined(): Uint8Array {
+    return Buffer.concat(this.#pieces);
+  }
+}
+
+/** What was used, as it is known today. Undefined when nothing was recorded of it. */
+function usageOf(events: readonly RecordedEvent[]): RequestUsage | undefined {
+  const recorded = events.filter((event) => isA(event, usageRecorded));
+  if (recorded.length === 0) return undefined;
+  const costs = new Map<string, string | null>();
+  const total = { input: 0, cached: 0, cacheWrite: 0, output: 0, total: 0 };
+  for (const event of events) {
+    if (isA(event, usageRecalculated)) costs.set(event.data.usageId, event.data.totalCost);
+    if (!isA(event, usageRecorded)) continue;
+    const { data } = event;
+    costs.set(event.id, data.totalCost);
+    total.input += data.inputTokens ?? 0;
+    total.cached += data.cachedInputTokens ?? 0;
+    total.cacheWrite += data.cacheWriteInputTokens ?? 0;
+    total.output += data.outputTokens ?? 0;
+    total.total += data.totalTokens ?? 0;
+  }
+  const known = [...costs.values()].filter((cost) => cost !== null);
+  return {
+    entries: recorded.length,
+    inputTokens: total.input,
+    cachedInputTokens: total.cached,
+    cacheWriteInputTokens: total.cacheWrite,
+    outputTokens: total.output,
+    totalTokens: total.total,
+    totalCost: known.length === 0 ? null : String(known.reduce((sum, cost) => sum + BigInt(cost), 0n)),
+  };
+}

@@ -1,0 +1,67 @@
+/** A query as a person wrote it, asked over ClickHouse's own interface, with limits that it cannot lift. */
+import type { AnalyticsAddress } from './analytics-db.ts';
+
+export interface SqlLimits {
+  readonly seconds: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export interface SqlAnswer {
+  readonly contentType: string;
+  readonly bytes: Buffer;
+}
+
+/** ClickHouse refused the query, or gave up on it. The message is its own. */
+export class SqlRefused extends Error {
+  /** ClickHouse's number for what went wrong; 0 when it did not say. */
+  readonly code: number;
+  constructor(code: number, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** How much longer than the query may take is waited for its answer. */
+const GRACE_MS = 5_000;
+
+/**
+ * The whole answer: it is bounded, and what goes wrong is known before any of it is given on.
+ * @param format one of ClickHouse's, unless the query names its own
+ * @throws SqlRefused, or whatever `fetch` throws when nobody answers
+ */
+export async function askSql(
+  { url, username, password, database }: AnalyticsAddress,
+  query: string,
+  format: string,
+  { seconds, rows, bytes }: SqlLimits,
+  signal: AbortSignal,
+): Promise<SqlAnswer> {
+  const asked = new URL(url);
+  const parameters = {
+    database,
+    default_format: format,
+    readonly: '1',
+    max_execution_time: String(seconds),
+    max_result_rows: String(rows),
+    max_result_bytes: String(bytes),
+    result_overflow_mode: 'throw',
+    wait_end_of_query: '1',
+  };
+  for (const [name, value] of Object.entries(parameters)) asked.searchParams.set(name, value);
+  const answer = await fetch(asked, {
+    method: 'POST',
+    body: query,
+    redirect: 'error',
+    headers: {
+      authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
+      'content-type': 'text/plain',
+    },
+    signal: AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000 + GRACE_MS)]),
+  });
+  const told = Buffer.from(await answer.arrayBuffer());
+  if (!answer.ok) {
+    throw new SqlRefused(Number(answer.headers.get('x-clickhouse-exception-code') ?? 0), told.toString().trim());
+  }
+  return { contentType: answer.headers.get('content-type') ?? 'text/plain; charset=utf-8', bytes: told };
+}

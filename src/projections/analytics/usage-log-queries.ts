@@ -1,0 +1,93 @@
+/** The questions of the usage log: what was recorded, row by row, and what came to be known of it later. */
+import { type CacheMode, counted, ofRows, type PageOf, type Question, type UsageFilter } from './usage-filter.ts';
+
+export interface UsageRow {
+  readonly usage_id: string;
+  /** Microseconds since the epoch. */
+  readonly at_micros: string;
+  readonly exchange_id: string;
+  readonly request_id: string;
+  readonly user_path: string;
+  readonly labels: readonly string[];
+  readonly session_id: string;
+  readonly provider: string;
+  readonly provider_type: string;
+  readonly model: string;
+  readonly endpoint: string;
+  readonly cache_type: string;
+  readonly source: string;
+  readonly input_tokens: string;
+  readonly output_tokens: string;
+  readonly total_tokens: string;
+  readonly cached_input_tokens: string;
+  readonly cache_write_input_tokens: string;
+  readonly reasoning_tokens: string;
+  readonly input_cost: string;
+  readonly output_cost: string;
+  readonly total_cost: string;
+  readonly input_priced: number;
+  readonly output_priced: number;
+  readonly priced: number;
+  readonly price_source: string;
+  readonly caveat: string;
+  /** JSON, or empty. */
+  readonly raw: string;
+}
+
+const rowColumns = [
+  ...['exchange_id', 'request_id', 'user_path', 'labels', 'session_id', 'provider', 'provider_type', 'model'],
+  ...['endpoint', 'cache_type', 'source', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens'],
+  ...['cache_write_input_tokens', 'reasoning_tokens', 'input_cost', 'output_cost', 'total_cost', 'input_priced'],
+  ...['output_priced', 'priced', 'price_source', 'caveat', 'raw'],
+];
+
+/** What was recorded, newest first; without later corrections. */
+export function usageRows(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
+  const { sql, parameters } = ofRows(filter);
+  return {
+    sql: `SELECT toString(u.usage_id) AS usage_id, toUnixTimestamp64Micro(u.at) AS at_micros,
+      ${rowColumns.map((column) => `u.${column} AS ${column}`).join(', ')}
+      ${sql} AND u.kind = 'recorded' AND ${counted[mode]}
+      ORDER BY u.at DESC, u.position DESC LIMIT {limit: UInt32} OFFSET {offset: UInt32}`,
+    parameters: { ...parameters, limit, offset },
+  };
+}
+
+/** One row: `total`. */
+export function countUsageRows(filter: UsageFilter, mode: CacheMode): Question {
+  const { sql, parameters } = ofRows(filter);
+  return { sql: `SELECT count() AS total ${sql} AND u.kind = 'recorded' AND ${counted[mode]}`, parameters };
+}
+
+export interface CorrectionRow {
+  readonly usage_id: string;
+  /** Differences to what was recorded. */
+  readonly input_cost: string;
+  readonly output_cost: string;
+  readonly total_cost: string;
+  readonly input_priced: string;
+  readonly output_priced: string;
+  readonly priced: string;
+  /** Of the newest correction. */
+  readonly price_source: string;
+  readonly caveat: string;
+}
+
+/** What came to be known of these later. They are at the time of what they correct. */
+export function usageCorrections(rows: readonly UsageRow[]): Question {
+  const times = rows.map(({ at_micros }) => Number(at_micros));
+  return {
+    sql: `SELECT toString(u.usage_id) AS usage_id, sum(u.input_cost) AS input_cost, sum(u.output_cost) AS output_cost,
+      sum(u.total_cost) AS total_cost, sum(u.input_priced) AS input_priced, sum(u.output_priced) AS output_priced,
+      sum(u.priced) AS priced, argMax(u.price_source, u.position) AS price_source, argMax(u.caveat, u.position) AS caveat
+      FROM $db.usage AS u
+      WHERE u.at >= fromUnixTimestamp64Micro({first: Int64}) AND u.at <= fromUnixTimestamp64Micro({last: Int64})
+        AND u.kind = 'corrected' AND u.usage_id IN {ids: Array(UUID)}
+      GROUP BY usage_id`,
+    parameters: {
+      first: Math.min(...times),
+      last: Math.max(...times),
+      ids: rows.map(({ usage_id }) => usage_id),
+    },
+  };
+}

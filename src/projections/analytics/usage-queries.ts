@@ -1,0 +1,197 @@
+/** The questions of the usage reports, in SQL. Costs are nano-dollars, and every 64-bit number comes as text. */
+import { between } from './conditions.ts';
+import {
+  type CacheMode,
+  counted,
+  ofRows,
+  type PageOf,
+  type Question,
+  type UsageFilter,
+  usageConditions,
+} from './usage-filter.ts';
+
+/** Sums. Costs are of what providers answered: what came from a cache cost nothing. */
+export interface Sums {
+  readonly requests: string;
+  readonly input_tokens: string;
+  readonly output_tokens: string;
+  readonly total_tokens: string;
+  readonly cached_input_tokens: string;
+  readonly cache_write_input_tokens: string;
+  readonly input_cost: string;
+  readonly output_cost: string;
+  readonly total_cost: string;
+  /** How many of the requests have a cost that is known. */
+  readonly input_priced: string;
+  readonly output_priced: string;
+  readonly priced: string;
+  readonly local_cached_input_tokens: string;
+  readonly local_cached_output_tokens: string;
+}
+
+const summed = [
+  ...['requests', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens', 'cache_write_input_tokens'],
+  ...['input_cost', 'output_cost', 'total_cost', 'input_priced', 'output_priced', 'priced'],
+];
+const isCost = (column: string) => column.endsWith('_cost') || column.endsWith('priced');
+
+/** What is told of the sums by kind of cache. */
+function sums(mode: CacheMode): string {
+  const cached = ['input', 'output'].map((kind) => `sumIf(u.${kind}_tokens, ${counted.cached})`);
+  return [
+    ...summed.map((column) => {
+      const which = isCost(column) ? `${counted[mode]} AND ${counted.uncached}` : counted[mode];
+      return `sumIf(u.${column}, ${which}) AS ${column}`;
+    }),
+    `${cached[0]} AS local_cached_input_tokens`,
+    `${cached[1]} AS local_cached_output_tokens`,
+  ].join(', ');
+}
+
+/** What no group may have more of: those with the most tokens are told. */
+const MOST_GROUPS = 5000;
+
+/** The time of a row as it is in the sums that ClickHouse keeps inside the table. */
+const quarterHour = 'toStartOfFifteenMinutes(u.at)';
+
+/**
+ * Sums by group and by kind of cache. It is so written that ClickHouse answers it from the sums by quarters of an hour
+ * (see `tables.ts`) whenever the filter asks for nothing that those do not know.
+ * @param by names of groups, with their expressions
+ */
+function inner(filter: UsageFilter, by: Readonly<Record<string, string>>): Question {
+  const { label, sessionId } = filter;
+  const where = usageConditions(filter, label === undefined && sessionId === undefined ? quarterHour : 'u.at');
+  const groups = Object.entries(by).map(([name, expression]) => `${expression} AS ${name}`);
+  return {
+    sql: `SELECT ${[...groups, 'u.cache_type AS cache_type', ...summed.map((column) => `sum(u.${column}) AS ${column}`)].join(', ')}
+      FROM $db.usage AS u WHERE ${where.sql}
+      GROUP BY ${[...Object.keys(by), 'cache_type'].join(', ')}`,
+    parameters: where.parameters,
+  };
+}
+
+/** One row. */
+export function usageTotals(filter: UsageFilter, mode: CacheMode): Question {
+  const { sql, parameters } = inner(filter, {});
+  return { sql: `SELECT ${sums(mode)} FROM (${sql}) AS u`, parameters };
+}
+
+export type DaySums = Sums & { readonly day: string };
+
+/** A row for each day, by that zone, on which something was used; oldest first. */
+export function usageByDay(filter: UsageFilter, mode: CacheMode, timeZone: string): Question {
+  const { sql, parameters } = inner(filter, { date: dateIn });
+  return {
+    sql: `SELECT toString(u.date) AS day, ${sums(mode)} FROM (${sql}) AS u WHERE ${counted[mode]} GROUP BY day ORDER BY day`,
+    parameters: { ...parameters, time_zone: timeZone },
+  };
+}
+
+const dateIn = `toDate(${quarterHour}, {time_zone: String})`;
+
+export type ModelSums = Sums & { readonly model: string; readonly provider: string; readonly provider_type: string };
+
+export function usageByModel(filter: UsageFilter, mode: CacheMode): Question {
+  return grouped(filter, mode, { model: 'u.model', provider: 'u.provider', provider_type: 'u.provider_type' });
+}
+
+export type UserPathSums = Sums & { readonly user_path: string };
+
+/** What has no user path is at the root. */
+export function usageByUserPath(filter: UsageFilter, mode: CacheMode): Question {
+  return grouped(filter, mode, { user_path: pathOrRoot });
+}
+
+const pathOrRoot = "if(u.user_path = '', '/', u.user_path)";
+
+export type LabelSums = Sums & { readonly label: string };
+
+/** A request with several labels counts under each. */
+export function usageByLabel(filter: UsageFilter, mode: CacheMode): Question {
+  return grouped(filter, mode, { label: 'arrayJoin(u.labels)' });
+}
+
+function grouped(filter: UsageFilter, mode: CacheMode, by: Readonly<Record<string, string>>): Question {
+  const { sql, parameters } = inner(filter, by);
+  const names = Object.keys(by).map((name) => `u.${name}`);
+  return {
+    sql: `SELECT ${Object.keys(by)
+      .map((name) => `u.${name} AS ${name}`)
+      .join(', ')}, ${sums(mode)} FROM (${sql}) AS u
+      GROUP BY ${names.join(', ')} ORDER BY total_tokens DESC, ${names.join(', ')} LIMIT ${MOST_GROUPS}`,
+    parameters,
+  };
+}
+
+export type SessionSums = Sums & { readonly session_id: string; readonly user_path: string };
+
+/** Sessions of a user path, those that were used last first. */
+export function usageBySession(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
+  const { sql, parameters } = ofRows(filter);
+  return {
+    sql: `SELECT u.session_id AS session_id, ${pathOrRoot} AS user_path, ${sums(mode)}
+      ${sql} AND u.session_id != '' AND ${counted[mode]}
+      GROUP BY session_id, user_path
+      ORDER BY max(u.at) DESC, session_id, user_path LIMIT {limit: UInt32} OFFSET {offset: UInt32}`,
+    parameters: { ...parameters, limit, offset },
+  };
+}
+
+/** One row: `total`. */
+export function countSessions(filter: UsageFilter, mode: CacheMode): Question {
+  const { sql, parameters } = ofRows(filter);
+  return {
+    sql: `SELECT uniqExact(u.session_id, ${pathOrRoot}) AS total
+      ${sql} AND u.session_id != '' AND u.kind = 'recorded' AND ${counted[mode]}`,
+    parameters,
+  };
+}
+
+export interface ThroughputRow {
+  /** Seconds since the epoch at which the bucket begins. */
+  readonly start: string;
+  readonly input_tokens: string;
+  readonly output_tokens: string;
+  readonly prompt_cached_tokens: string;
+  readonly locally_cached_tokens: string;
+}
+
+/** Tokens by time: those of providers, and apart from them what a cache of the gateway gave. */
+export function tokensByTime(times: { readonly from: number; readonly until: number }, seconds: number): Question {
+  const time = between('u.at', times.from, times.until);
+  const sum = (column: string) => `sumIf(u.${column}, ${counted.uncached})`;
+  return {
+    sql: `SELECT intDiv(toUnixTimestamp(u.at), {seconds: UInt32}) * {seconds: UInt32} AS start,
+      ${sum('input_tokens')} AS input_tokens, ${sum('output_tokens')} AS output_tokens,
+      ${sum('cached_input_tokens')} AS prompt_cached_tokens,
+      sumIf(u.total_tokens, ${counted.cached}) AS locally_cached_tokens
+      FROM $db.usage AS u WHERE ${time[0]} GROUP BY start`,
+    parameters: { ...time[1], seconds },
+  };
+}
+
+export type CacheDay = { readonly day: string } & Readonly<Record<CacheFigure, string>>;
+export type CacheFigure =
+  | 'hits'
+  | 'exact_hits'
+  | 'semantic_hits'
+  | 'input_tokens'
+  | 'output_tokens'
+  | 'total_tokens'
+  | 'saved_cost'
+  | 'saved_priced';
+
+/** What the caches of the gateway answered, by day in that zone; oldest first. */
+export function cacheByDay(filter: UsageFilter, timeZone: string): Question {
+  const { sql, parameters } = inner(filter, { date: dateIn });
+  return {
+    sql: `SELECT toString(u.date) AS day, sum(u.requests) AS hits,
+      sumIf(u.requests, u.cache_type = 'exact') AS exact_hits,
+      sumIf(u.requests, u.cache_type = 'semantic') AS semantic_hits,
+      sum(u.input_tokens) AS input_tokens, sum(u.output_tokens) AS output_tokens, sum(u.total_tokens) AS total_tokens,
+      sum(u.total_cost) AS saved_cost, sum(u.priced) AS saved_priced
+      FROM (${sql}) AS u WHERE ${counted.cached} GROUP BY day ORDER BY day`,
+    parameters: { ...parameters, time_zone: timeZone },
+  };
+}

@@ -1,0 +1,131 @@
+/** What is recorded and corrected of usage, as rows of a ledger: sums over any of them are what is known. */
+import type { z } from 'zod';
+import type { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
+import { idOf, type RecordedEvent } from '../../events/event.ts';
+import { keyIdOf, type Retention } from './rows.ts';
+import { type TsvRows, text, texts, time } from './tsv.ts';
+
+type Recorded = RecordedEvent<string, z.infer<typeof usageRecorded.data>>;
+type Recalculated = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
+
+/** What usage cost until now, and on whose account it is: what a correction is counted from. */
+export interface UsageAccount {
+  readonly requestId: string;
+  readonly actor: string;
+  readonly keyId: string;
+  readonly userPath: string;
+  readonly cacheType: string;
+  readonly costs: Costs;
+}
+
+/** Nano-dollars; null is not known. */
+export interface Costs {
+  readonly input: bigint | null;
+  readonly output: bigint | null;
+  readonly total: bigint | null;
+}
+
+export function costsOf(data: {
+  readonly inputCost?: string | null;
+  readonly outputCost?: string | null;
+  readonly totalCost?: string | null;
+}): Costs {
+  return { input: amount(data.inputCost), output: amount(data.outputCost), total: amount(data.totalCost) };
+}
+
+function amount(text: string | null | undefined): bigint | null {
+  return text === null || text === undefined ? null : BigInt(text);
+}
+
+export function accountOf({ context, data }: Recorded): UsageAccount {
+  return {
+    requestId: context.requestId ?? '',
+    actor: context.actor,
+    keyId: keyIdOf(context.actor),
+    userPath: context.userPath ?? '',
+    cacheType: data.cacheType ?? '',
+    costs: costsOf(data),
+  };
+}
+
+const nothing: Costs = { input: null, output: null, total: null };
+
+export function writeUsage(rows: TsvRows, event: Recorded, position: number, retention: Retention): void {
+  const { data, id, at, stream } = event;
+  const account = accountOf(event);
+  const tokens = [
+    data.inputTokens,
+    data.outputTokens,
+    data.totalTokens,
+    data.cachedInputTokens,
+    data.cacheWriteInputTokens,
+    data.cacheWrite1hInputTokens,
+    data.reasoningTokens,
+    data.audioInputTokens,
+    data.audioOutputTokens,
+    data.imageInputTokens,
+    data.imageOutputTokens,
+    data.acceptedPredictionTokens,
+    data.rejectedPredictionTokens,
+  ].map((count) => count ?? 0);
+  const units = [data.inputSeconds ?? 0, data.inputCharacters ?? 0, data.outputImages ?? 0];
+  rows.write(
+    `${position}\trecorded\t${id}\t${time(at)}\t${time(at)}\t${text(idOf(stream))}\t${spentOn(account, data)}\t` +
+      `${text(data.source)}\t${data.failedAttempt === undefined ? 1 : 0}\t${tokens.join('\t')}\t${units.join('\t')}\t${difference(nothing, account.costs)}\t` +
+      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : text(JSON.stringify(data.raw))}\t${retention.usage}`,
+  );
+  rows.end(position);
+}
+
+/** @param account as it was before this correction */
+export function writeCorrection(
+  rows: TsvRows,
+  { data, at, stream }: Recalculated,
+  position: number,
+  account: UsageAccount,
+  retention: Retention,
+): void {
+  const none = new Array(16).fill(0).join('\t');
+  rows.write(
+    `${position}\tcorrected\t${data.usageId}\t${time(data.usageAt)}\t${time(at)}\t${text(idOf(stream))}\t` +
+      `${spentOn(account, data)}\tprovider\t0\t${none}\t${difference(account.costs, costsOf(data))}\t` +
+      `${pricedBy(data)}\t\t${retention.usage}`,
+  );
+  rows.end(position);
+}
+
+interface SpentOn {
+  readonly labels?: readonly string[];
+  readonly sessionId?: string;
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly endpoint: string;
+}
+
+function spentOn(account: UsageAccount, data: SpentOn): string {
+  return [
+    text(account.requestId),
+    text(account.actor),
+    text(account.keyId),
+    text(account.userPath),
+    texts(data.labels ?? []),
+    text(data.sessionId),
+    text(data.provider),
+    text(data.providerType),
+    text(data.model),
+    text(data.endpoint),
+    text(account.cacheType),
+  ].join('\t');
+}
+
+function difference(before: Costs, now: Costs): string {
+  const kinds = ['input', 'output', 'total'] as const;
+  const amounts = kinds.map((kind) => (now[kind] ?? 0n) - (before[kind] ?? 0n));
+  const known = kinds.map((kind) => Number(now[kind] !== null) - Number(before[kind] !== null));
+  return [...amounts, ...known].join('\t');
+}
+
+function pricedBy(data: { readonly priceSource?: string; readonly price?: unknown; readonly caveat?: string }): string {
+  return `${text(data.priceSource)}\t${data.price === undefined ? '' : text(JSON.stringify(data.price))}\t${text(data.caveat)}`;
+}

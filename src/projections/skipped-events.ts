@@ -1,0 +1,47 @@
+/** Events that a projection cannot take in, and those that an operator let it leave out. */
+import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
+import type { Position, RecordedEvent } from '../events/event.ts';
+import { type EventLog, StreamNotFound } from '../events/log.ts';
+import { isA } from './known-event.ts';
+
+export interface Skipped {
+  readonly view: string;
+  readonly position: Position;
+  readonly eventType: string;
+  readonly reason: string;
+  readonly by: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** Everything that was ever left out, oldest first. */
+export async function skippedEvents(log: EventLog): Promise<readonly Skipped[]> {
+  const skipped: Skipped[] = [];
+  try {
+    for await (const event of log.readStream(skippedStream)) {
+      if (!isA(event, viewEventSkipped)) continue;
+      const { view, position, eventType, reason, by } = event.data;
+      skipped.push({ view, position: position as Position, eventType, reason, by, at: event.at });
+    }
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return skipped;
+}
+
+export function skippedBy(view: string, skipped: readonly Skipped[]): ReadonlySet<Position> {
+  return new Set(skipped.filter((one) => one.view === view).map(({ position }) => position));
+}
+
+/** An event on which a projection stops. The message says which one, and what an operator can do. */
+export class PoisonedEvent extends Error {
+  readonly code = 'poisoned_event';
+  constructor(view: string, { position, type, stream }: RecordedEvent, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(
+      `event ${position} (${type} of ${stream}) cannot be taken in: ${why}; ` +
+        `"chancery views skip ${view} --position ${position} --reason …" lets it go on without it`,
+      { cause },
+    );
+  }
+}

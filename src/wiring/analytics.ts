@@ -1,0 +1,62 @@
+/** Analytics, wired: the reports that are asked of the other process. */
+import type { FastifyInstance } from 'fastify';
+import type { AnalyticsProcess } from '../analytics-process.ts';
+import type { Config } from '../config/config.ts';
+import { registerCacheOverview } from '../http/admin/cache-overview.ts';
+import { type AnalyticsState, createReportDb } from '../http/admin/report-db.ts';
+import { registerUsageReports } from '../http/admin/usage-reports.ts';
+import type { UsageFigures } from '../http/v1/usage.ts';
+import { type AnalyticsDb, createAnalyticsDb } from '../projections/analytics/analytics-db.ts';
+import { type AuditRecords, registerAuditReports } from './audit-reports.ts';
+import { createUsageFigures } from './usage-figures.ts';
+
+/** What the reports know of the other process. */
+export type AskedAnalytics = Pick<AnalyticsProcess, 'address' | 'status'>;
+
+export interface AnalyticsWiring extends AuditRecords {
+  readonly config: Config;
+  /** Undefined while analytics is off. */
+  readonly analytics: AskedAnalytics | undefined;
+}
+
+export interface Analytics {
+  /** As reports ask it. */
+  readonly db: AnalyticsDb;
+  /** For `GET /v1/usage`. */
+  readonly usageFigures: UsageFigures;
+  /** Called once for each name of the admin API. */
+  register(admin: FastifyInstance): void;
+  close(): Promise<void>;
+}
+
+const now = Date.now;
+
+export function createAnalytics({ config, analytics, audit, recorded }: AnalyticsWiring): Analytics {
+  const asked = createAnalyticsDb({ address: () => analytics?.address() });
+  const state = () => stateOf(analytics);
+  const db = createReportDb({ db: asked, state });
+  const enabled = config.usageEnabled;
+  return {
+    db,
+    usageFigures: createUsageFigures({ db: createReportDb({ db: asked, state, patienceMs: 0 }), enabled, now }),
+    register(admin) {
+      registerUsageReports(admin, { db, enabled, now });
+      registerCacheOverview(admin, { db, enabled: false, now });
+      registerAuditReports(admin, {
+        audit,
+        recorded,
+        db,
+        isKept: config.logging.enabled,
+        state,
+        analyst: () => analytics?.address('analyst'),
+        now,
+      });
+    },
+    close: () => asked.close(),
+  };
+}
+
+function stateOf(analytics: AskedAnalytics | undefined): AnalyticsState {
+  if (analytics === undefined || analytics.status().health === 'off') return 'off';
+  return analytics.address() === undefined ? 'starting' : 'there';
+}

@@ -1,0 +1,37 @@
+/** The audit log over HTTP, wired: lists and figures from analytics, what was said from the log. */
+import type { FastifyInstance } from 'fastify';
+import type { ReadAudit } from '../commands/audit/audit-reads.ts';
+import type { FollowDependencies } from '../commands/exchange/follow-answer.ts';
+import { registerAuditDetail } from '../http/admin/audit-detail.ts';
+import { registerAuditExport } from '../http/admin/audit-export.ts';
+import { registerAuditLog } from '../http/admin/audit-log.ts';
+import { registerAuditStats } from '../http/admin/audit-stats.ts';
+import type { AnalyticsState } from '../http/admin/report-db.ts';
+import { registerSql } from '../http/admin/sql.ts';
+import type { AnalyticsAddress, AnalyticsDb } from '../projections/analytics/analytics-db.ts';
+
+export interface AuditRecords {
+  readonly audit: ReadAudit;
+  /** Where requests are read with what was said in them. */
+  readonly recorded: FollowDependencies;
+}
+
+export interface AuditReportsWiring extends AuditRecords {
+  readonly db: AnalyticsDb;
+  /** `LOGGING_ENABLED`. */
+  readonly isKept: boolean;
+  state(): AnalyticsState;
+  /** Where people's own queries are asked. */
+  analyst(): AnalyticsAddress | undefined;
+  now(): number;
+}
+
+export function registerAuditReports(admin: FastifyInstance, wiring: AuditReportsWiring): void {
+  const { audit, recorded, db, isKept, state, analyst, now } = wiring;
+  const reports = { db, isKept, now };
+  registerAuditLog(admin, reports);
+  registerAuditStats(admin, reports);
+  registerAuditDetail(admin, { ...reports, audit, recorded });
+  registerAuditExport(admin, { ...reports, audit, isOn: () => state() !== 'off' });
+  registerSql(admin, { audit, address: analyst });
+}

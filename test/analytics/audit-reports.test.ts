@@ -1,0 +1,425 @@
+/** The audit log over HTTP: the same as a fold of the log, for whoever may see it, and on record where bodies are read. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EventLog, ReadAllOptions } from '../../src/events/log.ts';
+import { openLog } from '../../src/events/open-log.ts';
+import { parsePosition } from '../../src/events/sequence-position.ts';
+import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
+import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
+import type { Answered } from '../support/answered.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { errorOf, exchangeOf, json, modelsListed, user } from '../support/with-gateway.ts';
+import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
+import { writeHistory } from './generated-history.ts';
+import { costOf, type RequestTold, requestsOfLog } from './requests-of-log.ts';
+
+const HOUR_MS = 3_600_000;
+const users = {
+  gateway: { username: 'gateway', password: 'asks' },
+  analyst: { username: 'people', password: "wo'nders:é" },
+};
+const dataDir = mkdtempSync(join(tmpdir(), 'chancery-audit-'));
+const logUrl = `file:${join(dataDir, 'log')}`;
+
+let embedded: Embedded;
+let gateway: TestGateway;
+let log: EventLog;
+let projector: Projector;
+let salesKey: string;
+let told: readonly RequestTold[];
+
+describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => {
+  beforeAll(async () => {
+    const written = await openLog(logUrl);
+    await writeHistory(written, { exchanges: 400, seed: 11, from: Date.now() - 50 * HOUR_MS, everyMs: 440_000 });
+    await written.close();
+    embedded = await startEmbedded();
+    gateway = await startTestGateway({
+      dataDir,
+      analytics: {
+        address: (as = 'gateway') => ({ url: embedded.url, ...users[as], database: 'chancery' }),
+        status: () => ({ health: 'ok', lagEvents: 0 }),
+      },
+    });
+    await modelsListed(gateway);
+    log = await openLog(logUrl, { readOnly: true });
+    const store = createBatchStore(embedded.clientOf('projector'), 'chancery');
+    projector = startProjector({ log, store, retention: { audit: 0, usage: 0 }, liveMs: 1, retryMs: 10 });
+    salesKey = await keyFor('/sales');
+    for (const words of ['=cmd()', 'Hello!']) await say(words);
+    await say('And then?', { 'x-session-id': 'talk' });
+    await say('The end.', { 'x-session-id': 'talk' });
+    await caughtUp();
+    told = await requestsOfLog(log);
+  }, 60_000);
+  afterAll(async () => {
+    await projector?.close();
+    await log?.close();
+    await gateway?.close();
+    await embedded?.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+
+  async function keyFor(userPath: string): Promise<string> {
+    const made = await gateway.fetch('/admin/auth-keys', {
+      json: { name: userPath, user_path: userPath, dashboard_access: true },
+    });
+    expect(made.status).toBe(201);
+    return (await json(made)).value;
+  }
+
+  async function say(words: string, headers: Record<string, string> = {}): Promise<string> {
+    const answer = await gateway.fetch('/v1/chat/completions', {
+      json: { model: 'llamacpp/simulated-small', messages: user(words) },
+      headers,
+    });
+    expect(answer.status).toBe(200);
+    await answer.text();
+    return exchangeOf(answer);
+  }
+
+  async function caughtUp(): Promise<void> {
+    await projector.whenStored(parsePosition(await log.head()));
+  }
+
+  async function ask(path: string, key?: string): Promise<Answered> {
+    const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+    const answer = await gateway.fetch(path, { headers });
+    const text = await answer.text();
+    expect({ status: answer.status, text: answer.ok ? '' : text }).toEqual({ status: 200, text: '' });
+    return JSON.parse(text);
+  }
+
+  const newestFirst = (requests: readonly RequestTold[]) => requests.map(({ id }) => id);
+  const idsIn = (page: Answered): string[] => page.entries.map(({ id }: Answered) => id);
+
+  async function reads(): Promise<Answered[]> {
+    const options: ReadAllOptions = { filter: { types: ['audit.read'] } };
+    const found: Answered[] = [];
+    for await (const { data } of log.readAll(options)) found.push(data as Answered);
+    return found;
+  }
+
+  test('pages through every request once, by offset and by cursor', async () => {
+    const whole = newestFirst(told);
+    const byOffset: string[] = [];
+    for (let offset = 0; offset < whole.length; offset += 100) {
+      const page = await ask(`/admin/audit/log?limit=100&offset=${offset}`);
+      expect(page).toMatchObject({ total: whole.length, limit: 100, offset });
+      byOffset.push(...idsIn(page));
+    }
+    expect(byOffset).toEqual(whole);
+    const byCursor: string[] = [];
+    let next = '';
+    do {
+      const page = await ask(`/admin/audit/log?limit=37${next}`);
+      byCursor.push(...idsIn(page));
+      next = page.next_cursor === undefined ? '' : `&cursor=${page.next_cursor}`;
+    } while (next !== '');
+    expect(byCursor).toEqual(whole);
+  });
+
+  test('filters as a fold of the log does', async () => {
+    const has = (whole: string, part: string) => whole.toLowerCase().includes(part.toLowerCase());
+    const cases: readonly (readonly [string, (request: RequestTold) => boolean])[] = [
+      ['method=post', () => true],
+      ['method=GET', () => false],
+      ['status_code=429', ({ status }) => status === 429],
+      ['stream=true', ({ stream }) => stream],
+      ['stream=false', ({ stream }) => !stream],
+      ['requested_model=GPT-4O', ({ model }) => has(model, 'gpt-4o')],
+      ['model=mini', ({ model }) => has(model, 'mini')],
+      ['requested_model=%25', () => false],
+      ['provider=anthropic', ({ providerType }) => providerType === 'anthropic'],
+      ['provider=claude', ({ provider }) => provider === 'claude'],
+      ['path=completions', () => true],
+      ['error_type=rate_limit', ({ errorType }) => has(errorType, 'rate_limit')],
+      ['session_id=session-3', ({ sessionId }) => sessionId === 'session-3'],
+      ['user_path=/sales', ({ userPath }) => userPath === '/sales' || userPath.startsWith('/sales/')],
+      ['user_path=/research/bob', ({ userPath }) => userPath === '/research/bob'],
+      ['user_path=/', () => true],
+      ['search=REQUEST-39', ({ requestId }) => requestId.includes('request-39')],
+      ['search=it%20broke', ({ errorMessage }) => errorMessage === 'it broke'],
+      ['search=no%09MORE', ({ errorMessage }) => errorMessage === 'no\tmore'],
+      ["search=') OR 1=1 --", () => false],
+      ['search=%5C', () => false],
+      ['days=1', ({ at }) => at >= startOfToday()],
+    ];
+    for (const [query, isFound] of cases) {
+      const wanted = newestFirst(told.filter(isFound));
+      const page = await ask(`/admin/audit/log?limit=100&${query}`);
+      expect({ query, total: page.total, ids: idsIn(page) }).toEqual({
+        query,
+        total: wanted.length,
+        ids: wanted.slice(0, 100),
+      });
+    }
+  });
+
+  test('refuses what it cannot read, and says which parameter it is', async () => {
+    for (const [query, param] of [
+      ['limit=101', 'limit'],
+      ['limit=0', 'limit'],
+      ['offset=-1', 'offset'],
+      ['status_code=ok', 'status_code'],
+      ['stream=perhaps', 'stream'],
+      ['cursor=nonsense', 'cursor'],
+      ['start_date=2026-02-30', 'start_date'],
+    ]) {
+      expect(await errorOf(await gateway.fetch(`/admin/audit/log?${query}`), 400)).toMatchObject({ param });
+    }
+    expect(await errorOf(await gateway.fetch('/admin/audit/detail'), 400)).toMatchObject({ param: 'log_id' });
+    const conversation = await gateway.fetch('/admin/audit/conversation?log_id=x&limit=201');
+    expect(await errorOf(conversation, 400)).toMatchObject({ param: 'limit' });
+  });
+
+  test('gives rows what was used, and no bodies', async () => {
+    const { entries } = await ask('/admin/audit/log?limit=100&offset=4');
+    for (const entry of entries) {
+      const of = told.find(({ id }) => id === entry.id);
+      expect(entry).toMatchObject({ bodies_omitted: true, conversation_payload: true, status_code: of?.status });
+      expect(entry.data.attempts?.length ?? 0).toBe(of?.attempts);
+      expect(entry.data.request_body).toBeUndefined();
+      expect(entry.usage?.total_tokens).toBe(of?.tokens);
+      const cost = of === undefined ? null : costOf(of);
+      expect(entry.usage?.total_cost ?? null).toBe(cost === null ? null : Number(cost) / 1e9);
+    }
+  });
+
+  test('tells threads by their newest request', async () => {
+    const threads = Map.groupBy(told, ({ sessionId, userPath, id }) =>
+      sessionId === '' ? id : `${userPath} ${sessionId}`,
+    );
+    const wanted = [...threads.values()].map((of) => [of[0]?.id, of.length]);
+    const pages: Answered[] = [];
+    for (let offset = 0; offset < wanted.length; offset += 100) {
+      const page = await ask(`/admin/audit/sessions?limit=100&offset=${offset}`);
+      expect(page).toMatchObject({ total: wanted.length, limit: 100, offset });
+      pages.push(...page.sessions);
+    }
+    expect(pages.map(({ latest, request_count }) => [latest.id, request_count])).toEqual(wanted);
+  });
+
+  test.each([
+    ['hour', 'days=3', 'Asia/Kathmandu'],
+    ['hour', 'days=1', 'UTC'],
+    ['day', 'days=10', 'America/St_Johns'],
+    ['day', '', 'no such zone'],
+  ])('counts by the %s for %s in %s as the log does', async (interval, query, zone) => {
+    const answer = await gateway.fetch(`/admin/audit/stats?${query}`, { headers: { 'x-gateway-timezone': zone } });
+    expect(answer.status).toBe(200);
+    const stats = await json(answer);
+    expect(stats.interval).toBe(interval);
+    const starts: number[] = stats.buckets.map(({ start }: Answered) => Date.parse(start));
+    expect(starts.at(-1)).toBeLessThanOrEqual(Date.now());
+    expect(Date.now() - (starts.at(-1) ?? 0)).toBeLessThan(25 * HOUR_MS);
+    const counted = (requests: readonly RequestTold[]) => ({
+      requests: requests.length,
+      status_2xx: requests.filter(({ status }) => status >= 200 && status < 300).length,
+      status_4xx: requests.filter(({ status }) => status >= 400 && status < 500).length,
+      status_5xx: requests.filter(({ status }) => status >= 500).length,
+      status_other: requests.filter(({ status }) => status < 200 || (status >= 300 && status < 400)).length,
+    });
+    const inBucket = starts.map((start, place) =>
+      told.filter(({ at }) => at >= start && at < (starts[place + 1] ?? Number.POSITIVE_INFINITY)),
+    );
+    for (const [place, requests] of inBucket.entries()) expect(stats.buckets[place]).toMatchObject(counted(requests));
+    const all = inBucket.flat();
+    const ok = all.filter(({ status }) => status >= 200 && status < 300);
+    expect(stats.summary).toMatchObject({ ...counted(all), success_rate: ok.length / all.length });
+    const mean = (requests: readonly RequestTold[]) =>
+      requests.reduce((sum, { durationMs }) => sum + durationMs, 0) / requests.length;
+    expect(stats.summary.avg_duration_ms).toBeCloseTo(mean(all), 6);
+    const fetched = ok.filter(({ attempts, cacheType }) => attempts > 0 && cacheType === '');
+    const providers = [...new Set(fetched.map(({ provider }) => provider))].sort();
+    expect(stats.provider_latency.map(({ provider }: Answered) => provider)).toEqual(providers);
+    for (const series of stats.provider_latency) {
+      expect(series.requests).toHaveLength(starts.length);
+      for (const [place, requests] of inBucket.entries()) {
+        const its = requests.filter((one) => fetched.includes(one) && one.provider === series.provider);
+        expect(series.requests[place]).toBe(its.length);
+        if (its.length === 0) expect(series.avg_duration_ms[place]).toBeNull();
+        else expect(series.avg_duration_ms[place]).toBeCloseTo(mean(its), 6);
+      }
+    }
+  });
+
+  test('gives a whole entry from the log, the same as its row and with its bodies, and notes who reads it', async () => {
+    const { entries } = await ask('/admin/audit/log?limit=100&user_path=/sales');
+    for (const { usage, bodies_omitted, conversation_payload, ...row } of entries.slice(0, 10)) {
+      const before = (await reads()).length;
+      const full = await ask(`/admin/audit/detail?log_id=${row.id}`, salesKey);
+      expect(full).toMatchObject(row);
+      expect(full.usage).toEqual(usage);
+      expect(full.data.request_body.messages).toHaveLength(1);
+      expect((await reads()).slice(before)).toMatchObject([{ what: 'audit_entry', id: row.id }]);
+    }
+  });
+
+  test('gives the answer as the client got it, as JSON or as the stream it was', async () => {
+    const whole = await ask(`/admin/audit/detail?log_id=${await say('Whole')}`);
+    expect(whole.data.response_body.choices).toHaveLength(1);
+    expect(whole.data.request_headers.authorization).not.toMatch(/test-master-key/);
+    const streamed = await gateway.fetch('/v1/chat/completions', {
+      json: { model: 'llamacpp/simulated-small', messages: user('In pieces'), stream: true },
+    });
+    const text = await streamed.text();
+    const entry = await ask(`/admin/audit/detail?log_id=${exchangeOf(streamed)}`);
+    expect(entry.data.response_body).toBe(text);
+  });
+
+  test('an unknown entry is not there', async () => {
+    for (const id of ['none', '../x', '0198c1d0-0000-7000-8000-000000000000']) {
+      const answer = await gateway.fetch(`/admin/audit/detail?log_id=${encodeURIComponent(id)}`);
+      expect(await errorOf(answer, 404)).toMatchObject({ type: 'not_found_error' });
+      expect(await ask(`/admin/audit/conversation?log_id=${encodeURIComponent(id)}`)).toEqual({
+        anchor_id: id,
+        entries: [],
+        truncated: false,
+      });
+    }
+  });
+
+  test('puts a conversation together, oldest first, from its session', async () => {
+    const talk = told.filter(({ sessionId, requestId }) => sessionId === 'talk' && !requestId.startsWith('request-'));
+    const [last, first] = talk;
+    const before = (await reads()).length;
+    const answer = await ask(`/admin/audit/conversation?log_id=${last?.id}`);
+    expect(answer).toMatchObject({ anchor_id: last?.id, truncated: false });
+    expect(idsIn(answer)).toEqual([first?.id, last?.id]);
+    const said = answer.entries.map(({ data }: Answered) => data.request_body.messages[0].content);
+    expect(said).toEqual(['And then?', 'The end.']);
+    expect(answer.entries[0].data.response_body.choices).toHaveLength(1);
+    expect(answer.entries[0].data.attempts).toBeUndefined();
+    expect((await reads()).slice(before)).toEqual([{ what: 'audit_conversation', filter: { log_id: last?.id } }]);
+    const shorter = await ask(`/admin/audit/conversation?log_id=${last?.id}&limit=1`);
+    expect(idsIn(shorter)).toEqual([last?.id]);
+    expect(shorter.truncated).toBe(true);
+  });
+
+  test('follows what continues an earlier response back to it', async () => {
+    const respond = async (body: object) => {
+      const answer = await gateway.fetch('/v1/responses', { json: { model: 'llamacpp/simulated-small', ...body } });
+      expect(answer.status).toBe(200);
+      return { id: exchangeOf(answer), response: await json(answer) };
+    };
+    const first = await respond({ input: 'One' });
+    const second = await respond({ input: 'Two', previous_response_id: first.response.id });
+    const third = await respond({ input: 'Three', previous_response_id: second.response.id });
+    await caughtUp();
+    const answer = await ask(`/admin/audit/conversation?log_id=${third.id}`);
+    expect(idsIn(answer)).toEqual([first.id, second.id, third.id]);
+  });
+
+  test('an administrator of a subtree finds what is in it, and nothing else', async () => {
+    const mine = told.filter(({ userPath }) => userPath === '/sales' || userPath.startsWith('/sales/'));
+    const foreign = told.find(({ userPath }) => userPath.startsWith('/research'));
+    const page = await ask('/admin/audit/log?limit=100', salesKey);
+    expect({ total: page.total, ids: idsIn(page) }).toEqual({
+      total: mine.length,
+      ids: newestFirst(mine).slice(0, 100),
+    });
+    const stats = await ask('/admin/audit/stats?days=5', salesKey);
+    expect(stats.summary.requests).toBe(mine.length);
+    const headers = { authorization: `Bearer ${salesKey}` };
+    const outside = await gateway.fetch('/admin/audit/log?user_path=/research', { headers });
+    expect(await errorOf(outside, 403)).toMatchObject({ code: 'user_path_out_of_scope' });
+    const before = (await reads()).length;
+    for (const path of ['detail', 'conversation']) {
+      await errorOf(await gateway.fetch(`/admin/audit/${path}?log_id=${foreign?.id}`, { headers }), 404);
+    }
+    expect(await reads()).toHaveLength(before);
+    const file = await gateway.fetch('/admin/audit/export?format=ndjson', { headers });
+    expect((await file.text()).trim().split('\n')).toHaveLength(mine.length);
+  });
+
+  test('exports everything the filter finds, once, and notes it', async () => {
+    const wanted = newestFirst(told.filter(({ model }) => model.includes('gpt-4o')));
+    const before = (await reads()).length;
+    const file = await gateway.fetch('/admin/audit/export?format=ndjson&requested_model=gpt-4o');
+    expect(file.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
+    expect(file.headers.get('content-disposition')).toBe('attachment; filename="audit-log.ndjson"');
+    expect(file.headers.get('x-total-count')).toBe(String(wanted.length));
+    const lines = (await file.text()).trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line).id)).toEqual(wanted);
+    expect((await reads()).slice(before)).toEqual([
+      { what: 'audit_export', filter: { format: 'ndjson', requested_model: 'gpt-4o' } },
+    ]);
+  });
+
+  test('a client that leaves in the middle of a file leaves nothing behind', async () => {
+    const leave = new AbortController();
+    const file = await gateway.fetch('/admin/audit/export?format=ndjson', { signal: leave.signal });
+    leave.abort();
+    await expect(file.text()).rejects.toThrow(/abort/);
+    expect((await ask('/admin/audit/log?limit=1')).entries).toHaveLength(1);
+  });
+
+  test('as CSV it has a head, a line for each request, and exact money', async () => {
+    const file = await gateway.fetch('/admin/audit/export?search=request-&session_id=session-3');
+    expect(file.headers.get('content-type')).toBe('text/csv; charset=utf-8');
+    const [head = '', ...lines] = (await file.text()).trimEnd().split('\r\n');
+    const wanted = told.filter(({ sessionId }) => sessionId === 'session-3');
+    expect(lines).toHaveLength(wanted.length);
+    const names = head.split(',');
+    const cells = lines.map((line) => line.split(','));
+    expect(cells.map((row) => row[0])).toEqual(newestFirst(wanted));
+    const cost = names.indexOf('total_cost_usd');
+    expect(cells.map((row) => row[cost])).toEqual(
+      wanted
+        .map(costOf)
+        .map((nano) =>
+          nano === null ? '' : `${nano / 1_000_000_000n}.${String(nano % 1_000_000_000n).padStart(9, '0')}`,
+        ),
+    );
+  });
+
+  describe('questions in SQL', () => {
+    const sql = (query: string, format?: string) => gateway.fetch('/admin/sql', { json: { query, format } });
+
+    test('are answered in the format asked for, and noted', async () => {
+      const before = (await reads()).length;
+      const question = 'SELECT count() AS requests FROM exchanges WHERE request_id LIKE {p: String}';
+      const plain = "SELECT count() AS requests FROM exchanges WHERE request_id LIKE 'request-%'";
+      const answer = await sql(plain);
+      expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+      expect(await json(answer)).toMatchObject({ meta: [{ name: 'requests' }], rows: 1 });
+      const csv = await sql(plain, 'CSVWithNames');
+      expect(csv.headers.get('content-type')).toMatch(/^text\/csv/);
+      expect(await csv.text()).toBe('"requests"\n400\n');
+      expect((await reads()).slice(before)).toEqual([
+        { what: 'sql', filter: { query: plain, format: 'JSON' } },
+        { what: 'sql', filter: { query: plain, format: 'CSVWithNames' } },
+      ]);
+      expect((await errorOf(await sql(question), 400)).message).toMatch(/p/);
+    });
+
+    test.each([
+      ['DROP TABLE exchanges', 'sql_refused', /DROP is not for readers/],
+      ['INSERT INTO exchanges (id) VALUES (1)', 'sql_refused', /INSERT is not for readers/],
+      ['SET max_result_rows = 0', 'sql_refused', /SET is not for readers/],
+      ["SELECT * FROM file('/etc/passwd')", 'sql_refused', /outside the tables/],
+      ["SELECT * FROM url('http://127.0.0.1/')", 'sql_refused', /outside the tables/],
+      ['SELECT nonsense FROM exchanges', 'sql_refused', /nonsense/],
+      ['SELECT number FROM numbers(1000000)', 'sql_over_limit', /Limit for result exceeded/i],
+      ['SELECT 1 SETTINGS max_result_rows = 10000000', 'sql_refused', /max_result_rows|readonly/],
+      ['SELECT 1; DROP TABLE exchanges', 'sql_refused', /readonly|not for readers|Syntax/i],
+    ])('%s is refused in the words of ClickHouse', async (query, code, message) => {
+      const error = await errorOf(await sql(query), 400);
+      expect(error).toMatchObject({ code, param: 'query', type: 'invalid_request_error' });
+      expect(error.message).toMatch(message);
+    });
+
+    test('must be asked as they should be', async () => {
+      expect(await errorOf(await sql('SELECT 1', 'Parquet'), 400)).toMatchObject({ param: 'format' });
+      expect(await errorOf(await sql('  '), 400)).toMatchObject({ param: 'query' });
+      expect(await errorOf(await sql(`SELECT '${'x'.repeat(100_000)}'`), 400)).toMatchObject({ param: 'query' });
+    });
+  });
+});
+
+function startOfToday(): number {
+  return Math.floor(Date.now() / (24 * HOUR_MS)) * 24 * HOUR_MS;
+}

@@ -1,0 +1,108 @@
+/** The questions of docs/analytics.md and of the dashboards, asked of a history in which each has an answer. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { parsePosition } from '../../src/events/sequence-position.ts';
+import { createMetrics } from '../../src/http/metrics.ts';
+import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
+import { startProjector } from '../../src/projections/analytics/projector.ts';
+import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
+import { writeHistory } from './generated-history.ts';
+import { figuresOfLog } from './log-figures.ts';
+
+const text = readFileSync(join(import.meta.dirname, '../../docs/analytics.md'), 'utf8');
+const questions = [...text.matchAll(/^### (\d+)\. (.+?)\n(?:(?!^###).)*?^```sql\n(.+?)^```$/gms)].map(
+  ([, number = '', title = '', sql = '']) => ({ number: Number(number), title, sql }),
+);
+const dashboardsFolder = join(import.meta.dirname, '../../infra/grafana/dashboards');
+interface Target {
+  readonly rawSql?: string;
+  readonly expr?: string;
+}
+interface Dashboard {
+  readonly uid: string;
+  readonly panels: readonly { readonly id: number; readonly title: string; readonly targets: readonly Target[] }[];
+}
+const dashboards: readonly Dashboard[] = readdirSync(dashboardsFolder).map((name) =>
+  JSON.parse(readFileSync(join(dashboardsFolder, name), 'utf8')),
+);
+const targets = dashboards.flatMap(({ uid, panels }) =>
+  panels.flatMap((panel) => panel.targets.map((target) => ({ name: `${uid}: ${panel.title}`, ...target }))),
+);
+const day = 24 * 3600_000;
+
+test('there are twenty, each with its query, and no SQL besides', () => {
+  expect(questions.map(({ number }) => number)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
+  expect(text.match(/^```sql$/gm)).toHaveLength(20);
+  for (const { sql } of questions) expect(sql, 'bounded in time').toMatch(/INTERVAL \d+ DAY/);
+});
+
+describe('the dashboards', () => {
+  test('have panels with ids of their own, each with what it asks', () => {
+    expect(new Set(dashboards.map(({ uid }) => uid)).size).toBe(3);
+    for (const { panels } of dashboards) {
+      expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+      for (const panel of panels) expect(panel.targets.length).toBeGreaterThan(0);
+    }
+    for (const { name, rawSql, expr } of targets) expect([rawSql, expr].filter(Boolean), name).toHaveLength(1);
+  });
+
+  test('ask Prometheus for metrics that there are', async () => {
+    const declared = await createMetrics({ processMetrics: false }).text();
+    const names = targets.flatMap(({ expr }) => expr?.match(/gateway_\w+/g) ?? []);
+    expect(names.length).toBeGreaterThan(10);
+    for (const name of names) expect(declared).toContain(`# TYPE ${name.replace(/_bucket$/, '')} `);
+  });
+});
+
+describe.skipIf(!hasChdb)('the twenty questions', () => {
+  let embedded: Embedded;
+  const log = new MemoryLog();
+
+  beforeAll(async () => {
+    embedded = await startEmbedded();
+    const exchanges = 600;
+    await writeHistory(log, { exchanges, seed: 11, from: Date.now() - 5 * day, everyMs: (5 * day) / exchanges });
+    const store = createBatchStore(embedded.clientOf('projector'), 'chancery');
+    const projector = startProjector({ log, store, retention: { audit: 0, usage: 0 }, liveMs: 1 });
+    await projector.whenStored(parsePosition(await log.head()));
+    await projector.close();
+  }, 60_000);
+  afterAll(() => embedded?.close());
+
+  /** As an analyst asks: read only, within an analyst's limits. */
+  async function ask(query: string): Promise<Record<string, unknown>[]> {
+    const result = await embedded.clientOf('analyst', 'chancery').query({ query, format: 'JSONEachRow' });
+    return result.json();
+  }
+
+  test.each(questions)('$number: $title', { timeout: 30_000 }, async ({ sql }) => {
+    expect(await ask(sql)).not.toEqual([]);
+  });
+
+  const panels = targets.flatMap(({ name, rawSql }) => (rawSql === undefined ? [] : [{ name, rawSql }]));
+  test.each(panels)('panel $name', { timeout: 30_000 }, async ({ rawSql }) => {
+    expect(rawSql, 'bounded in time').toContain('$__timeFilter(');
+    const query = rawSql
+      .replaceAll(/\$__timeFilter\((\w+)\)/g, '$1 >= now() - INTERVAL 30 DAY AND $1 <= now()')
+      .replaceAll(/\$__timeInterval\((\w+)\)/g, 'toStartOfHour($1)');
+    expect(await ask(query)).not.toEqual([]);
+  });
+
+  test('the costs of teams, models and what is known now come to what the log comes to', {
+    timeout: 30_000,
+  }, async () => {
+    const { usage } = await figuresOfLog(log);
+    const told = Object.values(usage).reduce((sum, { totalCost }) => sum + Number(totalCost ?? 0), 0) / 1e9;
+    for (const [number, column] of [
+      [1, 'usd'],
+      [2, 'usd'],
+      [15, 'usd_now'],
+    ] as const) {
+      const rows = await ask(questions[number - 1]?.sql ?? '');
+      const sum = rows.reduce((total, row) => total + Number(row[column] ?? 0), 0);
+      expect(sum).toBeCloseTo(told, 6);
+    }
+  });
+});

@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import { afterAll, describe, expect, test } from 'vitest';
+import { clickHouseOf } from '../../src/analytics.ts';
+import { rebuildAnalytics } from '../../src/analytics-rebuild.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { createDiagnostics } from '../../src/diagnostics.ts';
+import { openLog } from '../../src/events/open-log.ts';
+import { providerTypes } from '../../src/providers/types.ts';
+import { hasChdb } from './embedded.ts';
+import { writeHistory } from './generated-history.ts';
+import { figuresOfLog } from './log-figures.ts';
+import { figuresInSql } from './sql-figures.ts';
+
+const dataDir = mkdtempSync(join(tmpdir(), 'chancery-rebuild-'));
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+
+function configOf() {
+  const env = { DATA_DIR: dataDir, LOGGING_RETENTION_DAYS: '0', USAGE_RETENTION_DAYS: '0', ANALYTICS_HTTP_PORT: '0' };
+  const loaded = loadConfig({ flags: {}, env, cwd: dataDir, providerTypes });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  return loaded.config;
+}
+
+/** What the tables say, in them and in their rollup. */
+async function figures() {
+  const logger = createDiagnostics({ level: 'silent', format: 'text' });
+  const clickhouse = await clickHouseOf(configOf(), join(dataDir, 'clickhouse'), logger);
+  const log = { level: ClickHouseLogLevel.OFF };
+  const client = createClient({ url: clickhouse.url, username: clickhouse.user, password: clickhouse.password, log });
+  try {
+    const databases = await client.query({ query: 'SHOW DATABASES', format: 'TabSeparated' });
+    return {
+      databases: (await databases.text()).split('\n').filter((name) => name.startsWith('chancery')),
+      tables: await figuresInSql(client, 'chancery'),
+      rollup: await figuresInSql(client, 'chancery', 'usage_by_quarter_hour'),
+    };
+  } finally {
+    await client.close();
+    await clickhouse.stop();
+  }
+}
+
+describe.skipIf(!hasChdb)('analytics made anew', () => {
+  test('says what the log says, and so it does the second time; stopped half way it is as it was', {
+    timeout: 120_000,
+  }, async () => {
+    const log = await openLog(configOf().log.url);
+    const { signal } = new AbortController();
+    for (const seed of [1, 2]) {
+      await writeHistory(log, { exchanges: 60, seed });
+      const seen: string[] = [];
+      const onProgress = (position: string) => seen.push(position);
+      expect(await rebuildAnalytics(configOf(), { signal, onProgress })).toBe(await log.head());
+      expect(seen.at(-1)).toBe(await log.head());
+      const told = await figuresOfLog(log);
+      expect(await figures()).toEqual({ databases: ['chancery'], tables: told, rollup: told });
+    }
+    const told = await figuresOfLog(log);
+    await writeHistory(log, { exchanges: 5, seed: 3 });
+    const stopped = { signal: AbortSignal.abort(new Error('enough')), onProgress: () => {} };
+    await expect(rebuildAnalytics(configOf(), stopped)).rejects.toThrow('enough');
+    expect((await figures()).tables).toEqual(told);
+    await log.close();
+  });
+});

@@ -1,0 +1,63 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { providerTypes } from '../../src/providers/types.ts';
+
+const infra = join(dirname(dirname(import.meta.dirname)), 'infra');
+
+interface Service {
+  readonly image?: string;
+  readonly ports?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+const read = (file: string) => readFileSync(join(infra, file), 'utf8');
+const { services }: { services: Record<string, Service> } = parse(read('compose.yaml'));
+
+test('compose brings up the gateway, ClickHouse, Prometheus and Grafana, on this machine only', () => {
+  expect(Object.keys(services)).toEqual(['gateway', 'clickhouse', 'prometheus', 'grafana']);
+  const { image = '' } = services['clickhouse'] ?? {};
+  expect(image).toMatch(/:\d+\.\d+$/);
+  for (const { ports = [] } of Object.values(services))
+    for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
+});
+
+test('every file that compose mounts is there', () => {
+  const mounted = Object.values(services).flatMap(({ volumes = [] }) => volumes.filter((one) => one.startsWith('./')));
+  expect(mounted.length).toBeGreaterThan(3);
+  for (const one of mounted) expect(existsSync(join(infra, one.split(':')[0] ?? '')), one).toBe(true);
+});
+
+test('what compose sets is what the gateway reads', () => {
+  const set = services['gateway']?.environment ?? {};
+  const env = Object.fromEntries(Object.entries(set).map(([name, value]) => [name, value.replace(/^\$\{.*\}$/, '')]));
+  const loaded = loadConfig({ flags: {}, env: { ...env, CLICKHOUSE_PASSWORD: 'p' }, cwd: infra, providerTypes });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const { analytics, masterKey, providers } = loaded.config;
+  expect(analytics.clickhouse).toMatchObject({ url: 'http://clickhouse:8123', user: 'chancery', password: 'p' });
+  expect([masterKey, providers]).toEqual([undefined, []]);
+});
+
+test('all that the image runs is copied into it', () => {
+  const copied = [...read('Dockerfile').matchAll(/^COPY (.+) \S+$/gm)].flatMap(([, from = '']) => from.split(' '));
+  for (const path of copied) expect(existsSync(join(infra, '..', path)), path).toBe(true);
+  const kept = read('Dockerfile.dockerignore')
+    .match(/^!.+$/gm)
+    ?.map((line) => line.slice(1));
+  expect(kept?.toSorted()).toEqual(copied.toSorted());
+});
+
+test('the data sources are those the dashboards ask', () => {
+  const { datasources } = parse(read('grafana/provisioning/datasources/chancery.yaml'));
+  const known = new Set(datasources.map(({ uid }: { uid: string }) => uid));
+  for (const name of ['spend', 'requests', 'gateway']) {
+    const asked = [
+      ...read(`grafana/dashboards/${name}.json`).matchAll(/"uid": "(chancery-(?:clickhouse|prometheus))"/g),
+    ];
+    expect(asked.length).toBeGreaterThan(0);
+    for (const [, uid] of asked) expect(known).toContain(uid);
+  }
+});

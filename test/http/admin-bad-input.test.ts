@@ -1,0 +1,71 @@
+/** Every admin route that takes a body, found by the description of the API: what is not understood changes nothing. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openApiDocument } from '../../src/http/openapi.ts';
+import type { Answered } from '../support/answered.ts';
+import { errorOf, json, withGateway } from '../support/with-gateway.ts';
+
+const gateway = withGateway();
+
+const document: Answered = openApiDocument();
+const routes = Object.entries<Record<string, Answered>>(document.paths).flatMap(([path, item]) =>
+  Object.entries(item)
+    .filter(([, { requestBody }]) => path.startsWith('/admin/') && requestBody !== undefined)
+    .map(([method]) => ({ method: method.toUpperCase(), path })),
+);
+
+let key = '';
+let before: readonly string[] = [];
+
+/** What administrators have changed since the gateway began. */
+async function changes(): Promise<readonly string[]> {
+  const { entries } = await json(await gateway.fetch('/admin/history?limit=200'));
+  return entries.map(({ position }: { position: string }) => position);
+}
+
+beforeAll(async () => {
+  key = (await json(await gateway.fetch('/admin/auth-keys', { json: { name: 'untouched' } }))).id;
+  before = await changes();
+});
+
+const given = (path: string) =>
+  path.replace('{id}', key).replace('{user_path}', '%2Fteam').replace('{period}', 'daily').replace('{key}', 'any');
+
+describe.each(routes)('$method $path', ({ method, path }) => {
+  const send = (body: string | Buffer) => gateway.fetch(given(path), { method, body });
+
+  it.each([
+    ['is cut off', '{"a":'],
+    ['is no text', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ['has a number that is none', '{"amount":NaN}'],
+    ['comes behind a byte order mark', '\uFEFF{}'],
+    ['nests without end', '['.repeat(100_000)],
+  ])('refuses a body that %s', async (_what, body) => {
+    expect(await errorOf(await send(body), 400)).toMatchObject({ type: 'invalid_request_error', code: 'invalid_json' });
+  });
+
+  it.each(['[]', 'null', '"x"', '42', 'true'])('refuses %s, which is no object', async (body) => {
+    expect(await errorOf(await send(body), 400)).toMatchObject({ type: 'invalid_request_error', param: null });
+  });
+
+  it('names a field that it does not know', async () => {
+    // What is missing may be told first.
+    const { param, message } = await errorOf(await send('{"nobody_knows":1}'), 400);
+    expect(message).toContain(`'${param}'`);
+  });
+
+  it('refuses to do without a body', async () => {
+    expect(await errorOf(await send(''), 400)).toMatchObject({ type: 'invalid_request_error' });
+  });
+});
+
+it('says of what is missing that it is missing', async () => {
+  const answer = await gateway.fetch(`/admin/auth-keys/${key}/allowed-models`, { method: 'PUT', json: {} });
+  expect(await errorOf(answer, 400)).toMatchObject({
+    param: 'allowed_models',
+    message: "'allowed_models' is missing.",
+  });
+});
+
+it('has left no change behind', async () => {
+  expect(await changes()).toEqual(before);
+});

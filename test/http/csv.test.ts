@@ -1,0 +1,43 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { csvLine } from '../../src/http/admin/csv.ts';
+
+describe('a line of CSV', () => {
+  test.each([
+    ['=1+1', "'=1+1"],
+    ['+1', "'+1"],
+    ['-2', "'-2"],
+    ['@SUM(A1)', "'@SUM(A1)"],
+    ['\t=1', '"\'\t=1"'],
+    ['  =1', "'  =1"],
+    ['a=1', 'a=1'],
+    ['say "hi", you', '"say ""hi"", you"'],
+    ['two\nlines', '"two\nlines"'],
+    ['', ''],
+  ])('has %j as %j', (cell, written) => {
+    expect(csvLine([cell])).toBe(`${written}\r\n`);
+  });
+
+  test('numbers and flags are as they are, what is not known is empty', () => {
+    expect(csvLine([-1.5, true, null, 'x'])).toBe('-1.5,true,,x\r\n');
+  });
+
+  test('can be read back, and no cell begins as a formula does', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 5 }), (cells) => {
+        const read = parsed(csvLine(cells));
+        expect(read.map((cell, place) => (cell === `'${cells[place]}` ? cells[place] : cell))).toEqual(cells);
+        for (const cell of read) expect(cell).not.toMatch(/^\s*[=+\-@]/);
+      }),
+    );
+  });
+});
+
+/** One line, as RFC 4180 has it read. */
+function parsed(line: string): string[] {
+  const cells: string[] = [];
+  for (const [, quoted, plain] of `,${line.slice(0, -2)}`.matchAll(/,(?:"((?:[^"]|"")*)"|([^",]*))/g)) {
+    cells.push(quoted === undefined ? (plain ?? '') : quoted.replaceAll('""', '"'));
+  }
+  return cells;
+}

@@ -1,0 +1,435 @@
+/** The usage reports over REST, against a fold of the log in plain TypeScript. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { UserPath } from '../../src/events/event.ts';
+import { openLog } from '../../src/events/open-log.ts';
+import { parsePosition } from '../../src/events/sequence-position.ts';
+import { overviewOf } from '../../src/http/admin/cache-overview.ts';
+import { createAnalyticsDb } from '../../src/projections/analytics/analytics-db.ts';
+import { createBatchStore } from '../../src/projections/analytics/batch-store.ts';
+import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
+import {
+  cacheByDay,
+  usageByDay,
+  usageByModel,
+  usageByUserPath,
+  usageTotals,
+} from '../../src/projections/analytics/usage-queries.ts';
+import { type Embedded, hasChdb, startEmbedded } from '../analytics/embedded.ts';
+import { writeHistory } from '../analytics/generated-history.ts';
+import {
+  type Asked,
+  breakdownOf,
+  figuresOf,
+  inMode,
+  localDay,
+  matching,
+  summaryOf,
+  type Used,
+  usedOf,
+} from '../analytics/usage-fold.ts';
+import type { Answered } from '../support/answered.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { errorOf, eventsOfExchange, exchangeOf, json, modelsListed, user } from '../support/with-gateway.ts';
+
+const DAY_MS = 86_400_000;
+const DAYS = 45;
+const database = 'chancery';
+const began = Date.now() - DAYS * DAY_MS;
+const dataDir = mkdtempSync(join(tmpdir(), 'chancery-usage-'));
+const logUrl = `file:${join(dataDir, 'log')}`;
+
+let embedded: Embedded;
+let gateway: TestGateway;
+let projector: Projector;
+let log: Awaited<ReturnType<typeof openLog>>;
+let used: Used[];
+let isReachable = true;
+
+beforeAll(async () => {
+  if (!hasChdb) return;
+  const written = await openLog(logUrl);
+  // Up to two days ago: what the tests ask the gateway for is apart from it.
+  await writeHistory(written, { exchanges: 900, seed: 5, from: began, everyMs: ((DAYS - 2) * DAY_MS) / 900 });
+  used = await usedOf(written);
+  await written.close();
+  embedded = await startEmbedded();
+  const address = () => ({
+    url: isReachable ? embedded.url : 'http://127.0.0.1:1',
+    username: 'gateway',
+    password: 'asks',
+    database,
+  });
+  const analytics = { address, status: () => ({ health: 'ok' as const, lagEvents: 0 }) };
+  gateway = await startTestGateway({ dataDir, analytics });
+  await modelsListed(gateway);
+  log = await openLog(logUrl, { readOnly: true });
+  const store = createBatchStore(embedded.clientOf('projector'), database);
+  projector = startProjector({ log, store, retention: { audit: 0, usage: 0 }, liveMs: 1 });
+  await projector.whenStored(parsePosition(await log.head()));
+}, 60_000);
+
+afterAll(async () => {
+  await projector?.close();
+  await log?.close();
+  await gateway?.close();
+  await embedded?.close();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+async function report(path: string, query: Readonly<Record<string, string | undefined>> = {}, headers = {}) {
+  const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  const answer = await gateway.fetch(`/admin/usage/${path}?${new URLSearchParams(given)}`, { headers });
+  expect({ status: answer.status, path }).toEqual({ status: 200, path });
+  return json(answer);
+}
+
+function queryFor({ first, last, userPath, model, provider, label, session }: Asked) {
+  const of = { user_path: userPath, model, provider, label, session_id: session };
+  return { start_date: first, end_date: last, ...of };
+}
+
+/** By name, in the order of the name: reports are ordered by what was used. */
+function byName(rows: Answered, name: (row: Answered) => string): Record<string, unknown> {
+  return Object.fromEntries(rows.map((row: Answered) => [name(row), row]));
+}
+
+const requestsOf = (some: readonly Used[]) => figuresOf(some).requests;
+
+const zones = ['UTC', 'Europe/Berlin', 'America/St_Johns', 'Asia/Kathmandu', 'Pacific/Kiritimati', 'America/New_York'];
+const maybe = (...words: string[]) => fc.option(fc.constantFrom(...words), { nil: undefined, freq: 2 });
+const asked = fc
+  .record({
+    timeZone: fc.constantFrom(...zones),
+    from: fc.integer({ min: 0, max: DAYS }),
+    days: fc.integer({ min: 0, max: DAYS }),
+    userPath: maybe('/', '/sales', '/sales/north', '/research', '/nobody'),
+    model: maybe('gpt-4o', 'tiny'),
+    provider: maybe('openai', 'claude', 'anthropic'),
+    label: maybe('team-1', "it's"),
+    session: maybe('session-3'),
+    mode: fc.constantFrom('uncached', 'cached', 'all'),
+  })
+  .map(({ from, days, ...rest }) => ({
+    ...rest,
+    first: localDay(began + from * DAY_MS, rest.timeZone),
+    last: localDay(Math.min(began + (from + days) * DAY_MS, began + (DAYS - 2) * DAY_MS + DAY_MS), rest.timeZone),
+  }))
+  .filter(({ first, last }) => first <= last);
+
+describe.skipIf(!hasChdb)('usage reports', () => {
+  const allOfIt = { start_date: localDay(began - DAY_MS, 'UTC'), end_date: localDay(Date.now() - DAY_MS, 'UTC') };
+
+  test('say what the log says, whatever is asked, in every zone', { timeout: 120_000 }, async () => {
+    await fc.assert(
+      fc.asyncProperty(asked, async ({ mode, ...of }) => {
+        const query = { ...queryFor(of), cache_mode: mode };
+        const headers = { 'x-gateway-timezone': of.timeZone };
+        const match = matching(used, of);
+        const counted = inMode(match, mode);
+        expect(await report('summary', query, headers)).toEqual(summaryOf(counted));
+        const periods = { daily: 10, monthly: 7, yearly: 4 };
+        for (const [interval, length] of Object.entries(periods)) {
+          const grouped = Map.groupBy(counted, ({ at }) => localDay(at, of.timeZone).slice(0, length));
+          const rows = [...grouped].map(([date, some]) => ({ date, ...figuresOf(some) }));
+          rows.sort((one, other) => (one.date < other.date ? -1 : 1));
+          expect(await report('daily', { ...query, interval }, headers)).toEqual(rows);
+        }
+        const models = byName(await report('models', query, headers), (row) => `${row.provider_name}/${row.model}`);
+        expect(models).toEqual(
+          Object.fromEntries(
+            [...Map.groupBy(match, ({ provider, model }) => `${provider}/${model}`)].map(([name, some]) => {
+              const { model, provider, providerType } = some[0] as Used;
+              const named = { model, provider: providerType, provider_name: provider };
+              return [name, { ...named, ...breakdownOf(some, mode) }];
+            }),
+          ),
+        );
+        const paths = byName(await report('user-paths', query, headers), (row) => row.user_path);
+        expect(paths).toEqual(
+          Object.fromEntries(
+            [...Map.groupBy(match, ({ userPath }) => userPath || '/')].map(([user_path, some]) => [
+              user_path,
+              { user_path, ...breakdownOf(some, mode) },
+            ]),
+          ),
+        );
+        const labels = byName(await report('labels', query, headers), (row) => row.label);
+        expect(labels).toEqual(
+          Object.fromEntries(
+            [...new Set(match.flatMap((one) => one.labels))].map((label) => [
+              label,
+              {
+                label,
+                ...breakdownOf(
+                  match.filter((one) => one.labels.includes(label)),
+                  mode,
+                ),
+              },
+            ]),
+          ),
+        );
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  test('count weeks from Monday, by the year of their Thursday', async () => {
+    const weeks = await report('daily', { ...allOfIt, interval: 'weekly', cache_mode: 'all' });
+    expect(weeks.length).toBeGreaterThan(5);
+    const requests = weeks.reduce((total: number, week: Answered) => total + week.requests, 0);
+    expect(requests).toBe(requestsOf(used));
+    for (const { date } of weeks) expect(date).toMatch(/^\d{4}-W\d{2}$/);
+  });
+
+  test('tell sessions whole, the last used first, and their costs without what a cache answered', async () => {
+    const sessions = Map.groupBy(
+      used.filter(({ sessionId }) => sessionId !== ''),
+      ({ sessionId, userPath }) => `${sessionId} ${userPath || '/'}`,
+    );
+    const latest = (some: readonly Used[]) => Math.max(...some.map(({ at }) => at));
+    const wanted = [...sessions.values()]
+      .sort((one, other) => latest(other) - latest(one))
+      .map((some) => ({
+        session_id: some[0]?.sessionId,
+        user_path: some[0]?.userPath || '/',
+        ...figuresOf(some),
+      }));
+    const page = await report('sessions', { ...allOfIt, limit: '500' });
+    expect(page).toMatchObject({ total: wanted.length, limit: 200, offset: 0 });
+    expect(page.entries).toEqual(wanted.slice(0, 200));
+    const second = await report('sessions', { ...allOfIt, limit: '3', offset: '4' });
+    expect(second).toEqual({ entries: wanted.slice(4, 7), total: wanted.length, limit: 3, offset: 4 });
+  });
+
+  test('list each request once, newest first, at the cost that is known today', { timeout: 30_000 }, async () => {
+    const entries: Answered[] = [];
+    for (let offset = 0; ; offset += 200) {
+      const page = await report('log', { ...allOfIt, cache_mode: 'all', limit: '200', offset: String(offset) });
+      expect(page).toMatchObject({ total: used.length, limit: 200, offset });
+      entries.push(...page.entries);
+      if (page.entries.length < 200) break;
+    }
+    const usd = (nano: bigint | null) => (nano === null ? null : Number(nano) / 1e9);
+    expect(entries).toMatchObject(
+      used
+        .toSorted((one, other) => other.at - one.at)
+        .map((one) => ({
+          id: one.id,
+          request_id: one.requestId,
+          timestamp: new Date(Math.floor(one.at)).toISOString(),
+          model: one.model,
+          provider: one.providerType,
+          provider_name: one.provider,
+          user_path: one.userPath || '/',
+          input_tokens: one.known ? one.input : null,
+          output_tokens: one.known ? one.output : null,
+          cached_input_tokens: one.known ? one.cached : null,
+          input_cost: usd(one.costs.input),
+          output_cost: usd(one.costs.output),
+          total_cost: usd(one.costs.total),
+        })),
+    );
+    const some = used.find(({ requestId }) => requestId === 'request-77') ?? used[0];
+    const found = await report('log', { ...allOfIt, cache_mode: 'all', search: some?.requestId.toUpperCase() });
+    expect(found.entries.map(({ request_id }: Answered) => request_id)).toContain(some?.requestId);
+  });
+
+  test('refuse what cannot be asked', async () => {
+    const refused = async (query: string, param: string) => {
+      const error = await errorOf(await gateway.fetch(`/admin/usage/${query}`), 400);
+      expect({ query, param: error.param }).toEqual({ query, param });
+    };
+    await refused('summary?start_date=2026-02-30', 'start_date');
+    await refused('daily?end_date=yesterday', 'end_date');
+    await refused('models?start_date=2026-02-02&end_date=2026-02-01', 'start_date');
+    await refused('models?start_date=1900-01-01', 'start_date');
+    await refused('labels?cache_mode=some', 'cache_mode');
+    await refused('user-paths?user_path=/a/../b', 'user_path');
+    await refused('log?limit=201', 'limit');
+    await refused('log?limit=0', 'limit');
+    await refused('log?offset=-1', 'offset');
+    await refused('sessions?limit=ten', 'limit');
+    await refused('throughput', 'granularity');
+    await refused('throughput?granularity=week', 'granularity');
+    await refused(`log?search=${'a'.repeat(1025)}`, 'search');
+  });
+
+  test('take what is no number of days, or no interval, for not given; dates win over days', async () => {
+    const usual = await report('daily');
+    for (const query of [{ days: 'many' }, { days: '-3' }, { days: '0' }, { days: '30' }, { interval: 'hourly' }]) {
+      expect(await report('daily', query)).toEqual(usual);
+    }
+    expect(await report('summary', { ...allOfIt, days: '1' })).toEqual(await report('summary', allOfIt));
+    expect(await report('summary', { days: '999999' })).toMatchObject({
+      total_requests: requestsOf(inMode(used, 'uncached')),
+    });
+    expect(await report('summary', allOfIt, { 'x-gateway-timezone': 'Mars/Base' })).toEqual(
+      await report('summary', allOfIt),
+    );
+    expect(await report('summary', { start_date: '0001-01-01', end_date: '0002-01-01' })).toMatchObject({
+      total_requests: 0,
+      total_cost: null,
+    });
+    expect(await report('summary', { start_date: '9990-01-01', end_date: '9999-12-31' })).toMatchObject({
+      total_requests: 0,
+    });
+  });
+
+  test('are answered from the sums that ClickHouse keeps', async () => {
+    const db = createAnalyticsDb({
+      address: () => ({ url: embedded.url, username: 'gateway', password: 'asks', database }),
+    });
+    const filter = { from: began, until: Date.now(), subtree: '/sales' as UserPath, model: 'tiny', provider: 'local' };
+    for (const { sql, parameters } of [
+      usageTotals(filter, 'all'),
+      usageByDay(filter, 'uncached', 'Europe/Berlin'),
+      usageByModel(filter, 'cached'),
+      usageByUserPath(filter, 'uncached'),
+      cacheByDay(filter, 'UTC'),
+    ]) {
+      const plan = await db.rows<{ explain: string }>(`EXPLAIN ${sql}`, parameters);
+      expect(plan.map(({ explain }) => explain).join('\n')).toContain('ReadFromMergeTree (by_quarter_hour)');
+    }
+    await db.close();
+  });
+
+  test('never paste what they are given into SQL', async () => {
+    const hostile = `' OR 1=1 -- {x: String} \\`;
+    for (const name of ['model', 'provider', 'label', 'session_id']) {
+      expect(await report('summary', { ...allOfIt, [name]: hostile })).toMatchObject({ total_requests: 0 });
+    }
+    expect(await report('log', { ...allOfIt, search: '%' })).toMatchObject({ total: 0 });
+  });
+
+  test('tell an administrator of a subtree of that alone', async () => {
+    const made = await json(
+      await gateway.fetch('/admin/auth-keys', {
+        json: { name: 'sales', user_path: '/sales', dashboard_access: true },
+      }),
+    );
+    const headers = { authorization: `Bearer ${made.value}`, 'x-gateway-user-path': '/research' };
+    const own = used.filter(({ userPath }) => userPath === '/sales' || userPath.startsWith('/sales/'));
+    expect(await report('summary', { ...allOfIt, cache_mode: 'all' }, headers)).toEqual(summaryOf(own));
+    const paths = await report('user-paths', allOfIt, headers);
+    expect(paths.map((row: Answered) => row.user_path).sort()).toEqual(['/sales', '/sales/north']);
+    expect(await report('log', { ...allOfIt, cache_mode: 'all' }, headers)).toMatchObject({ total: own.length });
+    const north = { ...allOfIt, user_path: 'sales//north/', cache_mode: 'all' };
+    expect(await report('summary', north, headers)).toEqual(
+      summaryOf(own.filter(({ userPath }) => userPath === '/sales/north')),
+    );
+    for (const path of ['/', '/research', '/sales2']) {
+      const answer = await gateway.fetch(`/admin/usage/sessions?user_path=${path}`, { headers });
+      expect((await errorOf(answer, 403)).code).toBe('user_path_out_of_scope');
+    }
+    for (const path of ['usage/throughput?granularity=hour', 'cache/overview']) {
+      const error = await errorOf(await gateway.fetch(`/admin/${path}`, { headers }), 403);
+      expect(error.code).toBe('admin_scope_denied');
+    }
+  });
+
+  test('tell what the caches of the gateway answered, and what that saved', async () => {
+    const db = createAnalyticsDb({
+      address: () => ({ url: embedded.url, username: 'gateway', password: 'asks', database }),
+    });
+    const { sql, parameters } = cacheByDay({ from: began - DAY_MS, until: Date.now() }, 'UTC');
+    const { summary, daily } = overviewOf(await db.rows(sql, parameters), 'monthly');
+    await db.close();
+    const cached = inMode(used, 'cached');
+    const { requests, input_tokens, output_tokens, total_tokens } = figuresOf(cached);
+    const saved = cached.reduce((total, { costs }) => total + (costs.total ?? 0n), 0n);
+    expect(summary).toEqual({
+      total_hits: requests,
+      exact_hits: requestsOf(cached.filter(({ cacheType }) => cacheType === 'exact')),
+      semantic_hits: requestsOf(cached.filter(({ cacheType }) => cacheType === 'semantic')),
+      total_input_tokens: input_tokens,
+      total_output_tokens: output_tokens,
+      total_tokens,
+      total_saved_cost: Number(saved) / 1e9,
+    });
+    expect(daily.reduce((total, { hits }) => total + hits, 0)).toBe(requests);
+  });
+
+  describe('of what is asked now', () => {
+    let bound = '';
+    let unbound = '';
+    beforeAll(async () => {
+      const key = async (body: object) => {
+        const { value } = await json(await gateway.fetch('/admin/auth-keys', { json: body }));
+        return `Bearer ${value}`;
+      };
+      bound = await key({ name: 'bound', user_path: '/team/alpha' });
+      unbound = await key({ name: 'unbound' });
+      await gateway.fetch('/admin/model-pricing-overrides', {
+        method: 'PUT',
+        json: { selector: 'llamacpp/simulated-small', pricing: { per_request: 1.5 } },
+      });
+      const callers: Record<string, string>[] = [
+        { authorization: bound },
+        { authorization: unbound, 'x-gateway-user-path': '/team/alpha/deep' },
+        { authorization: unbound },
+        {},
+      ];
+      for (const headers of callers) {
+        const body = { model: 'llamacpp/simulated-small', messages: user('Hello!') };
+        const answer = await gateway.fetch('/v1/chat/completions', { json: body, headers });
+        await answer.text();
+        await eventsOfExchange(gateway, exchangeOf(answer));
+      }
+      await projector.whenStored(parsePosition(await log.head()));
+    }, 30_000);
+
+    const usage = async (headers: Record<string, string>, query = '') =>
+      (await json(await gateway.fetch(`/v1/usage${query}`, { headers }))).usage;
+
+    test('GET /v1/usage tells a key of its path, or of itself when it has none, and the master of everything', async () => {
+      expect(await usage({ authorization: bound })).toMatchObject({ total_requests: 2, total_cost: 3 });
+      expect(await usage({ authorization: unbound })).toMatchObject({ total_requests: 2, total_cost: 3 });
+      const elsewhere = { authorization: unbound, 'x-gateway-user-path': '/sales' };
+      expect(await usage(elsewhere)).toMatchObject({ total_requests: 0, total_cost: null });
+      const day = `?start_date=${localDay(Date.now() - DAY_MS, 'UTC')}`;
+      expect(await usage({}, day)).toMatchObject({ total_requests: 4, total_cost: 6 });
+      expect(await usage({ 'x-gateway-user-path': '/team' }, day)).toMatchObject({ total_requests: 2 });
+    });
+
+    test('throughput tells every bucket up to now', async () => {
+      const sizes = { second: [60, 1], minute: [60, 60], hour: [24, 3600], day: [30, 86_400] };
+      for (const [granularity, [count, seconds]] of Object.entries(sizes)) {
+        const { buckets, ...rest } = await report('throughput', { granularity });
+        expect(rest).toEqual({ granularity, bucket_seconds: seconds });
+        expect(buckets).toHaveLength(count ?? 0);
+        const starts: number[] = buckets.map(({ start }: Answered) => Date.parse(start) / 1000);
+        for (const [index, start] of starts.entries()) {
+          expect(start % (seconds ?? 0)).toBe(0);
+          if (index > 0) expect(start - (starts[index - 1] ?? 0)).toBe(seconds);
+        }
+        if (granularity === 'second') continue;
+        const tokens = buckets.reduce((total: number, bucket: Answered) => total + bucket.output_tokens, 0);
+        expect(tokens).toBeGreaterThan(0);
+      }
+      const { buckets } = await report('throughput', { granularity: 'day' });
+      const first = Date.parse(buckets[0].start);
+      const cached = used.filter(({ at, cacheType }) => at >= first && cacheType !== '');
+      expect(buckets.reduce((total: number, { locally_cached_tokens: n }: Answered) => total + n, 0)).toBe(
+        figuresOf(cached).total_tokens,
+      );
+    });
+
+    test('a report that nobody answers is refused, and /v1/usage goes without its figures', async () => {
+      isReachable = false;
+      try {
+        const answer = await gateway.fetch('/admin/usage/summary');
+        expect(answer.headers.get('retry-after')).toBe('2');
+        expect((await errorOf(answer, 503)).code).toBe('analytics_unavailable');
+        const told = await json(await gateway.fetch('/v1/usage?days=3', { headers: { authorization: bound } }));
+        expect(told).toMatchObject({ object: 'usage', usage: null, budgets: [], rate_limits: [] });
+      } finally {
+        isReachable = true;
+      }
+      expect((await gateway.fetch('/admin/usage/summary')).status).toBe(200);
+    });
+  });
+});

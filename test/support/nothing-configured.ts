@@ -1,0 +1,22 @@
+/** What the gateway goes by where nobody has configured anything. */
+import type { ModelAccess } from '../../src/commands/access/model-access.ts';
+import type { ModelPolicies } from '../../src/commands/access/model-policies.ts';
+import type { Pricing } from '../../src/commands/pricing/pricing.ts';
+
+/** Nobody has restricted anything. */
+export const everythingAllowed: ModelAccess = {
+  allows: () => true,
+  denial: () => undefined,
+  restricts: () => false,
+  allowsProvider: () => true,
+};
+
+export const noModelPolicies: ModelPolicies = {
+  any: false,
+  allows: () => true,
+  allowsProvider: () => true,
+  deciding: () => undefined,
+};
+
+/** No price is known. */
+export const unpriced: Pricing = { costOf: () => ({ inputCost: null, outputCost: null, totalCost: null }) };
