@@ -183,8 +183,7 @@ describe('several targets', () => {
   test('are asked by how quick they are, when that is the strategy', async () => {
     await saved(gateway, { source: 'several', targets: three.slice(0, 2), strategy: 'adaptive' });
     provider.a.control.always({ headerDelayMs: 400 });
-    // Each is tried once, before anything is known.
-    expect(await shares(2, 'several')).toEqual({ a: 1, b: 1, c: 0 });
+    // It may be asked until it has been seen to be slow, and now and then to see whether it still is.
     const { a, b } = await shares(20, 'several');
     expect(a + b).toBe(20);
     expect(b).toBeGreaterThan(11);
