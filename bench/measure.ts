@@ -77,8 +77,9 @@ export async function measureCell(
 
   for (const subject of subjects) await once(subject, WARM_UP_SECONDS);
   for (let round = 0; round < rounds; round++) {
-    for (let turn = 0; turn < subjects.length; turn++) {
-      const subject = subjects[(round + turn) % subjects.length] ?? 'gateway';
+    // Backwards every other time: nobody always comes after one that leaves work behind.
+    const order = subjects.map((_, turn) => subjects[(round + turn) % subjects.length] ?? 'gateway');
+    for (const subject of round % 2 === 0 ? order : order.toReversed()) {
       results[subject].push(await once(subject, seconds));
     }
   }

@@ -46,7 +46,7 @@ export function report(run: Run): string {
       '- The bare pass-through is Fastify and undici and nothing else. The gateway does all its work: authentication, routing, every body and every stream event on disk before the answer ends.',
       '- "governed" is the same gateway, asked under a managed key with a list of models, a budget and rate limits for requests and tokens above it.',
       '- "responses → chat" is a provider without `/v1/responses`; the bare pass-through then relays the equal chat request.',
-      `- Closed loop, keep-alive. After a warm-up each cell has ${run.rounds} rounds of ${run.seconds} s per server, taking turns in rotating order; figures are medians over rounds, ratios and differences medians of those within a round.`,
+      `- Closed loop, keep-alive. After a warm-up each cell has ${run.rounds} rounds of ${run.seconds} s per server, taking turns in rotating order, backwards every other round; figures are medians over rounds, ratios and differences medians of those within a round.`,
       '- Every answer is checked to be whole. Processor time is user + system time of the process with its children, per answer.',
     ].join('\n'),
     ...section(
