@@ -1,5 +1,6 @@
 /** Budgets through HTTP: how they are kept, and that they are kept to. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { errorOf, eventsUntil, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
 
 const gateway = withGateway({ env: { SET_BUDGET_DECLARED: 'daily=10,weekly=50' } });
@@ -374,17 +375,11 @@ describe('two hundred requests at once, against a budget for ten', () => {
 });
 
 describe('an administrator of a subtree', () => {
-  let key = '';
-  const as = (path: string, method: string, body?: unknown) =>
-    gateway.fetch(path, {
-      method,
-      headers: { authorization: `Bearer ${key}` },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
+  let key: ManagedKey;
+  const as = (path: string, method: string, json?: unknown) => key.fetch(path, { method, json });
 
   beforeAll(async () => {
-    const made = await gateway.post('/admin/auth-keys', { name: 'team', user_path: '/scope', dashboard_access: true });
-    key = (await json(made)).value;
+    key = await newKey(gateway, { user_path: '/scope', dashboard_access: true });
   });
   beforeEach(() => put('/admin/budgets/%2Fscope%2Fx/daily', { amount: 1 }));
 

@@ -1,5 +1,6 @@
 /** Rate limits through HTTP: how they are kept, and that they are kept to. */
 import { beforeAll, describe, expect, test } from 'vitest';
+import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { errorOf, json, readUntil, user, withGateway } from '../support/with-gateway.ts';
 
 const gateway = withGateway({
@@ -259,17 +260,11 @@ describe('a provider or a model', () => {
 });
 
 describe('an administrator of a subtree', () => {
-  let key = '';
-  const as = (path: string, method: string, body?: unknown) =>
-    gateway.fetch(path, {
-      method,
-      headers: { authorization: `Bearer ${key}` },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
+  let key: ManagedKey;
+  const as = (path: string, method: string, json?: unknown) => key.fetch(path, { method, json });
 
   beforeAll(async () => {
-    const made = await gateway.post('/admin/auth-keys', { name: 'team', user_path: '/scope', dashboard_access: true });
-    key = (await json(made)).value;
+    key = await newKey(gateway, { user_path: '/scope', dashboard_access: true });
   });
 
   test('sees and makes those of its paths alone', async () => {

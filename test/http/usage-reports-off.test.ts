@@ -1,8 +1,7 @@
 /** The usage reports while nobody counts: empty or zero, and what cannot be asked is refused all the same. */
-import { ClickHouseError } from '@clickhouse/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createReportDb } from '../../src/http/admin/report-db.ts';
-import { AnalyticsUnavailable } from '../../src/projections/analytics/analytics-db.ts';
+import { AnalyticsUnavailable, QueryFailed } from '../../src/projections/analytics/analytics-db.ts';
 import type { AskedAnalytics } from '../../src/wiring/analytics.ts';
 import { createUsageFigures } from '../../src/wiring/usage-figures.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -118,13 +117,13 @@ describe('a report', () => {
     const codes = ['81', '60'];
     const making = db(async () => {
       const code = codes.shift();
-      if (code !== undefined) throw new ClickHouseError({ message: 'There is none', code, type: 'UNKNOWN' });
+      if (code !== undefined) throw new QueryFailed(code, new Error('There is none'));
       return [];
     });
     const waiting = createReportDb({ db: making, state: () => 'there' });
     expect(await waiting.rows('SELECT 1')).toEqual([]);
     const never = db(async () => {
-      throw new ClickHouseError({ message: 'There is none', code: '60', type: 'UNKNOWN_TABLE' });
+      throw new QueryFailed('60', new Error('There is none'));
     });
     const impatient = createReportDb({ db: never, state: () => 'there', patienceMs: 0 });
     await expect(impatient.rows('SELECT 1')).rejects.toMatchObject({ status: 503, code: 'analytics_unavailable' });

@@ -11,7 +11,7 @@ import { reportsCost } from '../pricing/reported-cost.ts';
 
 /** Nano-dollars. */
 export interface CostForecast {
-  /** What it costs whatever it says: a price for each request. */
+  /** What it costs whatever it says: a price for each request. 0 where `likely` was learned, which is no less. */
   readonly least: number;
   /** Undefined: its provider is going to tell what it costs, and has not done so yet. */
   readonly likely: number | undefined;
@@ -101,8 +101,9 @@ export class CostForecaster {
       if (!reportsCost(target.provider.type)) return freeForecast;
       return { least: 0, likely: seen?.cost, learned: seen !== undefined };
     }
+    if (seen !== undefined) return { least: 0, likely, learned: true };
     const least = this.#costOf(target, { endpoint, units, inputTokens: 0, outputTokens: 0 }) ?? 0;
-    return { least, likely, learned: seen !== undefined || least === likely };
+    return { least, likely, learned: least === likely };
   }
 
   #costOf({ provider: { name: provider, type: providerType }, model }: Target, assumed: Assumed): number | undefined {

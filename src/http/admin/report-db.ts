@@ -1,9 +1,8 @@
 /** Analytics, as reports ask it: nothing to tell while it is off; a refusal when it should answer and does not. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { ClickHouseError } from '@clickhouse/client';
 import type { FastifyReply } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-import { type AnalyticsDb, AnalyticsUnavailable } from '../../projections/analytics/analytics-db.ts';
+import { type AnalyticsDb, AnalyticsUnavailable, QueryFailed } from '../../projections/analytics/analytics-db.ts';
 
 export type AnalyticsState = 'off' | 'starting' | 'there';
 
@@ -36,7 +35,7 @@ export function createReportDb({ db, state, patienceMs = 10_000 }: ReportDbOptio
         } catch (error) {
           if (signal?.aborted) throw refusals.requestCanceled();
           if (error instanceof AnalyticsUnavailable) throw refusals.analyticsUnavailable(error);
-          if (!(error instanceof ClickHouseError && notMadeYet.has(error.code))) throw error;
+          if (!(error instanceof QueryFailed && notMadeYet.has(error.code))) throw error;
           if (performance.now() >= patience) throw refusals.analyticsUnavailable(error);
           await pause(signal);
         }

@@ -1,5 +1,5 @@
 /** What the gateway asks analytics: SQL over HTTP, from another process, so that no question holds up a request. */
-import { type ClickHouseClient, ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import type { ClickHouseClient } from '@clickhouse/client';
 
 export interface AnalyticsAddress {
   readonly url: string;
@@ -12,7 +12,7 @@ export interface AnalyticsDb {
   /**
    * The rows of a query, in which `$db` stands for the database and `{name: Type}` for parameters. Numbers of 64 bits
    * come as text: they may not fit into a JSON number.
-   * @throws AnalyticsUnavailable when it is off, not there, or took too long; ClickHouseError for what is wrong with the query
+   * @throws AnalyticsUnavailable when it is off, not there, or took too long; QueryFailed for what is wrong with the query
    */
   rows<Row>(query: string, parameters?: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<Row[]>;
   close(): Promise<void>;
@@ -20,6 +20,15 @@ export interface AnalyticsDb {
 
 export class AnalyticsUnavailable extends Error {
   readonly code = 'analytics_unavailable';
+}
+
+export class QueryFailed extends Error {
+  /** ClickHouse's number for it, such as `60` for a table that is not there. */
+  readonly code: string;
+  constructor(code: string, cause: Error) {
+    super(cause.message, { cause });
+    this.code = code;
+  }
 }
 
 export interface AnalyticsDbOptions {
@@ -35,12 +44,17 @@ const MOST_SECONDS = 15;
 /** What ClickHouse says when a query would take more than it may. */
 const tooMuch = new Set(['158', '159', '241', '307', '396']);
 
+/** Loaded by the first question: every gateway starts, and many run, without one. */
+const clickhouse = () => import('@clickhouse/client');
+
 export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOptions): AnalyticsDb {
   let client: ClickHouseClient | undefined;
   let at: string | undefined;
 
   /** Analytics that was started again may answer at another port. */
   async function clientOf(where: AnalyticsAddress): Promise<ClickHouseClient> {
+    if (client !== undefined && at === where.url) return client;
+    const { ClickHouseLogLevel, createClient } = await clickhouse();
     if (client !== undefined && at === where.url) return client;
     const before = client;
     at = where.url;
@@ -72,7 +86,8 @@ export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOp
         });
         return await result.json<Row>();
       } catch (error) {
-        if (error instanceof ClickHouseError && !tooMuch.has(error.code)) throw error;
+        const { ClickHouseError } = await clickhouse();
+        if (error instanceof ClickHouseError && !tooMuch.has(error.code)) throw new QueryFailed(error.code, error);
         signal?.throwIfAborted();
         const why = error instanceof Error ? error.message : String(error);
         throw new AnalyticsUnavailable(`analytics did not answer: ${why}`, { cause: error });

@@ -10,6 +10,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Batch, FindAccounts, Range } from './batch.ts';
 import { additions, createTable, createView, type Existing } from './table-statements.ts';
@@ -121,7 +122,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       const [row] = await rowsOf<{ n: string | number }>(query, { prefix: `${database}.` });
       if (Number(row?.n ?? 0) === 0) return;
       if (performance.now() > until) throw new Error(`an insert into ${database} is still under way`);
-      await new Promise((resolve) => setTimeout(resolve, inFlightPollMs));
+      await delay(inFlightPollMs);
     }
   }
 
