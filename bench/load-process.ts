@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { Load, LoadResult } from './load.ts';
 
 export interface LoadProcess {
+  readonly pid: number;
   run(load: Load): Promise<LoadResult>;
   stop(): void;
 }
@@ -18,6 +19,7 @@ export function startLoadProcess(): LoadProcess {
   });
   ended.catch(() => undefined);
   return {
+    pid: child.pid ?? 0,
     async run(load) {
       const answered = once(child, 'message');
       child.send(load);

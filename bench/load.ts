@@ -1,6 +1,6 @@
 /**
  * The load generator: a closed loop over keep-alive connections, in a process of its own. Each connection asks again
- * as soon as it has the whole answer. Started by `run.ts` with an IPC channel, or by hand:
+ * as soon as it has the whole answer, or when its time has come. Started by `run.ts` with an IPC channel, or by hand:
  *
  *   node bench/load.ts '{"url":"http://127.0.0.1:4010/v1/chat/completions","body":"{…}","connections":10,"seconds":3,"expect":"json"}'
  */
@@ -16,6 +16,11 @@ export interface Load {
   /** Counted, after `warmUpSeconds` that are not. */
   readonly seconds: number;
   readonly warmUpSeconds?: number;
+  /**
+   * Requests per second of all connections together, each at its time. A connection whose answer comes late asks at
+   * once, and latencies count from the time at which it was to ask. Default: as soon as there is an answer.
+   */
+  readonly perSecond?: number;
   /** `json`: the body is one JSON object. `chat-sse` ends in `[DONE]`, `responses-sse` has `response.completed`. */
   readonly expect: 'json' | 'chat-sse' | 'responses-sse';
 }
@@ -56,7 +61,13 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   const countFrom = started + (load.warmUpSeconds ?? 0) * 1000;
   const countTo = countFrom + load.seconds * 1000;
 
-  function connection(): Promise<void> {
+  function connection(index: number): Promise<void> {
+    let asked = 0;
+    /** When it is to ask next. */
+    const dueAt = () => {
+      if (load.perSecond === undefined) return Number.POSITIVE_INFINITY;
+      return started + ((index + load.connections * asked) / load.perSecond) * 1000;
+    };
     return new Promise((finished) => {
       let socket: Socket;
       let sentAt = 0;
@@ -81,20 +92,26 @@ export async function runLoad(load: Load): Promise<LoadResult> {
             if (load.expect !== 'json') firstData.record(dataAt - sentAt);
             for (const piece of pieces) bytes += piece.length;
           }
-          if (now < countTo) send();
+          if (now < countTo) sendInTime();
           else socket.end();
         },
       });
+      const sendInTime = () => {
+        const early = load.perSecond === undefined ? 0 : dueAt() - performance.now();
+        if (early < 1) send();
+        else setTimeout(() => (performance.now() < countTo ? send() : socket.end()), early);
+      };
       const send = () => {
         pieces = [];
         dataAt = 0;
-        sentAt = performance.now();
+        sentAt = Math.min(dueAt(), performance.now());
+        asked += 1;
         socket.write(request);
       };
       const fail = (reason: string) => {
         failures[reason] = (failures[reason] ?? 0) + 1;
       };
-      socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true }, send);
+      socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true }, sendInTime);
       socket.on('data', (piece: Buffer) => {
         try {
           answers.take(piece);
@@ -119,7 +136,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
     });
   }
 
-  await Promise.all(Array.from({ length: load.connections }, connection));
+  await Promise.all(Array.from({ length: load.connections }, (_, index) => connection(index)));
   return {
     answers: latency.count,
     total,

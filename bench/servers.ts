@@ -46,6 +46,8 @@ export interface GatewayOptions {
   readonly translated?: Server;
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeFlags?: readonly string[];
+  /** How long it may take until it is ready. Default 60 s. */
+  readonly startTimeoutMs?: number;
 }
 
 /** `chancery serve`, not waited for: see `ready`. */
@@ -81,7 +83,8 @@ export async function launchGateway({
 
 export async function startGateway(options: GatewayOptions): Promise<Server> {
   const gateway = await launchGateway(options);
-  const deadline = performance.now() + START_TIMEOUT_MS;
+  const { startTimeoutMs = START_TIMEOUT_MS } = options;
+  const deadline = performance.now() + startTimeoutMs;
   for (;;) {
     if (gateway.end() !== undefined)
       throw new Error(`the gateway ended by ${gateway.end()}: see ${options.dataDir}/gateway.log`);
@@ -90,7 +93,7 @@ export async function startGateway(options: GatewayOptions): Promise<Server> {
       () => false,
     );
     if (ready) return gateway;
-    if (performance.now() > deadline) throw new Error(`the gateway was not ready within ${START_TIMEOUT_MS / 1000} s`);
+    if (performance.now() > deadline) throw new Error(`the gateway was not ready within ${startTimeoutMs / 1000} s`);
     await delay(20);
   }
 }

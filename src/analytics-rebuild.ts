@@ -8,11 +8,14 @@ import { createDiagnostics } from './diagnostics.ts';
 import { openLog } from './events/open-log.ts';
 import { formatPosition, parsePosition } from './events/sequence-position.ts';
 import { createBatchStore } from './projections/analytics/batch-store.ts';
+import { copyTables } from './projections/analytics/copy-tables.ts';
 import { startProjector } from './projections/analytics/projector.ts';
 import { views } from './projections/analytics/views.ts';
 import { logIdOf } from './projections/runner.ts';
 
 export interface RebuildOptions {
+  /** What was made of the events up to here is kept. Default: nothing is. */
+  readonly from?: number | undefined;
   readonly signal: AbortSignal;
   /** Told of each batch that is stored. */
   readonly onProgress: (position: string, head: string) => void;
@@ -21,9 +24,9 @@ export interface RebuildOptions {
 /**
  * Resolves to the position up to which the new tables go. Until they are whole, the old ones are as they were; should it
  * end between the two renamings, the next analytics process begins with no tables and makes them.
- * @throws Error when an analytics process runs on this data folder, ClickHouse cannot be reached, or an event is poisoned
+ * @throws NothingToKeep, or Error when an analytics process runs on this data folder, ClickHouse cannot be reached, or an event is poisoned
  */
-export async function rebuildAnalytics(config: Config, { signal, onProgress }: RebuildOptions): Promise<string> {
+export async function rebuildAnalytics(config: Config, { from, signal, onProgress }: RebuildOptions): Promise<string> {
   const { analytics, dataDir, log: where } = config;
   const { database } = analytics.clickhouse;
   const beside = `${database}_rebuild`;
@@ -46,6 +49,11 @@ export async function rebuildAnalytics(config: Config, { signal, onProgress }: R
       failed.promise.catch(() => {});
       signal.throwIfAborted();
       signal.addEventListener('abort', () => failed.reject(signal.reason), { once: true });
+      if (from !== undefined) {
+        for (const each of [database, beside]) await createBatchStore(client, each).prepare(logId);
+        const store = createBatchStore(client, database);
+        await copyTables(client, { store, from: database, into: beside, upTo: from });
+      }
       const projector = startProjector({
         log: told,
         store: createBatchStore(client, beside),

@@ -16,10 +16,13 @@ export interface ProgramParts {
   readonly analytics: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
   /** Writes a Parquet file. @throws an error with a code that says why, where that cannot be done */
   readonly writeParquet: (events: AsyncIterable<RecordedEvent>, path: string) => Promise<void>;
-  /** Makes the tables of analytics anew; resolves to the position they go up to. */
-  readonly rebuildAnalytics: (
-    config: Config,
-    options: { readonly signal: AbortSignal; readonly onProgress: (position: string, head: string) => void },
-  ) => Promise<string>;
+  /** Makes the tables of analytics anew, after `from` alone when it is given; resolves to the position they go up to. */
+  readonly rebuildAnalytics: (config: Config, options: AnalyticsRebuild) => Promise<string>;
   readonly analyticsProgress: (config: Config) => Promise<AnalyticsProgress>;
+}
+
+export interface AnalyticsRebuild {
+  readonly from: number | undefined;
+  readonly signal: AbortSignal;
+  readonly onProgress: (position: string, head: string) => void;
 }

@@ -131,7 +131,10 @@ const commands: readonly Command[] = [
     name: 'views rebuild',
     about: 'Fold the log anew for a read model and put the result in its place. Not while a gateway runs.',
     operands: ['name'],
-    flags: whereFlags,
+    flags: {
+      from: { value: 'POSITION', about: 'of analytics: keep what was made of the events up to here' },
+      ...whereFlags,
+    },
     run: (args, parts) =>
       onLog(
         args,
@@ -139,7 +142,7 @@ const commands: readonly Command[] = [
         async (log, terminal, { config }) => {
           const { analyticsRebuild, viewsRebuild } = await import('./views-change.ts');
           if (args.operands[0] !== 'analytics') return viewsRebuild(args, log, config.dataDir, terminal);
-          return analyticsRebuild((options) => parts.rebuildAnalytics(config, options), terminal);
+          return analyticsRebuild(args, (options) => parts.rebuildAnalytics(config, options), terminal);
         },
         args.operands[0] === 'analytics' ? 'read' : 'write',
       ),

@@ -6,6 +6,7 @@ import { formatPosition, InvalidPosition, parsePosition, positionBefore } from '
 import { skippedEvents } from '../projections/skipped-events.ts';
 import { openViewStore, savedSnapshots } from '../projections/view-store.ts';
 import { type ParsedArguments, UsageError } from './command.ts';
+import type { AnalyticsRebuild } from './program-parts.ts';
 import { progressOn } from './progress.ts';
 import { count } from './quantity.ts';
 import { type SavedView, savedViews } from './saved-views.ts';
@@ -20,6 +21,9 @@ export async function viewsRebuild(
   terminal: Terminal,
 ): Promise<number> {
   const view = rebuildable(args.operands[0] ?? '');
+  if (args.values['from'] !== undefined) {
+    throw new UsageError(`--from is for analytics: ${view.name} is a fold of the whole log`);
+  }
   const head = await log.head();
   const progress = progressOn(terminal);
   let events = 0;
@@ -52,17 +56,17 @@ export async function viewsRebuild(
 
 /** The same for analytics: its tables are made anew in a database beside, which then takes the place of the old one. */
 export async function analyticsRebuild(
-  rebuild: (options: {
-    readonly signal: AbortSignal;
-    readonly onProgress: (position: string, head: string) => void;
-  }) => Promise<string>,
+  args: ParsedArguments,
+  rebuild: (options: AnalyticsRebuild) => Promise<string>,
   terminal: Terminal,
 ): Promise<number> {
   const { signal } = terminal;
+  const typed = args.values['from'];
+  const from = typed === undefined ? undefined : parsePosition(positionOf('from', typed));
   const progress = progressOn(terminal);
   const onProgress = (position: string, head: string) => progress.show(() => `analytics: at ${position} of ${head}`);
   try {
-    const position = await rebuild({ signal, onProgress });
+    const position = await rebuild({ from, signal, onProgress });
     progress.clear();
     await writeLine(terminal, `analytics was made anew, up to ${position}`);
     return 0;
@@ -95,7 +99,10 @@ export async function viewsSkip(
   }
   const reason = args.values['reason']?.trim() ?? '';
   if (reason === '') throw new UsageError('--reason TEXT is needed: it is kept in the log');
-  const position = positionOf(args.values['position']);
+  const typed = args.values['position'];
+  if (typed === undefined)
+    throw new UsageError('--position POSITION is needed: the error that stopped the view names it');
+  const position = positionOf('position', typed);
   const event = await eventAt(log, position);
   if (event === undefined) {
     complain(terminal, `the log has no event ${position}`);
@@ -124,13 +131,11 @@ export async function viewsSkip(
 }
 
 /** @throws UsageError */
-function positionOf(typed: string | undefined): Position {
-  if (typed === undefined)
-    throw new UsageError('--position POSITION is needed: the error that stopped the view names it');
+function positionOf(flag: string, typed: string): Position {
   try {
     return formatPosition(parsePosition(typed));
   } catch (error) {
-    if (error instanceof InvalidPosition) throw new UsageError(`--position: ${error.message}`);
+    if (error instanceof InvalidPosition) throw new UsageError(`--${flag}: ${error.message}`);
     throw error;
   }
 }

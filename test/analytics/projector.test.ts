@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { type BatchStore, createBatchStore } from '../../src/projections/analytics/batch-store.ts';
+import { copyTables, NothingToKeep } from '../../src/projections/analytics/copy-tables.ts';
 import { type Projector, startProjector } from '../../src/projections/analytics/projector.ts';
+import { logIdOf } from '../../src/projections/runner.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';
@@ -84,6 +86,51 @@ describe.skipIf(!hasChdb)('the projector', () => {
     }
     expect(await projector.status()).toMatchObject({ lagEvents: 0, lagMs: 0 });
     await projector.close();
+  });
+
+  test('is made anew from a position on: what goes before is copied, the rest comes from the log', {
+    timeout: 60_000,
+  }, async () => {
+    const [database, beside] = [newDatabase(), newDatabase()];
+    const log = new MemoryLog();
+    await writeHistory(log, { exchanges: 100, seed: 5 });
+    const first = project(log, storeIn(database), 100);
+    await storedWhole(log, first);
+    await first.close();
+    const client = embedded.clientOf('projector');
+    const told = await figuresOfLog(log);
+    // Both are wrong from here on: the first is copied, the second is made anew.
+    const middle = Math.floor(parsePosition(await log.head()) / 2);
+    const positions = await client.query({
+      query: `SELECT min(position) AS early, max(position) AS late FROM ${database}.usage WHERE kind = 'recorded'`,
+      format: 'JSONEachRow',
+    });
+    const [found] = await positions.json<{ early: number; late: number }>();
+    const spoilt = [found?.early, found?.late].map(Number);
+    const add = (where: string, tokens: number, positions: readonly number[]) =>
+      client.command({
+        query: `ALTER TABLE ${where}.usage UPDATE input_tokens = input_tokens + ${tokens}
+          WHERE position IN (${positions.join(', ')}) SETTINGS mutations_sync = 2`,
+      });
+    await add(database, 1, spoilt);
+    expect(await figures(database)).not.toEqual(told);
+
+    await storeIn(beside).prepare((await logIdOf(log)) ?? '');
+    const source = { store: storeIn(database), from: database, into: beside };
+    await expect(copyTables(client, { ...source, upTo: 3 })).rejects.toThrow(NothingToKeep);
+    const kept = await copyTables(client, { ...source, upTo: middle });
+    expect(kept).toBeGreaterThan(middle - 200);
+    expect(kept).toBeLessThanOrEqual(middle);
+    const stored: number[] = [];
+    const onStored = ({ after }: { after: number }) => stored.push(after);
+    const second = startProjector({ log, store: storeIn(beside), retention, batchEvents: 100, liveMs: 1, onStored });
+    await storedWhole(log, second);
+    await second.close();
+    // The last of the batches that were kept is compared with the log, as after any start.
+    expect(stored[1]).toBe(kept);
+    expect(await figures(beside)).not.toEqual(told);
+    await add(beside, -1, spoilt.slice(0, 1));
+    expect(await figures(beside)).toEqual(told);
   });
 
   test('refuses a database that holds another log, and says what to do', async () => {

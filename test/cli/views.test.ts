@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/cli/command.ts';
 import { savedViews } from '../../src/cli/saved-views.ts';
-import { viewsRebuild, viewsSkip } from '../../src/cli/views-change.ts';
+import { analyticsRebuild, viewsRebuild, viewsSkip } from '../../src/cli/views-change.ts';
 import { viewsFile, viewsList, viewsStatus } from '../../src/cli/views-status.ts';
 import { viewEventSkipped } from '../../src/events/catalogue/view.ts';
 import type { RecordedEvent } from '../../src/events/event.ts';
@@ -139,6 +139,26 @@ describe('chancery views rebuild', () => {
     ['', /there is no view ""/],
   ])('%s is refused', async (name, message) => {
     await expect(viewsRebuild(typed({ operands: [name] }), log, dataDir, screen())).rejects.toThrow(message);
+  });
+
+  test('from a position on it is for analytics alone', async () => {
+    const asked = typed({ operands: ['keys'], values: { from: '12' } });
+    await expect(viewsRebuild(asked, log, dataDir, screen())).rejects.toThrow(
+      '--from is for analytics: keys is a fold',
+    );
+    const shown = screen();
+    const rebuilt: (number | undefined)[] = [];
+    const rebuild = async ({ from }: { from: number | undefined }) => {
+      rebuilt.push(from);
+      return log.head();
+    };
+    for (const from of ['0000000000000012', undefined]) {
+      expect(await analyticsRebuild(typed({ operands: ['analytics'], values: { from } }), rebuild, shown)).toBe(0);
+    }
+    expect(rebuilt).toEqual([12, undefined]);
+    expect(shown.out()).toContain(`analytics was made anew, up to ${await log.head()}`);
+    const wrong = typed({ operands: ['analytics'], values: { from: 'noon' } });
+    await expect(analyticsRebuild(wrong, rebuild, shown)).rejects.toThrow(/^--from: /);
   });
 });
 

@@ -100,6 +100,7 @@ function serverSettings(memoryBytes: number): Readonly<Record<string, number>> {
     compiled_expression_cache_size: 16 * MIB,
     query_condition_cache_size: 8 * MIB,
     background_pool_size: 2,
+    background_merges_mutations_concurrency_ratio: 1,
     background_schedule_pool_size: 4,
   };
 }

@@ -1,7 +1,7 @@
 /** Requests as ClickHouse has them, newest first: what administrators look through. */
 import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from './analytics-db.ts';
-import { allOf, between, type Conditions, equal, inSubtree } from './conditions.ts';
+import { allOf, between, type Conditions, equal, inSubtree, positionOf } from './conditions.ts';
 import { type ExchangeRow, exchangeColumns } from './exchange-row.ts';
 
 export interface AuditFilter {
@@ -68,7 +68,7 @@ export function auditConditions(filter: AuditFilter): Conditions {
 
 function partOf(columns: readonly string[], name: string, part: string | undefined) {
   if (part === undefined) return undefined;
-  const found = columns.map((column) => `positionCaseInsensitiveUTF8(${column}, {${name}: String}) > 0`);
+  const found = columns.map((column) => `${positionOf(part)}(${column}, {${name}: String}) > 0`);
   return [found.join(' OR '), { [name]: part }] as const;
 }
 
@@ -126,10 +126,10 @@ export interface AuditThread {
   readonly requests: number;
 }
 
-/** Requests of one session are one thread, and a request without a session is one of its own. */
-const threadKey = "user_path, session_id, if(session_id = '', position, 0)";
-
-/** Threads by their latest request, newest first. */
+/**
+ * Threads by their latest request, newest first. Requests of one session are one thread, and a request without a
+ * session is one of its own: of those, only as many are looked at as a page reaches down to.
+ */
 export async function auditThreads(
   db: AnalyticsDb,
   filter: AuditFilter,
@@ -138,9 +138,14 @@ export async function auditThreads(
 ): Promise<AuditThread[]> {
   const { sql, parameters } = auditConditions(filter);
   const threads = await db.rows<{ newest_position: string; requests: string }>(
-    `SELECT max((at, position)) AS newest, newest.2 AS newest_position, count() AS requests FROM $db.exchanges
-    WHERE ${sql} GROUP BY ${threadKey} ORDER BY newest DESC LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
-    { ...parameters, limit, offset },
+    `SELECT newest.2 AS newest_position, requests FROM (
+      SELECT max((at, position)) AS newest, count() AS requests FROM $db.exchanges
+      WHERE ${sql} AND session_id != '' GROUP BY user_path, session_id
+      UNION ALL
+      SELECT (at, position) AS newest, 1 AS requests FROM $db.exchanges
+      WHERE ${sql} AND session_id = '' ${NEWEST_FIRST} LIMIT {reach: UInt64}
+    ) ORDER BY newest DESC LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
+    { ...parameters, limit, offset, reach: limit + offset },
     signal,
   );
   const rows = await rowsAt(
@@ -158,7 +163,8 @@ export async function auditThreads(
 export async function auditThreadTotal(db: AnalyticsDb, filter: AuditFilter, signal?: AbortSignal): Promise<number> {
   const { sql, parameters } = auditConditions(filter);
   const [row] = await db.rows<{ total: string }>(
-    `SELECT uniqExact(${threadKey}) AS total FROM $db.exchanges WHERE ${sql}`,
+    `SELECT countIf(session_id = '') + uniqExactIf((user_path, session_id), session_id != '') AS total
+    FROM $db.exchanges WHERE ${sql}`,
     parameters,
     signal,
   );
@@ -204,8 +210,12 @@ export async function idsOfSession(
     equal('session_id', 'session_id', sessionId),
     equal('user_path', 'user_path', userPath),
   ]);
+  // Away from that time in the order of the table, in both directions: a session may be long.
+  const toOneSide = (side: string, order: string) =>
+    `SELECT id, position, toUnixTimestamp64Micro(at) AS at_us FROM $db.exchanges
+    WHERE ${sql} AND at ${side} fromUnixTimestamp64Micro({near: Int64}) ORDER BY ${order} LIMIT {limit: UInt64}`;
   const rows = await db.rows<{ id: string; at_us: string }>(
-    `SELECT id, toUnixTimestamp64Micro(at) AS at_us FROM $db.exchanges WHERE ${sql}
+    `SELECT id, at_us FROM (${toOneSide('<', 'at DESC, position DESC')} UNION ALL ${toOneSide('>=', 'at, position')})
     ORDER BY abs(at_us - {near: Int64}), position LIMIT {limit: UInt64}`,
     { ...parameters, near: Math.round(at * 1000), limit },
     signal,

@@ -36,9 +36,14 @@ export interface AuditStats {
   readonly providers: ReadonlyMap<number, readonly ProviderCount[]>;
 }
 
-type CountRow = Record<'requests' | 'ok' | 'client' | 'server', string> & { bucket: number; duration: number };
-type ProviderRow = { bucket: number; provider: string; requests: string; duration: number };
+type StatRow = Record<'requests' | 'ok' | 'client' | 'server' | 'reached', string> & {
+  readonly bucket: number;
+  readonly provider: string;
+  readonly duration: number;
+  readonly reached_duration: number;
+};
 
+/** In one pass: by provider, with what of it a provider answered with success. */
 export async function auditStats(
   db: AnalyticsDb,
   { starts, until, subtree }: StatsOf,
@@ -47,43 +52,31 @@ export async function auditStats(
   const [first] = starts;
   if (first === undefined) return { buckets: new Map(), providers: new Map() };
   const { sql, parameters } = allOf([between('at', first * 1000, until), inSubtree('user_path', subtree)]);
-  const bound = { ...parameters, starts: [...starts] };
-  const bucket = 'roundDown(toUnixTimestamp(at), {starts: Array(UInt32)}) AS bucket';
-  const [counts, providers] = await Promise.all([
-    db.rows<CountRow>(
-      `SELECT ${bucket}, count() AS requests, countIf(status BETWEEN 200 AND 299) AS ok,
-        countIf(status BETWEEN 400 AND 499) AS client, countIf(status BETWEEN 500 AND 599) AS server,
-        sum(duration_ms) AS duration
-      FROM $db.exchanges WHERE ${sql} GROUP BY bucket`,
-      bound,
-      signal,
-    ),
-    db.rows<ProviderRow>(
-      `SELECT ${bucket}, provider, count() AS requests, sum(duration_ms) AS duration
-      FROM $db.exchanges
-      WHERE ${sql} AND status BETWEEN 200 AND 299 AND attempt_count > 0 AND cache_type = '' AND replayed_from = ''
-      GROUP BY bucket, provider`,
-      bound,
-      signal,
-    ),
-  ]);
-  const byBucket = Map.groupBy(providers, (row) => Number(row.bucket));
-  return {
-    buckets: new Map(counts.map((row) => [Number(row.bucket), countsOf(row)])),
-    providers: new Map(
-      [...byBucket].map(([start, rows]) => [
-        start,
-        rows.map(({ provider, requests, duration }) => ({
-          provider,
-          requests: Number(requests),
-          durationMs: duration,
-        })),
-      ]),
-    ),
-  };
+  const rows = await db.rows<StatRow>(
+    `SELECT roundDown(toUnixTimestamp(at), {starts: Array(UInt32)}) AS bucket, provider,
+      count() AS requests, countIf(status BETWEEN 200 AND 299) AS ok, countIf(status BETWEEN 400 AND 499) AS client,
+      countIf(status BETWEEN 500 AND 599) AS server, sum(duration_ms) AS duration,
+      countIf(${reached}) AS reached, sumIf(duration_ms, ${reached}) AS reached_duration
+    FROM $db.exchanges WHERE ${sql} GROUP BY bucket, provider`,
+    { ...parameters, starts: [...starts] },
+    signal,
+  );
+  const buckets = new Map<number, Counts>();
+  const providers = new Map<number, ProviderCount[]>();
+  for (const row of rows) {
+    const bucket = Number(row.bucket);
+    buckets.set(bucket, sumOf(buckets.get(bucket) ?? noCounts, countsOf(row)));
+    const requests = Number(row.reached);
+    if (requests === 0) continue;
+    const { provider, reached_duration: durationMs } = row;
+    providers.set(bucket, [...(providers.get(bucket) ?? []), { provider, requests, durationMs }]);
+  }
+  return { buckets, providers };
 }
 
-function countsOf({ requests, ok, client, server, duration }: CountRow): Counts {
+const reached = "status BETWEEN 200 AND 299 AND attempt_count > 0 AND cache_type = '' AND replayed_from = ''";
+
+function countsOf({ requests, ok, client, server, duration }: StatRow): Counts {
   const counted = { requests: Number(requests), ok: Number(ok), client: Number(client), server: Number(server) };
   return {
     requests: counted.requests,
@@ -92,5 +85,16 @@ function countsOf({ requests, ok, client, server, duration }: CountRow): Counts 
     serverErrors: counted.server,
     other: counted.requests - counted.ok - counted.client - counted.server,
     durationMs: duration,
+  };
+}
+
+function sumOf(one: Counts, other: Counts): Counts {
+  return {
+    requests: one.requests + other.requests,
+    ok: one.ok + other.ok,
+    clientErrors: one.clientErrors + other.clientErrors,
+    serverErrors: one.serverErrors + other.serverErrors,
+    other: one.other + other.other,
+    durationMs: one.durationMs + other.durationMs,
   };
 }

@@ -27,6 +27,8 @@ export interface BatchStore {
   prepare(logId: string): Promise<void>;
   /** The batch announced last; undefined when there is none. */
   lastRange(): Promise<Range | undefined>;
+  /** Where the last batch ends that is stored whole and ends at or before this position; undefined without one. */
+  wholeUpTo(position: number): Promise<number | undefined>;
   announce(batch: Batch, logId: string): Promise<void>;
   /** Stores all rows of a batch that was announced by this process and of which nothing was sent. */
   write(batch: Batch, logId: string): Promise<void>;
@@ -41,6 +43,9 @@ export class OtherLog extends Error {
     super(`database ${database} ${why}; give this log a database of its own, or drop that one to have it made anew`);
   }
 }
+
+/** Of `_batches`; when each was announced is set by ClickHouse. */
+export const batchColumns = ['after', 'to', 'resume_after', 'events', 'log', 'version'] as const;
 
 const idsPerQuery = 2000;
 const inFlightPollMs = 500;
@@ -61,7 +66,11 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       columns: [columns[0] ?? '', ...columns.slice(1)],
       values: Readable.from([values], { objectMode: false }),
       format: 'TabSeparated',
-      clickhouse_settings: { insert_deduplication_token: token, async_insert: 0 },
+      clickhouse_settings: {
+        insert_deduplication_token: token,
+        async_insert: 0,
+        materialize_skip_indexes_on_insert: 0,
+      },
     });
   }
 
@@ -142,14 +151,21 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       if (row === undefined) return undefined;
       return { after: Number(row.after), to: Number(row.to), resumeAfter: Number(row.resume_after) };
     },
+    async wholeUpTo(position) {
+      // The batch announced last may be unfinished.
+      const query = `SELECT max(to) AS end, count() AS n FROM ${batches}
+        WHERE to <= {position: UInt64} AND after < (SELECT max(after) FROM ${batches})`;
+      const [row] = await rowsOf<{ end: string | number; n: string | number }>(query, { position });
+      return row === undefined || Number(row.n) === 0 ? undefined : Number(row.end);
+    },
     async announce({ after, to, resumeAfter, events }, logId) {
       const row = `${after}\t${to}\t${resumeAfter}\t${events}\t${logId}\t${projectionVersion}\n`;
-      const columns = ['after', 'to', 'resume_after', 'events', 'log', 'version'];
       // Said anew each time: a token whose row a crash took must not keep the same range from being announced again.
-      await insert('_batches', columns, Buffer.from(row), `chancery:announced:${randomUUID()}`);
+      await insert('_batches', batchColumns, Buffer.from(row), `chancery:announced:${randomUUID()}`);
     },
     async write(batch, logId) {
       const token = `chancery:${projectionVersion}:${logId}:${batch.after}-${batch.to}`;
+      // One after the other: at once they take no less time, and more processor.
       for (const key of tableKeys) {
         const rows = batch.rows[key];
         if (rows.count > 0) await send(key, rows.all(), token);

@@ -34,8 +34,10 @@ export interface Range {
 
 export interface Batch extends Range {
   readonly events: number;
-  readonly rows: Readonly<Record<TableKey, TsvRows>>;
+  readonly rows: BatchRows;
 }
+
+export type BatchRows = Readonly<Record<TableKey, TsvRows>>;
 
 /** Finds what usages cost by rows up to and including `upTo`. Those that are unknown there are left out. */
 export type FindAccounts = (usageIds: readonly string[], upTo: number) => Promise<ReadonlyMap<string, UsageAccount>>;
@@ -55,7 +57,8 @@ export class BatchBuilder {
   #resumeAfter: number;
   #to: number;
   #events = 0;
-  #rows = emptyRows();
+  #rows: BatchRows = emptyRows();
+  readonly #spare: BatchRows[] = [];
   /** Of usages recorded in this batch. */
   #accounts = new Map<string, UsageAccount>();
   #corrections: Correction[] = [];
@@ -83,7 +86,8 @@ export class BatchBuilder {
   }
 
   get bytes(): number {
-    return Object.values(this.#rows).reduce((sum, rows) => sum + rows.bytes, 0);
+    const { events, exchanges, usage, adminChanges, guardrailVerdicts } = this.#rows;
+    return events.bytes + exchanges.bytes + usage.bytes + adminChanges.bytes + guardrailVerdicts.bytes;
   }
 
   /** Whether the batch may end here: not between the last word of an exchange and what it used. */
@@ -136,11 +140,17 @@ export class BatchBuilder {
     this.#after = to;
     this.#resumeAfter = oldest === undefined ? to : Math.min(to, oldest - 1);
     this.#events = 0;
-    this.#rows = emptyRows();
+    this.#rows = this.#spare.pop() ?? emptyRows();
     this.#accounts = new Map();
     this.#corrections = [];
     if (corrections.length > 0) await this.#correct(rows.usage, corrections, accounts, find, after);
     return batch;
+  }
+
+  /** Takes the memory of a batch that nobody needs any more, for one to come: its rows are gone. */
+  reuse({ rows }: Batch): void {
+    for (const each of Object.values(rows)) each.clear();
+    this.#spare.push(rows);
   }
 
   async #correct(
@@ -179,7 +189,7 @@ function accountOfCorrection({ context, data }: Recalculated): UsageAccount {
   };
 }
 
-function emptyRows(): Record<TableKey, TsvRows> {
+function emptyRows(): BatchRows {
   return {
     events: new TsvRows(),
     exchanges: new TsvRows(),

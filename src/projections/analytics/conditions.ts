@@ -48,3 +48,10 @@ export function inSubtree(expression: string, path: UserPath | undefined): Condi
 export function equal(expression: string, name: string, value: string | undefined): Condition | undefined {
   return value === undefined ? undefined : [`${expression} = {${name}: String}`, { [name]: value }];
 }
+
+/** The function that finds a part of a text, whatever the case: far quicker for plain letters than for all the others. */
+export function positionOf(part: string): string {
+  return [...part].every((character) => character < '\u0080')
+    ? 'positionCaseInsensitive'
+    : 'positionCaseInsensitiveUTF8';
+}

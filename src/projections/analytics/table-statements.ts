@@ -18,6 +18,8 @@ const settings = [
   'fsync_after_insert = 1',
   'fsync_part_directory = 1',
   'ttl_only_drop_parts = 0',
+  'min_bytes_for_wide_part = 67108864',
+  'min_columns_to_activate_adaptive_write_buffer = 1',
 ];
 
 export function createTable(database: string, table: Table): string {

@@ -4,6 +4,7 @@
  */
 
 const special = /[\\\t\n\r\0]/;
+const specialInQuotes = /[\\\t\n\r\0']/;
 
 export function text(value: string | undefined): string {
   if (value === undefined) return '';
@@ -22,7 +23,11 @@ function escaped(value: string): string {
 
 export function texts(values: readonly string[]): string {
   if (values.length === 0) return '[]';
-  return `[${values.map((value) => `'${escaped(value).replaceAll("'", "\\'")}'`).join(',')}]`;
+  return `[${values.map(quoted).join(',')}]`;
+}
+
+function quoted(value: string): string {
+  return specialInQuotes.test(value) ? `'${escaped(value).replaceAll("'", "\\'")}'` : `'${value}'`;
 }
 
 export function numbers(values: readonly number[]): string {
@@ -48,8 +53,8 @@ export class TsvRows {
   #buffer = Buffer.allocUnsafe(0);
   #used = 0;
   #rowStart = 0;
-  readonly #positions: number[] = [];
-  readonly #ends: number[] = [];
+  #positions: number[] = [];
+  #ends: number[] = [];
 
   get count(): number {
     return this.#positions.length;
@@ -101,6 +106,14 @@ export class TsvRows {
       start = end;
     }
     return Buffer.concat(kept);
+  }
+
+  /** Takes all rows away, and keeps the memory for others: what `all` and `without` gave must not be in use any more. */
+  clear(): void {
+    this.#used = 0;
+    this.#rowStart = 0;
+    this.#positions = [];
+    this.#ends = [];
   }
 
   #room(bytes: number): void {

@@ -107,9 +107,14 @@ const pathOrRoot = "if(u.user_path = '', '/', u.user_path)";
 
 export type LabelSums = Sums & { readonly label: string };
 
-/** A request with several labels counts under each. */
+/** A request with several labels counts under each. Summed by all labels together first: those recur. */
 export function usageByLabel(filter: UsageFilter, mode: CacheMode): Question {
-  return grouped(filter, mode, { label: 'arrayJoin(u.labels)' });
+  const { sql, parameters } = inner(filter, { labels: 'u.labels' });
+  return {
+    sql: `SELECT arrayJoin(u.labels) AS label, ${sums(mode)} FROM (${sql}) AS u
+      GROUP BY label ORDER BY total_tokens DESC, label LIMIT ${MOST_GROUPS}`,
+    parameters,
+  };
 }
 
 function grouped(filter: UsageFilter, mode: CacheMode, by: Readonly<Record<string, string>>): Question {

@@ -1,0 +1,41 @@
+/** The part of the tables that a rebuild keeps: whole batches, so that what follows is made as if it had gone on. */
+import type { ClickHouseClient } from '@clickhouse/client';
+import { type BatchStore, batchColumns } from './batch-store.ts';
+import { tableKeys, tables } from './tables.ts';
+
+/** No batch that is stored whole ends at or before the position asked for. */
+export class NothingToKeep extends Error {
+  readonly code = 'analytics_nothing_to_keep';
+}
+
+/**
+ * Copies all rows of one database up to the end of the last whole batch at or before the position.
+ * @param into where there are no rows yet, its tables made by `prepare`
+ * @returns the position up to which there are rows
+ * @throws NothingToKeep
+ */
+export async function copyTables(
+  client: ClickHouseClient,
+  { store, from, into, upTo }: { store: BatchStore; from: string; into: string; upTo: number },
+): Promise<number> {
+  const end = await store.wholeUpTo(upTo);
+  if (end === undefined) {
+    throw new NothingToKeep(`database ${from} has no whole batch that ends at or before position ${upTo}`);
+  }
+  const copy = (table: string, columns: readonly string[], position: string) =>
+    client.command({
+      query: `INSERT INTO ${into}.${table} (${columns.join(', ')})
+        SELECT ${columns.join(', ')} FROM ${from}.${table} WHERE ${position} <= {end: UInt64}`,
+      query_params: { end },
+    });
+  for (const key of tableKeys) {
+    const { name, columns } = tables[key];
+    await copy(
+      name,
+      columns.map((column) => `\`${column.name}\``),
+      'position',
+    );
+  }
+  await copy('_batches', batchColumns, 'to');
+  return end;
+}
