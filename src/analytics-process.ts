@@ -76,8 +76,8 @@ function reasonToBeOff({ analytics, log }: Config): string | undefined {
 /** glibc (for Node) and jemalloc (for ClickHouse) give memory back sooner than they would: a process of its own must be small. */
 const frugal = { MALLOC_ARENA_MAX: '2', JE_MALLOC_CONF: 'dirty_decay_ms:300,tcache_max:4096,prof:false' };
 
-/** As `nice` counts: a tenth of the share of a process that counts as usual. */
-const NICENESS = 10;
+/** As `nice` counts: a third of the share of a process that counts as usual. */
+const NICENESS = 5;
 
 /** Flags of `serve` that say where things are, by their name in the parsed flags. */
 const passedOn = [

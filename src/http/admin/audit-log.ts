@@ -4,7 +4,6 @@ import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import {
   auditPage,
   auditThreads,
-  auditThreadTotal,
   auditTotal,
   cursorOf,
   usageOfRequests,
@@ -52,10 +51,7 @@ export function registerAuditLog(admin: FastifyInstance, { db, isKept, now }: Au
     const page = pageIn(queryOf(request), sizes);
     if (!isKept) return { sessions: [], total: 0, ...page };
     const gone = untilGone(reply);
-    const [threads, total] = await Promise.all([
-      auditThreads(db, filter, page, gone),
-      auditThreadTotal(db, filter, gone),
-    ]);
+    const { threads, total } = await auditThreads(db, filter, page, gone);
     const newest = threads.map(({ latest }) => latest);
     const usage = await usageOfRequests(db, newest, gone);
     return {

@@ -127,48 +127,52 @@ export interface AuditThread {
 }
 
 /**
- * Threads by their latest request, newest first. Requests of one session are one thread, and a request without a
- * session is one of its own: of those, only as many are looked at as a page reaches down to.
+ * Threads by their latest request, newest first, and how many there are. Requests of one session are one thread, and a
+ * request without a session is one of its own: of those, only as many are looked at as a page reaches down to.
  */
 export async function auditThreads(
   db: AnalyticsDb,
   filter: AuditFilter,
   { limit, offset }: AuditPageOf,
   signal?: AbortSignal,
-): Promise<AuditThread[]> {
+): Promise<{ readonly threads: readonly AuditThread[]; readonly total: number }> {
   const { sql, parameters } = auditConditions(filter);
-  const threads = await db.rows<{ newest_position: string; requests: string }>(
-    `SELECT newest.2 AS newest_position, requests FROM (
-      SELECT max((at, position)) AS newest, count() AS requests FROM $db.exchanges
-      WHERE ${sql} AND session_id != '' GROUP BY user_path, session_id
-      UNION ALL
-      SELECT (at, position) AS newest, 1 AS requests FROM $db.exchanges
-      WHERE ${sql} AND session_id = '' ${NEWEST_FIRST} LIMIT {reach: UInt64}
-    ) ORDER BY newest DESC LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
-    { ...parameters, limit, offset, reach: limit + offset },
-    signal,
-  );
+  const [found, alone] = await Promise.all([
+    db.rows<{ newest_position: string; requests: string; sessions: string }>(
+      `SELECT newest.2 AS newest_position, requests, max(sessions) OVER () AS sessions FROM (
+        SELECT max((at, position)) AS newest, count() AS requests, count() OVER () AS sessions FROM $db.exchanges
+        WHERE ${sql} AND session_id != '' GROUP BY user_path, session_id
+        UNION ALL
+        SELECT (at, position) AS newest, 1 AS requests, 0 AS sessions FROM $db.exchanges
+        WHERE ${sql} AND session_id = '' ${NEWEST_FIRST} LIMIT {reach: UInt64}
+      ) ORDER BY newest DESC LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
+      { ...parameters, limit, offset, reach: limit + offset },
+      signal,
+    ),
+    one<{ total: string }>(db, `SELECT countIf(session_id = '') AS total FROM $db.exchanges WHERE ${sql}`),
+  ]);
+  // Behind the last page there is no row to tell it.
+  const sessions =
+    found[0] ??
+    (await one<{ sessions: string }>(
+      db,
+      `SELECT uniqExactIf((user_path, session_id), session_id != '') AS sessions FROM $db.exchanges WHERE ${sql}`,
+    ));
   const rows = await rowsAt(
     db,
     filter,
-    threads.map(({ newest_position }) => newest_position),
+    found.map(({ newest_position }) => newest_position),
     signal,
   );
-  return threads.flatMap(({ newest_position, requests }) => {
+  const threads = found.flatMap(({ newest_position, requests }) => {
     const latest = rows.get(newest_position);
     return latest === undefined ? [] : [{ latest, requests: Number(requests) }];
   });
-}
+  return { threads, total: Number(sessions?.sessions ?? 0) + Number(alone?.total ?? 0) };
 
-export async function auditThreadTotal(db: AnalyticsDb, filter: AuditFilter, signal?: AbortSignal): Promise<number> {
-  const { sql, parameters } = auditConditions(filter);
-  const [row] = await db.rows<{ total: string }>(
-    `SELECT countIf(session_id = '') + uniqExactIf((user_path, session_id), session_id != '') AS total
-    FROM $db.exchanges WHERE ${sql}`,
-    parameters,
-    signal,
-  );
-  return Number(row?.total ?? 0);
+  async function one<Row>(from: AnalyticsDb, query: string): Promise<Row | undefined> {
+    return (await from.rows<Row>(query, parameters, signal))[0];
+  }
 }
 
 async function rowsAt(

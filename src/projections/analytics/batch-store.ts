@@ -14,7 +14,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Batch, FindAccounts, Range } from './batch.ts';
 import { additions, createTable, createView, type Existing } from './table-statements.ts';
-import { tableKeys, tables } from './tables.ts';
+import { tableKeys, tables, toldColumns } from './tables.ts';
 import type { TsvRows } from './tsv.ts';
 import type { UsageAccount } from './usage-rows.ts';
 import { views } from './views.ts';
@@ -76,12 +76,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
 
   async function send(key: (typeof tableKeys)[number], rows: Buffer, token: string): Promise<void> {
     const table = tables[key];
-    await insert(
-      table.name,
-      table.columns.map(({ name }) => name),
-      rows,
-      `${token}:${table.name}`,
-    );
+    await insert(table.name, toldColumns(table), rows, `${token}:${table.name}`);
   }
 
   async function createTables(): Promise<void> {

@@ -1,7 +1,7 @@
 /** The part of the tables that a rebuild keeps: whole batches, so that what follows is made as if it had gone on. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { type BatchStore, batchColumns } from './batch-store.ts';
-import { tableKeys, tables } from './tables.ts';
+import { tableKeys, tables, toldColumns } from './tables.ts';
 
 /** No batch that is stored whole ends at or before the position asked for. */
 export class NothingToKeep extends Error {
@@ -29,12 +29,8 @@ export async function copyTables(
       query_params: { end },
     });
   for (const key of tableKeys) {
-    const { name, columns } = tables[key];
-    await copy(
-      name,
-      columns.map((column) => `\`${column.name}\``),
-      'position',
-    );
+    const columns = toldColumns(tables[key]).map((name) => `\`${name}\``);
+    await copy(tables[key].name, columns, 'position');
   }
   await copy('_batches', batchColumns, 'to');
   return end;

@@ -121,6 +121,7 @@ const changes = [
   'guardrail_definition.',
   'workflow.',
   'settings.',
+  'view.',
 ];
 
 export function isAdminChange(type: string): boolean {

@@ -58,8 +58,9 @@ export function createView(database: string, view: View): string {
   return `CREATE OR REPLACE VIEW ${database}.${view.name} AS ${select} COMMENT ${quoted(view.about)}`;
 }
 
-function declaration({ name, type, codec, about }: Column): string {
-  return `\`${name}\` ${type} COMMENT ${quoted(about)}${codec === undefined ? '' : ` CODEC(${codec})`}`;
+function declaration({ name, type, codec, madeOf, about }: Column): string {
+  const made = madeOf === undefined ? '' : ` MATERIALIZED ${madeOf}`;
+  return `\`${name}\` ${type}${made} COMMENT ${quoted(about)}${codec === undefined ? '' : ` CODEC(${codec})`}`;
 }
 
 function quoted(text: string): string {

@@ -109,9 +109,9 @@ export type LabelSums = Sums & { readonly label: string };
 
 /** A request with several labels counts under each. Summed by all labels together first: those recur. */
 export function usageByLabel(filter: UsageFilter, mode: CacheMode): Question {
-  const { sql, parameters } = inner(filter, { labels: 'u.labels' });
+  const { sql, parameters } = inner(filter, { label_set: 'u.label_set' });
   return {
-    sql: `SELECT arrayJoin(u.labels) AS label, ${sums(mode)} FROM (${sql}) AS u
+    sql: `SELECT arrayJoin(JSONExtract(toString(u.label_set), 'Array(String)')) AS label, ${sums(mode)} FROM (${sql}) AS u
       GROUP BY label ORDER BY total_tokens DESC, label LIMIT ${MOST_GROUPS}`,
     parameters,
   };
@@ -129,13 +129,13 @@ function grouped(filter: UsageFilter, mode: CacheMode, by: Readonly<Record<strin
   };
 }
 
-export type SessionSums = Sums & { readonly session_id: string; readonly user_path: string };
+export type SessionSums = Sums & { readonly session_id: string; readonly user_path: string; readonly total: string };
 
-/** Sessions of a user path, those that were used last first. */
+/** Sessions of a user path, those that were used last first; each with the `total` of all there are. */
 export function usageBySession(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
   const { sql, parameters } = ofRows(filter);
   return {
-    sql: `SELECT u.session_id AS session_id, ${pathOrRoot} AS user_path, ${sums(mode)}
+    sql: `SELECT u.session_id AS session_id, ${pathOrRoot} AS user_path, ${sums(mode)}, count() OVER () AS total
       ${sql} AND u.session_id != '' AND ${counted[mode]}
       GROUP BY session_id, user_path
       ORDER BY max(u.at) DESC, session_id, user_path LIMIT {limit: UInt32} OFFSET {offset: UInt32}`,
@@ -143,12 +143,12 @@ export function usageBySession(filter: UsageFilter, mode: CacheMode, { limit, of
   };
 }
 
-/** One row: `total`. */
+/** One row: `total`, for when a page has no session to tell it. */
 export function countSessions(filter: UsageFilter, mode: CacheMode): Question {
   const { sql, parameters } = ofRows(filter);
   return {
     sql: `SELECT uniqExact(u.session_id, ${pathOrRoot}) AS total
-      ${sql} AND u.session_id != '' AND u.kind = 'recorded' AND ${counted[mode]}`,
+      ${sql} AND u.session_id != '' AND ${counted[mode]}`,
     parameters,
   };
 }
