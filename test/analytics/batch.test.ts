@@ -5,7 +5,7 @@ import type { RecordedEvent } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { type Batch, BatchBuilder } from '../../src/projections/analytics/batch.ts';
-import { type TableKey, tableKeys, tables } from '../../src/projections/analytics/tables.ts';
+import { type TableKey, tableKeys, tables, toldColumns } from '../../src/projections/analytics/tables.ts';
 import { isA } from '../../src/projections/known-event.ts';
 import { writeHistory } from './generated-history.ts';
 
