@@ -12,7 +12,7 @@ import { GATEWAY_KEY, type Server } from './servers.ts';
 import { loadFor, WORKS } from './work.ts';
 
 const CONNECTIONS = 50;
-const POLL_MS = 50;
+const POLL_MS = 100;
 
 export interface Lag {
   /** From the end of the newest request that can be asked for until now, each time that was looked at. */

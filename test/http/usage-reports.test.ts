@@ -20,6 +20,9 @@ import {
 } from '../../src/projections/analytics/usage-queries.ts';
 import { type Embedded, hasChdb, startEmbedded } from '../analytics/embedded.ts';
 import { writeHistory } from '../analytics/generated-history.ts';
+import { figuresOfLog } from '../analytics/log-figures.ts';
+import { requestsOfLog } from '../analytics/requests-of-log.ts';
+import { figuresInSql } from '../analytics/sql-figures.ts';
 import {
   type Asked,
   breakdownOf,
@@ -37,6 +40,10 @@ import { errorOf, eventsOfExchange, exchangeOf, json, modelsListed, user } from 
 
 const DAY_MS = 86_400_000;
 const DAYS = 45;
+/** More by hand: `HISTORY_EXCHANGES=100000`. */
+const EXCHANGES = Number(process.env['HISTORY_EXCHANGES'] ?? 900);
+/** A test may take so much longer. */
+const patience = (ms: number) => ({ timeout: ms + EXCHANGES * 6 });
 const database = 'chancery';
 const began = Date.now() - DAYS * DAY_MS;
 const dataDir = mkdtempSync(join(tmpdir(), 'chancery-usage-'));
@@ -53,7 +60,12 @@ beforeAll(async () => {
   if (!hasChdb) return;
   const written = await openLog(logUrl);
   // Up to two days ago: what the tests ask the gateway for is apart from it.
-  await writeHistory(written, { exchanges: 900, seed: 5, from: began, everyMs: ((DAYS - 2) * DAY_MS) / 900 });
+  await writeHistory(written, {
+    exchanges: EXCHANGES,
+    seed: 5,
+    from: began,
+    everyMs: ((DAYS - 2) * DAY_MS) / EXCHANGES,
+  });
   used = await usedOf(written);
   await written.close();
   embedded = await startEmbedded();
@@ -70,7 +82,7 @@ beforeAll(async () => {
   const store = createBatchStore(embedded.clientOf('projector'), database);
   projector = startProjector({ log, store, retention: { audit: 0, usage: 0 }, liveMs: 1 });
   await projector.whenStored(parsePosition(await log.head()));
-}, 60_000);
+}, patience(60_000).timeout);
 
 afterAll(async () => {
   await projector?.close();
@@ -123,7 +135,7 @@ const asked = fc
 describe.skipIf(!hasChdb)('usage reports', () => {
   const allOfIt = { start_date: localDay(began - DAY_MS, 'UTC'), end_date: localDay(Date.now() - DAY_MS, 'UTC') };
 
-  test('say what the log says, whatever is asked, in every zone', { timeout: 120_000 }, async () => {
+  test('say what the log says, whatever is asked, in every zone', patience(120_000), async () => {
     await fc.assert(
       fc.asyncProperty(asked, async ({ mode, ...of }) => {
         const query = { ...queryFor(of), cache_mode: mode };
@@ -177,6 +189,27 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     );
   });
 
+  test('and the tables say so in SQL, and the audit statistics over REST', patience(30_000), async () => {
+    const figures = await figuresOfLog(log);
+    const client = embedded.clientOf('gateway');
+    expect(await figuresInSql(client, database)).toEqual(figures);
+    expect(await figuresInSql(client, database, 'usage_by_quarter_hour')).toEqual(figures);
+    const counted = { start_date: allOfIt.start_date, end_date: allOfIt.end_date };
+    const answer = await gateway.fetch(`/admin/audit/stats?${new URLSearchParams(counted)}`);
+    const requests = (await requestsOfLog(log)).filter(({ at }) => localDay(at, 'UTC') <= allOfIt.end_date);
+    const of = (hundred: number) => requests.filter(({ status }) => Math.floor(status / 100) === hundred).length;
+    const { summary } = await json(answer);
+    expect(summary).toMatchObject({
+      requests: requests.length,
+      status_2xx: of(2),
+      status_4xx: of(4),
+      status_5xx: of(5),
+      status_other: requests.length - of(2) - of(4) - of(5),
+    });
+    const took = requests.reduce((sum, { durationMs }) => sum + durationMs, 0) / requests.length;
+    expect(summary.avg_duration_ms).toBeCloseTo(took, 6);
+  });
+
   test('count weeks from Monday, by the year of their Thursday', async () => {
     const weeks = await report('daily', { ...allOfIt, interval: 'weekly', cache_mode: 'all' });
     expect(weeks.length).toBeGreaterThan(5);
@@ -205,7 +238,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     expect(second).toEqual({ entries: wanted.slice(4, 7), total: wanted.length, limit: 3, offset: 4 });
   });
 
-  test('list each request once, newest first, at the cost that is known today', { timeout: 30_000 }, async () => {
+  test('list each request once, newest first, at the cost that is known today', patience(30_000), async () => {
     const entries: Answered[] = [];
     for (let offset = 0; ; offset += 200) {
       const page = await report('log', { ...allOfIt, cache_mode: 'all', limit: '200', offset: String(offset) });

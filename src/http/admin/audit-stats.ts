@@ -6,6 +6,7 @@ import {
   type Counts,
   noCounts,
   type ProviderCount,
+  sumOf,
 } from '../../projections/analytics/audit-stats.ts';
 import { timeText } from '../time-text.ts';
 import type { AuditReports } from './audit-log.ts';
@@ -55,17 +56,6 @@ function answer(interval: 'hour' | 'day', starts: readonly number[], { buckets, 
 
 function countersOf({ requests, ok, clientErrors, serverErrors, other }: Counts) {
   return { requests, status_2xx: ok, status_4xx: clientErrors, status_5xx: serverErrors, status_other: other };
-}
-
-function sumOf(one: Counts, other: Counts): Counts {
-  return {
-    requests: one.requests + other.requests,
-    ok: one.ok + other.ok,
-    clientErrors: one.clientErrors + other.clientErrors,
-    serverErrors: one.serverErrors + other.serverErrors,
-    other: one.other + other.other,
-    durationMs: one.durationMs + other.durationMs,
-  };
 }
 
 /** One series for each provider, each as long as there are buckets. */

@@ -88,7 +88,7 @@ function countsOf({ requests, ok, client, server, duration }: StatRow): Counts {
   };
 }
 
-function sumOf(one: Counts, other: Counts): Counts {
+export function sumOf(one: Counts, other: Counts): Counts {
   return {
     requests: one.requests + other.requests,
     ok: one.ok + other.ok,

@@ -57,7 +57,7 @@ const longestRetryMs = 30_000;
 
 export function startProjector(options: ProjectorOptions): Projector {
   const { log, store, retention, onError = () => {}, onStored = () => {} } = options;
-  const { batchEvents = 20_000, batchBytes = 8 * 1024 * 1024, liveMs = 800, retryMs = 250 } = options;
+  const { batchEvents = 20_000, batchBytes = 8 * 1024 * 1024, liveMs = 500, retryMs = 250 } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
   let state: ProjectorStatus['state'] = 'starting';

@@ -61,7 +61,8 @@ const quarterHour = 'toStartOfFifteenMinutes(u.at)';
  */
 function inner(filter: UsageFilter, by: Readonly<Record<string, string>>): Question {
   const { label, sessionId } = filter;
-  const where = usageConditions(filter, label === undefined && sessionId === undefined ? quarterHour : 'u.at');
+  const isSummed = label === undefined && sessionId === undefined && by['label_set'] === undefined;
+  const where = usageConditions(filter, isSummed ? quarterHour : 'u.at');
   const groups = Object.entries(by).map(([name, expression]) => `${expression} AS ${name}`);
   return {
     sql: `SELECT ${[...groups, 'u.cache_type AS cache_type', ...summed.map((column) => `sum(u.${column}) AS ${column}`)].join(', ')}
