@@ -69,9 +69,14 @@ export function withGateway(
 }
 
 /** Resolves once the gateway has listed the models of so many providers: no listing comes between later requests. */
-export async function modelsListed(gateway: Pick<TestGateway, 'fetch'>, providers = 1): Promise<void> {
+export async function modelsListed(
+  gateway: Pick<TestGateway, 'fetch'>,
+  providers = 1,
+  patienceMs?: number,
+): Promise<void> {
   const listed = new Set<string>();
-  await eventsUntil(gateway, 'types=provider.models_listed', ({ stream }) => listed.add(stream).size === providers);
+  const isLast = ({ stream }: LoggedEvent) => listed.add(stream).size === providers;
+  await eventsUntil(gateway, 'types=provider.models_listed', isLast, patienceMs);
 }
 
 /** The whole answer, however deep a test looks into it. */
@@ -189,9 +194,10 @@ export async function eventsUntil(
   gateway: Pick<TestGateway, 'fetch'>,
   query: string,
   isLast: (event: LoggedEvent) => boolean,
+  patienceMs = 12_000,
 ): Promise<LoggedEvent[]> {
   const stop = new AbortController();
-  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(12_000)]);
+  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(patienceMs)]);
   const response = await gateway.fetch(`/admin/live/logs?view=events&cursor=0&${query}`, { signal });
   const events: LoggedEvent[] = [];
   const told: LoggedEvent[] = [];
