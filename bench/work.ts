@@ -1,124 +1,73 @@
 /** The pieces of work that are measured, and how each server is asked for the same piece. */
-import type { Load } from './load.ts';
-import type { Server } from './servers.ts';
-
-/** `governed`: the same gateway, asked with a managed key that has a budget and rate limits above it. */
-export type Subject = 'provider' | 'bare' | 'gateway' | 'governed';
-
-/** Tokens of every answer. A chat stream of 30 has 33 events: role, 30 words, finish, usage; and `[DONE]`. */
-export const WORDS = 30;
-export const PACE_MS = 5;
-export const PACED = `simulated-small-pace-${PACE_MS}`;
-export const MODELS = ['simulated-small', PACED, 'simulated-small-burst'] as const;
+import { Buffer } from 'node:buffer';
+import type { Load } from './load/load.ts';
+import { chatEvents, chatJson, chatSse, TEXT } from './upstream/canned.ts';
+import type { UpstreamName } from './upstream/start-upstreams.ts';
 
 export interface Work {
   readonly name: string;
   readonly describe: string;
-  readonly dialect: 'chat' | 'responses' | 'translated';
+  readonly upstream: UpstreamName;
+  /** The first part of the upstream's path, which says how it answers. */
+  readonly route: string;
+  /** In which language the gateway is asked. The upstream only speaks chat completions. */
+  readonly dialect: 'chat' | 'responses' | 'messages';
+  /** The provider of the gateway behind which the upstream's route is. */
+  readonly provider: string;
   readonly stream: boolean;
-  readonly model: (typeof MODELS)[number];
+  readonly stamped?: boolean;
   readonly connections: readonly number[];
-  /** Whether it is asked under a key with a budget and limits, too. */
-  readonly governed?: boolean;
 }
 
-export function subjectsOf({ governed }: Work): readonly Subject[] {
-  return governed ? ['provider', 'bare', 'gateway', 'governed'] : ['provider', 'bare', 'gateway'];
-}
+/** The providers of every gateway, by the prefix of their variables, and the upstream's route of each. */
+export const PROVIDERS: Readonly<Record<string, readonly [UpstreamName, string]>> = {
+  OPENAI: ['instant', 'json'],
+  OPENAI_SSE: ['instant', 'sse'],
+  LLAMACPP: ['instant', 'json'],
+  LLAMACPP_SSE: ['instant', 'sse'],
+  OPENAI_WAIT20: ['timed', 'wait-20'],
+  OPENAI_WAIT60: ['timed', 'wait-60'],
+  OPENAI_PACED: ['timed', 'pace-25'],
+};
 
-const everywhere = [1, 10, 50];
-const [PLAIN, , BURST] = MODELS;
+const instant = { upstream: 'instant', connections: [50] } as const;
+const plain = { dialect: 'chat', stream: false, route: 'json', provider: 'openai' } as const;
+const stream = { dialect: 'chat', stream: true, route: 'sse', provider: 'openai-sse' } as const;
 
 export const WORKS: readonly Work[] = [
+  { ...instant, ...plain, name: 'chat-json', describe: 'chat, JSON', connections: [1, 10, 50] },
+  { ...instant, ...stream, name: 'chat-sse', describe: 'chat, SSE', connections: [1, 10, 50] },
   {
-    name: 'chat-json',
-    describe: 'chat, JSON',
-    dialect: 'chat',
-    stream: false,
-    model: PLAIN,
-    connections: everywhere,
-    governed: true,
-  },
-  {
-    name: 'chat-sse',
-    describe: 'chat, SSE',
-    dialect: 'chat',
-    stream: true,
-    model: PLAIN,
-    connections: everywhere,
-    governed: true,
-  },
-  {
+    ...instant,
+    ...plain,
     name: 'responses-json',
-    describe: 'responses, JSON',
-    dialect: 'responses',
-    stream: false,
-    model: PLAIN,
-    connections: everywhere,
-  },
-  {
-    name: 'responses-sse',
-    describe: 'responses, SSE',
-    dialect: 'responses',
-    stream: true,
-    model: PLAIN,
-    connections: everywhere,
-  },
-  {
-    name: 'translated-json',
     describe: 'responses → chat, JSON',
-    dialect: 'translated',
-    stream: false,
-    model: PLAIN,
-    connections: everywhere,
+    dialect: 'responses',
+    provider: 'llamacpp',
   },
   {
-    name: 'translated-sse',
+    ...instant,
+    ...stream,
+    name: 'responses-sse',
     describe: 'responses → chat, SSE',
-    dialect: 'translated',
-    stream: true,
-    model: PLAIN,
-    connections: everywhere,
-  },
-  {
-    name: 'chat-sse-paced',
-    describe: `chat, SSE, ${PACE_MS} ms between events`,
-    dialect: 'chat',
-    stream: true,
-    model: PACED,
-    connections: [10, 50],
-  },
-  {
-    name: 'responses-sse-paced',
-    describe: `responses, SSE, ${PACE_MS} ms between events`,
     dialect: 'responses',
-    stream: true,
-    model: PACED,
-    connections: [10],
+    provider: 'llamacpp-sse',
   },
   {
-    name: 'translated-sse-paced',
-    describe: `responses → chat, SSE, ${PACE_MS} ms between events`,
-    dialect: 'translated',
-    stream: true,
-    model: PACED,
-    connections: [10],
+    ...instant,
+    ...plain,
+    name: 'messages-json',
+    describe: 'messages → chat, JSON',
+    dialect: 'messages',
+    provider: 'openai',
   },
   {
-    name: 'chat-sse-burst',
-    describe: 'chat, SSE, all events in one write',
-    dialect: 'chat',
-    stream: true,
-    model: BURST,
-    connections: [50],
-  },
-  {
-    name: 'responses-sse-burst',
-    describe: 'responses, SSE, all events in one write',
-    dialect: 'responses',
-    stream: true,
-    model: BURST,
-    connections: [50],
+    ...instant,
+    ...stream,
+    name: 'messages-sse',
+    describe: 'messages → chat, SSE',
+    dialect: 'messages',
+    provider: 'openai-sse',
   },
 ];
 
@@ -129,40 +78,59 @@ const QUESTION =
   'Which records would tell me who owned the mill at the lower bridge between the two surveys, and in which order ' +
   'should I look at them?';
 
+/** How a server wants to be asked. */
 export interface Asked {
-  readonly server: Server;
-  readonly key: string;
+  readonly origin: string;
+  /** Whether it is a gateway, which takes the work's own dialect, or relays the upstream's. */
+  readonly isGateway: boolean;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The path, for a server that is no gateway. Default: the upstream's. `{route}` stands for the work's route. */
+  readonly path?: string;
 }
 
-/**
- * The request for one piece of work. Translated responses are a chat request for the bare pass-through and for the
- * provider: it is what the provider has to do for the gateway, too.
- */
-export function loadFor(
-  work: Work,
-  subject: Subject,
-  { server, key }: Asked,
-): Pick<Load, 'url' | 'body' | 'headers' | 'expect'> {
-  const isGateway = subject === 'gateway' || subject === 'governed';
-  const chat = work.dialect === 'chat' || (work.dialect === 'translated' && !isGateway);
-  const prefix = isGateway ? (work.dialect === 'translated' ? 'llamacpp/' : 'openai/') : '';
-  const model = `${prefix}${work.model}`;
-  const stream = work.stream ? { stream: true } : {};
-  const body = chat
-    ? {
-        model,
-        messages: [
-          { role: 'system', content: SYSTEM },
-          { role: 'user', content: QUESTION },
-        ],
-        ...stream,
-        ...(work.stream ? { stream_options: { include_usage: true } } : {}),
-      }
-    : { model, instructions: SYSTEM, input: QUESTION, ...stream };
+export type Request = Pick<Load, 'url' | 'body' | 'headers' | 'expect' | 'stream' | 'stamped'>;
+
+/** The request for one piece of work. A server that only relays is asked in chat completions, as the upstream is. */
+export function requestFor(work: Work, { origin, isGateway, headers, path }: Asked): Request {
+  const dialect = isGateway ? work.dialect : 'chat';
+  const relayed = (path ?? '/{route}/v1/chat/completions').replace('{route}', work.route);
+  const model = isGateway ? `${work.provider}/canned` : 'canned';
   return {
-    url: `${server.origin}/v1/${chat ? 'chat/completions' : 'responses'}`,
-    body: JSON.stringify(body),
-    headers: { authorization: `Bearer ${key}` },
-    expect: work.stream ? (chat ? 'chat-sse' : 'responses-sse') : 'json',
+    url: `${origin}${isGateway ? PATHS[dialect] : relayed}`,
+    body: JSON.stringify({ model, ...bodies[dialect], ...(work.stream ? streaming[dialect] : {}) }),
+    headers,
+    stream: work.stream,
+    stamped: work.stamped ?? false,
+    expect: expected(work, dialect),
   };
+}
+
+const PATHS = { chat: '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages' } as const;
+
+const bodies = {
+  chat: {
+    messages: [
+      { role: 'system', content: SYSTEM },
+      { role: 'user', content: QUESTION },
+    ],
+  },
+  responses: { instructions: SYSTEM, input: QUESTION },
+  messages: { system: SYSTEM, max_tokens: 1000, messages: [{ role: 'user', content: QUESTION }] },
+} as const;
+
+const streaming = {
+  chat: { stream: true, stream_options: { include_usage: true } },
+  responses: { stream: true },
+  messages: { stream: true },
+} as const;
+
+const PACED_BYTES = Buffer.byteLength(chatEvents({ stamped: true }).join(''));
+
+function expected(work: Work, dialect: Work['dialect']): Load['expect'] {
+  if (dialect === 'chat') {
+    if (work.stamped) return { length: PACED_BYTES, end: 'data: [DONE]' };
+    return { body: work.stream ? chatSse : chatJson };
+  }
+  if (!work.stream) return { end: '}', has: TEXT };
+  return dialect === 'responses' ? { has: 'event: response.completed' } : { has: 'event: message_stop' };
 }

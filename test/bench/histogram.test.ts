@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Histogram } from '../../bench/histogram.ts';
-import { median } from '../../bench/measure.ts';
+import { Histogram } from '../../bench/load/histogram.ts';
+import { median } from '../../bench/sections/median.ts';
 
 const durations = fc.array(fc.double({ min: 0.0001, max: 100_000, noNaN: true }), { minLength: 1, maxLength: 200 });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { HttpAnswers } from '../../bench/http-answers.ts';
+import { HttpAnswers } from '../../bench/load/http-answers.ts';
 
 function read(pieces: Buffer[]): { status: number; body: string }[] {
   const answers: { status: number; body: string }[] = [];
@@ -10,13 +10,18 @@ function read(pieces: Buffer[]): { status: number; body: string }[] {
     onHead: (code) => {
       status = code;
     },
-    onBody: (piece) => body.push(Buffer.from(piece)),
+    onBody: (buffer, from, to) => body.push(Buffer.from(buffer.subarray(from, to))),
     onEnd: () => {
       answers.push({ status, body: Buffer.concat(body).toString() });
       body = [];
     },
   });
-  for (const piece of pieces) parser.take(piece);
+  for (const piece of pieces) {
+    // As a read buffer that is used again.
+    const buffer = Buffer.from(piece);
+    parser.take(buffer);
+    buffer.fill(0);
+  }
   return answers;
 }
 

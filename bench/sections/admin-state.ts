@@ -4,14 +4,14 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { mintKeySecret } from '../src/commands/keys/key-secret.ts';
-import { keyCreated } from '../src/events/catalogue/key.ts';
-import { userPolicySet } from '../src/events/catalogue/user.ts';
-import { streamName } from '../src/events/event.ts';
-import type { StreamWrite } from '../src/events/log.ts';
-import { median } from './measure.ts';
-import { memoryOf } from './process-stat.ts';
-import { GATEWAY_KEY, launchGateway, type Server } from './servers.ts';
+import { mintKeySecret } from '../../src/commands/keys/key-secret.ts';
+import { keyCreated } from '../../src/events/catalogue/key.ts';
+import { userPolicySet } from '../../src/events/catalogue/user.ts';
+import { streamName } from '../../src/events/event.ts';
+import type { StreamWrite } from '../../src/events/log.ts';
+import { GATEWAY_KEY, type GatewayOptions, launchGateway } from '../servers/gateway.ts';
+import { memoryOf } from '../servers/process-stat.ts';
+import { median } from './median.ts';
 
 const KEYS = 100_000;
 const POLICIES = 10_000;
@@ -36,11 +36,12 @@ export interface AdminState {
   readonly fromSnapshots: Start;
 }
 
-export async function measureAdminState(workDir: string, provider: Server): Promise<AdminState> {
+/** `upstream`: the base URL of a provider. */
+export async function measureAdminState(workDir: string, upstream: string): Promise<AdminState> {
   const empty = join(workDir, `admin-state-empty-${process.pid}`);
   const full = join(workDir, 'admin-state');
   const key = await fillLog(full);
-  const startOf = (dataDir: string, used: string) => started({ dataDir, native: provider }, used);
+  const startOf = (dataDir: string, used: string) => started({ dataDir, providers: { OPENAI: upstream } }, used);
   try {
     const first: Start[] = [];
     const later: Start[] = [];
@@ -71,7 +72,7 @@ function middle(starts: readonly Start[]): Start {
   };
 }
 
-async function started(options: { dataDir: string; native: Server }, key: string): Promise<Start> {
+async function started(options: GatewayOptions, key: string): Promise<Start> {
   const began = performance.now();
   const gateway = await launchGateway(options);
   try {
@@ -99,7 +100,7 @@ async function started(options: { dataDir: string; native: Server }, key: string
 
 /** Writes the log anew. @returns one of the keys */
 async function fillLog(dataDir: string): Promise<string> {
-  const { openLog } = await import('../src/events/open-log.ts');
+  const { openLog } = await import('../../src/events/open-log.ts');
   const unfinished = `${dataDir}.unfinished`;
   for (const old of [dataDir, unfinished]) if (existsSync(old)) rmSync(old, { recursive: true });
   mkdirSync(unfinished, { recursive: true });

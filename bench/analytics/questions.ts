@@ -1,7 +1,8 @@
 /** How long the questions of the admin API take, over 30 days and at any depth of a list. */
-import { DAYS } from './analytics-history.ts';
-import { Histogram } from './histogram.ts';
-import { GATEWAY_KEY, type Server } from './servers.ts';
+import { Histogram } from '../load/histogram.ts';
+import { GATEWAY_KEY } from '../servers/gateway.ts';
+import type { Server } from '../servers/launch.ts';
+import { DAYS } from './history.ts';
 
 /** Under `/admin/`, or from the root when it begins with a slash. */
 export const questions = [

@@ -5,8 +5,8 @@
 
 export interface AnswerEvents {
   onHead(status: number): void;
-  /** A piece of the body, without its framing. */
-  onBody(piece: Buffer): void;
+  /** A piece of the body, without its framing. The bytes are only valid during the call. */
+  onBody(buffer: Buffer, from: number, to: number): void;
   /** The answer is complete. */
   onEnd(): void;
 }
@@ -28,7 +28,7 @@ export class HttpAnswers {
     this.#events = events;
   }
 
-  /** @throws Error when the bytes are not HTTP/1.1 answers with a length. */
+  /** `bytes` may be used again afterwards. @throws Error when they are not HTTP/1.1 answers with a length */
   take(bytes: Buffer): void {
     let buffer = bytes;
     if (this.#rest !== undefined) {
@@ -44,7 +44,7 @@ export class HttpAnswers {
             ? this.#sized(buffer, at)
             : this.#chunk(buffer, at);
       if (next === undefined) {
-        this.#rest = buffer.subarray(at);
+        this.#rest = Buffer.from(buffer.subarray(at));
         return;
       }
       at = next;
@@ -72,11 +72,11 @@ export class HttpAnswers {
   }
 
   #sized(buffer: Buffer, at: number): number {
-    const piece = buffer.subarray(at, at + this.#left);
-    this.#left -= piece.length;
-    this.#events.onBody(piece);
+    const to = Math.min(buffer.length, at + this.#left);
+    this.#left -= to - at;
+    this.#events.onBody(buffer, at, to);
     if (this.#left === 0) this.#end();
-    return at + piece.length;
+    return to;
   }
 
   #chunk(buffer: Buffer, at: number): number | undefined {
@@ -87,7 +87,7 @@ export class HttpAnswers {
     const start = lineEnd + LINE_END.length;
     const end = start + size;
     if (buffer.length < end + LINE_END.length) return undefined;
-    if (size > 0) this.#events.onBody(buffer.subarray(start, end));
+    if (size > 0) this.#events.onBody(buffer, start, end);
     else this.#end();
     return end + LINE_END.length;
   }

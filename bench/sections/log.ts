@@ -1,14 +1,14 @@
 /**
  * Measures the embedded log on this machine's disk: durable appends per second with closed-loop writers, reading, and
- * opening. `node bench/log.ts [seconds]`; the directory is `BENCH_DIR`, or one below the system's temporary directory.
+ * opening. `node bench/sections/log.ts [seconds]`; the directory is `BENCH_DIR`, or one below the system's temporary directory.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { EmbeddedLog } from '../src/events/embedded/embedded-log.ts';
-import { type EventContext, type NewEvent, streamName } from '../src/events/event.ts';
-import { mintEventId } from '../src/events/event-id.ts';
+import { EmbeddedLog } from '../../src/events/embedded/embedded-log.ts';
+import { type EventContext, type NewEvent, streamName } from '../../src/events/event.ts';
+import { mintEventId } from '../../src/events/event-id.ts';
 
 export interface WriteResult {
   readonly writers: number;

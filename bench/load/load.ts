@@ -1,10 +1,13 @@
 /**
- * The load generator: a closed loop over keep-alive connections, in a process of its own. Each connection asks again
- * as soon as it has the whole answer, or when its time has come. Started by `run.ts` with an IPC channel, or by hand:
+ * The load generator, in a process of its own: keep-alive connections, each of which asks again as soon as it has the
+ * whole answer, or when its time has come. It has to cost far less than what it measures: raw sockets, request bytes
+ * made once, one read buffer for all. Started with an IPC channel (`load-process.ts`), or by hand:
  *
- *   node bench/load.ts '{"url":"http://127.0.0.1:4010/v1/chat/completions","body":"{…}","connections":10,"seconds":3,"expect":"json"}'
+ *   node bench/load/load.ts '{"url":"http://127.0.0.1:4010/json/v1/chat/completions","body":"{…}","connections":10,"seconds":3,"expect":{"end":"}"}}'
  */
 import { connect, type Socket } from 'node:net';
+import { STAMP_DIGITS, STAMP_MARK } from '../upstream/canned.ts';
+import { BodyCheck, type Expected } from './expected.ts';
 import { Histogram } from './histogram.ts';
 import { HttpAnswers } from './http-answers.ts';
 
@@ -16,13 +19,18 @@ export interface Load {
   /** Counted, after `warmUpSeconds` that are not. */
   readonly seconds: number;
   readonly warmUpSeconds?: number;
+  /** Over which the connections are opened, one after the other. Default: at once. */
+  readonly rampSeconds?: number;
   /**
    * Requests per second of all connections together, each at its time. A connection whose answer comes late asks at
    * once, and latencies count from the time at which it was to ask. Default: as soon as there is an answer.
    */
   readonly perSecond?: number;
-  /** `json`: the body is one JSON object. `chat-sse` ends in `[DONE]`, `responses-sse` has `response.completed`. */
-  readonly expect: 'json' | 'chat-sse' | 'responses-sse';
+  readonly expect: Expected;
+  /** Times the first data of each answer. */
+  readonly stream?: boolean;
+  /** Reads the times that the upstream wrote into the stream. */
+  readonly stamped?: boolean;
 }
 
 export interface LoadResult {
@@ -34,12 +42,15 @@ export interface LoadResult {
   readonly latencyMs: Quantiles;
   /** Until the first byte of the first `data:` line; streams only. */
   readonly firstDataMs: Quantiles | null;
+  /** From the upstream's write of a word to its arrival; stamped streams only. */
+  readonly wordMs: Quantiles | null;
   readonly bytes: number;
   /** How often what went wrong. */
   readonly failures: Readonly<Record<string, number>>;
 }
 
 export interface Quantiles {
+  readonly count: number;
   readonly p50: number;
   readonly p90: number;
   readonly p99: number;
@@ -48,49 +59,63 @@ export interface Quantiles {
 
 /** How long an answer may take after the counting has ended. */
 const PATIENCE_MS = 15_000;
+const MARK = STAMP_MARK.charCodeAt(0);
+/** Each read is used up before the next one. */
+const readBuffer = Buffer.allocUnsafeSlow(256 * 1024);
 
 export async function runLoad(load: Load): Promise<LoadResult> {
   const url = new URL(load.url);
   const request = requestBytes(url, load);
   const latency = new Histogram();
   const firstData = new Histogram();
+  const words = new Histogram();
   const failures: Record<string, number> = {};
   let bytes = 0;
   let total = 0;
   const started = performance.now();
   const countFrom = started + (load.warmUpSeconds ?? 0) * 1000;
   const countTo = countFrom + load.seconds * 1000;
+  const counts = (now: number) => now >= countFrom && now < countTo;
+  const fail = (reason: string) => {
+    failures[reason] = (failures[reason] ?? 0) + 1;
+  };
 
   function connection(index: number): Promise<void> {
-    let asked = 0;
+    let requests = 0;
     /** When it is to ask next. */
     const dueAt = () => {
       if (load.perSecond === undefined) return Number.POSITIVE_INFINITY;
-      return started + ((index + load.connections * asked) / load.perSecond) * 1000;
+      return started + ((index + load.connections * requests) / load.perSecond) * 1000;
     };
     return new Promise((finished) => {
       let socket: Socket;
       let sentAt = 0;
       let status = 0;
       let dataAt = 0;
-      let pieces: Buffer[] = [];
+      const check = new BodyCheck(load.expect);
       const answers = new HttpAnswers({
         onHead: (code) => {
           status = code;
         },
-        onBody: (piece) => {
-          if (dataAt === 0 && piece.includes('data:')) dataAt = performance.now();
-          pieces.push(piece);
+        onBody: (buffer, from, to) => {
+          if (load.stream === true && dataAt === 0) {
+            const at = buffer.indexOf('data:', from);
+            if (at !== -1 && at < to) dataAt = performance.now();
+          }
+          if (load.stamped === true) recordWords(buffer, from, to);
+          check.take(buffer, from, to);
         },
         onEnd: () => {
           const now = performance.now();
-          const fault = faultOf(status, pieces, load.expect);
+          const fault = status === 200 ? check.fault() : `status ${status}`;
           if (fault !== undefined) fail(fault);
-          else total++;
-          if (fault === undefined && now >= countFrom && now < countTo) {
-            latency.record(now - sentAt);
-            if (load.expect !== 'json') firstData.record(dataAt - sentAt);
-            for (const piece of pieces) bytes += piece.length;
+          else {
+            total++;
+            if (counts(now)) {
+              latency.record(now - sentAt);
+              if (load.stream === true) firstData.record(dataAt - sentAt);
+              bytes += check.length;
+            }
           }
           if (now < countTo) sendInTime();
           else socket.end();
@@ -102,24 +127,30 @@ export async function runLoad(load: Load): Promise<LoadResult> {
         else setTimeout(() => (performance.now() < countTo ? send() : socket.end()), early);
       };
       const send = () => {
-        pieces = [];
+        check.reset();
         dataAt = 0;
         sentAt = Math.min(dueAt(), performance.now());
-        asked += 1;
+        requests += 1;
         socket.write(request);
       };
-      const fail = (reason: string) => {
-        failures[reason] = (failures[reason] ?? 0) + 1;
-      };
-      socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true }, sendInTime);
-      socket.on('data', (piece: Buffer) => {
+      const onRead = (length: number) => {
         try {
-          answers.take(piece);
+          answers.take(readBuffer.subarray(0, length));
         } catch (error) {
           fail(String(error));
           socket.destroy();
         }
-      });
+        return true;
+      };
+      socket = connect(
+        {
+          host: url.hostname,
+          port: Number(url.port),
+          noDelay: true,
+          onread: { buffer: readBuffer, callback: onRead },
+        },
+        sendInTime,
+      );
       socket.on('error', (error) => fail(error.message));
       const patience = setTimeout(
         () => {
@@ -136,13 +167,29 @@ export async function runLoad(load: Load): Promise<LoadResult> {
     });
   }
 
-  await Promise.all(Array.from({ length: load.connections }, (_, index) => connection(index)));
+  function recordWords(buffer: Buffer, from: number, to: number): void {
+    if (!counts(performance.now())) return;
+    const now = Number(process.hrtime.bigint()) / 1e6;
+    for (let at = buffer.indexOf(MARK, from); at !== -1 && at < to; at = buffer.indexOf(MARK, at + STAMP_DIGITS)) {
+      let micros = 0;
+      for (let digit = at + 1; digit <= at + STAMP_DIGITS; digit++) micros = micros * 10 + (buffer[digit] ?? 48) - 48;
+      words.record(Math.max(0, now - micros / 1000));
+    }
+  }
+
+  const ramp = ((load.rampSeconds ?? 0) * 1000) / load.connections;
+  const opened = async (index: number) => {
+    if (ramp > 0) await new Promise((resolve) => setTimeout(resolve, index * ramp));
+    await connection(index);
+  };
+  await Promise.all(Array.from({ length: load.connections }, (_, index) => opened(index)));
   return {
     answers: latency.count,
     total,
     perSecond: latency.count / load.seconds,
     latencyMs: quantiles(latency),
-    firstDataMs: load.expect === 'json' ? null : quantiles(firstData),
+    firstDataMs: load.stream === true ? quantiles(firstData) : null,
+    wordMs: load.stamped === true ? quantiles(words) : null,
     bytes,
     failures,
   };
@@ -159,19 +206,9 @@ function requestBytes(url: URL, { body, headers = {} }: Load): Buffer {
   return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`);
 }
 
-/** What is wrong with an answer; undefined when it is whole. */
-function faultOf(status: number, pieces: readonly Buffer[], expect: Load['expect']): string | undefined {
-  if (status !== 200) return `status ${status}`;
-  const last = pieces.at(-1);
-  if (last === undefined) return 'an empty answer';
-  if (expect === 'json') return last[last.length - 1] === 0x7d /* } */ ? undefined : 'a JSON answer that is not whole';
-  const marker = expect === 'chat-sse' ? 'data: [DONE]' : 'event: response.completed';
-  if (pieces.slice(-3).some((piece) => piece.includes(marker))) return undefined;
-  return Buffer.concat(pieces).includes(marker) ? undefined : `a stream without ${marker}`;
-}
-
 function quantiles(histogram: Histogram): Quantiles {
   return {
+    count: histogram.count,
     p50: histogram.quantile(0.5),
     p90: histogram.quantile(0.9),
     p99: histogram.quantile(0.99),

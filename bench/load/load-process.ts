@@ -1,5 +1,5 @@
 /** The load generator in its own process, one load after the other. */
-import { fork } from 'node:child_process';
+import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Load, LoadResult } from './load.ts';
@@ -10,10 +10,14 @@ export interface LoadProcess {
   stop(): void;
 }
 
-export function startLoadProcess(): LoadProcess {
+/** `cores` as `taskset -c` takes them. Default: all. */
+export function startLoadProcess(cores?: string): LoadProcess {
   const child = fork(fileURLToPath(new URL('load.ts', import.meta.url)), {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
+  if (cores !== undefined) {
+    execFileSync('taskset', ['-a', '-c', '-p', cores, String(child.pid)], { stdio: 'ignore' });
+  }
   const ended = once(child, 'exit').then(([code]) => {
     throw new Error(`the load generator ended with code ${code}`);
   });

@@ -2,14 +2,14 @@
 import { execFileSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { caughtUp, openDb } from './analytics-history.ts';
-import { Histogram } from './histogram.ts';
-import type { LoadResult } from './load.ts';
-import type { LoadProcess } from './load-process.ts';
-import { median } from './measure.ts';
-import { descendantsOf, processorMs } from './process-stat.ts';
-import { GATEWAY_KEY, type Server } from './servers.ts';
-import { loadFor, WORKS } from './work.ts';
+import { Histogram } from '../load/histogram.ts';
+import type { LoadResult } from '../load/load.ts';
+import type { LoadProcess } from '../load/load-process.ts';
+import { median } from '../sections/median.ts';
+import type { Server } from '../servers/launch.ts';
+import { descendantsOf, processorMs } from '../servers/process-stat.ts';
+import { caughtUp, openDb } from './history.ts';
+import { type AnalyticsWork, requestFor } from './work.ts';
 
 const CONNECTIONS = 50;
 const POLL_MS = 100;
@@ -33,7 +33,13 @@ export async function measureLag(
   const behindMs = new Histogram();
   const db = openDb(dataDir);
   const warmUpSeconds = 3;
-  const running = load.run({ ...ask(gateway, 'chat-sse-burst'), connections: 100, perSecond, seconds, warmUpSeconds });
+  const running = load.run({
+    ...requestFor(gateway, 'chat-sse-burst'),
+    connections: 100,
+    perSecond,
+    seconds,
+    warmUpSeconds,
+  });
   let talking = true;
   const whole = running.finally(() => {
     talking = false;
@@ -80,7 +86,7 @@ export interface Both {
 }
 
 /** The same work with and without analytics, in rounds that take turns. Each begins when analytics has caught up. */
-export async function measureBeside(work: string, rounds: number, seconds: number, both: Both): Promise<Beside> {
+export async function measureBeside(work: AnalyticsWork, rounds: number, seconds: number, both: Both): Promise<Beside> {
   const rates: Record<'with' | 'without', number[]> = { with: [], without: [] };
   if (both.apart) separate(both);
   else for (const pid of all(both)) pin(pid, 0, cpus().length - 1);
@@ -89,7 +95,7 @@ export async function measureBeside(work: string, rounds: number, seconds: numbe
     for (const subject of round % 2 === 0 ? order : order.toReversed()) {
       await caughtUp(both.with);
       const result = await both.load.run({
-        ...ask(both[subject], work),
+        ...requestFor(both[subject], work),
         connections: CONNECTIONS,
         seconds,
         warmUpSeconds: 0.5,
@@ -101,16 +107,10 @@ export async function measureBeside(work: string, rounds: number, seconds: numbe
     }
   }
   return {
-    describe: `${WORKS.find(({ name }) => name === work)?.describe}, ${both.apart ? 'a processor of its own' : 'on the same processors'}`,
+    describe: `${work}, ${both.apart ? 'a processor of its own' : 'on the same processors'}`,
     rates: { with: median(rates.with), without: median(rates.without) },
     ratio: median(rates.with.map((rate, round) => rate / (rates.without[round] ?? rate))),
   };
-}
-
-function ask(server: Server, name: string) {
-  const work = WORKS.find((one) => one.name === name);
-  if (work === undefined) throw new Error(`there is no work ${name}`);
-  return loadFor(work, 'gateway', { server, key: GATEWAY_KEY });
 }
 
 function all({ with: gateway, without, provider, load }: Both): number[] {

@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { openLog } from '../src/events/open-log.ts';
-import { parsePosition } from '../src/events/sequence-position.ts';
-import { type AnalyticsDb, createAnalyticsDb } from '../src/projections/analytics/analytics-db.ts';
-import { writeHistory } from '../test/analytics/generated-history.ts';
-import type { Server } from './servers.ts';
+import { openLog } from '../../src/events/open-log.ts';
+import { parsePosition } from '../../src/events/sequence-position.ts';
+import { type AnalyticsDb, createAnalyticsDb } from '../../src/projections/analytics/analytics-db.ts';
+import { writeHistory } from '../../test/analytics/generated-history.ts';
+import type { Server } from '../servers/launch.ts';
 
 export const DAYS = 30;
 const PER_SLICE = 20_000;

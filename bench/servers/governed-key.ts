@@ -1,11 +1,13 @@
 /** A managed key with everything in force that may be asked of a request: a list of models, a budget, rate limits. */
-import { GATEWAY_KEY, type Server } from './servers.ts';
+import { GATEWAY_KEY } from './gateway.ts';
+import type { Server } from './launch.ts';
 
 /** So much that nothing is ever refused. */
 const AMOUNT = 1_000_000_000;
 const USER_PATH = '/bench/team/alpha';
 
-export async function governedKey({ origin }: Pick<Server, 'origin'>): Promise<string> {
+/** `selectors`: the models that it may use, such as `openai/`. */
+export async function governedKey({ origin }: Pick<Server, 'origin'>, selectors: readonly string[]): Promise<string> {
   const send = async (method: string, path: string, body: unknown): Promise<unknown> => {
     const headers = { authorization: `Bearer ${GATEWAY_KEY}`, 'content-type': 'application/json' };
     const response = await fetch(`${origin}/admin/${path}`, { method, headers, body: JSON.stringify(body) });
@@ -13,11 +15,10 @@ export async function governedKey({ origin }: Pick<Server, 'origin'>): Promise<s
     if (!response.ok) throw new Error(`${method} /admin/${path}: ${response.status} ${text}`);
     return JSON.parse(text);
   };
-  await send('PUT', 'model-pricing-overrides', {
-    selector: 'openai/',
-    pricing: { input_per_mtok: 1, output_per_mtok: 2 },
-  });
-  await send('PUT', 'users', { user_path: '/bench', allowed_models: ['openai/'] });
+  for (const selector of selectors) {
+    await send('PUT', 'model-pricing-overrides', { selector, pricing: { input_per_mtok: 1, output_per_mtok: 2 } });
+  }
+  await send('PUT', 'users', { user_path: '/bench', allowed_models: selectors });
   const limits = { max_requests: AMOUNT, max_tokens: AMOUNT };
   for (const path of ['/bench', USER_PATH]) {
     await send('PUT', 'budgets', { user_path: path, budget_key: { period: 'monthly' }, amount: AMOUNT });
@@ -27,7 +28,7 @@ export async function governedKey({ origin }: Pick<Server, 'origin'>): Promise<s
     name: 'bench',
     user_path: USER_PATH,
     labels: ['bench'],
-    allowed_models: ['openai/'],
+    allowed_models: selectors,
   });
   if (typeof created === 'object' && created !== null && 'value' in created) return String(created.value);
   throw new Error('the key that was made has no value');

@@ -9,14 +9,16 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { measureBeside, measureLag } from './analytics-beside.ts';
-import { catchUpRate, caughtUp, fillLog } from './analytics-history.ts';
-import { askOfOne, askOften, jumpToPages, questions, turnPages } from './analytics-questions.ts';
-import type { Histogram } from './histogram.ts';
-import { startLoadProcess } from './load-process.ts';
-import { descendantsOf, memoryOf } from './process-stat.ts';
-import { type Server, startGateway, startProvider } from './servers.ts';
-import { MODELS } from './work.ts';
+import type { Histogram } from '../load/histogram.ts';
+import { startLoadProcess } from '../load/load-process.ts';
+import { startGateway } from '../servers/gateway.ts';
+import type { Server } from '../servers/launch.ts';
+import { descendantsOf, memoryOf } from '../servers/process-stat.ts';
+import { startProvider } from '../servers/stand-ins.ts';
+import { measureBeside, measureLag } from './beside.ts';
+import { catchUpRate, caughtUp, fillLog } from './history.ts';
+import { askOfOne, askOften, jumpToPages, questions, turnPages } from './questions.ts';
+import { SIMULATED_MODELS } from './work.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -40,7 +42,7 @@ const { values: options } = parseArgs({
 /** The first start folds the whole history into the read models. */
 const START_TIMEOUT_MS = 600_000;
 
-const workDir = fileURLToPath(new URL('.work', import.meta.url));
+const workDir = fileURLToPath(new URL('../.work', import.meta.url));
 const dataDir = options.data ?? join(workDir, `analytics-${process.pid}`);
 const besideDir = join(workDir, `analytics-beside-${process.pid}`);
 const aloneDir = join(workDir, `analytics-alone-${process.pid}`);
@@ -64,13 +66,14 @@ async function measureQuestions(gateway: Server): Promise<void> {
 
 mkdirSync(dataDir, { recursive: true });
 const load = startLoadProcess();
-const provider = await startProvider({ responses: 'native', words: Number(options.words), models: MODELS });
+const provider = await startProvider({ responses: 'native', words: Number(options.words), models: SIMULATED_MODELS });
+const providers = { OPENAI: `${provider.origin}/v1` };
 const running: Server[] = [];
 try {
   const events = await fillLog(dataDir, Number(options.events));
   say('history', `${events.toLocaleString('en')} events`);
   const env = { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' };
-  const gateway = await startGateway({ dataDir, native: provider, env, startTimeoutMs: START_TIMEOUT_MS });
+  const gateway = await startGateway({ dataDir, providers, env, startTimeoutMs: START_TIMEOUT_MS });
   running.push(gateway);
   await caughtUp(gateway);
   say('catching up', `${Math.round(await catchUpRate(dataDir, events)).toLocaleString('en')} events/s`);
@@ -100,11 +103,11 @@ try {
   }
   if (only.has('beside')) {
     await gateway.stop();
-    const beside = await startGateway({ dataDir: besideDir, native: provider, env });
-    const alone = await startGateway({ dataDir: aloneDir, native: provider });
+    const beside = await startGateway({ dataDir: besideDir, providers, env });
+    const alone = await startGateway({ dataDir: aloneDir, providers });
     running.push(beside, alone);
     for (const apart of [false, true]) {
-      for (const work of ['chat-json', 'chat-sse']) {
+      for (const work of ['chat-json', 'chat-sse'] as const) {
         const both = { with: beside, without: alone, provider, load, apart };
         const { describe, ratio, rates } = await measureBeside(work, rounds, 1, both);
         say(describe, `${ratio.toFixed(2)} of ${rates.without.toFixed(0)}/s without analytics`);

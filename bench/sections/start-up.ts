@@ -4,12 +4,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } 
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import * as exchange from '../src/events/catalogue/exchange.ts';
-import { responseStored } from '../src/events/catalogue/response.ts';
-import { type EventContext, type NewEvent, streamName } from '../src/events/event.ts';
-import type { EventLog, StreamWrite } from '../src/events/log.ts';
-import { median } from './measure.ts';
-import { GATEWAY_KEY, launchGateway, type Server } from './servers.ts';
+import * as exchange from '../../src/events/catalogue/exchange.ts';
+import { responseStored } from '../../src/events/catalogue/response.ts';
+import { type EventContext, type NewEvent, streamName } from '../../src/events/event.ts';
+import type { EventLog, StreamWrite } from '../../src/events/log.ts';
+import { GATEWAY_KEY, launchGateway } from '../servers/gateway.ts';
+import { median } from './median.ts';
 
 export interface StartUp {
   readonly events: number;
@@ -22,7 +22,8 @@ export interface StartUp {
 const STARTS = 3;
 const START_TIMEOUT_MS = 120_000;
 
-export async function measureStartUp(workDir: string, provider: Server, events: number): Promise<StartUp> {
+/** `upstream`: the base URL of a provider that answers chat requests at once. */
+export async function measureStartUp(workDir: string, upstream: string, events: number): Promise<StartUp> {
   const name = `log-of-${events}-${fingerprint()}`;
   for (const old of readdirSync(workDir)) {
     if (old.startsWith(`log-of-${events}-`) && old !== name) rmSync(join(workDir, old), { recursive: true });
@@ -30,20 +31,20 @@ export async function measureStartUp(workDir: string, provider: Server, events: 
   const dataDir = join(workDir, name);
   await fillLog(dataDir, events);
   for (const name of readdirSync(dataDir)) if (name !== 'log') rmSync(join(dataDir, name), { recursive: true });
-  const firstMs = await timeToFirstAnswer(dataDir, provider);
+  const firstMs = await timeToFirstAnswer(dataDir, upstream);
   const again: number[] = [];
-  for (let i = 0; i < STARTS; i++) again.push(await timeToFirstAnswer(dataDir, provider));
+  for (let i = 0; i < STARTS; i++) again.push(await timeToFirstAnswer(dataDir, upstream));
   return { events, firstMs, againMs: median(again) };
 }
 
-async function timeToFirstAnswer(dataDir: string, provider: Server): Promise<number> {
+async function timeToFirstAnswer(dataDir: string, upstream: string): Promise<number> {
   const body = JSON.stringify({
-    model: 'openai/simulated-small',
+    model: 'openai/canned',
     messages: [{ role: 'user', content: 'Are you there?' }],
   });
   const headers = { authorization: `Bearer ${GATEWAY_KEY}`, 'content-type': 'application/json' };
   const started = performance.now();
-  const gateway = await launchGateway({ dataDir, native: provider });
+  const gateway = await launchGateway({ dataDir, providers: { OPENAI: upstream } });
   try {
     for (;;) {
       const response = await fetch(`${gateway.origin}/v1/chat/completions`, { method: 'POST', headers, body }).catch(
@@ -69,7 +70,7 @@ async function timeToFirstAnswer(dataDir: string, provider: Server): Promise<num
 /** Of all that decides what the log looks like, so that a kept log never is one of an older format. */
 function fingerprint(): string {
   const hash = createHash('sha256').update(readFileSync(new URL(import.meta.url)));
-  const sources = fileURLToPath(new URL('../src/events/', import.meta.url));
+  const sources = fileURLToPath(new URL('../../src/events/', import.meta.url));
   for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' }).sort()) {
     if (name.endsWith('.ts')) hash.update(readFileSync(join(sources, name)));
   }
@@ -79,7 +80,7 @@ function fingerprint(): string {
 /** Writes the log once; later runs find it there. */
 async function fillLog(dataDir: string, events: number): Promise<void> {
   if (existsSync(join(dataDir, 'log'))) return;
-  const { openLog } = await import('../src/events/open-log.ts');
+  const { openLog } = await import('../../src/events/open-log.ts');
   const unfinished = `${dataDir}.unfinished`;
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
