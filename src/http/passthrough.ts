@@ -4,31 +4,12 @@ import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Caller, Client, ModelRequest } from '../commands/exchange/client.ts';
 import type { Passthrough } from '../commands/exchange/passthrough.ts';
 import { refusals } from '../commands/refusal.ts';
+import { forwardedHeaders } from './forwarded-headers.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
 import type { RequestTags } from './request-tags.ts';
 import { callerOf } from './server.ts';
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'];
-
-/** Ours, the connection's, or nothing a provider should see. */
-const NOT_FORWARDED = new Set([
-  'accept-encoding',
-  'authorization',
-  'connection',
-  'cookie',
-  'expect',
-  'forwarded',
-  'host',
-  'keep-alive',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'x-api-key',
-  'x-request-id',
-]);
 
 export interface PassthroughOptions {
   readonly exchanges: OpenExchanges;
@@ -59,7 +40,8 @@ export function registerPassthrough(app: FastifyInstance, options: PassthroughOp
 
 function registerRoute(app: FastifyInstance, options: PassthroughOptions): void {
   const userPathHeader = options.userPathHeader.toLowerCase();
-  const { bodyLimitBytes } = options;
+  const { bodyLimitBytes, tags } = options;
+  const isKeptBack = (name: string) => name === userPathHeader || tags.isKeptBack(name);
   app.route<{ Params: { provider: string; '*': string } }>({
     method: METHODS,
     url: '/p/:provider/*',
@@ -81,7 +63,7 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
       if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
         throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
       }
-      const headers = forwarded(request, userPathHeader, options.tags);
+      const headers = forwardedHeaders(request.headers, isKeptBack);
       const body = await bodyOf(request, bodyLimitBytes);
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
         options.run({ request: { ...modelRequest, ...body }, provider, path, headers, bodyLimitBytes }, client),
@@ -116,18 +98,4 @@ function pathBelow(request: FastifyRequest): string {
 function hasDotSegment(path: string): boolean {
   const [pathname = ''] = path.split('?', 1);
   return /(^|\/|\\|%2f|%5c)(\.|%2e){1,2}(\/|\\|%2f|%5c|$)/i.test(pathname);
-}
-
-function forwarded(
-  request: FastifyRequest,
-  userPathHeader: string,
-  tags: PassthroughOptions['tags'],
-): Record<string, string> {
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(request.headers)) {
-    if (value === undefined || NOT_FORWARDED.has(name) || name === userPathHeader || tags.isKeptBack(name)) continue;
-    if (name.startsWith('x-forwarded-')) continue;
-    headers[name] = typeof value === 'string' ? value : value.join(', ');
-  }
-  return headers;
 }

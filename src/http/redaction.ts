@@ -1,10 +1,10 @@
-/** What of a request may be written down. An append cannot be undone, so secrets are taken out before it. */
+/** What of a request may be recorded. An append cannot be undone, so credentials are taken out before it. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { CREDENTIAL_HEADERS } from '../commands/credential-headers.ts';
+import { isCredentialHeader, isCredentialParameter } from '../commands/credential-names.ts';
 
-/** Also where it is the last word of a name: `subscription-key`, `client_secret`, `X-Amz-Signature`. */
-const SECRET_QUERY =
-  /([?&](?:[\w.~-]*[-_.])?(?:api[-_]?key|key|token|access[-_]?token|auth|secret|password|credential|sig|signature)=)[^&#]*/gi;
+/** The beginning of a query parameter, also in a query that is separated by semicolons, or behind a `#`. */
+const PARAMETER = /[?&;#]([^?&;#=]+)=/g;
+const END_OF_VALUE = /[&#]/g;
 
 const REDACTED = '[REDACTED]';
 
@@ -13,11 +13,24 @@ export function redactHeaders(headers: IncomingHttpHeaders): Record<string, stri
   for (const name in headers) {
     const value = headers[name];
     if (value === undefined) continue;
-    kept[name] = CREDENTIAL_HEADERS.has(name) ? REDACTED : typeof value === 'string' ? value : value.join(', ');
+    // A value may be an address, as that of `referer`.
+    if (isCredentialHeader(name)) kept[name] = REDACTED;
+    else kept[name] = redactUrl(typeof value === 'string' ? value : value.join(', '));
   }
   return kept;
 }
 
+/** The same address with the values of those query parameters replaced whose names say that they hold credentials. */
 export function redactUrl(url: string): string {
-  return url.includes('?') ? url.replace(SECRET_QUERY, `$1${REDACTED}`) : url;
+  if (!url.includes('?')) return url;
+  let kept = '';
+  let from = 0;
+  for (const { 0: beginning, 1: name = '', index } of url.matchAll(PARAMETER)) {
+    if (index < from || !isCredentialParameter(name)) continue;
+    const valueAt = index + beginning.length;
+    kept += url.slice(from, valueAt) + REDACTED;
+    END_OF_VALUE.lastIndex = valueAt;
+    from = END_OF_VALUE.exec(url)?.index ?? url.length;
+  }
+  return kept + url.slice(from);
 }

@@ -3,6 +3,7 @@
  * is there once. Where no rule is set and the key has no label, this is one look at each.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import { isCredentialHeader } from '../commands/credential-names.ts';
 import type { CallerKey } from '../commands/exchange/client.ts';
 import { checkedRules, type TaggingRule } from '../commands/tagging/tagging-rules.ts';
 
@@ -31,12 +32,12 @@ export function createRequestTags(managed: readonly TaggingRule[], set: () => re
   const refused = checkedRules(managed, new Set());
   if (refused !== undefined) throw new Error(`tagging.headers: ${refused.message}`);
   let seen = set();
-  let rules = withoutDoubles(managed, seen);
+  let rules = inForce(managed, seen);
   const current = (): readonly TaggingRule[] => {
     const now = set();
     if (now !== seen) {
       seen = now;
-      rules = withoutDoubles(managed, seen);
+      rules = inForce(managed, seen);
     }
     return rules;
   };
@@ -57,9 +58,13 @@ export function createRequestTags(managed: readonly TaggingRule[], set: () => re
   };
 }
 
-/** What the configuration says of a header holds. */
-function withoutDoubles(managed: readonly TaggingRule[], set: readonly TaggingRule[]): readonly TaggingRule[] {
-  return [...managed, ...set.filter(({ header }) => !managed.some((rule) => rule.header === header))];
+/**
+ * What the configuration says of a header holds. A rule may have been recorded before its header was known to hold
+ * credentials: it makes no labels, and the header is kept from providers in any case.
+ */
+function inForce(managed: readonly TaggingRule[], set: readonly TaggingRule[]): readonly TaggingRule[] {
+  const own = set.filter(({ header }) => !isCredentialHeader(header));
+  return [...managed, ...own.filter(({ header }) => !managed.some((rule) => rule.header === header))];
 }
 
 function labelsOfKey(key: CallerKey | undefined): readonly string[] | undefined {

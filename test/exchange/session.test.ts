@@ -167,7 +167,10 @@ describe('switches', () => {
   });
 });
 
-test.each(['authorization', 'x-api-key', 'cookie'])('%s cannot name a session: it would be on the record', (header) => {
-  const rules = { ...builtin, headers: [{ header, transform: undefined }] };
-  expect(() => createSessions(rules)).toThrow(`'${header}' holds credentials`);
-});
+test.each(['authorization', 'x-api-key', 'cookie', 'x-gitlab-token'])(
+  '%s cannot name a session: it would be on the record',
+  (header) => {
+    const rules = { ...builtin, headers: [{ header, transform: undefined }] };
+    expect(() => createSessions(rules)).toThrow(`'${header}' holds credentials`);
+  },
+);

@@ -82,4 +82,10 @@ describe('the labels of a request', () => {
 
 test('a configuration that makes labels of credentials is refused', () => {
   expect(() => createRequestTags([rule('authorization')], () => [])).toThrow("tagging.headers: 'authorization'");
+  expect(() => createRequestTags([rule('x-vault-token')], () => [])).toThrow("tagging.headers: 'x-vault-token'");
+});
+
+test('a recorded rule for a header that holds credentials makes no labels', () => {
+  const tags = createRequestTags([], () => [rule('x-vault-token'), rule('a')]);
+  expect(tags.labelsOf({ 'x-vault-token': 'secret', a: '1' }, undefined)).toEqual(['1']);
 });

@@ -4,20 +4,10 @@ import type { ModelRequest } from './client.ts';
 import type { ExchangeDialect, ReadResult } from './dialect.ts';
 import { RecordedUpload } from './recorded-upload.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
+import { returnedHeaders } from './returned-headers.ts';
 
 /** Methods that may be sent twice without asking. */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
-const NOT_RETURNED = new Set([
-  'connection',
-  'content-encoding',
-  'content-length',
-  'keep-alive',
-  'proxy-authenticate',
-  'set-cookie',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 
 export interface Passthrough {
   readonly request: ModelRequest;
@@ -63,8 +53,7 @@ function nonEmpty(body: Buffer): Buffer | undefined {
 }
 
 function answerHeaders(reply: ProviderReply, { method }: ModelRequest): Record<string, string> {
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(reply.headers)) if (!NOT_RETURNED.has(name)) headers[name] = value;
+  const headers = returnedHeaders(reply.headers);
   // The answer to HEAD tells the length of a body that does not follow.
   const length = reply.headers['content-length'];
   if (method === 'HEAD' && length !== undefined) headers['content-length'] = length;

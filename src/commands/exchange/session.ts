@@ -4,7 +4,7 @@
  */
 import { createHash, hash } from 'node:crypto';
 import type { UserPath } from '../../events/event.ts';
-import { CREDENTIAL_HEADERS } from '../credential-headers.ts';
+import { isCredentialHeader } from '../credential-names.ts';
 
 export interface SessionRules {
   readonly enabled: boolean;
@@ -53,7 +53,7 @@ export const noSessions: Sessions = { inHeaders: () => undefined, inBody: () => 
 export function createSessions({ enabled, builtinRules, autoDetect, headers: own }: SessionRules): Sessions {
   if (!enabled) return noSessions;
   for (const { header } of own) {
-    if (CREDENTIAL_HEADERS.has(header)) {
+    if (isCredentialHeader(header)) {
       throw new Error(`session.headers: '${header}' holds credentials, which must not name a session`);
     }
   }

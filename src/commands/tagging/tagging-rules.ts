@@ -1,5 +1,5 @@
 /** What a rule is by which a request header becomes labels, and what rules there may be. */
-import { CREDENTIAL_HEADERS } from '../credential-headers.ts';
+import { isCredentialHeader } from '../credential-names.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 
 export interface TaggingRule {
@@ -21,7 +21,7 @@ export function checkedRules(rules: readonly TaggingRule[], managed: ReadonlySet
   const seen = new Set<string>();
   for (const [place, { header }] of rules.entries()) {
     const param = `headers.${place}.header`;
-    if (CREDENTIAL_HEADERS.has(header)) {
+    if (isCredentialHeader(header)) {
       // A label is shown to many.
       return refusals.invalidRequest(`'${header}' holds credentials, which must not become labels.`, param);
     }

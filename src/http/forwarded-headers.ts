@@ -1,0 +1,38 @@
+/** What a provider gets of a client's headers when a request is passed on to its own API. */
+import type { IncomingHttpHeaders } from 'node:http';
+import { isCredentialHeader } from '../commands/credential-names.ts';
+
+/** The gateway's, the connection's, or of the network between the client and the gateway. */
+const NOT_FORWARDED: ReadonlySet<string> = new Set([
+  'accept-encoding',
+  'connection',
+  'expect',
+  'forwarded',
+  'host',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-request-id',
+]);
+
+/**
+ * All but credentials, headers of the connection, those that the `Connection` header names (RFC 9110 §7.6.1), and
+ * those kept back.
+ */
+export function forwardedHeaders(
+  given: IncomingHttpHeaders,
+  isKeptBack: (name: string) => boolean,
+): Record<string, string> {
+  const ofConnection = given.connection?.toLowerCase().split(/[\s,]+/) ?? [];
+  const headers: Record<string, string> = {};
+  for (const name in given) {
+    const value = given[name];
+    if (value === undefined || NOT_FORWARDED.has(name) || isCredentialHeader(name) || isKeptBack(name)) continue;
+    if (ofConnection.includes(name) || name.startsWith('x-forwarded-')) continue;
+    headers[name] = typeof value === 'string' ? value : value.join(', ');
+  }
+  return headers;
+}

@@ -1,0 +1,205 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { isCredentialHeader } from '../../src/commands/credential-names.ts';
+import { redactHeaders, redactUrl } from '../../src/http/redaction.ts';
+import { MASTER_KEY } from '../support/gateway.ts';
+import { rawAnswer } from '../support/raw-client.ts';
+import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { eventsOfExchange, exchangeOf, withGateway } from '../support/with-gateway.ts';
+
+let scripted: ScriptedProvider;
+const gateway = withGateway(async () => {
+  scripted = await startScriptedProvider();
+  return { register: (url) => ({ LLAMACPP_BASE_URL: url, LLAMACPP_ODD_BASE_URL: scripted.url }) };
+});
+afterAll(() => scripted.close());
+
+const credentials = [
+  // Of the gateway, of providers and of other gateways.
+  'authorization',
+  'proxy-authorization',
+  'x-original-authorization',
+  'x-forwarded-authorization',
+  'api-key',
+  'x-api-key',
+  'x-goog-api-key',
+  'openai-api-key',
+  'x-litellm-api-key',
+  'x-portkey-api-key',
+  'helicone-auth',
+  'ocp-apim-subscription-key',
+  // Of clouds, vaults and code hosts.
+  'x-amz-security-token',
+  'x-amz-access-token',
+  'x-vault-token',
+  'private-token',
+  'x-gitlab-token',
+  'x-auth-token',
+  'x-access-token',
+  // Set by proxies that authenticate.
+  'x-forwarded-access-token',
+  'x-auth-request-access-token',
+  'x-auth-request-user',
+  'x-amzn-oidc-accesstoken',
+  'x-amzn-oidc-data',
+  'x-goog-iap-jwt-assertion',
+  'x-ms-token-aad-access-token',
+  'x-ms-token-aad-id-token',
+  'cf-access-jwt-assertion',
+  'cf-access-client-secret',
+  'cookie',
+  'set-cookie',
+  // One for each word, alone, at the end of a part, and in the middle.
+  'x-mykey',
+  'x-key-of-mine',
+  'x-apisecret',
+  'x-password',
+  'x-userpassword-old',
+  'x-signature',
+  'x-hub-signature-256',
+  'x-jwt',
+  'client-assertion',
+];
+
+const visible = [
+  'idempotency-key',
+  'x-idempotency-key',
+  'x-ratelimit-limit-tokens',
+  'x-ratelimit-key',
+  'x-session-id',
+  'session_id',
+  'helicone-session-id',
+  'x-claude-code-session-id',
+  'x-keyed',
+  'x-tokens',
+  'x-author',
+  'authority',
+  'x-cookies',
+  'secretary',
+  'anthropic-version',
+  'anthropic-beta',
+  'openai-organization',
+];
+
+const allOf = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, `value-of-${name}`]));
+
+describe('isCredentialHeader', () => {
+  it.each(credentials)('is true for %s', (name) => expect(isCredentialHeader(name)).toBe(true));
+  it.each(visible)('is false for %s', (name) => expect(isCredentialHeader(name)).toBe(false));
+
+  it('stays right for more names than it remembers', () => {
+    for (let n = 0; n < 5_000; n++) {
+      expect(isCredentialHeader(`x-${n}-token`)).toBe(true);
+      expect(isCredentialHeader(`x-${n}-tokens`)).toBe(false);
+    }
+  });
+});
+
+describe('a request on the record', () => {
+  it('shows no header that holds credentials, and every other one', async () => {
+    const given = [...credentials, ...visible].filter((name) => name !== 'authorization');
+    const answer = await gateway.fetch('/v1/chat/completions', {
+      json: { model: 'llamacpp/simulated-small', messages: [{ role: 'user', content: 'hi' }] },
+      headers: { ...allOf(given), 'idempotency-key': 'once' },
+    });
+    expect(answer.status).toBe(200);
+    const [received] = await eventsOfExchange(gateway, exchangeOf(answer));
+    const { headers } = received?.data ?? {};
+    for (const name of credentials) expect([name, headers[name]]).toEqual([name, '[REDACTED]']);
+    for (const name of visible.filter((name) => name !== 'idempotency-key')) {
+      expect([name, headers[name]]).toEqual([name, `value-of-${name}`]);
+    }
+    expect(headers['idempotency-key']).toBe('once');
+    expect(headers['content-type']).toBe('application/json');
+  });
+
+  it.each([
+    ['/p/x?api_key=S&b=1', '/p/x?api_key=[REDACTED]&b=1'],
+    ['/p/x?API-KEY=S', '/p/x?API-KEY=[REDACTED]'],
+    ['/p/x?a=1&client_assertion=S', '/p/x?a=1&client_assertion=[REDACTED]'],
+    ['/p/x?jwt=S&authorization=S', '/p/x?jwt=[REDACTED]&authorization=[REDACTED]'],
+    ['/p/x?accessToken=S&page=2', '/p/x?accessToken=[REDACTED]&page=2'],
+    ['/p/x?api%5Fk%65y=S', '/p/x?api%5Fk%65y=[REDACTED]'],
+    ['/p/x?a=1;token=S;T', '/p/x?a=1;token=[REDACTED]'],
+    ['/p/x?X-Amz-Signature=S=S&x=1', '/p/x?X-Amz-Signature=[REDACTED]&x=1'],
+    ['/p/x?X-Amz-Credential=S#f', '/p/x?X-Amz-Credential=[REDACTED]#f'],
+    ['/p/x?sig=S', '/p/x?sig=[REDACTED]'],
+    ['/p/x?%zz_key=S', '/p/x?%zz_key=[REDACTED]'],
+    ['/p/x?key=', '/p/x?key=[REDACTED]'],
+    ['/p/x?model=a&keys=b&after=c', '/p/x?model=a&keys=b&after=c'],
+    ['/p/key=1', '/p/key=1'],
+  ])('shows %s as %s', (url, shown) => expect(redactUrl(url)).toBe(shown));
+
+  it('shows no credentials in an address that a header holds', () => {
+    expect(
+      redactHeaders({ referer: 'https://app.example/?token=S&x=1', 'x-original-uri': '/v1/models?api_key=S' }),
+    ).toEqual({
+      referer: 'https://app.example/?token=[REDACTED]&x=1',
+      'x-original-uri': '/v1/models?api_key=[REDACTED]',
+    });
+  });
+});
+
+describe('a request that is passed on to a provider', () => {
+  it('keeps every header that holds credentials from it, and passes on the others', async () => {
+    scripted.script((_request, response) => response.writeHead(200).end('fine'));
+    const given = [...credentials, ...visible].filter((name) => name !== 'authorization');
+    const answer = await gateway.fetch('/p/llamacpp-odd/x', { headers: allOf(given) });
+    expect(answer.status).toBe(200);
+    const { headers } = scripted.last();
+    for (const name of credentials) expect([name, headers[name]]).toEqual([name, undefined]);
+    for (const name of visible) expect([name, headers[name]]).toEqual([name, `value-of-${name}`]);
+  });
+
+  it('keeps back the headers that its Connection header names', async () => {
+    scripted.script((_request, response) => response.writeHead(200).end('fine'));
+    const head = [
+      'GET /p/llamacpp-odd/x HTTP/1.1',
+      'host: x',
+      `authorization: Bearer ${MASTER_KEY}`,
+      'connection: close, X-Hop-One ,x-hop-two',
+      'connection: x-hop-three',
+      'x-hop-one: 1',
+      'x-hop-two: 2',
+      'x-hop-three: 3',
+      'x-end: 4',
+    ];
+    const answer = await rawAnswer(gateway.url, `${head.join('\r\n')}\r\n\r\n`);
+    expect(answer?.status).toBe(200);
+    const { headers } = scripted.last();
+    for (const name of ['x-hop-one', 'x-hop-two', 'x-hop-three']) expect(headers[name]).toBeUndefined();
+    expect(headers['x-end']).toBe('4');
+  });
+});
+
+describe("the headers of a provider's answer to a request that was passed on", () => {
+  it('are returned but for those of its connection and of its origin', async () => {
+    const kept = {
+      'x-upstream': 'yes',
+      etag: '"1"',
+      'x-ratelimit-remaining-tokens': '7',
+      'openai-processing-ms': '3',
+      'x-continuation-token': 'next',
+      'www-authenticate': 'Bearer',
+    };
+    const dropped = {
+      'set-cookie': 'a=1',
+      'set-cookie2': 'a=1',
+      'proxy-authenticate': 'Basic',
+      'proxy-authorization': 'Basic x',
+      'proxy-connection': 'keep-alive',
+      te: 'trailers',
+      upgrade: 'h2c',
+      'alt-svc': 'h3=":443"',
+      'strict-transport-security': 'max-age=1',
+      'clear-site-data': '"*"',
+      'x-hop': '1',
+    };
+    scripted.script((_request, response) =>
+      response.writeHead(200, { ...kept, ...dropped, connection: 'keep-alive, X-Hop' }).end('fine'),
+    );
+    const answer = await gateway.fetch('/p/llamacpp-odd/x');
+    const headers = Object.fromEntries(answer.headers);
+    expect(headers).toMatchObject(kept);
+    for (const name of Object.keys(dropped)) expect([name, headers[name]]).toEqual([name, undefined]);
+  });
+});
