@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import { type AnalyticsReport, analyticsReport, OFF_FOR_GOOD } from './analytics-report.ts';
+import { printError } from './cli/terminal.ts';
 import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { Config } from './config/config.ts';
 import type { AnalyticsAddress } from './projections/analytics/analytics-db.ts';
@@ -117,7 +118,7 @@ class Supervised implements AnalyticsProcess {
     yieldToRequests(child.pid);
     this.#reportedAt = performance.now();
     lines(child.stdout, say);
-    lines(child.stderr, (line) => process.stderr.write(`${line}\n`));
+    lines(child.stderr, printError);
     child.on('message', (message) => this.#heard(message));
     child.once('error', (error) => logger.warn(`the analytics process could not be started: ${error.message}`));
     child.once('close', (code, signal) => this.#ended(code, signal));

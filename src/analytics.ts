@@ -11,6 +11,7 @@ import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { forgetAddress, noteAddress } from './analytics-progress.ts';
 import { type AnalyticsReport, OFF_FOR_GOOD } from './analytics-report.ts';
+import { print, printError } from './cli/terminal.ts';
 import { clickHousePasswordFile, loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { Config } from './config/config.ts';
 import { loadConfig } from './config/load-config.ts';
@@ -37,8 +38,8 @@ const LOG_POLL_MS = 250;
 export async function runAnalytics(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
   const loaded = loadConfig({ flags, env: process.env, cwd: process.cwd(), providerTypes });
   if (!loaded.ok) {
-    console.error('The configuration has problems; nothing was started.');
-    for (const problem of loaded.problems) console.error(`  ${describeProblem(problem)}`);
+    printError('The configuration has problems; nothing was started.');
+    for (const problem of loaded.problems) printError(`  ${describeProblem(problem)}`);
     return 1;
   }
   const { config } = loaded;
@@ -49,10 +50,10 @@ export async function runAnalytics(flags: Readonly<Record<string, string | undef
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     if (error instanceof EmbeddedUnavailable) {
-      console.error(`Analytics is off: ${why}`);
+      printError(`Analytics is off: ${why}`);
       return OFF_FOR_GOOD;
     }
-    console.error(`Analytics could not go on: ${why}`);
+    printError(`Analytics could not go on: ${why}`);
     logger.debug(error);
     return 1;
   } finally {
@@ -78,9 +79,9 @@ async function whileRunning(config: Config, logger: Logger, stop: AbortSignal): 
   let projector: ReturnType<typeof startProjector> | undefined;
   let reports: NodeJS.Timeout | undefined;
   try {
-    console.log(`Analytics: ClickHouse at ${clickhouse.url}, database ${analytics.clickhouse.database}.`);
+    print(`Analytics: ClickHouse at ${clickhouse.url}, database ${analytics.clickhouse.database}.`);
     if (clickhouse.passwordFile !== undefined) {
-      console.log(`Analytics: ask it as the user "analyst"; the password is in ${clickhouse.passwordFile}.`);
+      print(`Analytics: ask it as the user "analyst"; the password is in ${clickhouse.passwordFile}.`);
     }
     const log = await openWhenThere(config.log.url, stop);
     if (log === undefined) return 0;

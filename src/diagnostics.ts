@@ -1,5 +1,6 @@
 /** The gateway's own diagnostics, on standard error: lines of JSON for programs, or of text for people. */
 import pino, { type DestinationStream, type Logger } from 'pino';
+import { printable } from './projections/printable.ts';
 
 export interface DiagnosticsOptions {
   readonly level: string;
@@ -14,7 +15,8 @@ export function createDiagnostics(
   isTerminal = process.stderr.isTTY === true,
 ): Logger {
   const isText = format === 'text' || (format === 'auto' && isTerminal);
-  const destination = isText ? { write: (line: string) => output.write(textOf(line)) } : output;
+  const shown = isText ? textOf : printable;
+  const destination = { write: (line: string) => output.write(shown(line)) };
   return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }
 
@@ -30,7 +32,7 @@ export function textOf(json: string): string {
   const members = Object.entries(others).map(([name, value]) => `${name}=${plain(value)}`);
   const line = [String(time), label.toUpperCase().padEnd(5), told, ...members].join(' ').trimEnd();
   const frames = typeof stack === 'string' ? stack.split('\n').filter((each) => /^\s+at /.test(each)) : [];
-  return [line, ...frames].map((each) => `${harmless(each)}\n`).join('');
+  return [line, ...frames].map((each) => `${printable(each.replaceAll(/[\t\n]/g, ' '))}\n`).join('');
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -39,11 +41,4 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function plain(value: unknown): string {
   return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
-}
-
-/** With control characters as JSON would write them. */
-function harmless(text: string): string {
-  return text.replace(/\p{Cc}/gu, (character) =>
-    character === '\t' ? ' ' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 }

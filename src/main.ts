@@ -1,12 +1,14 @@
 /** The command line's entry. `serve` is the gateway; the other commands read the log and the configuration. */
 import { readFileSync } from 'node:fs';
+import { inspect } from 'node:util';
 import { runCli } from './cli/program.ts';
+import { printError } from './cli/terminal.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
 
-process.exitCode = await runCli(process.argv.slice(2), {
+const exitCode = runCli(process.argv.slice(2), {
   version,
   env: process.env,
   cwd: process.cwd(),
@@ -17,4 +19,10 @@ process.exitCode = await runCli(process.argv.slice(2), {
   rebuildAnalytics: async (config, options) =>
     (await import('./analytics-rebuild.ts')).rebuildAnalytics(config, options),
   writeParquet: async (events, path) => (await import('./log-parquet.ts')).writeParquet(events, path),
+});
+
+process.exitCode = await exitCode.catch((error: unknown) => {
+  // As Node would, which does not look at what it prints.
+  printError(inspect(error));
+  return process.exit(1);
 });

@@ -1,5 +1,6 @@
 /** `chancery serve`: starts the gateway, tells the operator what matters, and stops it in an orderly way. */
 import { analyticsProcess } from './analytics-process.ts';
+import { print, printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';
 import { createDiagnostics } from './diagnostics.ts';
@@ -17,8 +18,8 @@ const SAME_SIGNAL_MS = 500;
 export async function serve(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
   const loaded = loadConfig({ flags, env: process.env, cwd: process.cwd(), providerTypes });
   if (!loaded.ok) {
-    console.error('The configuration has problems; nothing was started.');
-    for (const problem of loaded.problems) console.error(`  ${describeProblem(problem)}`);
+    printError('The configuration has problems; nothing was started.');
+    for (const problem of loaded.problems) printError(`  ${describeProblem(problem)}`);
     return 1;
   }
   const { config } = loaded;
@@ -31,23 +32,21 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
   const { first, second } = stopRequests();
-  const analytics = analyticsProcess({ config, flags, logger, say: (line) => console.log(line) });
+  const analytics = analyticsProcess({ config, flags, logger, say: print });
   const gateway = await startGateway(config, masterKey, logger, { analytics }).catch((error: unknown) => {
-    console.error(`The gateway could not start: ${whyNot(error, config.server)}`);
+    printError(`The gateway could not start: ${whyNot(error, config.server)}`);
     logger.debug(error);
     return undefined;
   });
   // Whatever did start must not keep the process alive.
   if (gateway === undefined) process.exit(1);
 
-  console.log(
-    `Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`,
-  );
+  print(`Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`);
   if (config.unsafeOpen && config.masterKey === undefined) {
-    console.log('UNSAFE: everything is open to everybody, because GATEWAY_UNSAFE_OPEN=true.');
+    print('UNSAFE: everything is open to everybody, because GATEWAY_UNSAFE_OPEN=true.');
   }
   if (gateway.demo) {
-    console.log(
+    print(
       'No provider is configured, so a simulated one answers as demo/…; ' +
         'set LLAMACPP_BASE_URL=http://HOST:PORT/v1, OPENAI_API_KEY=… or another to have a real one.',
     );
@@ -65,7 +64,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     await analyticsStopped;
     return 0;
   } catch (error) {
-    console.error(
+    printError(
       `Everything that was acknowledged is on record, but that the gateway stopped could not be recorded: ${error}`,
     );
     return 1;
@@ -81,10 +80,8 @@ const durability = {
 function tellFirstStart(url: string, masterKey: string, demo: boolean): void {
   const model = demo ? 'demo/simulated-small' : 'PROVIDER/MODEL';
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] });
-  console.log(
-    `\nThis is the first start. The master key, shown only now and kept in the data folder:\n\n  ${masterKey}\n`,
-  );
-  console.log(
+  print(`\nThis is the first start. The master key, shown only now and kept in the data folder:\n\n  ${masterKey}\n`);
+  print(
     `Try it:\n\n  curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${masterKey}' ` +
       `-H 'Content-Type: application/json' -d '${body}'\n`,
   );

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { RecordedEvent } from '../events/event.ts';
 import { isoTime } from '../events/event-json.ts';
+import { printable } from '../projections/printable.ts';
 
 export interface TextOptions {
   /** Characters that a line may have; undefined for any number. */
@@ -49,14 +50,6 @@ function indented(text: string): string {
   } catch {
     return text;
   }
-}
-
-/** What was recorded is not ours: control characters in it must not reach the terminal. */
-function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, (found) => {
-    return `\\x${found.charCodeAt(0).toString(16).padStart(2, '0')}`;
-  });
 }
 
 function cut(line: string, width: number | undefined): string {

@@ -12,7 +12,7 @@ import {
   UsageError,
 } from './command.ts';
 import type { ProgramParts } from './program-parts.ts';
-import { complain, type Terminal, withTerminal } from './terminal.ts';
+import { complain, print, printError, type Terminal, withTerminal } from './terminal.ts';
 
 const whereFlags: Flags = {
   config: { value: 'FILE', about: 'settings file (default chancery.yaml, if there is one)' },
@@ -248,11 +248,11 @@ function overview(shown: readonly Command[]): string {
 }
 
 function say(text: string): number {
-  process.stdout.write(`${text}\n`);
+  print(text);
   return 0;
 }
 
 function refuse(text: string): number {
-  process.stderr.write(`chancery: ${text}\n`);
+  printError(`chancery: ${text}`);
   return 2;
 }

@@ -1,3 +1,4 @@
+import { printable } from '../projections/printable.ts';
 import type { Terminal } from './terminal.ts';
 
 export interface Progress {
@@ -16,7 +17,7 @@ export function progressOn({ stderr }: Terminal): Progress {
       const now = Date.now();
       if (now - drawnAt < redrawMs) return;
       drawnAt = now;
-      stderr.write(`\r\u001b[K${text()}`);
+      stderr.write(`\r\u001b[K${printable(text())}`);
     },
     clear: () => stderr.write('\r\u001b[K'),
   };

@@ -1,6 +1,7 @@
-/** Where a command writes, and when it should stop. */
+/** Where a command writes, and when it should stop. Everything that the program prints passes through here. */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
+import { printable } from '../projections/printable.ts';
 
 export interface Terminal {
   readonly stdout: Writable;
@@ -26,15 +27,25 @@ export async function withTerminal(run: (terminal: Terminal) => Promise<number>)
   }
 }
 
-/** Writes and waits until the reader has caught up; false once there is no point in writing more. */
+/** Writes a printable line and waits until the reader has caught up; false once there is no point in writing more. */
 export async function writeLine(terminal: Terminal, line: string): Promise<boolean> {
   const { stdout, signal } = terminal;
   if (signal.aborted) return false;
-  if (stdout.write(`${line}\n`)) return true;
+  if (stdout.write(`${printable(line)}\n`)) return true;
   await once(stdout, 'drain', { signal }).catch(() => undefined);
   return !signal.aborted;
 }
 
 export function complain(terminal: Terminal, message: string): void {
-  terminal.stderr.write(`chancery: ${message}\n`);
+  printError(`chancery: ${message}`, terminal);
+}
+
+/** A line on this process's standard output. */
+export function print(line: string): void {
+  process.stdout.write(`${printable(line)}\n`);
+}
+
+/** A line on standard error. */
+export function printError(line: string, { stderr }: Pick<Terminal, 'stderr'> = process): void {
+  stderr.write(`${printable(line)}\n`);
 }

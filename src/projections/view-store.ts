@@ -2,7 +2,7 @@
  * Where snapshots of projections are kept between two runs: one SQLite file, derived from the log and worth nothing
  * without it. Whatever is wrong with the file, the answer is the same: it is made anew, and the log is folded again.
  */
-import { existsSync, rmSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
 import type { Position } from '../events/event.ts';
@@ -58,6 +58,7 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
   const states = new Map<string, number>();
 
   function open(): DatabaseSync {
+    if (path !== ':memory:') keepPrivate(path);
     const opened = new DatabaseSync(path);
     try {
       opened.exec(schema);
@@ -73,7 +74,7 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
   function replace(reason: unknown): DatabaseSync {
     options.onDiscarded?.(reason instanceof Error ? reason : new Error(String(reason)));
     if (path !== ':memory:') {
-      for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(path + suffix, { force: true, recursive: true });
+      for (const file of filesOf(path)) rmSync(file, { force: true, recursive: true });
     }
     return open();
   }
@@ -157,6 +158,17 @@ export function openViewStore(path: string, options: ViewStoreOptions = {}): Vie
       db.close();
     },
   };
+}
+
+/** A database's file and those that SQLite puts beside it. */
+function filesOf(path: string): readonly string[] {
+  return ['', '-wal', '-shm', '-journal'].map((suffix) => path + suffix);
+}
+
+/** For its owner only, also when an earlier version left it open to others. SQLite gives new files the mode of the first. */
+function keepPrivate(path: string): void {
+  closeSync(openSync(path, 'a', 0o600));
+  for (const file of filesOf(path)) if (existsSync(file)) chmodSync(file, 0o600);
 }
 
 /** Of the whole snapshot, made of the checksum of its state: that may be large, and is looked at once. */

@@ -389,9 +389,12 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
       const csv = await sql(plain, 'CSVWithNames');
       expect(csv.headers.get('content-type')).toMatch(/^text\/csv/);
       expect(await csv.text()).toBe('"requests"\n400\n');
+      const steering = await sql("SELECT concat('a', char(27), '[31m') AS x", 'CSV');
+      expect(await steering.text()).toBe('"a\\u001b[31m"\n');
       expect((await reads()).slice(before)).toEqual([
         { what: 'sql', filter: { query: plain, format: 'JSON' } },
         { what: 'sql', filter: { query: plain, format: 'CSVWithNames' } },
+        { what: 'sql', filter: { query: "SELECT concat('a', char(27), '[31m') AS x", format: 'CSV' } },
       ]);
       expect((await errorOf(await sql(question), 400)).message).toMatch(/p/);
     });

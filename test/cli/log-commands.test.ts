@@ -190,7 +190,7 @@ describe('chancery log cat', () => {
   });
 
   test('control characters do not reach the terminal', async () => {
-    expect(await bodyOf('a\u001b[31mred\u0007\u009b')).toEqual(['    a\\x1b[31mred\\x07\\x9b']);
+    expect(await bodyOf('a\u001b[31mred\u0007\u009b')).toEqual(['    a\\u001b[31mred\\u0007\\u009b']);
   });
 
   test('a long body is cut, and shown whole with --full', async () => {

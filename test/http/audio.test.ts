@@ -72,6 +72,7 @@ describe('POST /v1/audio/speech', () => {
       speaks(audio, type);
       const answer = await gateway.post(SPEECH, asked);
       expect(answer.headers.get('content-type')).toBe(type);
+      expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
       expect(sha256(new Uint8Array(await answer.arrayBuffer()))).toBe(sha256(audio));
     }
   });

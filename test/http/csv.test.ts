@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { csvLine } from '../../src/http/admin/csv.ts';
+import { printable } from '../../src/projections/printable.ts';
 
 describe('a line of CSV', () => {
   test.each([
@@ -14,6 +15,12 @@ describe('a line of CSV', () => {
     ['say "hi", you', '"say ""hi"", you"'],
     ['two\nlines', '"two\nlines"'],
     ['', ''],
+    ['a\u001b[31mred', 'a\\u001b[31mred'],
+    ['\u009b31m\u007f', '\\u009b31m\\u007f'],
+    ['abc\u202egpj.exe', 'abc\\u202egpj.exe'],
+    ['\u2066=1', '\\u2066=1'],
+    ['one\rtwo', 'one\\u000dtwo'],
+    ['one\r\ntwo', '"one\r\ntwo"'],
   ])('has %j as %j', (cell, written) => {
     expect(csvLine([cell])).toBe(`${written}\r\n`);
   });
@@ -26,7 +33,8 @@ describe('a line of CSV', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 5 }), (cells) => {
         const read = parsed(csvLine(cells));
-        expect(read.map((cell, place) => (cell === `'${cells[place]}` ? cells[place] : cell))).toEqual(cells);
+        const shown = cells.map(printable);
+        expect(read.map((cell, place) => (cell === `'${shown[place]}` ? shown[place] : cell))).toEqual(shown);
         for (const cell of read) expect(cell).not.toMatch(/^\s*[=+\-@]/);
       }),
     );

@@ -250,6 +250,7 @@ describe('a file', () => {
     stores.openai.files.set(id, { id, created_at: 1, content });
     const answer = await get(`/v1/files/${id}/content?provider=openai`);
     expect(answer.headers.get('content-type')).toBe('application/octet-stream');
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
     expect(sha256(new Uint8Array(await answer.arrayBuffer()))).toBe(sha256(content));
     const stream = `stream=exchange-${exchangeOf(answer)}`;
     const events = await eventsUntil(gateway, stream, ({ type }) => type === 'exchange.completed');

@@ -101,6 +101,7 @@ describe('a passthrough', () => {
       response.writeHead(201, {
         'content-type': 'text/plain',
         'x-upstream': 'yes',
+        'x-content-type-options': 'sniff',
         'set-cookie': 'session=secret',
         'cache-control': 'max-age=5',
         'x-ratelimit-remaining-requests': '7',
@@ -152,6 +153,7 @@ describe('a passthrough', () => {
     expect(JSON.stringify(headers)).not.toContain(MASTER_KEY);
     expect(Object.fromEntries(answer.headers)).toMatchObject({
       'x-upstream': 'yes',
+      'x-content-type-options': 'nosniff',
       'cache-control': 'max-age=5',
       'x-ratelimit-remaining-requests': '7',
       'x-request-id': 'pass-1',
@@ -232,6 +234,7 @@ describe('a passthrough', () => {
     };
     const answer = await gateway.post('/p/llamacpp/chat/completions', body);
     expect(answer.headers.get('content-type')).toBe('text/event-stream');
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
     const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
     let text = '';
     while (eventsOf(text).length < 2) text += Buffer.from((await reader.read()).value ?? []).toString();

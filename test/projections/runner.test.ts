@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -120,6 +120,22 @@ describe('a projection', () => {
     expect(calls).toHaveLength(2);
     expect(state.positions).toHaveLength(7);
     expect(status.startedFrom).toMatch(/^the snapshot at/);
+  });
+
+  test('is kept in files for their owner only, also where they were open to others', async () => {
+    const modes = () => readdirSync(dir).map((name) => [name, (statSync(join(dir, name)).mode & 0o777).toString(8)]);
+    const views = openViewStore(file());
+    views.save([{ name: 'a', version: 1, logId: 'x', position: await say(1), state: '{}' }]);
+    expect(modes()).toEqual([
+      ['views.db', '600'],
+      ['views.db-shm', '600'],
+      ['views.db-wal', '600'],
+    ]);
+    for (const [name = ''] of modes()) chmodSync(join(dir, name), 0o644);
+    const again = openViewStore(file());
+    expect(modes().map(([, mode]) => mode)).toEqual(['600', '600', '600']);
+    again.close();
+    views.close();
   });
 
   test('that throws stops there, says so, and skips nothing', async () => {

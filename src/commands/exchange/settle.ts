@@ -147,6 +147,8 @@ export function answerHeaders(
   reply: ProviderReply,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
+  // Its type is what the provider says it is; a browser must not find another.
+  if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
   const limits = ticket.headers();

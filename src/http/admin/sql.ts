@@ -5,6 +5,7 @@ import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
 import { askSql, SqlRefused } from '../../projections/analytics/sql-query.ts';
+import { printable } from '../../projections/printable.ts';
 import { reasonToRefuse } from '../clickhouse/guarded-query.ts';
 import { eventContextOf } from '../server.ts';
 import { readBody } from './read-body.ts';
@@ -64,7 +65,8 @@ export function registerSql(admin: FastifyInstance, { audit, address }: SqlDepen
     if (reason !== undefined) throw refusals.sqlRefused(`Readers may not ask this: ${reason}.`);
     try {
       const { contentType, bytes } = await askSql(where, query, format, limits, untilGone(reply));
-      return reply.type(contentType).header('x-content-type-options', 'nosniff').send(bytes);
+      const answer = contentType.startsWith('text/') ? printable(Buffer.from(bytes).toString()) : bytes;
+      return reply.type(contentType).header('x-content-type-options', 'nosniff').send(answer);
     } catch (error) {
       if (!(error instanceof SqlRefused)) {
         throw refusals.analyticsUnavailable(error instanceof Error ? error : new Error(String(error)));
