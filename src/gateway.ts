@@ -22,13 +22,16 @@ import { createResponsesDialect } from './commands/exchange/responses-dialect.ts
 import { resumeExchange } from './commands/exchange/resume-exchange.ts';
 import { createSessions } from './commands/exchange/session.ts';
 import { checkNamedFiles, withFilesChecked } from './commands/files/named-files.ts';
+import { trackedObjects } from './commands/files/tracked.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import type { ProviderRoster } from './commands/providers/provider-roster.ts';
+import { archiveOf } from './commands/responses/archive.ts';
 import { itemFinder } from './commands/responses/find-item.ts';
 import type { LifecycleDependencies } from './commands/responses/lifecycle.ts';
+import type { Sight } from './commands/visibility.ts';
 import type { Config } from './config/config.ts';
 import { gatewayStarted, gatewayStopped } from './events/catalogue/gateway.ts';
-import { streamName, type UserPath } from './events/event.ts';
+import { streamName } from './events/event.ts';
 import { mintEventId } from './events/event-id.ts';
 import { openLog } from './events/open-log.ts';
 import { createLiveLogs } from './http/admin/live-logs.ts';
@@ -53,10 +56,10 @@ import { createItemIndex } from './projections/items.ts';
 import { exchangesLeftOpen, OpenExchangesView } from './projections/open-exchanges-view.ts';
 import { providerCredentialsView } from './projections/provider-credentials.ts';
 import { providerMemory } from './projections/provider-memory.ts';
-import { createResponseArchive } from './projections/responses.ts';
+import { createResponseRecords } from './projections/responses.ts';
 import { createProjectionRunner } from './projections/runner.ts';
 import { taggingView } from './projections/tagging.ts';
-import { createTrackedObjects } from './projections/tracked-objects.ts';
+import { createTrackedRecords } from './projections/tracked-objects.ts';
 import { openViewStore } from './projections/view-store.ts';
 import { virtualModelsView } from './projections/virtual-models.ts';
 import type { Registry } from './providers/registry.ts';
@@ -123,11 +126,11 @@ export async function startGateway(
     savedModels.caughtUp,
     pricing.caughtUp,
   ]);
-  const archive = createResponseArchive(log);
+  const archive = archiveOf(createResponseRecords(log));
   const index = createItemIndex(log);
-  const findItem = (caller: UserPath | undefined) => itemFinder(caller, { log, archive, index });
+  const findItem = (sight: Sight) => itemFinder(sight, { log, archive, index });
   const journal = new ProviderJournal(log, onError);
-  const tracked = createTrackedObjects(log);
+  const tracked = trackedObjects(createTrackedRecords(log));
   const checkFiles = checkNamedFiles(tracked);
   const modelDialects = [
     createChatDialect({ enforceUsage: config.enforceUsage }),
@@ -142,7 +145,7 @@ export async function startGateway(
     messagesDialect,
   ].map((dialect) => withFilesChecked(dialect, checkFiles));
   const dialects = new Map(modelDialects.map((dialect) => [dialect.name, dialect]));
-  const recorded = { log, dialects, archive, pricing: pricing.prices };
+  const recorded = { log, dialects, archive, pricing: pricing.prices, keys: knownKeys.directory };
   const close: CloseOpen = (streams, why) => closeOpenExchanges(streams, recorded, why);
   const interrupted = await close(leftOpen, 'gateway_stopped');
   await limits.begin();
@@ -223,6 +226,7 @@ export async function startGateway(
   const lifecycle: LifecycleDependencies = {
     log,
     archive,
+    keys: knownKeys.directory,
     dialects,
     provider: (name) => registry.providerByNameOrType(name),
     providers: () => registry.providers,
@@ -263,8 +267,10 @@ export async function startGateway(
     },
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
+  const audit = createReadAudit(log);
   registerFiles(app, {
     log,
+    audit,
     tracked,
     providersOf: usableProviders(registry, access, router),
     exchanges,
@@ -282,7 +288,6 @@ export async function startGateway(
     exchanges,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
-  const audit = createReadAudit(log);
   registerResponses(app, lifecycle, exchanges, audit);
   registerConversations(app, { log, findItem, now }, audit);
   const reports = createAnalytics({ config, analytics, audit, recorded });

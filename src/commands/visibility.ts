@@ -1,18 +1,91 @@
-/** Who may read what was stored: the owner of an object is the user path that its creation was recorded with. */
-import type { UserPath } from '../events/event.ts';
-
 /**
- * A caller with a user path reads what was stored at that path or below it; one without a path, or at the root,
- * reads everything. What was stored without a path is for the latter alone. Whoever may not read an object is told
- * what is told about an object that does not exist.
+ * Who sees which stored objects. One rule for responses, conversations, items, files, batches and the API of providers:
+ * authentication computes a caller's sight once, and every store asks for it before it returns anything.
+ *
+ * An object belongs to who created it, and to the user path that its creation was recorded with. An object that a caller
+ * does not see is answered like one that does not exist.
  */
-export function mayRead(caller: UserPath | undefined, owner: UserPath | undefined): boolean {
-  if (!isScoped(caller)) return true;
-  if (owner === undefined) return false;
-  return owner === caller || owner.startsWith(`${caller}/`);
+import type { Actor, EventContext, RecordedEvent, UserPath } from '../events/event.ts';
+
+export interface Owner {
+  /** Undefined when it was created under no path. */
+  readonly userPath: UserPath | undefined;
+  readonly createdBy: Actor;
 }
 
-/** Whether there is anything that this caller may not read. */
-export function isScoped(caller: UserPath | undefined): caller is UserPath {
-  return caller !== undefined && caller !== '/';
+export type Sight =
+  /** The whole gateway, also what only a provider knows of. */
+  | { readonly of: 'everything' }
+  /** What was created at this path or below it. */
+  | { readonly of: 'subtree'; readonly path: UserPath }
+  /** What this actor created, at whichever path. */
+  | { readonly of: 'own'; readonly actor: Actor };
+
+/** Of the master key, of global administrators, and of the gateway itself. */
+export const everything: Sight = { of: 'everything' };
+
+/** What of a managed key decides its sight. */
+export interface SightedKey {
+  readonly userPath: UserPath | undefined;
+  readonly dashboardAccess: boolean;
+}
+
+/**
+ * A key with a subtree sees that. A key without one sees what it created itself, and with dashboard access everything,
+ * as the master key does. A user path named in a header narrows who sees everything, and never changes what others see.
+ */
+export function sightOf({
+  actor,
+  userPath,
+  key,
+}: {
+  readonly actor: Actor;
+  readonly userPath?: UserPath | undefined;
+  readonly key?: SightedKey | undefined;
+}): Sight {
+  const subtree = subtreeOf(key);
+  if (subtree !== undefined) return { of: 'subtree', path: subtree };
+  if (key === undefined ? actor.startsWith('key:') : !key.dashboardAccess) return { of: 'own', actor };
+  return userPath === undefined || userPath === '/' ? everything : { of: 'subtree', path: userPath };
+}
+
+/** The subtree that a key is bound to; undefined for the master key, and for keys bound to none or to the root. */
+export function subtreeOf(key: Pick<SightedKey, 'userPath'> | undefined): UserPath | undefined {
+  return key?.userPath === '/' ? undefined : key?.userPath;
+}
+
+export function sees(sight: Sight, owner: Owner): boolean {
+  switch (sight.of) {
+    case 'everything':
+      return true;
+    case 'subtree':
+      return owner.userPath === sight.path || (owner.userPath?.startsWith(`${sight.path}/`) ?? false);
+    case 'own':
+      return owner.createdBy === sight.actor;
+  }
+}
+
+export function seesEverything(sight: Sight): boolean {
+  return sight.of === 'everything';
+}
+
+/** Whoever sees what the one owns then sees what the other owns. */
+export function haveSameOwner(one: Owner, other: Owner): boolean {
+  return one.userPath === other.userPath && one.createdBy === other.createdBy;
+}
+
+/** The owner as an event tells of it whose data may name the creator. */
+export function ownerOf({ context, data }: Pick<RecordedEvent, 'context' | 'data'>): Owner {
+  const { createdBy = context.actor } = data as { readonly createdBy?: Actor };
+  return { userPath: context.userPath, createdBy };
+}
+
+/** The context of an event that is about the owner's object: the same object when it is recorded there anyway. */
+export function contextFor({ userPath }: Owner, by: EventContext): EventContext {
+  return by.userPath === userPath ? by : { ...by, userPath };
+}
+
+/** What an event's data says of the creator: nothing when that is the actor of the event. */
+export function creatorFact({ createdBy }: Pick<Owner, 'createdBy'>, { actor }: EventContext): { createdBy?: Actor } {
+  return createdBy === actor ? {} : { createdBy };
 }

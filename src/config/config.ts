@@ -36,6 +36,7 @@ export interface Config {
   readonly masterKey: string | undefined;
   readonly unsafeOpen: boolean;
   readonly userPathHeader: string;
+  readonly userPathHeaderEnabled: boolean;
   readonly log: { readonly url: string; readonly durability: 'standard' | 'strict' | 'relaxed' };
   readonly http: {
     readonly timeoutMs: number;
@@ -162,6 +163,7 @@ export function configOf(
     masterKey: server.master_key,
     unsafeOpen: server.unsafe_open,
     userPathHeader: server.user_path_header,
+    userPathHeaderEnabled: server.user_path_header_enabled,
     log: { url: settings.log.url ?? `file:${join(dataDir, 'log')}`, durability: settings.log.durability },
     http: {
       timeoutMs: http.timeout,

@@ -73,6 +73,10 @@ const server = section({
     env: 'USER_PATH_HEADER',
     describe: 'request header that names the user path',
   }),
+  user_path_header_enabled: setting(toggle(), true, {
+    env: 'USER_PATH_HEADER_ENABLED',
+    describe: 'false: no request header names a user path, for no key',
+  }),
 });
 
 const log = section({

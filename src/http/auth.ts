@@ -6,6 +6,7 @@ import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/exchange/client.ts';
 import { isSameHash, secretHashOf } from '../commands/keys/key-secret.ts';
 import { refusals } from '../commands/refusal.ts';
+import { sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
 import { parseUserPath } from './user-path.ts';
 
@@ -17,7 +18,8 @@ export interface Authenticator {
 export interface AuthenticatorOptions {
   /** Undefined: everything is open, which has to be asked for by name in the configuration. */
   readonly masterKey: string | undefined;
-  readonly userPathHeader: string;
+  /** Undefined: no header names a user path, for nobody. */
+  readonly userPathHeader: string | undefined;
   readonly keys: Pick<KeyDirectory, 'byHash'>;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
@@ -26,11 +28,12 @@ export interface AuthenticatorOptions {
 }
 
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { masterKey, userPathHeader, keys, now = Date.now } = options;
+  const { masterKey, keys, now = Date.now } = options;
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
-  const headerName = userPathHeader.toLowerCase();
   /** The caller that a key makes, when its path says all: a key's object is another one after each change. */
   const callers = new WeakMap<KnownKey, Caller>();
+
+  const pathNamed = userPathReader(options.userPathHeader);
 
   function refuse(reason: RefusedBecause, keyId?: string): never {
     options.refused?.(reason, keyId);
@@ -47,7 +50,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 
   function callerWith(key: KnownKey, headers: IncomingHttpHeaders): Caller {
     // A malformed header is told of, also where the key's own path takes its place.
-    const named = readUserPath(headers[headerName], userPathHeader);
+    const named = key.userPathHeader ? pathNamed(headers) : undefined;
     if (key.userPath === undefined && named !== undefined) return keyCaller(key, named);
     let caller = callers.get(key);
     if (caller === undefined) {
@@ -57,20 +60,26 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return caller;
   }
 
+  function master(authMethod: 'master_key' | 'no_key', headers: IncomingHttpHeaders): Caller {
+    const userPath = pathNamed(headers);
+    return { actor: 'master', authMethod, userPath, sight: sightOf({ actor: 'master', userPath }) };
+  }
+
   return {
     authenticate(headers) {
       if (expected === undefined) {
-        return { actor: 'master', authMethod: 'no_key', userPath: readUserPath(headers[headerName], userPathHeader) };
+        return master('no_key', headers);
       }
       const token = readToken(headers);
       if (!isMaster(token, expected)) return callerWith(managedKey(token), headers);
-      return { actor: 'master', authMethod: 'master_key', userPath: readUserPath(headers[headerName], userPathHeader) };
+      return master('master_key', headers);
     },
   };
 }
 
 function keyCaller(key: KnownKey, userPath: UserPath | undefined): Caller {
-  return { actor: `key:${key.id}`, authMethod: 'api_key', userPath, key };
+  const actor = `key:${key.id}` as const;
+  return { actor, authMethod: 'api_key', userPath, key, sight: sightOf({ actor, userPath, key }) };
 }
 
 /** How long the master key is may be told by how long this takes, and nothing else. */
@@ -91,8 +100,14 @@ function readToken(headers: IncomingHttpHeaders): string {
   throw refusals.missingCredentials();
 }
 
-function readUserPath(value: string | string[] | undefined, header: string): UserPath | undefined {
-  if (value === undefined || value === '') return undefined;
-  if (typeof value !== 'string') throw refusals.invalidUserPath(header, 'is given more than once');
-  return parseUserPath(value, header);
+/** @returns what reads the user path that a request names; it throws a Refusal (400) for one that is none */
+function userPathReader(header: string | undefined): (headers: IncomingHttpHeaders) => UserPath | undefined {
+  if (header === undefined) return () => undefined;
+  const name = header.toLowerCase();
+  return (headers) => {
+    const value = headers[name];
+    if (value === undefined || value === '') return undefined;
+    if (typeof value !== 'string') throw refusals.invalidUserPath(header, 'is given more than once');
+    return parseUserPath(value, header);
+  };
 }

@@ -12,6 +12,10 @@ const keyMembers = {
   labels: z.array(z.string()),
   allowed_models: z.array(z.string()),
   dashboard_access: z.boolean(),
+  user_path_header: z
+    .literal(false)
+    .optional()
+    .describe('no request header names the user path; absent: one may, unless the key is bound to a path'),
   redacted_value: z.string(),
   enabled: z.boolean(),
   expires_at: z.string().optional(),
@@ -83,6 +87,7 @@ export const accessOperations: readonly Operation[] = [
         labels: z.array(z.string()).optional(),
         allowed_models: z.array(z.string()).optional(),
         dashboard_access: z.boolean().optional(),
+        user_path_header: z.boolean().optional().describe('true when not given'),
         expires_at: z.string().optional().describe('a time as in RFC 3339'),
       }),
     },
@@ -114,6 +119,12 @@ export const accessOperations: readonly Operation[] = [
     'setAuthKeyDashboardAccess',
     'Let a key into the admin API, or out of it',
     z.object({ dashboard_access: z.boolean() }),
+  ),
+  change(
+    'user-path-header',
+    'setAuthKeyUserPathHeader',
+    'Say whether a request header may name the user path of requests with a key that is bound to none',
+    z.object({ user_path_header: z.boolean() }),
   ),
   {
     operationId: 'deactivateAuthKey',

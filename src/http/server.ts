@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import type { Caller } from '../commands/exchange/client.ts';
 import { refusals } from '../commands/refusal.ts';
+import type { Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
 import type { Authenticator } from './auth.ts';
 import { createErrorHandler, rawErrorAnswer } from './errors.ts';
@@ -96,6 +97,11 @@ export function callerOf(request: FastifyRequest): Caller {
 export function eventContextOf(request: FastifyRequest): EventContext {
   const { actor, userPath } = callerOf(request);
   return { actor, userPath, requestId: request.id };
+}
+
+/** Who sends the request, to what keeps objects. */
+export function requesterOf(request: FastifyRequest): { readonly context: EventContext; readonly sight: Sight } {
+  return { context: eventContextOf(request), sight: callerOf(request).sight };
 }
 
 /** The request's body, empty when there is none. */

@@ -1,14 +1,14 @@
 /** The index of items, read from its own streams: `item-<id>` says who holds it, found as soon as that was appended. */
 import { itemStored } from '../events/catalogue/item.ts';
-import { streamName, type UserPath } from '../events/event.ts';
+import { type Actor, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, StreamNotFound } from '../events/log.ts';
 import { isA } from './known-event.ts';
 
 export interface HeldItem {
   readonly kind: 'response' | 'conversation';
   readonly id: string;
-  /** Of the holder; undefined when it belongs to nobody in particular. */
-  readonly owner: UserPath | undefined;
+  /** Of the holder. */
+  readonly owner: { readonly userPath: UserPath | undefined; readonly createdBy: Actor };
 }
 
 export interface ItemIndex {
@@ -26,7 +26,8 @@ export function createItemIndex(log: EventLog): ItemIndex {
         const stream = streamName('item', itemId);
         for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: MAX_EVENTS })) {
           if (!isA(event, itemStored)) continue;
-          yield { kind: event.data.holder, id: event.data.holderId, owner: event.context.userPath };
+          const { holder, holderId, createdBy = event.context.actor } = event.data;
+          yield { kind: holder, id: holderId, owner: { userPath: event.context.userPath, createdBy } };
         }
       } catch (error) {
         if (!(error instanceof StreamNotFound)) throw error;

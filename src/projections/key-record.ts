@@ -9,6 +9,8 @@ export interface KeyRecord {
   readonly labels: readonly string[];
   readonly allowedModels: readonly string[];
   readonly dashboardAccess: boolean;
+  /** Whether a request header may name the user path. */
+  readonly userPathHeader: boolean;
   /** SHA-256 of the secret, in hexadecimal. */
   readonly secretHash: string;
   readonly lastCharacters: string;

@@ -6,6 +6,7 @@ import {
   keyDashboardAccessChanged,
   keyDeactivated,
   keyLabelsChanged,
+  keyUserPathHeaderChanged,
 } from '../events/catalogue/key.ts';
 import { idOf, type RecordedEvent, type UserPath } from '../events/event.ts';
 import type { KeyRecord } from './key-record.ts';
@@ -65,7 +66,7 @@ export class KeysState {
 
 export const keysView: Projection<KeysState> = {
   name: 'keys',
-  version: 1,
+  version: 2,
   filter: { types: ['key.'] },
   initial: () => new KeysState(),
   apply(state, event) {
@@ -99,6 +100,7 @@ function created(state: KeysState, data: z.infer<typeof keyCreated.data>, at: nu
     labels: state.listOf(labels),
     allowedModels: state.listOf(allowedModels),
     dashboardAccess,
+    userPathHeader: data.userPathHeader ?? true,
     secretHash: data.secretHash,
     lastCharacters: data.lastCharacters,
     expiresAt: data.expiresAt,
@@ -118,6 +120,9 @@ function changed(state: KeysState, key: KeyRecord, event: RecordedEvent): KeyRec
   }
   if (isA(event, keyDashboardAccessChanged)) {
     return { ...key, dashboardAccess: event.data.dashboardAccess, updatedAt, revision };
+  }
+  if (isA(event, keyUserPathHeaderChanged)) {
+    return { ...key, userPathHeader: event.data.userPathHeader, updatedAt, revision };
   }
   if (isA(event, keyDeactivated)) return { ...key, deactivatedAt: updatedAt, updatedAt, revision };
   return key;

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { responseStored } from '../events/catalogue/response.ts';
-import { type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
+import { type Actor, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, StreamNotFound } from '../events/log.ts';
 import { isA } from './known-event.ts';
 
@@ -27,6 +27,7 @@ export interface StoredResponse {
   readonly previousResponseId: string | null;
   /** Of whoever created it; undefined when they had none. */
   readonly userPath: UserPath | undefined;
+  readonly createdBy: Actor;
   /** Milliseconds since the epoch. */
   readonly storedAt: number;
   /** Of the snapshot in its stream: expected by whoever appends the next one. */
@@ -39,7 +40,7 @@ export interface StoredResponse {
   readonly inputItems: readonly Readonly<{ id: string; type: string; [member: string]: unknown }>[];
 }
 
-export interface ResponseArchive {
+export interface ResponseRecords {
   /** Undefined when it was never stored, was deleted, or when `id` cannot be the id of a response. */
   load(id: string): Promise<StoredResponse | undefined>;
 }
@@ -49,7 +50,7 @@ export function isResponseId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(id);
 }
 
-export function createResponseArchive(log: EventLog): ResponseArchive {
+export function createResponseRecords(log: EventLog): ResponseRecords {
   return {
     async load(id) {
       if (!isResponseId(id)) return undefined;
@@ -81,6 +82,7 @@ function fromEvent(id: string, event: RecordedEvent<string, z.infer<typeof respo
     id,
     ...event.data,
     userPath: event.context.userPath,
+    createdBy: event.data.createdBy ?? event.context.actor,
     storedAt: event.at,
     revision: event.revision,
     bytes,

@@ -30,6 +30,8 @@ const savedKeys = z.object({
   allowedModels: numbers,
   /** The places of the keys that have it. */
   dashboardAccess: numbers,
+  /** The places of the keys for which no header names the user path. */
+  noUserPathHeader: numbers,
   createdAt: numbers,
   updatedAt: numbers,
   revision: numbers,
@@ -65,6 +67,7 @@ export function saveKeys(keys: Iterable<KeyRecord>): SavedKeys {
     paths: paths.values,
     lists: lists.values.map((list) => [...list]),
     dashboardAccess: all.flatMap(({ dashboardAccess }, place) => (dashboardAccess ? [place] : [])),
+    noUserPathHeader: all.flatMap(({ userPathHeader }, place) => (userPathHeader ? [] : [place])),
     createdAt: all.map(({ createdAt }) => createdAt),
     updatedAt: all.map(({ updatedAt }) => updatedAt),
     revision: all.map(({ revision }) => revision),
@@ -83,6 +86,7 @@ export function* loadKeys(value: unknown, none: readonly string[]): Generator<Ke
   const hashes = column(saved.hashes);
   const lastCharacters = column(saved.lastCharacters);
   const dashboardAccess = new Set(saved.dashboardAccess);
+  const noUserPathHeader = new Set(saved.noUserPathHeader);
   const columns = [ids, names, hashes, lastCharacters, saved.path, saved.labels, saved.allowedModels];
   for (const { length } of [...columns, saved.createdAt, saved.updatedAt, saved.revision]) {
     if (length !== count) throw new Error(`there are ${count} saved keys, and a column of ${length}`);
@@ -97,6 +101,7 @@ export function* loadKeys(value: unknown, none: readonly string[]): Generator<Ke
       labels: listAt(saved.labels[place]),
       allowedModels: listAt(saved.allowedModels[place]),
       dashboardAccess: dashboardAccess.has(place),
+      userPathHeader: !noUserPathHeader.has(place),
       secretHash: hashes[place] ?? '',
       lastCharacters: lastCharacters[place] ?? '',
       expiresAt: saved.expiresAt[place],

@@ -3,7 +3,7 @@
  * no copy that could lag behind.
  */
 import { batchTracked, fileTracked } from '../events/catalogue/files.ts';
-import { type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
+import { type Actor, type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, StreamNotFound } from '../events/log.ts';
 import { isA } from './known-event.ts';
 
@@ -12,24 +12,27 @@ export interface TrackedObject {
   readonly provider: string;
   /** Of whoever made it; undefined when they had none. */
   readonly userPath: UserPath | undefined;
+  readonly createdBy: Actor;
   /** Of its newest event: expected by whoever appends the next one. */
   readonly revision: bigint;
 }
 
-export interface TrackedObjects {
+export interface TrackedRecords {
   /** Undefined when it was not made here, was deleted, or when `id` cannot be the id of such a thing. */
-  find(kind: 'file' | 'batch', id: string): Promise<TrackedObject | undefined>;
+  load(kind: 'file' | 'batch', id: string): Promise<TrackedObject | undefined>;
 }
 
 const TOKEN = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/;
 
-export function createTrackedObjects(log: EventLog): TrackedObjects {
+export function createTrackedRecords(log: EventLog): TrackedRecords {
   return {
-    async find(kind, id) {
+    async load(kind, id) {
       if (!TOKEN.test(id)) return undefined;
       const newest = await newestEvent(log, streamName(kind, id));
       if (newest === undefined || !(isA(newest, fileTracked) || isA(newest, batchTracked))) return undefined;
-      return { provider: newest.data.provider, userPath: newest.context.userPath, revision: newest.revision };
+      const { data, context, revision } = newest;
+      const { provider, createdBy = context.actor } = data;
+      return { provider, userPath: context.userPath, createdBy, revision };
     },
   };
 }

@@ -63,7 +63,7 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
   };
   const authenticator = createAuthenticator({
     masterKey,
-    userPathHeader: config.userPathHeader,
+    userPathHeader: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     keys: directory,
     refused: (reason, keyId) => refused.note(reason, keyId),
   });

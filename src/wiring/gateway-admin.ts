@@ -133,7 +133,7 @@ export function switches(config: Config): Readonly<Record<string, string | boole
     MCP_ENABLED: false,
     FAILOVER_ENABLED: config.failover.enabled,
     DASHBOARD_LIVE_LOGS_ENABLED: config.liveLogs.enabled,
-    USER_PATH_HEADER: config.userPathHeader,
+    USER_PATH_HEADER: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     VIRTUAL_MODEL_STRATEGIES: strategies.join(','),
   };
 }

@@ -5,11 +5,13 @@ import {
   MAX_CONVERSATION_BYTES,
   MAX_CONVERSATION_ITEMS,
 } from '../../src/commands/conversations/conversation.ts';
+import { everything, type Sight } from '../../src/commands/visibility.ts';
 import {
   conversationDeleted,
   conversationItemDeleted,
   conversationMetadataUpdated,
 } from '../../src/events/catalogue/conversation.ts';
+import type { UserPath } from '../../src/events/event.ts';
 import { added, at, command, context, created, decided, id, message, stateAfter } from './events.ts';
 
 const gone = { status: 404, code: 'conversation_not_found', param: null };
@@ -134,13 +136,14 @@ describe('a conversation that is not there', () => {
 
   it('for others than its owners, and those above them, takes no command', () => {
     const events = [created({}, at('/team/a')), added('msg_1')];
-    for (const { kind, ...rest } of commands) {
-      for (const path of ['/team/b', '/team/a/x', '/team/ab']) {
-        expect(decided(events, { ...rest, kind, context: at(path) } as never)).toEqual(gone);
-      }
-      for (const path of ['/team/a', '/team', '/']) {
-        expect(decided(events, { ...rest, kind, context: at(path) } as never)).not.toEqual(gone);
-      }
+    const seenBy = (sight: Sight) => commands.map((command) => decided(events, { ...command, sight }));
+    const subtree = (path: string): Sight => ({ of: 'subtree', path: path as UserPath });
+    for (const path of ['/team/b', '/team/a/x', '/team/ab']) {
+      for (const outcome of seenBy(subtree(path))) expect(outcome).toEqual(gone);
+    }
+    for (const outcome of seenBy({ of: 'own', actor: 'key:another' })) expect(outcome).toEqual(gone);
+    for (const sight of [subtree('/team/a'), subtree('/team'), everything, { of: 'own', actor: 'key:k1' } as const]) {
+      for (const outcome of seenBy(sight)) expect(outcome).not.toEqual(gone);
     }
   });
 

@@ -3,7 +3,9 @@ import { itemsOf } from '../../src/commands/conversations/conversation.ts';
 import { loadConversation } from '../../src/commands/conversations/load-conversation.ts';
 import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
 import { createResponsesDialect } from '../../src/commands/exchange/responses-dialect.ts';
+import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { itemFinder } from '../../src/commands/responses/find-item.ts';
+import { everything } from '../../src/commands/visibility.ts';
 import {
   attemptStarted,
   chunkReceived,
@@ -11,18 +13,18 @@ import {
   modelResolved,
   requestReceived,
 } from '../../src/events/catalogue/exchange.ts';
-import { streamName } from '../../src/events/event.ts';
+import { type EventContext, streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { createItemIndex } from '../../src/projections/items.ts';
-import { createResponseArchive } from '../../src/projections/responses.ts';
-import { unpriced } from '../support/nothing-configured.ts';
+import { createResponseRecords } from '../../src/projections/responses.ts';
+import { noKeys, unpriced } from '../support/nothing-configured.ts';
 import { added, context, created, id, message } from './events.ts';
 
 const EXCHANGE = '01930000-0000-7000-8000-000000000001';
 const stream = streamName('exchange', EXCHANGE);
 
 /** What the provider said: an answer to a chat request, whole or as the first piece of a stream. */
-function answered(log: MemoryLog, asked: object, chunks: readonly string[]) {
+function answered(log: MemoryLog, asked: object, chunks: readonly string[], by: EventContext = context) {
   const request = { model: 'local/m', input: 'hi', conversation: id, ...asked };
   const target = { provider: 'local', providerType: 'llamacpp', model: 'm' };
   const received = {
@@ -38,13 +40,13 @@ function answered(log: MemoryLog, asked: object, chunks: readonly string[]) {
   return log.append([
     {
       stream: streamName('conversation', id),
-      events: [created(), added('msg_before')],
+      events: [created({}, by), added('msg_before')],
       expectedRevision: 'noStream',
     },
     {
       stream,
       events: [
-        requestReceived.create(received, context, Buffer.from(JSON.stringify(request))),
+        requestReceived.create(received, by, Buffer.from(JSON.stringify(request))),
         modelResolved.create({ requested: 'local/m', ...target }, context),
         historyReplayed.create({ responses: [], conversation: id, items: 2 }, context),
         attemptStarted.create({ attempt: 1, kind: 'primary', dialect: 'chat', ...target }, context),
@@ -56,21 +58,25 @@ function answered(log: MemoryLog, asked: object, chunks: readonly string[]) {
 }
 
 async function restarted(log: MemoryLog) {
-  const archive = createResponseArchive(log);
+  const archive = archiveOf(createResponseRecords(log));
   const index = createItemIndex(log);
   const dialect = createResponsesDialect({
     archive,
     log,
-    findItem: (caller) => itemFinder(caller, { log, archive, index }),
+    findItem: (sight) => itemFinder(sight, { log, archive, index }),
     now: () => 1,
     learned() {},
   });
   const dialects = new Map([[dialect.name, dialect]]);
-  await closeOpenExchanges([stream], { log, archive, dialects, pricing: unpriced }, 'gateway_stopped');
-  const conversation = await loadConversation(id, undefined, log);
+  await closeOpenExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
+  const conversation = await loadConversation(id, everything, log);
   const ends = [];
   for await (const event of log.readStream(stream)) ends.push(event.type);
-  return { items: [...itemsOf(conversation).values()], end: ends.find((type) => type.startsWith('exchange.')) };
+  return {
+    archive,
+    items: [...itemsOf(conversation).values()],
+    end: ends.find((type) => type.startsWith('exchange.')),
+  };
 }
 
 const whole = JSON.stringify({
@@ -100,5 +106,19 @@ describe('a turn that was cut by a crash', () => {
     const { items, end } = await restarted(log);
     expect(end).toBe('exchange.failed');
     expect(items).toEqual([message('msg_before')]);
+  });
+});
+
+describe('a response that was cut by a crash', () => {
+  it('and kept by the next start is its creator’s, and in its conversation', async () => {
+    const log = new MemoryLog();
+    await answered(log, {}, [whole], { actor: 'key:k1' });
+    const { archive, items } = await restarted(log);
+    expect(items).toHaveLength(3);
+    const response = `resp_${EXCHANGE.replaceAll('-', '')}`;
+    expect(await archive.find(response, { of: 'own', actor: 'key:k1' })).toMatchObject({ status: 'completed' });
+    for (const actor of ['key:k2', 'system'] as const) {
+      expect(await archive.find(response, { of: 'own', actor })).toBeUndefined();
+    }
   });
 });

@@ -1,11 +1,12 @@
 /** What an exchange had cost that a crash left open, of those whose answers are only passed on. */
 import { expect, it } from 'vitest';
 import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
+import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { attemptStarted, chunkReceived, requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { createResponseArchive } from '../../src/projections/responses.ts';
-import { unpriced } from '../support/nothing-configured.ts';
+import { createResponseRecords } from '../../src/projections/responses.ts';
+import { noKeys, unpriced } from '../support/nothing-configured.ts';
 
 const stream = streamName('exchange', '01930000-0000-7000-8000-000000000001');
 const context = { actor: 'master' } as const;
@@ -40,7 +41,13 @@ async function usageOf({ dialect, path, model, chunks }: Told): Promise<unknown>
       expectedRevision: 'noStream',
     },
   ]);
-  const deps = { log, archive: createResponseArchive(log), dialects: new Map(), pricing: unpriced };
+  const deps = {
+    log,
+    archive: archiveOf(createResponseRecords(log)),
+    dialects: new Map(),
+    pricing: unpriced,
+    keys: noKeys,
+  };
   await closeOpenExchanges([stream], deps, 'gateway_stopped');
   const told = [];
   for await (const event of log.readStream(stream)) told.push(event);

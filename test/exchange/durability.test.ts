@@ -12,6 +12,7 @@ import { formEnd, partHead } from '../../src/commands/exchange/form-encoding.ts'
 import { createForwardDialect } from '../../src/commands/exchange/forward-dialect.ts';
 import { oneTarget } from '../../src/commands/exchange/route.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
+import { everything } from '../../src/commands/visibility.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { LogUnavailable } from '../../src/events/log.ts';
 import { createProvider } from '../../src/providers/create-provider.ts';
@@ -69,7 +70,7 @@ class RecordingClient implements Client {
 
 function ask(body: object): ModelRequest {
   return {
-    caller: { actor: 'master', authMethod: 'master_key' },
+    caller: { actor: 'master', authMethod: 'master_key', sight: everything },
     requestId: 'test',
     method: 'POST',
     path: '/v1/chat/completions',
@@ -100,7 +101,7 @@ function start(
     router: { route: () => oneTarget(target) },
     admission: everybodyAdmitted,
     pricing: unpriced,
-    archive: { load: async () => undefined },
+    archive: { find: async () => undefined },
     dialects: new Map(),
     detached: new DetachedClients(),
     responseNotStored: () => {},

@@ -3,10 +3,12 @@ import { describe, expect, it } from 'vitest';
 import type { Client, ModelRequest } from '../../src/commands/exchange/client.ts';
 import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
 import { answerUnderKey } from '../../src/commands/exchange/idempotency.ts';
+import { archiveOf } from '../../src/commands/responses/archive.ts';
+import { everything } from '../../src/commands/visibility.ts';
 import { requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { type Appended, type StreamWrite, WrongExpectedRevision } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { createResponseArchive } from '../../src/projections/responses.ts';
+import { createResponseRecords } from '../../src/projections/responses.ts';
 
 /** Refuses so many claims because of one that will never be seen. */
 class ForgetfulLog extends MemoryLog {
@@ -22,7 +24,7 @@ class ForgetfulLog extends MemoryLog {
 function waiting(refusals: number, client: Partial<Client> = {}) {
   const log = new ForgetfulLog();
   log.refusals = refusals;
-  const caller = { actor: 'master', authMethod: 'master_key' } as const;
+  const caller = { actor: 'master', authMethod: 'master_key', sight: everything } as const;
   const headers = { 'idempotency-key': 'k' };
   const body = Buffer.from('{}');
   const request: ModelRequest = { caller, requestId: 'r', method: 'POST', path: '/v1/x', headers, body };
@@ -53,7 +55,7 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
     end() {},
     ...client,
   };
-  const deps = { log, dialects: new Map(), archive: createResponseArchive(log) };
+  const deps = { log, dialects: new Map(), archive: archiveOf(createResponseRecords(log)) };
   return { log, told, answered: answerUnderKey({ endpoint: '/v1/x', record, request, client: full }, deps) };
 }
 

@@ -120,6 +120,12 @@ const table: readonly Row[] = [
     answers: scoped(200),
   },
   {
+    route: 'PUT /admin/auth-keys/:id/user-path-header',
+    path: () => `/admin/auth-keys/${teamKey}/user-path-header`,
+    body: { user_path_header: false },
+    answers: scoped(200),
+  },
+  {
     route: 'POST /admin/auth-keys/:id/deactivate',
     path: () => `/admin/auth-keys/${teamKey}/deactivate`,
     answers: scoped(204),

@@ -1,23 +1,32 @@
 import { describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
+import type { TestGateway } from '../support/gateway.ts';
+import { newKey } from '../support/managed-keys.ts';
 import { json, readUntil, user, withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-past.ts';
 
 const gateway = withGateway();
+/** Its provider keeps files. */
+const withFiles = withGateway({
+  register: (url) => ({ OPENAI_BASE_URL: url, OPENAI_API_KEY: 'sk-files' }),
+});
 const admin = administrator(gateway);
 const model = 'llamacpp/simulated-small';
 
 /** Every read that is on record, oldest first. */
-async function reads(): Promise<Answered[]> {
-  const answer = await gateway.fetch('/admin/history?subject=audit:reads&limit=200');
+async function reads(of: Pick<TestGateway, 'fetch'>): Promise<Answered[]> {
+  const answer = await of.fetch('/admin/history?subject=audit:reads&limit=200');
   if (answer.status === 404) return [];
   return (await json(answer)).entries.map(({ actor, after }: Answered) => ({ actor, ...after })).reverse();
 }
 
-async function readsDuring(work: () => Promise<unknown>): Promise<Answered[]> {
-  const before = (await reads()).length;
+async function readsDuring(
+  work: () => Promise<unknown>,
+  of: Pick<TestGateway, 'fetch'> = gateway,
+): Promise<Answered[]> {
+  const before = (await reads(of)).length;
   await work();
-  return (await reads()).slice(before);
+  return (await reads(of)).slice(before);
 }
 
 const as = (value: string) => ({ headers: { authorization: `Bearer ${value}` } });
@@ -110,4 +119,57 @@ it('every connection to the live tail is on record before it says anything, with
 
 it('a connection that is refused is not on record', async () => {
   expect(await readsDuring(() => admin.refused('/admin/live/logs?view=nothing', 400))).toEqual([]);
+});
+
+describe('files and batches', () => {
+  async function uploaded(value?: string): Promise<string> {
+    const form = new FormData();
+    form.append('purpose', 'batch');
+    form.append('file', new Blob(['{}\n']), 'in.jsonl');
+    const init = { method: 'POST', body: form, ...(value === undefined ? {} : as(value)) };
+    return (await json(await withFiles.fetch('/v1/files', init))).id;
+  }
+  async function newBatch(value: string): Promise<string> {
+    const asked = { input_file_id: await uploaded(value), endpoint: '/v1/chat/completions', completion_window: '24h' };
+    return (await json(await withFiles.post('/v1/batches', asked, as(value)))).id;
+  }
+
+  it('of others are on record when an administrator is given them, and not when it made them', async () => {
+    const { id: keyId, value } = await newKey(withFiles, {});
+    const global = await newKey(withFiles, { dashboard_access: true });
+    const file = await uploaded(value);
+    const batch = await newBatch(value);
+    const own = await uploaded(global.value);
+    const given = [
+      `/v1/files/${file}`,
+      `/v1/files/${file}/content`,
+      `/v1/batches/${batch}`,
+      '/v1/files?purpose=batch',
+      '/v1/batches',
+    ];
+    const told = await readsDuring(async () => {
+      for (const path of given) expect((await global.fetch(path)).status, path).toBe(200);
+      for (const path of given) expect((await withFiles.fetch(path, as(value))).status, path).toBe(200);
+      await global.fetch(`/v1/files/${own}`);
+      await global.fetch('/v1/files/none_at_all');
+    }, withFiles);
+    const read = { actor: `key:${global.id}`, owner: `key:${keyId}` };
+    expect(told).toEqual([
+      { ...read, what: 'file', id: file },
+      { ...read, what: 'file_content', id: file },
+      { ...read, what: 'batch', id: batch },
+      { actor: read.actor, what: 'file_list', filter: { purpose: 'batch' } },
+      { actor: read.actor, what: 'batch_list' },
+    ]);
+  });
+
+  it('that only a provider knows are on record without an owner', async () => {
+    const form = new FormData();
+    form.append('purpose', 'batch');
+    form.append('file', new Blob(['{}\n']), 'in.jsonl');
+    const upstream = await withFiles.fetch('/p/openai/v1/files', { method: 'POST', body: form });
+    const { id } = await json(upstream);
+    const told = await readsDuring(() => withFiles.fetch(`/v1/files/${id}`), withFiles);
+    expect(told).toEqual([{ actor: 'master', what: 'file', id }]);
+  });
 });

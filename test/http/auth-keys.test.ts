@@ -377,3 +377,29 @@ describe('after a restart', () => {
     await first.simulated.close();
   });
 });
+
+describe('the header that names a user path', () => {
+  const chatAt = async (key: Pick<TestGateway, 'fetch'>, path: string) => {
+    const answer = await key.fetch('/v1/chat/completions', { json: chat, headers: { 'x-gateway-user-path': path } });
+    expect(answer.status).toBe(200);
+    const [received] = await eventsOfExchange(gateway, exchangeOf(answer));
+    return received?.userPath;
+  };
+
+  it('says where requests of an unbound key count, until that is switched off', async () => {
+    const key = await newKey(gateway);
+    expect(await chatAt(key, '/team/a')).toBe('/team/a');
+    const set = (yes: boolean) =>
+      gateway.fetch(`/admin/auth-keys/${key.id}/user-path-header`, put({ user_path_header: yes }));
+    expect(await json(await set(false))).toMatchObject({ id: key.id, user_path_header: false, revision: '1' });
+    expect(await chatAt(key, '/team/a')).toBeUndefined();
+    expect(await json(await set(true))).not.toHaveProperty('user_path_header');
+    expect(await chatAt(key, '/team/a')).toBe('/team/a');
+  });
+
+  it('is ignored from the first request on of a key that was made so', async () => {
+    const key = await newKey(gateway, { user_path_header: false });
+    expect(key.told).toMatchObject({ user_path_header: false });
+    expect(await chatAt(key, '/team/a')).toBeUndefined();
+  });
+});

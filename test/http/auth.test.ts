@@ -32,6 +32,7 @@ function newKey(id: string, facts: Partial<KnownKey> = {}): string {
     allowedModels: [],
     labels: [],
     secretHash,
+    userPathHeader: true,
     expiresAt: undefined,
     deactivatedAt: undefined,
     ...facts,
@@ -113,6 +114,21 @@ describe('authentication', () => {
   });
 });
 
+it('names no user path for any key where the header is switched off', () => {
+  const key = newKey('any');
+  const headerless = createAuthenticator({
+    masterKey: 'the-master-key',
+    userPathHeader: undefined,
+    keys: { byHash: (hash) => known.get(hash) },
+  });
+  for (const token of ['the-master-key', key]) {
+    for (const path of ['/x', 'no//path']) {
+      const headers = { ...bearer(token), 'x-gateway-user-path': path };
+      expect(headerless.authenticate(headers).userPath).toBeUndefined();
+    }
+  }
+});
+
 describe('a managed key', () => {
   it('is known by its hash, in either header', () => {
     const key = newKey('one', { labels: ['blue'], allowedModels: ['p/'], dashboardAccess: true });
@@ -154,6 +170,20 @@ describe('a managed key', () => {
     expect(authenticator.authenticate(bearer(key)).userPath).toBeUndefined();
     expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': '/x' }).userPath).toBe('/x');
     expect(authenticator.authenticate(bearer(key)).userPath).toBeUndefined();
+  });
+
+  it('with user_path_header false is at no path, whatever the header says', () => {
+    const key = newKey('headless', { userPathHeader: false });
+    for (const path of ['/x', '/', 'no//path']) {
+      expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': path }).userPath).toBeUndefined();
+    }
+  });
+
+  it('sees what it created when it is bound to no path, whatever the header says', () => {
+    const key = newKey('own');
+    for (const headers of [bearer(key), { ...bearer(key), 'x-gateway-user-path': '/team' }]) {
+      expect(authenticator.authenticate(headers).sight).toEqual({ of: 'own', actor: 'key:own' });
+    }
   });
 
   it('is refused from its last moment on, and not before', () => {

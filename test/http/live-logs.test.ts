@@ -3,6 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createReadAudit } from '../../src/commands/audit/audit-reads.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
+import { everything } from '../../src/commands/visibility.ts';
 import { streamName } from '../../src/events/event.ts';
 import type { EventLog } from '../../src/events/log.ts';
 import { createLiveLogs, type LiveLogs, type LiveLogsOptions } from '../../src/http/admin/live-logs.ts';
@@ -33,7 +34,7 @@ async function start(options: Partial<LiveLogsOptions> = {}) {
   });
   app.decorateRequest('caller', undefined);
   app.addHook('onRequest', async (request) => {
-    request.caller = { actor: 'master', authMethod: 'master_key' };
+    request.caller = { actor: 'master', authMethod: 'master_key', sight: everything };
   });
   live = createLiveLogs({
     log,

@@ -1,7 +1,7 @@
 /** What may not be used cannot be reached by any road, and is not shown on any. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { withBothKinds } from '../support/both-kinds.ts';
-import { type ManagedKey, newKey, setPolicy } from '../support/managed-keys.ts';
+import { type ManagedKey, newKey, put, setPolicy } from '../support/managed-keys.ts';
 import { errorOf, eventsOfExchange, exchangeOf, json, user } from '../support/with-gateway.ts';
 
 const kinds = withBothKinds();
@@ -12,7 +12,7 @@ const input = 'hi';
 
 /** By its own list, by the list of its path, and by both. */
 const restricted: { name: string; key: ManagedKey }[] = [];
-/** At the paths of the keys, made before anything was restricted. */
+/** Seen by the keys, made before anything was restricted. */
 const filesBefore: string[] = [];
 
 function form(provider: string) {
@@ -24,14 +24,17 @@ function form(provider: string) {
 }
 
 beforeAll(async () => {
-  for (const path of ['/', '/few', '/few/below/here', '/some']) {
+  const unbound = await newKey(gateway);
+  filesBefore.push((await json(await unbound.fetch('/v1/files', form('openai')))).id);
+  for (const path of ['/few', '/few/below/here', '/some']) {
     const answer = await gateway.fetch('/v1/files', { ...form('openai'), headers: { 'x-gateway-user-path': path } });
     filesBefore.push((await json(answer)).id);
   }
   await setPolicy(gateway, '/few', [allowed, 'llamacpp/simulated-embed']);
   await setPolicy(gateway, '/some', ['llamacpp/']);
   const own = [allowed, 'llamacpp/simulated-embed'];
-  restricted.push({ name: 'its own list', key: await newKey(gateway, { allowed_models: own }) });
+  await gateway.fetch(`/admin/auth-keys/${unbound.id}/allowed-models`, put({ allowed_models: own }));
+  restricted.push({ name: 'its own list', key: unbound });
   restricted.push({ name: 'the list of its path', key: await newKey(gateway, { user_path: '/few' }) });
   restricted.push({ name: 'the list above its path', key: await newKey(gateway, { user_path: '/few/below/here' }) });
   const both = { user_path: '/some', allowed_models: ['simulated-small', 'simulated-embed'] };

@@ -168,7 +168,8 @@ describe('what was stored on /v1', () => {
 
   it('is there for keys at its path or above it, and for no header that says so', async () => {
     const own = await made(inside);
-    for (const key of [inside, admin, pathless]) expect((await get(key, own)).status).toBe(200);
+    for (const key of [inside, admin]) expect((await get(key, own)).status).toBe(200);
+    expect((await get(pathless, own)).status).toBe(404);
     expect((await get(outside, own)).status).toBe(404);
     expect((await get(outside, own, { headers: { 'x-gateway-user-path': '/team/a' } })).status).toBe(404);
     const theirs = await made(outside);
@@ -179,13 +180,14 @@ describe('what was stored on /v1', () => {
     }
   });
 
-  it('under no path is for those without a path alone', async () => {
+  it('under no path is for who created it, and for no administrator of a subtree', async () => {
     const id = await made(pathless);
     expect((await get(pathless, id)).status).toBe(200);
+    expect((await get(await newKey(gateway), id)).status).toBe(404);
     expect((await get(admin, id)).status).toBe(404);
   });
 
-  it('is not asked of a provider for a key with a path', async () => {
+  it('is not asked of a provider for a key that does not see everything', async () => {
     const kept = await json(
       await gateway.fetch('/v1/responses', { json: { model: 'openai/simulated-small', input: 'hi', store: true } }),
     );
@@ -197,10 +199,12 @@ describe('what was stored on /v1', () => {
     const { id } = await json(direct);
     expect(id).not.toBe(kept.id);
     expect((await gateway.fetch(`/v1/responses/${id}?provider=openai`)).status).toBe(200);
-    expect((await get(pathless, `${id}?provider=openai`)).status).toBe(200);
+    const global = await newKey(gateway, { dashboard_access: true });
+    expect((await get(global, `${id}?provider=openai`)).status).toBe(200);
     const before = kinds.nativeProvider.requests.length;
     expect((await get(admin, `${id}?provider=openai`)).status).toBe(404);
     expect((await get(admin, `${id}?provider=openai`, anywhere)).status).toBe(404);
+    expect((await get(pathless, `${id}?provider=openai`)).status).toBe(404);
     expect(kinds.nativeProvider.requests.length).toBe(before);
   });
 });

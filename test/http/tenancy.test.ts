@@ -1,53 +1,142 @@
 /**
- * What was stored under one user path is not there for a caller with another: not to be read, changed, or built upon.
- * The table holds every route that names a stored thing; one that is missing from it fails the test.
+ * A stored object that a caller does not see does not exist for that caller: it is not read, changed, or built upon.
+ * The table holds every route that names a stored object; one that is missing from it fails the test.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { both, NATIVE_KEY, native, translated, withBothKinds } from '../support/both-kinds.ts';
+import { newKey } from '../support/managed-keys.ts';
 import { dataOf, type ErrorBody, errorOf, json, user } from '../support/with-gateway.ts';
 
 /** What is to be cancelled must not have ended by itself, however slow the machine is. */
 const kinds = withBothKinds({}, { backgroundMs: 3_600_000 });
 const { gateway } = kinds;
 
-const owner = '/team/ann';
-/** Beside the owner, and with a path that begins alike. */
-const strangers = ['/team/bob', '/team/an', '/team/ann/below', '/team/annie'];
-/** The owner, those above, and who has no path. */
-const friends = [owner, '/team', '/', undefined];
+/** A key by its name here, or the master key when there is none; and the user path that the header names. */
+interface Caller {
+  readonly key?: keyof typeof bodies;
+  readonly header?: string;
+}
 
-const as = (path: string | undefined): { headers: Record<string, string> } => ({
-  headers: path === undefined ? {} : { 'x-gateway-user-path': path },
+const bodies = {
+  'of ann': { user_path: '/team/ann' },
+  'of bob': { user_path: '/team/bob' },
+  'of the team': { user_path: '/team' },
+  'of annie': { user_path: '/team/annie' },
+  unbound: {},
+  'unbound too': {},
+  'of the root': { user_path: '/' },
+  'admin of ann': { user_path: '/team/ann', dashboard_access: true },
+  'admin of bob': { user_path: '/team/bob', dashboard_access: true },
+  'global admin': { dashboard_access: true },
+  'admin of the root': { user_path: '/', dashboard_access: true },
+};
+const values = new Map<string, string>();
+
+beforeAll(async () => {
+  for (const [name, body] of Object.entries(bodies)) values.set(name, (await newKey(gateway, body)).value);
 });
 
-type Make = () => Promise<string>;
+const as = ({ key, header }: Caller): { headers: Record<string, string> } => ({
+  headers: {
+    ...(key === undefined ? {} : { authorization: `Bearer ${values.get(key)}` }),
+    ...(header === undefined ? {} : { 'x-gateway-user-path': header }),
+  },
+});
+const nameOf = ({ key, header }: Caller) => `${key ?? 'master'}${header === undefined ? '' : ` at ${header}`}`;
+
+interface Ownership {
+  readonly owner: Caller;
+  readonly strangers: readonly Caller[];
+  readonly friends: readonly Caller[];
+}
+
+const master: Caller = {};
+/** Who sees everything. */
+const all: readonly Caller[] = [master, { header: '/' }, { key: 'global admin' }, { key: 'admin of the root' }];
+/** A key without a subtree and without dashboard access sees what it created, and no header changes that. */
+const plain: readonly Caller[] = (['unbound too', 'of the root'] as const).flatMap((key) => [
+  { key },
+  { key, header: '/' },
+  { key, header: '/team/ann' },
+]);
+/** At no path above that of ann, one of them with a path that begins alike. */
+const beside: readonly Caller[] = [
+  { header: '/team/bob' },
+  { header: '/team/an' },
+  { header: '/team/ann/below' },
+  { header: '/team/annie' },
+  { key: 'global admin', header: '/team/bob' },
+  { key: 'of bob' },
+  { key: 'of bob', header: '/team/ann' },
+  { key: 'of annie' },
+  { key: 'admin of bob' },
+];
+const ofThePath: Omit<Ownership, 'owner'> = {
+  strangers: [...beside, ...plain],
+  friends: [
+    ...all,
+    { header: '/team/ann' },
+    { header: '/team' },
+    { key: 'of ann' },
+    { key: 'of ann', header: '/team/bob' },
+    { key: 'of the team' },
+    { key: 'admin of ann' },
+  ],
+};
+
+const ownerships: Ownership[] = [
+  { owner: { header: '/team/ann' }, ...ofThePath },
+  { owner: { key: 'of ann' }, ...ofThePath },
+  // The header attributes, so what the key created there is also seen at that path.
+  {
+    owner: { key: 'unbound', header: '/team/ann' },
+    ...ofThePath,
+    friends: [...ofThePath.friends, { key: 'unbound' }, { key: 'unbound', header: '/team/bob' }],
+  },
+  {
+    owner: { key: 'unbound' },
+    strangers: [...beside, ...plain, { header: '/team/ann' }, { key: 'of ann' }, { key: 'of the team' }],
+    friends: [...all, { key: 'unbound' }, { key: 'unbound', header: '/team/bob' }, { key: 'unbound', header: '/' }],
+  },
+  {
+    owner: { key: 'of the root' },
+    strangers: [...beside, ...plain.filter(({ key }) => key !== 'of the root'), { key: 'of the team' }],
+    friends: [...all, { key: 'of the root' }, { key: 'of the root', header: '/team/bob' }],
+  },
+];
+const [ofMasterAtPath] = ownerships;
+if (ofMasterAtPath === undefined) throw new Error('nobody owns anything');
+const { owner, strangers, friends } = ofMasterAtPath;
+
+/** @param by who owns it */
+type Make = (by?: Caller) => Promise<string>;
 
 const response =
   (model: string, body: object = {}): Make =>
-  async () =>
-    (await json(await gateway.post('/v1/responses', { model, input: 'hi', ...body }, as(owner)))).id;
+  async (by = owner) =>
+    (await json(await gateway.post('/v1/responses', { model, input: 'hi', ...body }, as(by)))).id;
 
-async function conversation(): Promise<string> {
+async function conversation(by = owner): Promise<string> {
   const items = user('My name is Ada. Remember it.').map((item) => ({ type: 'message', ...item }));
-  return (await json(await gateway.post('/v1/conversations', { items }, as(owner)))).id;
+  return (await json(await gateway.post('/v1/conversations', { items }, as(by)))).id;
 }
 
 async function itemIn(id: string): Promise<string> {
   return (await json(await gateway.fetch(`/v1/conversations/${id}/items`))).data[0].id;
 }
 
-async function file(): Promise<string> {
+async function file(by = owner): Promise<string> {
   const form = new FormData();
   form.append('purpose', 'batch');
   form.append('provider', 'openai');
   form.append('file', new Blob(['{}\n']), 'in.jsonl');
-  const uploaded = await json(await gateway.fetch('/v1/files', { method: 'POST', body: form, ...as(owner) }));
+  const uploaded = await json(await gateway.fetch('/v1/files', { method: 'POST', body: form, ...as(by) }));
   return uploaded.id;
 }
 
-async function batch(): Promise<string> {
-  const asked = { input_file_id: await file(), endpoint: '/v1/chat/completions', completion_window: '24h' };
-  return (await json(await gateway.post('/v1/batches', asked, as(owner)))).id;
+async function batch(by = owner): Promise<string> {
+  const asked = { input_file_id: await file(by), endpoint: '/v1/chat/completions', completion_window: '24h' };
+  return (await json(await gateway.post('/v1/batches', asked, as(by)))).id;
 }
 
 interface Row {
@@ -90,7 +179,7 @@ const table: readonly Row[] = [
   { route: 'POST /v1/batches/{id}/cancel', make: batch },
 ];
 
-async function call(row: Row, id: string, itemId: string, caller: string | undefined): Promise<Response> {
+async function call(row: Row, id: string, itemId: string, caller: Caller): Promise<Response> {
   const [method = '', path = ''] = row.route.split(' ');
   const target = `${path.replace('{id}', id).replace('{item}', itemId)}${row.query ?? ''}`;
   if (row.body !== undefined) return gateway.post(target, row.body, as(caller));
@@ -103,23 +192,27 @@ async function refusalOf(answer: Response, ...names: string[]): Promise<ErrorBod
   return { ...error, message: names.reduce((message, name) => message.replaceAll(name, '…'), error.message) };
 }
 
-describe.each(table.map((row) => [`${row.route}${row.query ?? ''}`, row] as const))('%s', (_route, row) => {
-  const named = async (id: string) => (row.item === undefined ? 'none' : row.item(id));
+describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('what belongs to %s', (_name, of) => {
+  describe.each(table.map((row) => [`${row.route}${row.query ?? ''}`, row] as const))('%s', (_route, row) => {
+    const itemOf = async (id: string) => (row.item === undefined ? 'none' : row.item(id));
 
-  it('says to a stranger that there is no such thing', async () => {
-    const id = await row.make();
-    const itemId = await named(id);
-    for (const stranger of strangers) {
-      const missing = await refusalOf(await call(row, 'none_at_all', itemId, stranger), 'none_at_all', itemId);
-      expect(await refusalOf(await call(row, id, itemId, stranger), id, itemId)).toEqual(missing);
-    }
-    expect((await call(row, id, itemId, owner)).status).toBe(200);
-  });
+    it('says to a stranger that there is no such thing', async () => {
+      const id = await row.make(of.owner);
+      const itemId = await itemOf(id);
+      for (const stranger of of.strangers) {
+        const missing = await refusalOf(await call(row, 'none_at_all', itemId, stranger), 'none_at_all', itemId);
+        expect(await refusalOf(await call(row, id, itemId, stranger), id, itemId), nameOf(stranger)).toEqual(missing);
+      }
+      expect((await call(row, id, itemId, of.owner)).status).toBe(200);
+    });
 
-  it.each(friends.map((friend) => [friend]))('works for %s', async (friend) => {
-    const id = await row.make();
-    const answer = await call(row, id, await named(id), friend);
-    expect(answer.status, await answer.text()).toBe(200);
+    it('works for a friend', async () => {
+      for (const friend of of.friends) {
+        const id = await row.make(of.owner);
+        const answer = await call(row, id, await itemOf(id), friend);
+        expect(answer.status, `${nameOf(friend)}: ${await answer.text()}`).toBe(200);
+      }
+    });
   });
 });
 
@@ -139,16 +232,20 @@ describe('a request that builds on', () => {
     body(id: string): object;
   }
 
-  const messageOf = (model: string) => async () => {
-    const made = await json(await gateway.post('/v1/responses', { model, input: 'hi' }, as(owner)));
-    return made.output.at(-1).id as string;
-  };
-  const inputOf = (model: string) => async () => {
-    const made = await response(model)();
-    return (await json(await gateway.fetch(`/v1/responses/${made}/input_items`))).data[0].id as string;
-  };
-  const conversationItem = async () => itemIn(await conversation());
-  const named = (id: string) => ({ input: [{ type: 'item_reference', id }] });
+  const messageOf =
+    (model: string): Make =>
+    async (by = owner) => {
+      const made = await json(await gateway.post('/v1/responses', { model, input: 'hi' }, as(by)));
+      return made.output.at(-1).id as string;
+    };
+  const inputOf =
+    (model: string): Make =>
+    async (by) => {
+      const made = await response(model)(by);
+      return (await json(await gateway.fetch(`/v1/responses/${made}/input_items`))).data[0].id as string;
+    };
+  const conversationItem: Make = async (by) => itemIn(await conversation(by));
+  const reference = (id: string) => ({ input: [{ type: 'item_reference', id }] });
   const previous = (id: string) => ({ input: 'more', previous_response_id: id });
 
   const references: Reference[] = both.flatMap(([kind, model]) => {
@@ -161,10 +258,10 @@ describe('a request that builds on', () => {
     return [
       of('a translated response', response(translated), previous),
       of('a native response', response(native), previous),
-      of('an item of a translated response', messageOf(translated), named),
-      of('an item of a native response', messageOf(native), named),
-      of('an input item', inputOf(translated), named),
-      of('an item of a conversation', conversationItem, named),
+      of('an item of a translated response', messageOf(translated), reference),
+      of('an item of a native response', messageOf(native), reference),
+      of('an input item', inputOf(translated), reference),
+      of('an item of a conversation', conversationItem, reference),
       of('a conversation', conversation, (id) => ({ input: 'more', conversation: id })),
     ];
   });
@@ -172,8 +269,8 @@ describe('a request that builds on', () => {
     const of = (body: (id: string) => object) => (id: string) => ({ model: native, ...body(id) });
     references.push({ what: 'a response', path, make: response(translated), body: of(previous) });
     references.push({ what: "a provider's own response", path, make: response(native), body: of(previous) });
-    references.push({ what: 'an item', path, make: messageOf(translated), body: of(named) });
-    references.push({ what: "a provider's own item", path, make: messageOf(native), body: of(named) });
+    references.push({ what: 'an item', path, make: messageOf(translated), body: of(reference) });
+    references.push({ what: "a provider's own item", path, make: messageOf(native), body: of(reference) });
   }
   references.push({
     what: 'a file',
@@ -223,32 +320,36 @@ describe('a request that builds on', () => {
     body: (id) => ({ items: [{ type: 'item_reference', id }] }),
   });
 
-  it.each(references.map((reference) => [reference.path, reference.what, reference] as const))(
-    '%s: %s',
-    async (_path, _what, { path, make, body }) => {
-      const id = await make();
-      for (const stranger of strangers) {
-        const missing = await refusalOf(await gateway.post(path, body('none_at_all'), as(stranger)), 'none_at_all');
-        expect(await refusalOf(await gateway.post(path, body(id), as(stranger)), id)).toEqual(missing);
-      }
-      for (const friend of friends) {
-        const answer = await gateway.post(path, body(id), as(friend));
-        expect(answer.status, await answer.text()).toBe(200);
-      }
-    },
-  );
+  describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('what belongs to %s', (_name, of) => {
+    it.each(references.map((one) => [one.path, one.what, one] as const))(
+      '%s: %s',
+      async (_path, _what, { path, make, body }) => {
+        const id = await make(of.owner);
+        for (const stranger of of.strangers) {
+          const missing = await refusalOf(await gateway.post(path, body('none_at_all'), as(stranger)), 'none_at_all');
+          expect(await refusalOf(await gateway.post(path, body(id), as(stranger)), id), nameOf(stranger)).toEqual(
+            missing,
+          );
+        }
+        for (const friend of of.friends) {
+          const answer = await gateway.post(path, body(id), as(friend));
+          expect(answer.status, `${nameOf(friend)}: ${await answer.text()}`).toBe(200);
+        }
+      },
+    );
+  });
 });
 
-describe('a list', () => {
+describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('a list, with what belongs to %s', (_, of) => {
   it.each([
     ['/v1/files', file],
     ['/v1/batches', batch],
   ] as const)('of %s holds what its reader may see', async (path, make) => {
-    const id = await make();
-    const listed = async (caller: string | undefined): Promise<string[]> =>
+    const id = await make(of.owner);
+    const listed = async (caller: Caller): Promise<string[]> =>
       (await json(await gateway.fetch(`${path}?limit=100`, as(caller)))).data.map((one: { id: string }) => one.id);
-    for (const stranger of strangers) expect(await listed(stranger)).not.toContain(id);
-    for (const friend of friends) expect(await listed(friend)).toContain(id);
+    for (const stranger of of.strangers) expect(await listed(stranger), nameOf(stranger)).not.toContain(id);
+    for (const friend of of.friends) expect(await listed(friend), nameOf(friend)).toContain(id);
   });
 });
 
@@ -260,10 +361,11 @@ describe('an idempotency key', () => {
     ['/v1/responses', { model: translated, input: 'hi', background: true }],
   ])('on %s is its owner’s alone: %j', async (path, body) => {
     const key = { 'idempotency-key': `of-ann-${JSON.stringify(body)}` };
-    const post = (caller: string | undefined) =>
-      gateway.post(path, body, { headers: { ...as(caller).headers, ...key } });
+    const post = (caller: Caller) => gateway.post(path, body, { headers: { ...as(caller).headers, ...key } });
     const first = await (await post(owner)).text();
-    for (const other of [...strangers, '/team', undefined]) {
+    // A bound key acts at its path: with a header it would be asked twice.
+    const others = strangers.filter(({ key, header }) => key === undefined || header === undefined);
+    for (const other of [...others, { header: '/team' }, master]) {
       const answer = await post(other);
       expect(answer.headers.get('idempotent-replayed')).toBeNull();
       expect(await answer.text()).not.toBe(first);
@@ -281,7 +383,7 @@ it('what only a provider knows is for those alone who see everything', async () 
   const { id } = await json(made);
   for (const path of [`/v1/responses/${id}`, `/v1/responses/${id}/input_items`, `/v1/responses/${id}?stream=true`]) {
     for (const caller of [...strangers, owner]) await errorOf(await gateway.fetch(path, as(caller)), 404);
-    for (const caller of ['/', undefined]) expect((await gateway.fetch(path, as(caller))).status).toBe(200);
+    for (const caller of all) expect((await gateway.fetch(path, as(caller))).status).toBe(200);
   }
 });
 

@@ -6,6 +6,7 @@ import {
   keyDashboardAccessChanged,
   keyDeactivated,
   keyLabelsChanged,
+  keyUserPathHeaderChanged,
 } from '../../src/events/catalogue/key.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { specify } from '../support/decider-spec.ts';
@@ -21,14 +22,18 @@ const facts = {
   labels: ['blue', 'old'],
   allowedModels: ['openai/'],
   dashboardAccess: false,
+  userPathHeader: true,
   secretHash: 'ab'.repeat(32),
   lastCharacters: 'wxyz',
   expiresAt: 2_000_000,
 };
-const made = keyCreated.create({ id: 'k1', ...facts }, context);
+const { userPathHeader: _, ...recorded } = facts;
+const made = keyCreated.create({ id: 'k1', ...recorded }, context);
+const withoutHeader = keyCreated.create({ id: 'k1', ...recorded, userPathHeader: false }, context);
 const labelled = (...labels: string[]) => keyLabelsChanged.create({ labels }, context);
 const allowed = (...allowedModels: string[]) => keyAllowedModelsChanged.create({ allowedModels }, context);
 const access = (dashboardAccess: boolean) => keyDashboardAccessChanged.create({ dashboardAccess }, context);
+const header = (userPathHeader: boolean) => keyUserPathHeaderChanged.create({ userPathHeader }, context);
 const ended = keyDeactivated.create({}, context);
 
 describe('a new key', () => {
@@ -85,6 +90,27 @@ describe('a key', () => {
       .then([access(false)]);
   });
 
+  it('may be used with a header that names a user path, or not', () => {
+    given()
+      .when({ ...on, kind: 'create', ...facts, userPathHeader: false })
+      .then([withoutHeader]);
+    given(made)
+      .when({ ...on, kind: 'set user path header', userPathHeader: false })
+      .then([header(false)]);
+    given(withoutHeader)
+      .when({ ...on, kind: 'set user path header', userPathHeader: true })
+      .then([header(true)]);
+    for (const [events, userPathHeader] of [
+      [[made], true],
+      [[withoutHeader], false],
+      [[made, header(false)], false],
+    ] as const) {
+      given(...events)
+        .when({ ...on, kind: 'set user path header', userPathHeader })
+        .then([]);
+    }
+  });
+
   it('is deactivated once', () => {
     given(made)
       .when({ ...on, kind: 'deactivate' })
@@ -119,6 +145,7 @@ describe('a key that is not there', () => {
     [{ ...on, kind: 'rename label', from: 'a', to: 'b' }],
     [{ ...on, kind: 'set allowed models', allowedModels: [] }],
     [{ ...on, kind: 'set dashboard access', dashboardAccess: true }],
+    [{ ...on, kind: 'set user path header', userPathHeader: false }],
     [{ ...on, kind: 'deactivate' }],
   ] as const)('takes no command: %o', (command) => {
     given().when(command).then({ status: 404, code: null });

@@ -28,12 +28,14 @@ const keyCommand: fc.Arbitrary<KeyCommand> = fc
         labels: list,
         allowedModels: list,
         dashboardAccess: fc.boolean(),
+        userPathHeader: fc.boolean(),
         expiresAt: fc.option(fc.nat(), { nil: undefined }),
       }),
       fc.record({ kind: fc.constant('set labels' as const), labels: list }),
       fc.record({ kind: fc.constant('rename label' as const), from: fc.constant('gpt'), to: fc.constant('x') }),
       fc.record({ kind: fc.constant('set allowed models' as const), allowedModels: list }),
       fc.record({ kind: fc.constant('set dashboard access' as const), dashboardAccess: fc.boolean() }),
+      fc.record({ kind: fc.constant('set user path header' as const), userPathHeader: fc.boolean() }),
       fc.record({ kind: fc.constant('deactivate' as const) }),
     ),
   )
@@ -179,7 +181,15 @@ describe('the lists that keys have in common', () => {
   it('are forgotten when no key has them any more', async () => {
     const { secretHash, lastCharacters } = mintKeySecret();
     const facts = { id: 'k1', name: 'k', description: undefined, userPath: undefined, labels: [], allowedModels: [] };
-    const made = { ...facts, dashboardAccess: false, secretHash, lastCharacters, expiresAt: undefined, context };
+    const made = {
+      ...facts,
+      dashboardAccess: false,
+      userPathHeader: true,
+      secretHash,
+      lastCharacters,
+      expiresAt: undefined,
+      context,
+    };
     const changes = Array.from({ length: 3000 }, (_, turn) => `of turn ${turn}`).map(
       (label): KeyCommand => ({ kind: 'set labels', id: 'k1', labels: [label], context }),
     );

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { responseDeleted, responseStored } from '../../src/events/catalogue/response.ts';
 import { type EventContext, streamName, type UserPath } from '../../src/events/event.ts';
-import { createResponseArchive, isResponseId, type ResponseArchive } from '../../src/projections/responses.ts';
+import { createResponseRecords, isResponseId, type ResponseRecords } from '../../src/projections/responses.ts';
 import { engines, openTestLog, type TestLog } from './log-engines.ts';
 
 const context: EventContext = { actor: 'master', userPath: '/team' as UserPath };
 
 let opened: TestLog;
-let archive: ResponseArchive;
+let archive: ResponseRecords;
 afterEach(() => opened.discard());
 
 async function store(id: string, status: 'queued' | 'completed', body = whole(id, status)) {
@@ -37,7 +37,7 @@ function whole(id: string, status: string): string {
 describe.each(engines)('the archive of responses in a log in %s', (engine) => {
   beforeEach(async () => {
     opened = await openTestLog(engine);
-    archive = createResponseArchive(opened.log);
+    archive = createResponseRecords(opened.log);
   });
 
   test('finds a response as soon as its append has returned', async () => {
@@ -88,7 +88,7 @@ describe.each(engines)('the archive of responses in a log in %s', (engine) => {
 
 test('a text that cannot be the id of a response names no stream', async () => {
   opened = await openTestLog('memory');
-  archive = createResponseArchive(opened.log);
+  archive = createResponseRecords(opened.log);
   await opened.log.append([
     {
       stream: streamName('response', 'a b'),

@@ -1,15 +1,18 @@
 /** Cancelling a background response while others have a hand in it. */
 import { describe, expect, it } from 'vitest';
 import { storedResponseWrite } from '../../src/commands/exchange/end-events.ts';
+import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { cancelResponse, type LifecycleDependencies } from '../../src/commands/responses/lifecycle.ts';
+import { everything } from '../../src/commands/visibility.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { createResponseArchive } from '../../src/projections/responses.ts';
-import { everythingAllowed } from '../support/nothing-configured.ts';
+import { createResponseRecords } from '../../src/projections/responses.ts';
+import { everythingAllowed, noKeys } from '../support/nothing-configured.ts';
 
 const id = 'resp_1';
 const context = { actor: 'master' as const };
+const owner = { userPath: undefined, createdBy: 'master' as const };
 const signal = new AbortController().signal;
-const request = { id, provider: undefined, query: '', requestId: 'r', context, caller: {}, signal };
+const request = { id, provider: undefined, query: '', requestId: 'r', context, caller: { sight: everything }, signal };
 const facts = {
   provider: 'p',
   providerType: 't',
@@ -25,20 +28,21 @@ async function withResponse(
   const log = new MemoryLog();
   const become = async (status: 'queued' | 'in_progress' | 'completed') => {
     const json = JSON.stringify({ id, status, background: true });
-    await log.append([storedResponseWrite('e', context, { id, status, json }, facts)]);
+    await log.append([storedResponseWrite({ id, status, json }, facts, { exchangeId: 'e', owner }, context)]);
   };
   await become('queued');
-  const archive = createResponseArchive(log);
+  const archive = archiveOf(createResponseRecords(log));
   const deps: LifecycleDependencies = {
     log,
     archive,
+    keys: noKeys,
     dialects: new Map(),
     provider: () => undefined,
     providers: () => [],
     access: everythingAllowed,
     cancelRunning: () => cancelRunning(become),
   };
-  return { deps, status: async () => (await archive.load(id))?.status };
+  return { deps, status: async () => (await archive.find(id, everything))?.status };
 }
 
 describe('cancelling', () => {

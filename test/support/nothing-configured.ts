@@ -1,4 +1,5 @@
 /** What the gateway goes by where nobody has configured anything. */
+import type { KeyDirectory } from '../../src/commands/access/key-directory.ts';
 import type { ModelAccess } from '../../src/commands/access/model-access.ts';
 import type { ModelPolicies } from '../../src/commands/access/model-policies.ts';
 import type { Pricing } from '../../src/commands/pricing/pricing.ts';
@@ -17,6 +18,9 @@ export const noModelPolicies: ModelPolicies = {
   allowsProvider: () => true,
   deciding: () => undefined,
 };
+
+/** There are no managed keys. */
+export const noKeys: Pick<KeyDirectory, 'byId'> = { byId: () => undefined };
 
 /** No price is known. */
 export const unpriced: Pricing = { costOf: () => ({ inputCost: null, outputCost: null, totalCost: null }) };

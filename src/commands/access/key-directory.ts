@@ -3,6 +3,8 @@ import type { CallerKey } from '../exchange/client.ts';
 
 export interface KnownKey extends CallerKey {
   readonly secretHash: string;
+  /** Whether a request header may name the user path; without effect on a key that is bound to one. */
+  readonly userPathHeader: boolean;
   /** Milliseconds since the epoch, as `deactivatedAt`. From then on it is not accepted; undefined: for ever. */
   readonly expiresAt: number | undefined;
   readonly deactivatedAt: number | undefined;

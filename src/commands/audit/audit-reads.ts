@@ -5,6 +5,7 @@ import { type EventContext, idOf, type RecordedEvent, type StreamName, streamNam
 import { type EventLog, LogUnavailable, StreamNotFound } from '../../events/log.ts';
 import type { Caller } from '../exchange/client.ts';
 import { refusals } from '../refusal.ts';
+import { ownerOf } from '../visibility.ts';
 
 type Read = z.infer<typeof auditRead.data>;
 
@@ -21,9 +22,17 @@ export interface ReadAudit {
     asked: Record<string, string>,
     context: EventContext,
   ): Promise<void>;
+  /** A list of objects, of which some may be of others. Nothing is noted as below. @throws Refusal 503, as above */
+  list(
+    what: 'file_list' | 'batch_list',
+    asked: Record<string, string>,
+    caller: Caller,
+    context: EventContext,
+  ): Promise<void>;
   /**
-   * What is stored on a stream of its own and belongs to whoever began that stream. Nothing is noted when that is the
-   * caller, or when the caller is no administrator, and reads as a client of the same user path.
+   * What is stored on a stream of its own and belongs to whoever created it. Without such a stream it is something that
+   * only a provider knows. Nothing is noted when the caller created it, or is no administrator: then it is read by a
+   * client who sees it.
    * @throws Refusal 503, as above
    */
   stored(what: Read['what'], stream: StreamName, caller: Caller, context: EventContext): Promise<void>;
@@ -42,15 +51,17 @@ export function createReadAudit(log: Pick<EventLog, 'append' | 'readStream'>): R
   return {
     liveTail: (what, filter, context) => note(Object.keys(filter).length === 0 ? { what } : { what, filter }, context),
     question: (what, filter, context) => note({ what, filter }, context),
+    async list(what, filter, caller, context) {
+      if (administers(caller)) await note(Object.keys(filter).length === 0 ? { what } : { what, filter }, context);
+    },
     async stored(what, stream, caller, context) {
       if (!administers(caller)) return;
       const begun = await firstEvent(stream, log);
-      if (begun === undefined || begun.context.actor === caller.actor) return;
-      const { actor: owner, userPath } = begun.context;
-      await note(
-        { what, id: idOf(stream), owner, ...(userPath === undefined ? {} : { ownerPath: userPath }) },
-        context,
-      );
+      const id = idOf(stream);
+      if (begun === undefined) return note({ what, id }, context);
+      const { createdBy: owner, userPath } = ownerOf(begun);
+      if (owner === caller.actor) return;
+      await note({ what, id, owner, ...(userPath === undefined ? {} : { ownerPath: userPath }) }, context);
     },
   };
 }

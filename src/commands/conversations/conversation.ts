@@ -7,11 +7,11 @@ import {
   conversationItemsAdded,
   conversationMetadataUpdated,
 } from '../../events/catalogue/conversation.ts';
-import type { EventContext, NewEvent, UserPath } from '../../events/event.ts';
+import type { EventContext, NewEvent } from '../../events/event.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { StoredItem } from '../responses/input-items.ts';
-import { mayRead } from '../visibility.ts';
+import { type Owner, ownerOf, type Sight, sees } from '../visibility.ts';
 import { type Metadata, mergedMetadata, metadataRefusal } from './metadata.ts';
 
 /** A conversation that has reached either takes no more. The turn that reaches it is still kept whole. */
@@ -29,7 +29,7 @@ export interface OpenConversation {
   /** Unix seconds. */
   readonly createdAt: number;
   readonly metadata: Metadata;
-  readonly owner: UserPath | undefined;
+  readonly owner: Owner;
   /** The newest, behind it all before. `itemsOf` makes the items of them, for those few who want them. */
   readonly changes: Change | undefined;
   /** Of all items that were ever added: what has to be read to know the conversation. */
@@ -41,7 +41,7 @@ interface Change {
   readonly what: { readonly added: Uint8Array } | { readonly deleted: string };
 }
 
-export type ConversationCommand = { readonly id: string; readonly context: EventContext } & (
+export type ConversationCommand = { readonly id: string; readonly context: EventContext; readonly sight: Sight } & (
   | {
       readonly kind: 'create';
       /** Unix seconds. */
@@ -64,7 +64,7 @@ export const conversationDecider: Decider<ConversationState, ConversationCommand
 function decide(command: ConversationCommand, state: ConversationState): readonly NewEvent[] | Refusal {
   const { id, context } = command;
   if (command.kind === 'create') return created(command, state);
-  if (state.status !== 'open' || !mayRead(context.userPath, state.owner)) return refusals.conversationNotFound(id);
+  if (state.status !== 'open' || !sees(command.sight, state.owner)) return refusals.conversationNotFound(id);
   switch (command.kind) {
     case 'add items':
       return added(command.items, state, context);
@@ -136,8 +136,7 @@ export function itemsAdded(
 function evolve(state: ConversationState, event: DecidedEvent): ConversationState {
   if (event.type === conversationCreated.type && state.status === 'absent') {
     const { createdAt, metadata } = conversationCreated.data.parse(event.data);
-    const { userPath: owner } = event.context;
-    return { status: 'open', createdAt, metadata, owner, changes: undefined, bytes: 0 };
+    return { status: 'open', createdAt, metadata, owner: ownerOf(event), changes: undefined, bytes: 0 };
   }
   // A turn that was on its way when its conversation was deleted comes after the end.
   if (state.status !== 'open') return state;

@@ -1,7 +1,7 @@
 /** What clients do with conversations: each of these is one command, or one look at what there is. */
 import { randomBytes } from 'node:crypto';
 import { conversationItemsAdded } from '../../events/catalogue/conversation.ts';
-import type { EventContext, NewEvent, UserPath } from '../../events/event.ts';
+import type { EventContext, NewEvent } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { handleCommand } from '../handle-command.ts';
@@ -16,6 +16,7 @@ import {
   type StoredItem,
 } from '../responses/input-items.ts';
 import { itemWrites } from '../responses/item-index.ts';
+import type { Owner, Sight } from '../visibility.ts';
 import {
   type ConversationCommand,
   type ConversationState,
@@ -29,37 +30,38 @@ import { conversationStream, isConversationId, loadConversation } from './load-c
 export interface ConversationDependencies {
   readonly log: EventLog;
   /** What the caller may name in place of an item. */
-  findItem(caller: UserPath | undefined): FindItem;
+  findItem(sight: Sight): FindItem;
   /** Unix seconds. */
   now(): number;
 }
 
-/** Where a request is aimed, and who sent it. */
-export interface AtConversation {
-  readonly id: string;
+/** Who sent a request. */
+export interface Requester {
   readonly context: EventContext;
+  readonly sight: Sight;
+}
+
+/** Where a request is aimed, and who sent it. */
+export interface AtConversation extends Requester {
+  readonly id: string;
 }
 
 /** @throws Refusal, like all of these */
-export async function createConversation(
-  body: Buffer,
-  context: EventContext,
-  deps: ConversationDependencies,
-): Promise<object> {
+export async function createConversation(body: Buffer, by: Requester, deps: ConversationDependencies): Promise<object> {
   const { items, metadata } = readCreateConversation(body);
   const id = `conv_${randomBytes(16).toString('hex')}`;
   const state = await handle(
-    { kind: 'create', id, createdAt: deps.now(), metadata, items: await withIds(items, context, deps), context },
+    { kind: 'create', id, createdAt: deps.now(), metadata, items: await withIds(items, by, deps), ...by },
     deps,
   );
   return conversationObject(id, state);
 }
 
 export async function retrieveConversation(
-  { id, context }: AtConversation,
+  { id, sight }: AtConversation,
   deps: ConversationDependencies,
 ): Promise<object> {
-  return conversationObject(id, await loadConversation(id, context.userPath, deps.log));
+  return conversationObject(id, await loadConversation(id, sight, deps.log));
 }
 
 export async function updateConversation(
@@ -77,7 +79,7 @@ export async function deleteConversation(at: AtConversation, deps: ConversationD
 }
 
 export async function addItems(at: AtConversation, body: Buffer, deps: ConversationDependencies): Promise<ItemPage> {
-  const items = await withIds(readAddItems(body), at.context, deps);
+  const items = await withIds(readAddItems(body), at, deps);
   await handle({ kind: 'add items', ...at, items }, deps);
   return {
     object: 'list',
@@ -89,11 +91,11 @@ export async function addItems(at: AtConversation, body: Buffer, deps: Conversat
 }
 
 export async function listItems(
-  { id, context }: AtConversation,
+  { id, sight }: AtConversation,
   query: ItemPageQuery,
   deps: ConversationDependencies,
 ): Promise<ItemPage> {
-  const items = itemsOf(await loadConversation(id, context.userPath, deps.log));
+  const items = itemsOf(await loadConversation(id, sight, deps.log));
   const listed = pageInputItems([...items.values()], query);
   if (!listed.ok) throw refusedInTranslation(listed.refusal);
   if (query.after !== undefined && query.after !== '' && !items.has(query.after)) {
@@ -103,11 +105,11 @@ export async function listItems(
 }
 
 export async function retrieveItem(
-  { id, context }: AtConversation,
+  { id, sight }: AtConversation,
   itemId: string,
   deps: ConversationDependencies,
 ): Promise<StoredItem> {
-  const item = itemsOf(await loadConversation(id, context.userPath, deps.log)).get(itemId);
+  const item = itemsOf(await loadConversation(id, sight, deps.log)).get(itemId);
   if (item === undefined) throw refusals.conversationItemNotFound(itemId, id);
   return item;
 }
@@ -119,10 +121,10 @@ export async function deleteItem(at: AtConversation, itemId: string, deps: Conve
 /** The items in the form they are held in, references replaced by what they name. */
 async function withIds(
   items: readonly JsonObject[],
-  context: EventContext,
+  { sight }: Requester,
   deps: ConversationDependencies,
 ): Promise<StoredItem[]> {
-  const find = deps.findItem(context.userPath);
+  const find = deps.findItem(sight);
   const whole = await withReferencedItems(items, { find, member: 'items' });
   return conversationItems(whole, randomBytes(16).toString('hex'));
 }
@@ -134,16 +136,18 @@ async function handle(command: ConversationCommand, { log }: ConversationDepende
     log,
     stream: conversationStream(id),
     alongside: (events, before) => {
-      const userPath = before.status === 'open' ? before.owner : context.userPath;
-      return events.flatMap((event) => indexed(event, id, { ...context, userPath }));
+      const { userPath, actor: createdBy } = context;
+      const owner = before.status === 'open' ? before.owner : { userPath, createdBy };
+      return events.flatMap((event) => indexed(event, id, owner, context));
     },
   });
 }
 
 /** The index of the items that an event adds. */
-function indexed(event: NewEvent, id: string, context: EventContext): StreamWrite[] {
+function indexed(event: NewEvent, id: string, owner: Owner, context: EventContext): StreamWrite[] {
   if (event.type !== conversationItemsAdded.type) return [];
-  return itemWrites(conversationItemsAdded.data.parse(event.data).itemIds, { kind: 'conversation', id }, context);
+  const { itemIds } = conversationItemsAdded.data.parse(event.data);
+  return itemWrites(itemIds, { kind: 'conversation', id, owner }, context);
 }
 
 function conversationObject(id: string, state: ConversationState | OpenConversation): object {

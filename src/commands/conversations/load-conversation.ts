@@ -1,9 +1,9 @@
-/** A conversation as one caller may see it, read from its stream: what was acknowledged is there. */
-import { streamName, type UserPath } from '../../events/event.ts';
+/** A conversation as one caller sees it, read from its stream: what was acknowledged is there. */
+import { streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { loadState } from '../handle-command.ts';
 import { refusals } from '../refusal.ts';
-import { mayRead } from '../visibility.ts';
+import { type Sight, sees } from '../visibility.ts';
 import { conversationDecider, type OpenConversation } from './conversation.ts';
 
 export function isConversationId(id: string): boolean {
@@ -15,24 +15,20 @@ export function conversationStream(id: string) {
 }
 
 /** Undefined when it never was, was deleted, or belongs to others. */
-export async function findConversation(
-  id: string,
-  caller: UserPath | undefined,
-  log: EventLog,
-): Promise<OpenConversation | undefined> {
+export async function findConversation(id: string, sight: Sight, log: EventLog): Promise<OpenConversation | undefined> {
   if (!isConversationId(id)) return undefined;
   const { state } = await loadState(conversationDecider, conversationStream(id), log);
-  return state.status === 'open' && mayRead(caller, state.owner) ? state : undefined;
+  return state.status === 'open' && sees(sight, state.owner) ? state : undefined;
 }
 
 /** @throws Refusal (404) */
 export async function loadConversation(
   id: string,
-  caller: UserPath | undefined,
+  sight: Sight,
   log: EventLog,
   param: string | null = null,
 ): Promise<OpenConversation> {
-  const conversation = await findConversation(id, caller, log);
+  const conversation = await findConversation(id, sight, log);
   if (conversation === undefined) throw refusals.conversationNotFound(id, param);
   return conversation;
 }

@@ -12,6 +12,7 @@ import { mergeHistory } from '../responses/history.ts';
 import { conversationItems, inputItems, type StoredItem } from '../responses/input-items.ts';
 import { itemWrites } from '../responses/item-index.ts';
 import { referencedItemIds } from '../responses/item-references.ts';
+import type { Sight } from '../visibility.ts';
 import { fullRefusal, itemsAdded, itemsOf, type OpenConversation } from './conversation.ts';
 import { conversationStream, findConversation } from './load-conversation.ts';
 
@@ -72,12 +73,13 @@ export interface EndedTurn {
   readonly input: unknown;
   readonly output: readonly unknown[];
   readonly context: EventContext;
+  readonly sight: Sight;
 }
 
 /** What is to be appended with the end of a turn that succeeded; nothing when its conversation has been deleted. */
 export async function turnWrites(turn: EndedTurn, log: EventLog, find: FindItem): Promise<StreamWrite[]> {
-  const { conversationId, exchangeId, responseId, input, output, context } = turn;
-  const conversation = await findConversation(conversationId, context.userPath, log);
+  const { conversationId, exchangeId, responseId, input, output, context, sight } = turn;
+  const conversation = await findConversation(conversationId, sight, log);
   if (conversation === undefined) return [];
   const root = exchangeId.replaceAll('-', '');
   const given = await inFull(inputItems(input), conversation, find);
@@ -85,11 +87,10 @@ export async function turnWrites(turn: EndedTurn, log: EventLog, find: FindItem)
   if (items.length === 0) return [];
   const event = itemsAdded(items, { responseId, exchangeId }, context);
   const ids = items.map(({ id }) => id);
-  const ownersContext = { ...context, userPath: conversation.owner };
   return [
     // Other turns may end at the same time, each behind the one before: whoever asked first is not asked to wait.
     { stream: conversationStream(conversationId), events: [event], expectedRevision: 'any' },
-    ...itemWrites(ids, { kind: 'conversation', id: conversationId }, ownersContext),
+    ...itemWrites(ids, { kind: 'conversation', id: conversationId, owner: conversation.owner }, context),
   ];
 }
 

@@ -57,7 +57,8 @@ export function inProgressWrite(
   { revision }: StoredResponse,
 ): StreamWrite {
   const state = inState(shell, id, 'in_progress');
-  const write = events.storedResponseWrite(record.id, record.context, state, facts);
+  const { id: exchangeId, owner, context } = record;
+  const write = events.storedResponseWrite(state, facts, { exchangeId, owner }, context);
   return { ...write, expectedRevision: revision };
 }
 

@@ -1,6 +1,7 @@
 /** The one who asked, as the exchange sees it. The HTTP side implements it. */
 import type { UserPath } from '../../events/event.ts';
 import type { Refusal } from '../refusal.ts';
+import type { Sight } from '../visibility.ts';
 
 /** Why the exchange is to end early: the reason of the `ended` signal. */
 export type EndReason = 'client_gone' | 'gateway_stopping' | 'cancelled';
@@ -29,6 +30,8 @@ export interface Caller {
   readonly actor: 'master' | 'system' | `key:${string}`;
   readonly userPath?: UserPath | undefined;
   readonly authMethod: 'master_key' | 'api_key' | 'no_key';
+  /** Which stored objects exist for it. */
+  readonly sight: Sight;
   /** What a managed key brings with it; undefined for the master key, and where no key is asked for. */
   readonly key?: CallerKey | undefined;
 }

@@ -10,9 +10,11 @@ import { positionBefore } from '../../events/sequence-position.ts';
 import { createSplitter, recordedFormat, type StreamFormat } from '../../providers/stream-splitter.ts';
 import { providerType } from '../../providers/types.ts';
 import { type KeyDirectory, whyNotAccepted } from '../access/key-directory.ts';
+import { recordedAsker } from '../access/recorded-asker.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
+import { everything, ownerOf } from '../visibility.ts';
 import { nobody } from './detached-client.ts';
 import type { Asked } from './dialect.ts';
 import * as events from './end-events.ts';
@@ -54,6 +56,7 @@ export interface ClosingDependencies {
   readonly pricing: Pricing;
   readonly dialects: Dialects;
   readonly archive: ResponseArchive;
+  readonly keys: Pick<KeyDirectory, 'byId'>;
 }
 
 /**
@@ -102,11 +105,10 @@ export function resumableRun(
   const dialect = dialects.get(request.dialect);
   const asked = askedAgain(told, dialects);
   if (dialect === undefined || asked === undefined || received.body === undefined) return undefined;
-  const { actor, userPath, requestId = '', traceparent } = received.context;
+  const { requestId = '', traceparent } = received.context;
   const { method, path, headers, clientIp, authMethod, labels, sessionId } = request;
-  const keyId = actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
-  const key = keyId === undefined ? undefined : keys.byId(keyId);
-  const caller = { actor, userPath, authMethod, key };
+  const { keyId, key, ...asker } = recordedAsker(ownerOf(received), keys);
+  const caller = { ...asker, authMethod, key };
   const isGone = keyId !== undefined && (key === undefined || whyNotAccepted(key, Date.now()) !== undefined);
   const body = bufferOf(received.body);
   return {
@@ -125,7 +127,7 @@ async function backgroundResponse(
   archive: ResponseArchive,
 ): Promise<StoredResponse | undefined> {
   if (told.request.dialect !== 'responses') return undefined;
-  const stored = await archive.load(responseIdOf(told.id));
+  const stored = await archive.find(responseIdOf(told.id), everything);
   return stored !== undefined && isPending(stored) ? stored : undefined;
 }
 
@@ -151,7 +153,8 @@ async function close(
   if (ended && attempt !== undefined) {
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
     const json = translated ? relay.response?.()?.json : undefined;
-    if (asked !== undefined) await noteTurn(deps.dialects.get(request.dialect), asked, relay, record);
+    const { sight } = recordedAsker(ownerOf(told.received), deps.keys);
+    if (asked !== undefined) await noteTurn(deps.dialects.get(request.dialect), asked, relay, record, sight);
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,
@@ -201,7 +204,9 @@ function pathOf(path: string): string {
 function recordAgain({ id, received, last }: RecordedExchange, log: EventLog): ExchangeRecord {
   const context = { ...received.context, actor: 'system' as const };
   const elapsedMs = Math.max(0, last.at - received.at);
-  return new ExchangeRecord(log, id, context, { lastRevision: last.revision, receivedAt: received.at, elapsedMs });
+  const { actor: createdBy } = received.context;
+  const begun = { lastRevision: last.revision, receivedAt: received.at, elapsedMs, createdBy };
+  return new ExchangeRecord(log, id, context, begun);
 }
 
 /** @returns whether the provider had said its last word */

@@ -3,6 +3,7 @@ import type { StreamWrite } from '../../events/log.ts';
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
 import type { Units } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
+import type { Sight } from '../visibility.ts';
 import type { ModelRequest } from './client.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { Answering, Plan, Relay } from './relay.ts';
@@ -34,6 +35,8 @@ export interface PlanInput {
   /** Of the client's request: lower-case names, credentials redacted. */
   readonly headers: Readonly<Record<string, string>>;
   readonly target: Target;
+  /** What the client may refer to. */
+  readonly sight: Sight;
   readonly record: ExchangeRecord;
   /** Unix seconds, for objects that carry their time of creation. */
   readonly createdAt: number;
@@ -84,7 +87,7 @@ export interface ExchangeDialect {
   turn?(
     asked: Pick<Asked, 'json'>,
     relay: Pick<Relay, 'response'>,
-    record: Pick<ExchangeRecord, 'id' | 'context'>,
+    by: Pick<ExchangeRecord, 'id' | 'context'> & { readonly sight: Sight },
   ): Promise<readonly StreamWrite[]> | undefined;
   /**
    * The response that the gateway is to make while nobody waits for it; undefined for a request that is answered in

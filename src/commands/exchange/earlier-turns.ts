@@ -8,12 +8,11 @@ import type { ResponseArchive } from '../responses/archive.ts';
 import { loadChain } from '../responses/chain.ts';
 import { mergeHistory } from '../responses/history.ts';
 import { inputItems } from '../responses/input-items.ts';
-import { isScoped } from '../visibility.ts';
+import { seesEverything } from '../visibility.ts';
 import type { PlanInput } from './dialect.ts';
 import { previousResponseOf } from './previous-response.ts';
 
 export interface Stored {
-  /** What the caller sees of it. */
   readonly archive: ResponseArchive;
   readonly log: EventLog;
 }
@@ -32,11 +31,11 @@ export async function withEarlierTurns(planned: PlanInput, stored: Stored): Prom
 
 async function withConversation(
   id: string,
-  { asked, record }: PlanInput,
+  { asked, record, sight }: PlanInput,
   log: EventLog,
 ): Promise<TurnInput | undefined> {
   const { context } = record;
-  const turn = inputOfTurn(await loadConversation(id, context.userPath, log, 'conversation'), asked.json.input);
+  const turn = inputOfTurn(await loadConversation(id, sight, log, 'conversation'), asked.json.input);
   if (turn.earlier === 0) return undefined;
   record.note(historyReplayed.create({ responses: [], conversation: id, items: turn.input.length }, context));
   return turn;
@@ -44,18 +43,18 @@ async function withConversation(
 
 async function withChain(
   previous: string,
-  { asked, target, record }: PlanInput,
+  { asked, target, record, sight }: PlanInput,
   archive: ResponseArchive,
 ): Promise<TurnInput | undefined> {
   const { context } = record;
   if (target.provider.capabilities.responseLifecycle === 'yes') {
-    const head = await archive.load(previous);
-    if (head === undefined && isScoped(context.userPath)) throw refusals.previousResponseNotFound(previous);
+    const head = await archive.find(previous, sight);
+    if (head === undefined && !seesEverything(sight)) throw refusals.previousResponseNotFound(previous);
     // A response of its own, or one this gateway never saw: the provider knows better. One that was translated is
     // known to nobody but us.
     if (head === undefined || (head.native && head.provider === target.provider.name)) return undefined;
   }
-  const chain = await loadChain(previous, archive);
+  const chain = await loadChain(previous, sight, archive);
   const turns = chain.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
   const input = mergeHistory(turns, asked.json.input);
   const responses = chain.map(({ id }) => id);

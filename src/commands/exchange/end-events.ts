@@ -14,6 +14,7 @@ import { streamName } from '../../events/event.ts';
 import type { PricedUsage, UsageCost } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import { itemWrites } from '../responses/item-index.ts';
+import { contextFor, creatorFact, type Owner } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { StorableResponse } from './relay.ts';
 import { isObject } from './usage.ts';
@@ -169,28 +170,38 @@ export interface ResponseFacts {
 
 /** Keeps the response itself, in the same append as the end of the exchange: both are there, or neither. */
 export function noteResponse(record: ExchangeRecord, stored: StorableResponse, facts: ResponseFacts): void {
-  record.noteElsewhere(storedResponseWrite(record.id, record.context, stored, facts));
-  for (const write of outputItemWrites(stored, record.context)) record.noteElsewhere(write);
+  const { id, context, owner } = record;
+  record.noteElsewhere(storedResponseWrite(stored, facts, { exchangeId: id, owner }, context));
+  for (const write of outputItemWrites(stored, owner, context)) record.noteElsewhere(write);
 }
 
+/** Where a response comes from. */
+export interface ResponseOrigin {
+  readonly exchangeId: string;
+  readonly owner: Owner;
+}
+
+/** @param by who caused the event, who need not be the owner */
 export function storedResponseWrite(
-  exchangeId: string,
-  context: EventContext,
   stored: StorableResponse,
   { inputItems, ...facts }: ResponseFacts,
+  { exchangeId, owner }: ResponseOrigin,
+  by: EventContext,
 ) {
+  const context = contextFor(owner, by);
+  const { status } = stored;
   const body = Buffer.from(`{"response":${stored.json},"input_items":${inputItems}}`);
   return {
     stream: streamName('response', stored.id),
-    events: [responseStored.create({ status: stored.status, exchangeId, ...facts }, context, body)],
+    events: [responseStored.create({ status, exchangeId, ...facts, ...creatorFact(owner, by) }, context, body)],
     expectedRevision: 'any' as const,
   };
 }
 
 /** The index of output items whose ids do not tell their response: those a provider gave. */
-export function outputItemWrites(stored: StorableResponse, context: EventContext) {
+export function outputItemWrites(stored: StorableResponse, owner: Owner, by: EventContext) {
   const ids = outputOf(stored).flatMap((item) => (isObject(item) && typeof item.id === 'string' ? [item.id] : []));
-  return itemWrites(ids, { kind: 'response', id: stored.id }, context);
+  return itemWrites(ids, { kind: 'response', id: stored.id, owner }, by);
 }
 
 export function outputOf({ json, output }: StorableResponse): readonly unknown[] {

@@ -2,10 +2,11 @@
  * The record of one exchange: events are noted as things happen and handed to the log together, just before
  * somebody outside learns of them.
  */
-import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
+import type { Actor, EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import { type AppendStage, type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { wallClock } from '../../events/wall-clock.ts';
+import type { Owner } from '../visibility.ts';
 
 const NOTHING = Promise.resolve();
 const STAGES = { written: { until: 'written' }, durable: { until: 'durable' } } as const;
@@ -15,12 +16,16 @@ export interface Begun {
   readonly lastRevision: bigint;
   readonly receivedAt: number;
   readonly elapsedMs: number;
+  /** Whose request it is. */
+  readonly createdBy: Actor;
 }
 
 export class ExchangeRecord {
   readonly id: string;
   readonly stream: StreamName;
   readonly context: EventContext;
+  /** Whom what the exchange stores belongs to, also after a restart, when the gateway itself goes on with it. */
+  readonly owner: Owner;
   readonly startedAt: number;
   /** Milliseconds since the epoch: the time of `request.received`. */
   readonly receivedAt: number;
@@ -34,6 +39,7 @@ export class ExchangeRecord {
     this.id = id;
     this.stream = streamName('exchange', id);
     this.context = context;
+    this.owner = { userPath: context.userPath, createdBy: begun?.createdBy ?? context.actor };
     this.startedAt = performance.now() - (begun?.elapsedMs ?? 0);
     this.receivedAt = begun?.receivedAt ?? Math.floor(wallClock());
     if (begun !== undefined) this.#revision = Number(begun.lastRevision);

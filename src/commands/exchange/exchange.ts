@@ -140,7 +140,8 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
       target = candidate;
       const { body, headers } = request;
       const { createdAt } = record;
-      const input: PlanInput = { asked: heardOf, body, headers, target: candidate, record, createdAt };
+      const { sight } = request.caller;
+      const input: PlanInput = { asked: heardOf, body, headers, target: candidate, sight, record, createdAt };
       const background = dialect.background?.(input);
       if (promise !== undefined && background === undefined)
         throw refusals.backgroundElsewhere(candidate.provider.name);

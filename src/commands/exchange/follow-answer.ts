@@ -9,6 +9,7 @@ import type { Frame, FrameSplitter } from '../../providers/sse.ts';
 import { createSplitter, recordedFormat } from '../../providers/stream-splitter.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
+import { everything } from '../visibility.ts';
 import type { Asked } from './dialect.ts';
 import { parseChunk } from './parse-chunk.ts';
 import {
@@ -157,6 +158,6 @@ async function finalJson(
   if (end === undefined || attempt?.dialect === request.dialect) return undefined;
   if (end.body !== undefined) return parseChunk(new TextDecoder().decode(end.body));
   const { responseId } = end.data as { responseId?: string };
-  const stored = responseId === undefined ? undefined : await archive.load(responseId);
+  const stored = responseId === undefined ? undefined : await archive.find(responseId, everything);
   return stored?.response;
 }

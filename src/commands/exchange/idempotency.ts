@@ -13,6 +13,7 @@ import { wallClock } from '../../events/wall-clock.ts';
 import { newestEvent, untilMoved } from '../newest-event.ts';
 import { refusals } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
+import { everything } from '../visibility.ts';
 import type { Client, ModelRequest } from './client.ts';
 import * as events from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
@@ -178,13 +179,13 @@ async function endEarly({ record, request, client }: Repeat, bytes: number): Pro
 async function refuseDeleted({ end }: RecordedExchange, archive: ResponseArchive): Promise<void> {
   if (end?.type !== exchangeCompleted.type) return;
   const { responseId } = end.data as z.infer<typeof exchangeCompleted.data>;
-  if (responseId === undefined || (await archive.load(responseId)) !== undefined) return;
+  if (responseId === undefined || (await archive.find(responseId, everything)) !== undefined) return;
   throw refusals.responseNotFound(responseId);
 }
 
 /** What a background request was answered with, as it stands now. */
 async function promisedResponse(earlier: RecordedExchange, archive: ResponseArchive): Promise<Buffer | undefined> {
   if (earlier.request.dialect !== 'responses') return undefined;
-  const stored = await archive.load(responseIdOf(earlier.id));
+  const stored = await archive.find(responseIdOf(earlier.id), everything);
   return stored?.response.background === true ? Buffer.from(JSON.stringify(stored.response)) : undefined;
 }

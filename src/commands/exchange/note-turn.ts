@@ -1,3 +1,4 @@
+import type { Sight } from '../visibility.ts';
 import type { Asked, ExchangeDialect } from './dialect.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import type { Relay } from './relay.ts';
@@ -8,8 +9,10 @@ export async function noteTurn(
   asked: Asked,
   relay: Relay,
   record: ExchangeRecord,
+  sight: Sight,
 ): Promise<void> {
-  const writes = dialect?.turn?.(asked, relay, record);
+  const { id, context } = record;
+  const writes = dialect?.turn?.(asked, relay, { id, context, sight });
   if (writes === undefined) return;
   for (const write of await writes) record.noteElsewhere(write);
 }

@@ -1,5 +1,4 @@
 /** `POST /v1/responses`: native where the provider has it, otherwise translated to chat completions and back. */
-import type { UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
 import { isCarriedItem } from '../../providers/translate/responses-to-chat/carried-reasoning.ts';
@@ -9,14 +8,14 @@ import { chatRequestFromResponses } from '../../providers/translate/responses-to
 import { providerType } from '../../providers/types.ts';
 import { conversationIn, type TurnInput, turnWrites } from '../conversations/turn.ts';
 import { refusals, refusedInTranslation } from '../refusal.ts';
-import { type ResponseArchive, visibleTo } from '../responses/archive.ts';
+import type { ResponseArchive } from '../responses/archive.ts';
 import { withReferencedItems } from '../responses/chain.ts';
 import { type CreateResponseRequest, parseCreateResponse } from '../responses/create-request.ts';
 import type { FindItem, FoundItem } from '../responses/find-item.ts';
 import { replayed } from '../responses/history.ts';
 import { storedInputItems } from '../responses/input-items.ts';
 import { responseShell, type ShellFacts } from '../responses/response-shell.ts';
-import { isScoped } from '../visibility.ts';
+import { type Sight, seesEverything } from '../visibility.ts';
 import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
 import type { Asked, ExchangeDialect, PastAttempt, PlanInput } from './dialect.ts';
 import { withEarlierTurns } from './earlier-turns.ts';
@@ -37,7 +36,7 @@ export interface ResponsesDialectOptions {
   readonly archive: ResponseArchive;
   readonly log: EventLog;
   /** What a caller may name in place of an item. */
-  readonly findItem: (caller: UserPath | undefined) => FindItem;
+  readonly findItem: (sight: Sight) => FindItem;
   /** Unix seconds. */
   readonly now: () => number;
   /** Told when an answer showed whether a provider speaks `/v1/responses`. */
@@ -52,9 +51,8 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     read: (json) => readWith(parseCreateResponse(json)),
     async plan(input: PlanInput): Promise<Plan> {
       const { capabilities } = input.target.provider;
-      const { userPath } = input.record.context;
-      const turns = await withEarlierTurns(input, { archive: visibleTo(userPath, archive), log });
-      const find = findItem(userPath);
+      const turns = await withEarlierTurns(input, { archive, log });
+      const find = findItem(input.sight);
       if (capabilities.responses === 'no') return translated(input, turns, find, now);
       const plan = await native(input, turns, find, now);
       if (capabilities.responses === 'yes') return plan;
@@ -71,14 +69,14 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     relayAgain,
     inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
     keeps: ({ json }) => json.store !== false,
-    turn({ json }, relay, { id: exchangeId, context }) {
+    turn({ json }, relay, { id: exchangeId, context, sight }) {
       const conversationId = conversationIn(json);
       const response = conversationId === undefined ? undefined : relay.response?.();
       if (conversationId === undefined || response === undefined || !SUCCEEDED.has(response.status)) return undefined;
       const responseId = response.id;
       const output = outputOf(response);
-      const turn = { conversationId, exchangeId, responseId, input: json.input, output, context };
-      return turnWrites(turn, log, findItem(context.userPath));
+      const turn = { conversationId, exchangeId, responseId, input: json.input, output, context, sight };
+      return turnWrites(turn, log, findItem(sight));
     },
     background({ asked, target, record, createdAt }) {
       if (!isRunHere(asked, target.provider.type)) return undefined;
@@ -162,10 +160,10 @@ export async function nativeChanges(
  * Whether the provider can look up an item itself: one of its own responses, or one this gateway never saw. Of the
  * latter nobody can tell whose it is, and a conversation has to hold what is said in it.
  */
-function isKnownTo({ asked, target, record }: PlanInput, found: FoundItem | undefined): boolean {
+function isKnownTo({ asked, target, sight }: PlanInput, found: FoundItem | undefined): boolean {
   if (target.provider.capabilities.responseLifecycle !== 'yes') return false;
   if (found !== undefined) return found.provider === target.provider.name;
-  return !isScoped(record.context.userPath) && conversationIn(asked.json) === undefined;
+  return seesEverything(sight) && conversationIn(asked.json) === undefined;
 }
 
 /** What a model thought is of use to another provider only in the form that it encrypted itself. */

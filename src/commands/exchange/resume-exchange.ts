@@ -4,6 +4,7 @@
  */
 import { exchangeResumed } from '../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../events/log.ts';
+import { everything } from '../visibility.ts';
 import { inProgressWrite, type PromisedResponse, storedPromise } from './background.ts';
 import * as events from './end-events.ts';
 import { answer, type ExchangeDependencies } from './exchange.ts';
@@ -41,7 +42,7 @@ async function taken(
   { record }: ResumableRun,
   deps: ExchangeDependencies,
 ): Promise<PromisedResponse | undefined> {
-  const stored = await deps.archive.load(id);
+  const stored = await deps.archive.find(id, everything);
   if (stored === undefined || !isPending(stored)) return undefined;
   const promise = storedPromise(stored, record);
   return (await record.flushIf(inProgressWrite(promise, stored))) ? promise : undefined;

@@ -3,6 +3,7 @@ import type { Provider, ProviderReply } from '../../providers/provider.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
 import { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
+import { everything, haveSameOwner } from '../visibility.ts';
 import type { Answered } from './attempt.ts';
 import type { Outcome } from './attempts.ts';
 import { noteOutcome, type PromisedResponse } from './background.ts';
@@ -51,14 +52,14 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
   const responseId = isOthers ? undefined : noteResponse(outcome, exchange);
   switch (outcome.kind) {
     case 'whole': {
-      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record);
+      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record, exchange.request.caller.sight);
       noteCompleted(outcome, exchange, outcome.reply, responseId);
       await record.flush('durable');
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
       return outcome.reply.status;
     }
     case 'streamed': {
-      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record);
+      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record, exchange.request.caller.sight);
       noteCompleted(outcome, exchange, outcome.reply, responseId);
       await record.flush('durable');
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
@@ -211,8 +212,8 @@ function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Settling):
 async function isTaken({ relay }: Answered, exchange: Settling): Promise<boolean> {
   const { dialect, asked, record, archive } = exchange;
   const id = dialect.keeps?.(asked) === true ? relay.response?.()?.id : undefined;
-  const earlier = id === undefined ? undefined : await archive.load(id);
-  if (earlier === undefined || earlier.userPath === record.context.userPath) return false;
+  const earlier = id === undefined ? undefined : await archive.find(id, everything);
+  if (earlier === undefined || haveSameOwner(earlier, record.owner)) return false;
   exchange.responseNotStored(exchange.target.provider);
   return true;
 }

@@ -4,7 +4,7 @@ import { askProvider } from '../ask-provider.ts';
 import { isRouteMissing } from '../exchange/forward-operations.ts';
 import { isObject } from '../exchange/usage.ts';
 import { Refusal } from '../refusal.ts';
-import { isScoped, mayRead } from '../visibility.ts';
+import { seesEverything } from '../visibility.ts';
 import { ableProvider, candidates } from './holders.ts';
 import { type ListedObject, type ListSource, mergedPage, type Page } from './merged-list.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
@@ -20,8 +20,7 @@ export interface ListRequest extends ObjectRequest {
 
 /** One page of what all providers have, as far as the caller may see it. @throws Refusal */
 export async function listObjects(kind: ObjectKind, request: ListRequest, deps: ObjectDependencies): Promise<object> {
-  const { limit, after, order, provider: named, context } = request;
-  const { userPath } = context;
+  const { limit, after, order, provider: named, sight } = request;
   const providers =
     named === undefined ? candidates(kind, deps.providers) : [ableProvider(kind, named, deps.providers)];
   const page = await mergedPage(
@@ -31,9 +30,7 @@ export async function listObjects(kind: ObjectKind, request: ListRequest, deps: 
       after,
       order,
       isVisible: async (id) => {
-        if (!isScoped(userPath)) return true;
-        const tracked = await deps.tracked.find(kind.name, id);
-        return tracked !== undefined && mayRead(userPath, tracked.userPath);
+        return seesEverything(sight) || (await deps.tracked.find(kind.name, id, sight)) !== undefined;
       },
     },
   );

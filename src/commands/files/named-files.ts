@@ -1,23 +1,22 @@
 /**
- * Files that a request to a model names. A provider keeps everybody's files under the gateway's one account and cannot
- * tell whose they are, so a caller with a user path may name those alone that it may read.
+ * Files that a request to a model names. A provider keeps all files under the gateway's one account and cannot tell
+ * whose they are, so a caller who does not see everything may name those alone that it sees.
  */
 import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
 import { isObject } from '../exchange/usage.ts';
-import { isScoped } from '../visibility.ts';
+import { seesEverything } from '../visibility.ts';
 import { remembered } from './stored-objects.ts';
 import { files, type TrackedObjects } from './tracked.ts';
 
 /** Undefined when there is nothing to look up, as nearly always. Rejects with a Refusal (404) for a file of others. */
-export type CheckFiles = (input: Pick<PlanInput, 'asked' | 'body' | 'record'>) => Promise<void> | undefined;
+export type CheckFiles = (input: Pick<PlanInput, 'asked' | 'body' | 'sight'>) => Promise<void> | undefined;
 
 export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
-  return ({ asked, body, record }) => {
-    const { userPath } = record.context;
-    if (!isScoped(userPath) || !mayNameFiles(body)) return undefined;
+  return ({ asked, body, sight }) => {
+    if (seesEverything(sight) || !mayNameFiles(body)) return undefined;
     const ids = new Set(filesIn(asked.json));
     if (ids.size === 0) return undefined;
-    return Promise.all([...ids].map((id) => remembered(files, id, userPath, { tracked }))).then(() => {});
+    return Promise.all([...ids].map((id) => remembered(files, id, sight, { tracked }))).then(() => {});
   };
 }
 

@@ -4,7 +4,6 @@
  * provider's own, and nobody here reads it: so a batch is only for those who may use all that its provider has.
  */
 import { z } from 'zod';
-import type { UserPath } from '../../events/event.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { Asked, ExchangeDialect, PlanInput, ReadResult, Target } from '../exchange/dialect.ts';
@@ -17,6 +16,7 @@ import type { ForwardPlan } from '../exchange/relay.ts';
 import { isObject } from '../exchange/usage.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
+import type { Sight } from '../visibility.ts';
 import { ableProvider, chosenProvider, onlyProvider } from './holders.ts';
 import { ObjectRelay } from './relay-object.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
@@ -71,11 +71,7 @@ export const batchRequestSchema = z.looseObject({
   model: z.string().nullish(),
 });
 
-export function batchDialect(
-  options: CreateOptions,
-  caller: UserPath | undefined,
-  deps: ObjectDependencies,
-): ExchangeDialect {
+export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectDependencies): ExchangeDialect {
   return {
     name: 'forward',
     endpoint: batches.endpoint,
@@ -88,7 +84,7 @@ export function batchDialect(
       return nothingAsked(checked.request, checked.request.provider || options.provider);
     },
     async target(asked) {
-      const file = await remembered(files, String(asked.json.input_file_id), caller, deps);
+      const file = await remembered(files, String(asked.json.input_file_id), sight, deps);
       const { providers } = deps;
       const isChosen = file === undefined || asked.provider !== undefined || modelIn(asked) !== undefined;
       const { provider } = isChosen
@@ -107,8 +103,16 @@ export function batchDialect(
   };
 }
 
-/** One for each request: it is for one file. */
-export function contentDialect(id: string, request: ObjectRequest, deps: ObjectDependencies): ExchangeDialect {
+/**
+ * One for each request: it is for one file.
+ * @param noteRead called once it is known that the caller may have the file, and before it is asked for
+ */
+export function contentDialect(
+  id: string,
+  request: ObjectRequest,
+  deps: ObjectDependencies,
+  noteRead: () => Promise<void>,
+): ExchangeDialect {
   const path = `${files.endpoint}/${encodeURIComponent(id)}/content`;
   const asItIs = (): ReadResult => nothingAsked({}, request.provider);
   return {
@@ -119,6 +123,7 @@ export function contentDialect(id: string, request: ObjectRequest, deps: ObjectD
     take: asItIs,
     async target() {
       const { provider } = await holderOf(files, id, request, deps);
+      await noteRead();
       return { provider, model: '' };
     },
     plan: () => ({
@@ -177,7 +182,8 @@ function remember(
   if (!isObject(parsed)) return bytes;
   const { id } = parsed;
   if (typeof id === 'string' && isObjectId(id)) {
-    record.noteElsewhere(trackingWrite(kind.name, id, provider, record.context, record.id));
+    const { owner, context } = record;
+    record.noteElsewhere(trackingWrite(kind.name, id, provider, { owner, exchangeId: record.id }, context));
   }
   return rewriteMembers(bytes, { provider: JSON.stringify(provider.name) });
 }

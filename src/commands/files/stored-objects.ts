@@ -1,12 +1,12 @@
 /** What can be done with a file or a batch that a provider has: fetched, deleted, cancelled. */
 import { fileDeleted } from '../../events/catalogue/files.ts';
-import { type EventContext, streamName, type UserPath } from '../../events/event.ts';
+import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
 import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
 import { Refusal } from '../refusal.ts';
-import { isScoped, mayRead } from '../visibility.ts';
+import { everything, type Sight, seesEverything } from '../visibility.ts';
 import { ableProvider, candidates, type Providers } from './holders.ts';
 import {
   batches,
@@ -26,6 +26,7 @@ export interface ObjectDependencies {
 
 export interface ObjectRequest {
   readonly context: EventContext;
+  readonly sight: Sight;
   readonly requestId: string;
   /** The `provider` query parameter: who is asked for what was not made here. */
   readonly provider: string | undefined;
@@ -50,7 +51,7 @@ export async function holderOf(
   request: ObjectRequest,
   deps: ObjectDependencies,
 ): Promise<Holder> {
-  const tracked = await remembered(kind, id, request.context.userPath, deps);
+  const tracked = await remembered(kind, id, request.sight, deps);
   if (tracked !== undefined) {
     const provider = deps.providers.named(tracked.provider);
     if (provider === undefined) throw kind.notFound(id);
@@ -80,11 +81,11 @@ export async function holderOf(
 export async function remembered(
   kind: ObjectKind,
   id: string,
-  caller: UserPath | undefined,
+  sight: Sight,
   { tracked }: Pick<ObjectDependencies, 'tracked'>,
 ): Promise<TrackedObject | undefined> {
-  const found = await tracked.find(kind.name, id);
-  if (found === undefined ? isScoped(caller) : !mayRead(caller, found.userPath)) throw kind.notFound(id);
+  const found = await tracked.find(kind.name, id, sight);
+  if (found === undefined && !seesEverything(sight)) throw kind.notFound(id);
   return found;
 }
 
@@ -167,11 +168,10 @@ async function told(
   deps: ObjectDependencies,
 ): Promise<object> {
   if (kind.name === 'batch' && tracked !== undefined) {
-    const owner = { ...context, userPath: tracked.userPath };
     for (const id of [object.output_file_id, object.error_file_id]) {
       if (typeof id !== 'string' || !isObjectId(id)) continue;
-      if ((await deps.tracked.find('file', id)) !== undefined) continue;
-      await deps.log.append([trackingWrite('file', id, provider, owner)]);
+      if ((await deps.tracked.find('file', id, everything)) !== undefined) continue;
+      await deps.log.append([trackingWrite('file', id, provider, { owner: tracked }, context)]);
     }
   }
   return { ...object, provider: provider.name };

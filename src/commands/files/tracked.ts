@@ -1,10 +1,11 @@
 /** What the gateway knows of the files and batches that providers keep: who has them, and whose they are. */
 import { batchTracked, fileTracked } from '../../events/catalogue/files.ts';
-import type { EventContext, UserPath } from '../../events/event.ts';
+import type { EventContext } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
 import type { Family, Provider } from '../../providers/provider.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import { contextFor, creatorFact, type Owner, type Sight, sees } from '../visibility.ts';
 
 export interface ObjectKind {
   /** Category of the stream of each. */
@@ -32,18 +33,31 @@ export const batches: ObjectKind = {
   notFound: refusals.batchNotFound,
 };
 
-export interface TrackedObject {
+export interface TrackedObject extends Owner {
   /** The provider's name. */
   readonly provider: string;
-  /** Of whoever made it; undefined when they had none. */
-  readonly userPath: UserPath | undefined;
   /** Of its newest event: expected by whoever appends the next one. */
   readonly revision: bigint;
 }
 
-export interface TrackedObjects {
+/** What a projection implements. It knows no callers, so it is for `trackedObjects` alone. */
+export interface TrackedRecords {
   /** Undefined when it was not made here, was deleted, or when `id` cannot be the id of such a thing. */
-  find(kind: ObjectKind['name'], id: string): Promise<TrackedObject | undefined>;
+  load(kind: ObjectKind['name'], id: string): Promise<TrackedObject | undefined>;
+}
+
+export interface TrackedObjects {
+  /** Undefined also when it is not to be seen. */
+  find(kind: ObjectKind['name'], id: string, sight: Sight): Promise<TrackedObject | undefined>;
+}
+
+export function trackedObjects(records: TrackedRecords): TrackedObjects {
+  return {
+    async find(kind, id, sight) {
+      const tracked = await records.load(kind, id);
+      return tracked !== undefined && sees(sight, tracked) ? tracked : undefined;
+    },
+  };
 }
 
 /** Ids come from providers and clients: what is not a plain token of reasonable length names no stream. */
@@ -51,15 +65,22 @@ export function isObjectId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(id);
 }
 
-/** Remembers who has an object. */
+/** Where an object comes from. */
+export interface ObjectOrigin {
+  readonly owner: Owner;
+  readonly exchangeId?: string;
+}
+
+/** Remembers who has an object. @param by who caused the event, who need not be the owner */
 export function trackingWrite(
   kind: ObjectKind['name'],
   id: string,
   { name, type }: Pick<Provider, 'name' | 'type'>,
-  context: EventContext,
-  exchangeId?: string,
+  { owner, exchangeId }: ObjectOrigin,
+  by: EventContext,
 ): StreamWrite {
   const definition = kind === 'file' ? fileTracked : batchTracked;
-  const facts = { provider: name, providerType: type, exchangeId };
-  return { stream: streamName(kind, id), events: [definition.create(facts, context)], expectedRevision: 'any' };
+  const facts = { provider: name, providerType: type, exchangeId, ...creatorFact(owner, by) };
+  const event = definition.create(facts, contextFor(owner, by));
+  return { stream: streamName(kind, id), events: [event], expectedRevision: 'any' };
 }

@@ -5,6 +5,7 @@ import {
   keyDashboardAccessChanged,
   keyDeactivated,
   keyLabelsChanged,
+  keyUserPathHeaderChanged,
 } from '../../events/catalogue/key.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
@@ -17,6 +18,7 @@ export type KeyState =
       readonly labels: readonly string[];
       readonly allowedModels: readonly string[];
       readonly dashboardAccess: boolean;
+      readonly userPathHeader: boolean;
     };
 
 export function keyStream(id: string): StreamName {
@@ -31,6 +33,8 @@ export interface NewKey {
   readonly labels: readonly string[];
   readonly allowedModels: readonly string[];
   readonly dashboardAccess: boolean;
+  /** Whether a request header may name the user path. Of a key that is bound to a path no header does. */
+  readonly userPathHeader: boolean;
   readonly secretHash: string;
   readonly lastCharacters: string;
   /** Milliseconds since the epoch. */
@@ -43,6 +47,7 @@ export type KeyCommand = { readonly id: string; readonly context: EventContext }
   | { readonly kind: 'rename label'; readonly from: string; readonly to: string }
   | { readonly kind: 'set allowed models'; readonly allowedModels: readonly string[] }
   | { readonly kind: 'set dashboard access'; readonly dashboardAccess: boolean }
+  | { readonly kind: 'set user path header'; readonly userPathHeader: boolean }
   | { readonly kind: 'deactivate' }
 );
 
@@ -52,10 +57,10 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
   const { id, context } = command;
   if (command.kind === 'create') {
     if (state.status !== 'absent') return refusals.changedMeanwhile(id);
-    const { kind, context: _, ...facts } = command;
-    return [
-      keyCreated.create({ ...facts, labels: [...facts.labels], allowedModels: [...facts.allowedModels] }, context),
-    ];
+    const { kind, context: _, userPathHeader, ...facts } = command;
+    const header = userPathHeader ? {} : { userPathHeader };
+    const lists = { labels: [...facts.labels], allowedModels: [...facts.allowedModels] };
+    return [keyCreated.create({ ...facts, ...lists, ...header }, context)];
   }
   if (state.status === 'absent') return keyNotFound(id);
   switch (command.kind) {
@@ -74,6 +79,11 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
       const { dashboardAccess } = command;
       if (dashboardAccess === state.dashboardAccess) return [];
       return [keyDashboardAccessChanged.create({ dashboardAccess }, context)];
+    }
+    case 'set user path header': {
+      const { userPathHeader } = command;
+      if (userPathHeader === state.userPathHeader) return [];
+      return [keyUserPathHeaderChanged.create({ userPathHeader }, context)];
     }
     case 'deactivate':
       return state.status === 'deactivated' ? [] : [keyDeactivated.create({}, context)];
@@ -95,8 +105,8 @@ function isSame(one: readonly string[], other: readonly string[]): boolean {
 
 function evolve(state: KeyState, { type, data }: DecidedEvent): KeyState {
   if (type === keyCreated.type) {
-    const { labels, allowedModels, dashboardAccess } = keyCreated.data.parse(data);
-    return { status: 'active', labels, allowedModels, dashboardAccess };
+    const { labels, allowedModels, dashboardAccess, userPathHeader = true } = keyCreated.data.parse(data);
+    return { status: 'active', labels, allowedModels, dashboardAccess, userPathHeader };
   }
   if (state.status === 'absent') return state;
   switch (type) {
@@ -106,6 +116,8 @@ function evolve(state: KeyState, { type, data }: DecidedEvent): KeyState {
       return { ...state, allowedModels: keyAllowedModelsChanged.data.parse(data).allowedModels };
     case keyDashboardAccessChanged.type:
       return { ...state, dashboardAccess: keyDashboardAccessChanged.data.parse(data).dashboardAccess };
+    case keyUserPathHeaderChanged.type:
+      return { ...state, userPathHeader: keyUserPathHeaderChanged.data.parse(data).userPathHeader };
     case keyDeactivated.type:
       return { ...state, status: 'deactivated' };
     default:

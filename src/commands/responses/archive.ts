@@ -1,9 +1,8 @@
 /** Where stored responses are found. A projection implements it. */
-import type { UserPath } from '../../events/event.ts';
-import { mayRead } from '../visibility.ts';
+import { type Owner, type Sight, sees } from '../visibility.ts';
 import type { StoredItem } from './input-items.ts';
 
-export interface StoredResponse {
+export interface StoredResponse extends Owner {
   readonly id: string;
   readonly status: 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
   readonly exchangeId: string;
@@ -13,24 +12,26 @@ export interface StoredResponse {
   /** Whether the provider keeps it too, under the same id. */
   readonly native: boolean;
   readonly previousResponseId: string | null;
-  readonly userPath: UserPath | undefined;
   readonly revision: bigint;
   readonly response: Readonly<Record<string, unknown>>;
   readonly inputItems: readonly StoredItem[];
 }
 
-export interface ResponseArchive {
-  /** Undefined when it was never stored, or was deleted. */
+/** What a projection implements. It knows no callers, so it is for `archiveOf` alone. */
+export interface ResponseRecords {
   load(id: string): Promise<StoredResponse | undefined>;
 }
 
-/** The archive as one caller sees it: what belongs to others is not there. */
-export function visibleTo(caller: UserPath | undefined, archive: ResponseArchive): ResponseArchive {
-  if (caller === undefined) return archive;
+export interface ResponseArchive {
+  /** Undefined when it was never stored, was deleted, or is not to be seen. */
+  find(id: string, sight: Sight): Promise<StoredResponse | undefined>;
+}
+
+export function archiveOf(records: ResponseRecords): ResponseArchive {
   return {
-    async load(id) {
-      const stored = await archive.load(id);
-      return stored !== undefined && mayRead(caller, stored.userPath) ? stored : undefined;
+    async find(id, sight) {
+      const stored = await records.load(id);
+      return stored !== undefined && sees(sight, stored) ? stored : undefined;
     },
   };
 }

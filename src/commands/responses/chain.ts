@@ -1,6 +1,7 @@
 /** The turns behind `previous_response_id`. */
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { Refusal, refusals } from '../refusal.ts';
+import type { Sight } from '../visibility.ts';
 import type { ResponseArchive, StoredResponse } from './archive.ts';
 import type { FindItem, FoundItem } from './find-item.ts';
 import { type ReferencePlace, referencedItemIds, resolveItemReferences } from './item-references.ts';
@@ -12,12 +13,12 @@ export const MAX_CHAIN_LENGTH = 256;
  * begins after it.
  * @throws Refusal when the head is not stored, or the chain is longer than `MAX_CHAIN_LENGTH`
  */
-export async function loadChain(previousId: string, archive: ResponseArchive): Promise<StoredResponse[]> {
+export async function loadChain(previousId: string, sight: Sight, archive: ResponseArchive): Promise<StoredResponse[]> {
   const chain: StoredResponse[] = [];
   const seen = new Set<string>();
   let next: string | null = previousId;
   while (next !== null && !seen.has(next)) {
-    const stored = await archive.load(next);
+    const stored = await archive.find(next, sight);
     if (stored === undefined) {
       if (chain.length === 0) throw refusals.previousResponseNotFound(previousId);
       break;

@@ -1,11 +1,10 @@
-/** Finds the item that an id names, among everything that one caller may read. */
-import type { UserPath } from '../../events/event.ts';
+/** Finds the item that an id names, among everything that one caller sees. */
 import type { EventLog } from '../../events/log.ts';
 import { isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { itemsOf } from '../conversations/conversation.ts';
 import { findConversation } from '../conversations/load-conversation.ts';
-import { mayRead } from '../visibility.ts';
-import { type ResponseArchive, visibleTo } from './archive.ts';
+import { type Sight, sees } from '../visibility.ts';
+import type { ResponseArchive } from './archive.ts';
 import { responseOfItem } from './item-ids.ts';
 import { type ItemHolder, type ItemIndex, isIndexable } from './item-index.ts';
 
@@ -15,7 +14,7 @@ export interface FoundItem {
   readonly provider: string | undefined;
 }
 
-/** Undefined when nothing that this caller may read has such an item. */
+/** Undefined when nothing that this caller sees has such an item. */
 export type FindItem = (id: string) => Promise<FoundItem | undefined>;
 
 export interface ItemSources {
@@ -28,8 +27,7 @@ export interface ItemSources {
 const MAX_HOLDERS = 16;
 
 /** For one request: what was read once is not read again. */
-export function itemFinder(caller: UserPath | undefined, { log, archive, index }: ItemSources): FindItem {
-  const visible = visibleTo(caller, archive);
+export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): FindItem {
   const read = new Map<string, Promise<ReadonlyMap<string, FoundItem>>>();
   const itemsIn = (holder: ItemHolder) => {
     const key = `${holder.kind}/${holder.id}`;
@@ -39,7 +37,7 @@ export function itemFinder(caller: UserPath | undefined, { log, archive, index }
   };
 
   async function ofResponse(id: string): Promise<ReadonlyMap<string, FoundItem>> {
-    const stored = await visible.load(id);
+    const stored = await archive.find(id, sight);
     if (stored === undefined) return new Map();
     const { response, inputItems, native, provider } = stored;
     const output = Array.isArray(response.output) ? response.output.filter(isObject) : [];
@@ -48,7 +46,7 @@ export function itemFinder(caller: UserPath | undefined, { log, archive, index }
   }
 
   async function ofConversation(id: string): Promise<ReadonlyMap<string, FoundItem>> {
-    const conversation = await findConversation(id, caller, log);
+    const conversation = await findConversation(id, sight, log);
     return conversation === undefined ? new Map() : found(itemsOf(conversation).values(), undefined);
   }
 
@@ -61,7 +59,7 @@ export function itemFinder(caller: UserPath | undefined, { log, archive, index }
     if (!isIndexable(id)) return undefined;
     let tried = 0;
     for await (const { kind, id: holderId, owner } of index.holdersOf(id)) {
-      if (!mayRead(caller, owner)) continue;
+      if (!sees(sight, owner)) continue;
       const item = (await itemsIn({ kind, id: holderId })).get(id);
       tried += 1;
       if (item !== undefined || tried === MAX_HOLDERS) return item;

@@ -1,7 +1,8 @@
 /** Where an item is held whose id does not tell it. Written in the same append as what holds it. */
 import { itemStored } from '../../events/catalogue/item.ts';
-import { type EventContext, streamName, type UserPath } from '../../events/event.ts';
+import { type EventContext, streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
+import { contextFor, creatorFact, type Owner } from '../visibility.ts';
 import { responseOfItem } from './item-ids.ts';
 
 export interface ItemHolder {
@@ -11,7 +12,7 @@ export interface ItemHolder {
 
 export interface HeldItem extends ItemHolder {
   /** Of the holder. */
-  readonly owner: UserPath | undefined;
+  readonly owner: Owner;
 }
 
 /** A projection implements it. */
@@ -25,13 +26,11 @@ export function isIndexable(itemId: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(itemId);
 }
 
-/**
- * @param context its user path must be that of the holder's owner
- * @returns nothing for an item whose id says that the holder has it
- */
-export function itemWrites(itemIds: readonly string[], holder: ItemHolder, context: EventContext): StreamWrite[] {
-  const { kind, id } = holder;
-  const event = itemStored.create({ holder: kind, holderId: id }, context);
+/** @returns nothing for an item whose id says that the holder has it */
+export function itemWrites(itemIds: readonly string[], holder: HeldItem, by: EventContext): StreamWrite[] {
+  const { kind, id, owner } = holder;
+  const facts = { holder: kind, holderId: id, ...creatorFact(owner, by) };
+  const event = itemStored.create(facts, contextFor(owner, by));
   return itemIds
     .filter((itemId) => isIndexable(itemId) && !(kind === 'response' && responseOfItem(itemId) === id))
     .map((itemId) => ({ stream: streamName('item', itemId), events: [event], expectedRevision: 'any' as const }));

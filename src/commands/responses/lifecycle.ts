@@ -3,7 +3,9 @@ import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider, ReplyBody } from '../../providers/provider.ts';
+import type { KeyDirectory } from '../access/key-directory.ts';
 import type { Asker, ModelAccess } from '../access/model-access.ts';
+import { recordedAsker } from '../access/recorded-asker.ts';
 import { askProvider, objectIn, type Question, replyTo } from '../ask-provider.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/end-events.ts';
 import { isEventStream } from '../exchange/media-type.ts';
@@ -11,13 +13,14 @@ import { isPending } from '../exchange/pending-response.ts';
 import type { Dialects } from '../exchange/recorded-exchange.ts';
 import { type ResponseStatus, type StorableResponse, statusOf } from '../exchange/relay.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import { isScoped } from '../visibility.ts';
-import { type ResponseArchive, type StoredResponse, visibleTo } from './archive.ts';
+import { contextFor, everything, type Sight, seesEverything } from '../visibility.ts';
+import type { ResponseArchive, StoredResponse } from './archive.ts';
 import { streamResponse } from './stream-response.ts';
 
 export interface LifecycleDependencies {
   readonly log: EventLog;
   readonly archive: ResponseArchive;
+  readonly keys: Pick<KeyDirectory, 'byId'>;
   readonly dialects: Dialects;
   provider(nameOrType: string): Provider | undefined;
   /** Every configured provider, in order. */
@@ -35,7 +38,7 @@ export interface LifecycleRequest {
   readonly query: string;
   readonly requestId: string;
   readonly context: EventContext;
-  readonly caller: Asker;
+  readonly caller: Asker & { readonly sight: Sight };
   readonly signal: AbortSignal;
 }
 
@@ -90,33 +93,33 @@ async function keep(
 ): Promise<object> {
   const { previousResponseId, exchangeId, model, providerType, native } = stored;
   const told: StorableResponse = { id: stored.id, status, json: JSON.stringify(response) };
-  // It still belongs to whoever made it, whoever it is that asks.
-  const context = { ...request.context, userPath: stored.userPath };
+  const { context } = request;
   const inputItems = JSON.stringify(stored.inputItems);
   const facts = { provider: stored.provider, providerType, model, native, previousResponseId, inputItems };
-  const write = storedResponseWrite(exchangeId, context, told, facts);
-  const others = [...outputItemWrites(told, context), ...(await turnOf(stored, told, context, deps))];
+  // It still belongs to whoever made it, whoever it is that asks.
+  const write = storedResponseWrite(told, facts, { exchangeId, owner: stored }, context);
+  const others = [...outputItemWrites(told, stored, context), ...(await turnOf(stored, told, context, deps))];
   try {
     await deps.log.append([{ ...write, expectedRevision: stored.revision }, ...others]);
   } catch (error) {
     // Somebody else was told of its end first: their word stands.
     if (!(error instanceof WrongExpectedRevision)) throw error;
-    return (await deps.archive.load(stored.id))?.response ?? response;
+    return (await deps.archive.find(stored.id, everything))?.response ?? response;
   }
   return response;
 }
 
 /** The turn that the response is in a conversation, now that it has ended. */
 async function turnOf(
-  { exchangeId, response, inputItems }: StoredResponse,
+  stored: StoredResponse,
   told: StorableResponse,
   context: EventContext,
-  { dialects }: LifecycleDependencies,
+  { dialects, keys }: LifecycleDependencies,
 ): Promise<readonly StreamWrite[]> {
-  const json = { conversation: response.conversation, input: inputItems };
-  return (
-    (await dialects.get('responses')?.turn?.({ json }, { response: () => told }, { id: exchangeId, context })) ?? []
-  );
+  const json = { conversation: stored.response.conversation, input: stored.inputItems };
+  const { sight } = recordedAsker(stored, keys);
+  const by = { id: stored.exchangeId, context: contextFor(stored, context), sight };
+  return (await dialects.get('responses')?.turn?.({ json }, { response: () => told }, by)) ?? [];
 }
 
 /** The stored items, or the provider's own list when the response is not stored here. @throws Refusal */
@@ -191,10 +194,10 @@ async function cancelNatively(
 
 /** The stored response, if the caller may know of it. @throws Refusal (404) when it belongs to somebody else */
 async function load(request: LifecycleRequest, deps: LifecycleDependencies): Promise<StoredResponse | undefined> {
-  const { id, context } = request;
-  const stored = await visibleTo(context.userPath, deps.archive).load(id);
+  const { id, caller } = request;
+  const stored = await deps.archive.find(id, caller.sight);
   // What is not on the record here belongs to nobody in particular: only those who see everything may ask for it.
-  if (stored === undefined && isScoped(context.userPath)) throw refusals.responseNotFound(id);
+  if (stored === undefined && !seesEverything(caller.sight)) throw refusals.responseNotFound(id);
   return stored;
 }
 

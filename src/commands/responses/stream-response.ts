@@ -8,6 +8,7 @@ import { type FollowDependencies, followAnswer } from '../exchange/follow-answer
 import { parseChunk } from '../exchange/parse-chunk.ts';
 import { isPending } from '../exchange/pending-response.ts';
 import { readExchange } from '../exchange/recorded-exchange.ts';
+import { everything } from '../visibility.ts';
 import type { StoredResponse } from './archive.ts';
 import { responseAsEvents, type StreamedEvent } from './response-as-events.ts';
 
@@ -39,7 +40,7 @@ export async function* streamResponse(
     for await (const _ of followAnswer(exchange.id, deps, signal));
   }
   if (signal.aborted || numbered.hasEnded) return;
-  const latest = isPending(stored) ? await deps.archive.load(stored.id) : stored;
+  const latest = isPending(stored) ? await deps.archive.find(stored.id, everything) : stored;
   if (latest !== undefined) yield* numbered.ending(responseAsEvents(latest.response));
   yield DONE;
 }

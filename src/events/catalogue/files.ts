@@ -1,11 +1,13 @@
 /** Files and batches that a provider keeps under ids of its own, on streams `file-<id>` and `batch-<id>`. */
 import { z } from 'zod';
+import { createdBy } from './creator.ts';
 import { defineEvent } from './define.ts';
 
 const held = z.object({
   provider: z.string().describe('who has it'),
   providerType: z.string(),
   exchangeId: z.string().optional().describe('the exchange that made it; absent for what a batch made'),
+  createdBy,
 });
 
 export const fileTracked = defineEvent({

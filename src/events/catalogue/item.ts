@@ -1,5 +1,6 @@
 /** The item family: where an item of a response or a conversation is held, on stream `item-<id of the item>`. */
 import { z } from 'zod';
+import { createdBy } from './creator.ts';
 import { defineEvent } from './define.ts';
 
 export const itemStored = defineEvent({
@@ -10,5 +11,6 @@ export const itemStored = defineEvent({
   data: z.object({
     holder: z.enum(['response', 'conversation']),
     holderId: z.string(),
+    createdBy: createdBy.describe('the actor who created the holder; absent when it is the actor of this event'),
   }),
 });

@@ -16,6 +16,7 @@ export const keyCreated = defineEvent({
     labels,
     allowedModels,
     dashboardAccess: z.boolean(),
+    userPathHeader: z.boolean().optional().describe('whether a request header may name the user path; absent: it may'),
     secretHash: z.string().describe('SHA-256, in hexadecimal, of what follows the prefix of the key'),
     lastCharacters: z.string().describe('of the key, by which its owner knows it again'),
     expiresAt: z.number().optional().describe('milliseconds since the epoch; from then on the key is not accepted'),
@@ -38,6 +39,12 @@ export const keyDashboardAccessChanged = defineEvent({
   type: 'key.dashboard_access_changed',
   when: 'An administrator let the key into the admin API, or out of it.',
   data: z.object({ dashboardAccess: z.boolean() }),
+});
+
+export const keyUserPathHeaderChanged = defineEvent({
+  type: 'key.user_path_header_changed',
+  when: 'An administrator said whether a request header may name the user path of requests with the key.',
+  data: z.object({ userPathHeader: z.boolean() }),
 });
 
 export const keyDeactivated = defineEvent({

@@ -1,5 +1,6 @@
 /** The response family: a stored Responses API object, on stream `response-<id>`. */
 import { z } from 'zod';
+import { createdBy } from './creator.ts';
 import { defineEvent } from './define.ts';
 
 export const responseStored = defineEvent({
@@ -14,6 +15,7 @@ export const responseStored = defineEvent({
     model: z.string(),
     native: z.boolean().describe('whether the provider keeps this response itself, under the same id'),
     previousResponseId: z.string().nullable(),
+    createdBy,
   }),
 });
 

@@ -73,12 +73,14 @@ const newKey = z.strictObject({
   labels: labels.default([]),
   allowed_models: allowedModels.default([]),
   dashboard_access: z.boolean().default(false),
+  user_path_header: z.boolean().default(true),
   expires_at: z.iso.datetime({ offset: true, error: 'it must be a time as in RFC 3339' }).nullish(),
 });
 
 const newLabels = z.strictObject({ labels });
 const newAllowedModels = z.strictObject({ allowed_models: allowedModels });
 const newDashboardAccess = z.strictObject({ dashboard_access: z.boolean() });
+const newUserPathHeader = z.strictObject({ user_path_header: z.boolean() });
 const rename = z.strictObject({ from: label, to: label });
 
 const scoped = { config: { admin: 'scoped' } } as const;
@@ -151,6 +153,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
       labels: asked.labels,
       allowedModels: selectors(asked.allowed_models),
       dashboardAccess: asked.dashboard_access,
+      userPathHeader: asked.user_path_header,
       secretHash,
       lastCharacters,
       expiresAt,
@@ -180,6 +183,10 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     kind: 'set dashboard access',
     dashboardAccess: readBody(request, newDashboardAccess).dashboard_access,
   }));
+  change('user-path-header', (request) => ({
+    kind: 'set user path header',
+    userPathHeader: readBody(request, newUserPathHeader).user_path_header,
+  }));
 
   admin.post<ById>('/auth-keys/:id/deactivate', scoped, async (request, reply) => {
     const { id } = known(request);
@@ -191,7 +198,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
 /** A command without what all commands on keys have in common. */
 type KeyChange = {
   [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context'>;
-}['set labels' | 'set allowed models' | 'set dashboard access'];
+}['set labels' | 'set allowed models' | 'set dashboard access' | 'set user path header'];
 
 /** Newest first. @param state of now or of any other time */
 function* keyRows(
@@ -226,6 +233,7 @@ function keyView(key: KeyRecord, now: number) {
     labels: key.labels,
     allowed_models: key.allowedModels,
     dashboard_access: key.dashboardAccess,
+    ...(key.userPathHeader ? {} : { user_path_header: false }),
     redacted_value: `${KEY_PREFIX}...${key.lastCharacters}`,
     enabled: deactivatedAt === undefined,
     ...(expiresAt === undefined ? {} : { expires_at: timeText(expiresAt) }),

@@ -7,6 +7,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Caller } from '../../commands/exchange/client.ts';
 import { refusals } from '../../commands/refusal.ts';
+import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
 import { callerOf } from '../server.ts';
 
@@ -59,7 +60,7 @@ function mayAdminister({ key }: Caller): boolean {
 
 /** The subtree that the caller administers; undefined: everything. Told by the credential, never by a header. */
 function adminScope({ key }: Caller): UserPath | undefined {
-  return key?.userPath === '/' ? undefined : key?.userPath;
+  return subtreeOf(key);
 }
 
 /** The scope of the request's caller. */

@@ -15,7 +15,7 @@ import {
 } from '../../commands/conversations/conversations.ts';
 import { conversationStream } from '../../commands/conversations/load-conversation.ts';
 import { type Query, single } from '../query.ts';
-import { bodyOf, callerOf, eventContextOf } from '../server.ts';
+import { bodyOf, callerOf, requesterOf } from '../server.ts';
 
 interface ById {
   Params: { id: string };
@@ -37,7 +37,7 @@ export function registerConversations(app: FastifyInstance, deps: ConversationDe
     const { id, context } = at(request);
     return audit.stored('conversation_items', conversationStream(id), callerOf(request), context);
   };
-  app.post(CONVERSATIONS, (request) => createConversation(bodyOf(request), eventContextOf(request), deps));
+  app.post(CONVERSATIONS, (request) => createConversation(bodyOf(request), requesterOf(request), deps));
   app.get<ById>(CONVERSATION, (request) => retrieveConversation(at(request), deps));
   app.post<ById>(CONVERSATION, (request) => updateConversation(at(request), bodyOf(request), deps));
   app.delete<ById>(CONVERSATION, (request) => deleteConversation(at(request), deps));
@@ -58,5 +58,5 @@ export function registerConversations(app: FastifyInstance, deps: ConversationDe
 }
 
 function at(request: FastifyRequest<{ Params: { id: string } }>): AtConversation {
-  return { id: request.params.id, context: eventContextOf(request) };
+  return { id: request.params.id, ...requesterOf(request) };
 }

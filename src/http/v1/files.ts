@@ -1,5 +1,6 @@
 /** `/v1/files` and `/v1/batches`: objects that providers keep, under the providers' own ids. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { Caller, Client, ModelRequest } from '../../commands/exchange/client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import type { Providers } from '../../commands/files/holders.ts';
@@ -19,9 +20,10 @@ import {
 } from '../../commands/files/stored-objects.ts';
 import { batches, files, type ObjectKind } from '../../commands/files/tracked.ts';
 import { refusals } from '../../commands/refusal.ts';
+import { streamName } from '../../events/event.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { type Query, single } from '../query.ts';
-import { callerOf, eventContextOf } from '../server.ts';
+import { callerOf, eventContextOf, requesterOf } from '../server.ts';
 import { formOf, takeFormsAsTheyCome } from './model-endpoints.ts';
 
 interface Asked {
@@ -35,6 +37,7 @@ export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
   /** Those that the caller may use. */
   providersOf(caller: Caller): Providers;
   readonly exchanges: OpenExchanges;
+  readonly audit: Pick<ReadAudit, 'stored' | 'list'>;
   readonly capture: CreateOptions['capture'];
   readonly limitBytes: number;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
@@ -50,6 +53,13 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
     tracked: options.tracked,
     providers: options.providersOf(callerOf(request)),
   });
+  /** Before the object is given, and after it is known that the caller may have it. */
+  const noteRead = (what: 'file' | 'file_content' | 'batch', request: FastifyRequest<ById>): Promise<void> => {
+    const kind = what === 'batch' ? 'batch' : 'file';
+    return options.audit.stored(what, streamName(kind, request.params.id), callerOf(request), eventContextOf(request));
+  };
+  const noteList = ({ name }: ObjectKind, request: FastifyRequest<Asked>) =>
+    options.audit.list(`${name}_list`, filterOf(request), callerOf(request), eventContextOf(request));
   const create = ({ query }: FastifyRequest<Asked>): CreateOptions => ({
     provider: single(query['provider']),
     capture: options.capture,
@@ -62,29 +72,48 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
       run(request, reply, uploadDialect(create(request), deps(request))),
     );
   });
-  app.get<ById>('/v1/files/:id/content', (request, reply) =>
-    run(request, reply, contentDialect(request.params.id, objectRequest(request), deps(request))),
-  );
+  app.get<ById>('/v1/files/:id/content', (request, reply) => {
+    const note = () => noteRead('file_content', request);
+    return run(request, reply, contentDialect(request.params.id, objectRequest(request), deps(request), note));
+  });
   app.delete<ById>('/v1/files/:id', (request) => deleteFile(request.params.id, objectRequest(request), deps(request)));
 
   app.post<Asked>('/v1/batches', (request, reply) => {
-    return run(request, reply, batchDialect(create(request), callerOf(request).userPath, deps(request)));
+    return run(request, reply, batchDialect(create(request), callerOf(request).sight, deps(request)));
   });
-  app.post<ById>('/v1/batches/:id/cancel', (request) =>
-    cancelBatch(request.params.id, objectRequest(request), deps(request)),
-  );
+  app.post<ById>('/v1/batches/:id/cancel', async (request) => {
+    const batch = await cancelBatch(request.params.id, objectRequest(request), deps(request));
+    await noteRead('batch', request);
+    return batch;
+  });
 
   for (const kind of [files, batches]) {
-    app.get<Asked>(kind.endpoint, (request) => listObjects(kind, listRequest(kind, request), deps(request)));
-    app.get<ById>(`${kind.endpoint}/:id`, (request) =>
-      retrieveObject(kind, request.params.id, objectRequest(request), deps(request)),
-    );
+    app.get<Asked>(kind.endpoint, async (request) => {
+      const listed = await listObjects(kind, listRequest(kind, request), deps(request));
+      await noteList(kind, request);
+      return listed;
+    });
+    app.get<ById>(`${kind.endpoint}/:id`, async (request) => {
+      const object = await retrieveObject(kind, request.params.id, objectRequest(request), deps(request));
+      await noteRead(kind.name, request);
+      return object;
+    });
   }
+}
+
+/** What the list is narrowed by, as the client wrote it. */
+function filterOf({ query }: FastifyRequest<Asked>): Record<string, string> {
+  const filter: Record<string, string> = {};
+  for (const name of ['provider', 'purpose', 'after', 'limit', 'order']) {
+    const value = single(query[name]);
+    if (value !== undefined) filter[name] = value;
+  }
+  return filter;
 }
 
 function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
   return {
-    context: eventContextOf(request),
+    ...requesterOf(request),
     requestId: request.id,
     provider: single(request.query['provider']),
     signal: AbortSignal.timeout(60_000),

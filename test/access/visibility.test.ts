@@ -1,0 +1,87 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { everything, type Owner, type Sight, sees, seesEverything, sightOf } from '../../src/commands/visibility.ts';
+import type { Actor, UserPath } from '../../src/events/event.ts';
+
+const path = fc
+  .array(fc.constantFrom('a', 'b', 'ab'), { minLength: 1, maxLength: 4 })
+  .map((segments) => `/${segments.join('/')}` as UserPath);
+const anyPath = fc.option(fc.oneof(path, fc.constant('/' as UserPath)), { nil: undefined });
+const actor = fc.constantFrom<Actor[]>('master', 'system', 'key:1', 'key:2');
+const owner: fc.Arbitrary<Owner> = fc.record({ userPath: anyPath, createdBy: actor });
+const root = '/' as UserPath;
+const key = (userPath: UserPath | undefined, dashboardAccess: boolean) => ({ userPath, dashboardAccess });
+
+describe('the sight of a caller', () => {
+  it('is everything for the master key and for global administrators', () => {
+    for (const userPath of [undefined, root]) {
+      expect(sightOf({ actor: 'master', userPath })).toEqual(everything);
+      for (const bound of [undefined, root]) {
+        expect(sightOf({ actor: 'key:1', userPath, key: key(bound, true) })).toEqual(everything);
+      }
+    }
+  });
+
+  it('is narrowed to the path that a header names, for those who see everything', () => {
+    fc.assert(
+      fc.property(path, (named) => {
+        const subtree = { of: 'subtree', path: named };
+        expect(sightOf({ actor: 'master', userPath: named })).toEqual(subtree);
+        expect(sightOf({ actor: 'key:1', userPath: named, key: key(undefined, true) })).toEqual(subtree);
+      }),
+    );
+  });
+
+  it('is the subtree that a key is bound to, with and without dashboard access, whatever is named', () => {
+    fc.assert(
+      fc.property(path, anyPath, fc.boolean(), (bound, named, dashboardAccess) => {
+        const sight = sightOf({ actor: 'key:1', userPath: named, key: key(bound, dashboardAccess) });
+        expect(sight).toEqual({ of: 'subtree', path: bound });
+      }),
+    );
+  });
+
+  it('is what it created itself for a plain key without a subtree, whatever is named', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(undefined, root), anyPath, (bound, named) => {
+        const sight = sightOf({ actor: 'key:1', userPath: named, key: key(bound, false) });
+        expect(sight).toEqual({ of: 'own', actor: 'key:1' });
+      }),
+    );
+  });
+
+  it('is what it created itself for a key of which nothing is known', () => {
+    expect(sightOf({ actor: 'key:1', key: undefined })).toEqual({ of: 'own', actor: 'key:1' });
+  });
+});
+
+describe('what a caller sees', () => {
+  it('is everything, also what has no path, only for those who see everything', () => {
+    fc.assert(
+      fc.property(path, owner, (of, object) => {
+        expect(sees(everything, object)).toBe(true);
+        const unplaced = { ...object, userPath: undefined };
+        expect(sees({ of: 'subtree', path: of }, unplaced)).toBe(false);
+      }),
+    );
+    const sights: Sight[] = [everything, { of: 'subtree', path: '/a' as UserPath }, { of: 'own', actor: 'key:1' }];
+    expect(sights.map(seesEverything)).toEqual([true, false, false]);
+  });
+
+  it('is what was created at the root of its subtree or below it, and nothing beside or above it', () => {
+    fc.assert(
+      fc.property(path, path, actor, (of, userPath, createdBy) => {
+        const isWithin = `${userPath}/`.startsWith(`${of}/`);
+        expect(sees({ of: 'subtree', path: of }, { userPath, createdBy })).toBe(isWithin);
+      }),
+    );
+  });
+
+  it('is what it created itself, at whichever path, and nothing that others created there', () => {
+    fc.assert(
+      fc.property(actor, owner, (one, object) => {
+        expect(sees({ of: 'own', actor: one }, object)).toBe(object.createdBy === one);
+      }),
+    );
+  });
+});
