@@ -15,6 +15,8 @@ export interface Options extends Rounds {
   readonly trees: ReadonlyMap<string, string>;
   /** In the place of each work's own. */
   readonly connections: readonly number[] | undefined;
+  /** Whether the processors of a virtual machine are kept from sleeping. */
+  readonly awake: boolean;
   /** A file for every figure. */
   readonly json: string | undefined;
 }
@@ -25,6 +27,7 @@ export const OTHER_PARTS = ['log', 'start-up', 'admin-state'] as const;
 export function parseOptions(args: readonly string[]): Options {
   const { values } = parseArgs({
     args: [...args],
+    allowNegative: true,
     options: {
       /** Names of works and of other parts, separated by commas. */
       only: { type: 'string' },
@@ -35,6 +38,7 @@ export function parseOptions(args: readonly string[]): Options {
       'warm-up': { type: 'string', default: '2' },
       /** `name=folder`, repeatable. */
       gateway: { type: 'string', multiple: true, default: [] },
+      awake: { type: 'boolean', default: true },
       json: { type: 'string' },
     },
   });
@@ -50,6 +54,7 @@ export function parseOptions(args: readonly string[]): Options {
     rounds: Number(values.rounds),
     seconds: Number(values.seconds),
     warmUpSeconds: Number(values['warm-up']),
+    awake: values.awake,
     json: values.json,
   };
 }

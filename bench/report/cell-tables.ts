@@ -2,7 +2,7 @@
 import type { Cell, Measured } from '../sections/closed-loop.ts';
 import { milliseconds, ratio, whole } from './table.ts';
 
-export const JSON_COLUMNS = ['server', 'per s', 'p50 ms', 'p99 ms', 'CPU µs', 'of it after', 'of bare', 'p99 of bare'];
+export const JSON_COLUMNS = ['server', 'per s', 'p50 ms', 'p99 ms', 'CPU µs', 'of it after', 'of bare', 'p99', 'CPU'];
 export const STREAM_COLUMNS = ['server', 'per s', 'first p50', 'first p99', ...JSON_COLUMNS.slice(2)];
 export const STAMPED_COLUMNS = [...STREAM_COLUMNS.slice(0, 4), 'word p50', 'word p99', ...STREAM_COLUMNS.slice(4)];
 
@@ -29,5 +29,6 @@ function figures(measured: Measured, stream: boolean): string[] {
     whole(afterMicros),
     ratio(measured.ofBare),
     ratio(measured.p99OfBare),
+    ratio(measured.cpuOfBare),
   ];
 }

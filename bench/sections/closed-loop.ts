@@ -1,10 +1,9 @@
 /** One piece of work on all servers, in short rounds that take turns, so that drift of the machine cancels. */
-import type { Load, LoadResult } from '../load/load.ts';
-import type { LoadProcess } from '../load/load-process.ts';
-import { processorMs } from '../servers/process-stat.ts';
+import type { Disturbance } from '../servers/disturbance.ts';
 import type { Subject } from '../servers/subject.ts';
-import { requestFor, type Work } from '../work.ts';
+import type { Work } from '../work.ts';
 import { median } from './median.ts';
+import { type Round, type RoundLoad, runRound, type Stand } from './round.ts';
 
 export interface Measured {
   /** The median of each figure over all rounds. */
@@ -18,16 +17,17 @@ export interface Measured {
   readonly wordP50: number | null;
   readonly wordP99: number | null;
   /**
-   * Processor time of the server with its threads and children for an exchange, in microseconds, over all rounds: with
-   * what it did afterwards until it was idle.
+   * Processor time of the server with its threads and children for an exchange, in microseconds: the median over rounds,
+   * and the mean of what it did after the last answer of a round until it was idle.
    */
   readonly cpuMicros: number;
-  /** The part of it that was spent after the last answer of a round. */
+  /** The second part of it. */
   readonly afterMicros: number;
   /** The rate of the first server named `bare` in the same round, against this one's: the median over rounds. */
   readonly ofBare: number | null;
-  /** The 99th percentile against that of `bare`, in the same way. */
+  /** The 99th percentile and the processor time against those of `bare`, in the same way. */
   readonly p99OfBare: number | null;
+  readonly cpuOfBare: number | null;
 }
 
 export interface Cell {
@@ -41,6 +41,8 @@ export interface Cell {
   readonly failures: Readonly<Record<string, number>>;
   /** Servers that did not come to rest before a round. */
   readonly restless: readonly string[];
+  /** The worst round: what others took of the server's processors while it was measured. */
+  readonly disturbance: Disturbance;
 }
 
 export interface Rounds {
@@ -50,40 +52,25 @@ export interface Rounds {
   readonly warmUpSeconds: number;
 }
 
-const LEAD_IN_SECONDS = 0.2;
-
-interface Round {
-  readonly result: LoadResult;
-  readonly spentMs: number;
-  readonly afterMs: number;
-}
-
 export async function measureCell(
+  stand: Stand,
   work: Work,
   connections: number,
   subjects: readonly Subject[],
-  load: LoadProcess,
-  { rounds, seconds, warmUpSeconds, ...more }: Rounds & Pick<Load, 'rampSeconds'>,
+  { rounds, seconds, warmUpSeconds, ...how }: Rounds & Pick<RoundLoad, 'rampSeconds'>,
 ): Promise<Cell> {
   const failures: Record<string, number> = {};
   const restless = new Set<string>();
   const all = new Map<string, Round[]>(subjects.map(({ name }) => [name, []]));
 
   async function once(subject: Subject, counted: number): Promise<Round> {
-    const server = subject.process(work.upstream);
-    const end = server.end();
-    if (end !== undefined)
-      throw new Error(`the ${subject.name} server ended in the middle of the benchmark, by ${end}`);
-    const before = processorMs(server.pid);
-    const request = requestFor(work, subject.asked(work.upstream));
-    const leadIn = Math.max(LEAD_IN_SECONDS, more.rampSeconds ?? 0);
-    const result = await load.run({ ...request, ...more, connections, seconds: counted, warmUpSeconds: leadIn });
-    const answered = processorMs(server.pid);
-    for (const [what, count] of Object.entries(result.failures)) {
+    const load = { connections, seconds: counted, warmUpSeconds: how.rampSeconds, rampSeconds: how.rampSeconds };
+    const round = await runRound(stand, subject, work, load);
+    for (const [what, count] of Object.entries(round.result.failures)) {
       failures[`${subject.name}: ${what}`] = (failures[`${subject.name}: ${what}`] ?? 0) + count;
     }
-    if (!(await subject.rest())) restless.add(subject.name);
-    return { result, spentMs: answered - before, afterMs: processorMs(server.pid) - answered };
+    if (!round.rested) restless.add(subject.name);
+    return round;
   }
 
   if (warmUpSeconds > 0) for (const subject of subjects) await once(subject, warmUpSeconds);
@@ -100,6 +87,14 @@ export async function measureCell(
     servers: Object.fromEntries(servers),
     failures,
     restless: [...restless],
+    disturbance: worst([...all.values()].flat().map((round) => round.disturbance)),
+  };
+}
+
+function worst(rounds: readonly Disturbance[]): Disturbance {
+  return {
+    stolen: Math.max(0, ...rounds.map(({ stolen }) => stolen)),
+    others: Math.max(0, ...rounds.map(({ others }) => others)),
   };
 }
 
@@ -112,25 +107,20 @@ export function turns<T>(all: readonly T[], round: number): readonly T[] {
 
 function measuredOf(rounds: readonly Round[], bare: readonly Round[] | undefined): Measured {
   const results = rounds.map(({ result }) => result);
-  const of = (figure: (result: LoadResult) => number | undefined) => {
+  const of = (figure: (result: Round['result']) => number | undefined) => {
     const values = results.flatMap((result) => figure(result) ?? []);
     return values.length === 0 ? null : median(values);
   };
-  const against = (figure: (result: LoadResult) => number) =>
+  const against = (figure: (round: Round) => number) =>
     bare === undefined
       ? null
-      : median(
-          results.flatMap((result, round) => {
-            const yardstick = bare[round]?.result;
-            return yardstick === undefined ? [] : [figure(result) / figure(yardstick)];
-          }),
-        );
+      : median(rounds.flatMap((round, at) => (bare[at] === undefined ? [] : [figure(round) / figure(bare[at])])));
   const answers = Math.max(
     1,
     results.reduce((sum, { total }) => sum + total, 0),
   );
-  const micros = (figure: (round: Round) => number) =>
-    (rounds.reduce((sum, round) => sum + figure(round), 0) * 1000) / answers;
+  // What is put off is not done in every round, so its mean counts.
+  const afterMicros = (rounds.reduce((sum, { afterMs }) => sum + afterMs, 0) * 1000) / answers;
   return {
     perSecond: of(({ perSecond }) => perSecond) ?? 0,
     p50: of(({ latencyMs }) => latencyMs.p50) ?? 0,
@@ -139,9 +129,10 @@ function measuredOf(rounds: readonly Round[], bare: readonly Round[] | undefined
     firstP99: of(({ firstDataMs }) => firstDataMs?.p99),
     wordP50: of(({ wordMs }) => wordMs?.p50),
     wordP99: of(({ wordMs }) => wordMs?.p99),
-    cpuMicros: micros(({ spentMs, afterMs }) => spentMs + afterMs),
-    afterMicros: micros(({ afterMs }) => afterMs),
-    ofBare: against(({ perSecond }) => perSecond),
-    p99OfBare: against(({ latencyMs }) => latencyMs.p99),
+    cpuMicros: median(rounds.map(({ spentMicros }) => spentMicros)) + afterMicros,
+    afterMicros,
+    ofBare: against(({ result }) => result.perSecond),
+    p99OfBare: against(({ result }) => result.latencyMs.p99),
+    cpuOfBare: against(({ spentMicros }) => spentMicros),
   };
 }

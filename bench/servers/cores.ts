@@ -27,3 +27,10 @@ function hasTaskset(): boolean {
     return false;
   }
 }
+
+/** This process, and all that it starts without saying otherwise, leave the server's processor alone. */
+export function pinSelf(): void {
+  if (cores.rest !== undefined) {
+    execFileSync('taskset', ['-a', '-c', '-p', cores.rest, String(process.pid)], { stdio: 'ignore' });
+  }
+}

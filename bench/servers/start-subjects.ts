@@ -49,6 +49,7 @@ export async function startSubjects(options: SubjectOptions): Promise<Subject[]>
 function direct({ upstreams }: SubjectOptions): Subject {
   return {
     name: 'direct',
+    isAlone: cores.server !== undefined,
     asked: (upstream) => ({ origin: upstreams.servers[upstream].origin, isGateway: false, headers: {} }),
     process: (upstream) => upstreams.servers[upstream],
     rest: async () => true,
@@ -64,6 +65,7 @@ async function bare({ upstreams, started, nodeFlags = [] }: SubjectOptions): Pro
   const servers = { instant: await start('instant'), timed: await start('timed') };
   return {
     name: 'bare',
+    isAlone: false,
     asked: (upstream) => ({ origin: servers[upstream].origin, isGateway: false, headers: {} }),
     process: (upstream) => servers[upstream],
     rest: () => becomeIdle(UPSTREAM_NAMES.map((name) => servers[name].pid)),
@@ -94,6 +96,7 @@ async function gateway(
   const key = kind === 'governed' ? await governedKey(server, SELECTORS) : GATEWAY_KEY;
   return {
     name,
+    isAlone: false,
     asked: () => ({ origin: server.origin, isGateway: true, headers: { authorization: `Bearer ${key}` } }),
     process: () => server,
     rest: async () => (!isShipped || (await analyticsCaughtUp(server))) && becomeIdle([server.pid]),

@@ -5,6 +5,8 @@ import type { Server } from './launch.ts';
 
 export interface Subject {
   readonly name: string;
+  /** Whether nothing runs on the servers' processors while it is measured. */
+  readonly isAlone: boolean;
   /** How it is asked for what that upstream answers. */
   asked(upstream: UpstreamName): Asked;
   /** The process that is asked, whose threads and children count with it. */
