@@ -1,10 +1,10 @@
 /**
- * How the gateway's Node is started: for a steady footprint rather than the last per cent of throughput. Left alone, V8
- * lets garbage pile up to hundreds of megabytes on a machine with much memory before it looks at it.
- *
- * Without these, about 150 MB more are resident under full load, for some per cent more requests a second.
+ * How the gateway's Node is started: with the usual young generation and V8's own growth of the heap. A smaller young
+ * generation (8 MiB) with a slowly growing heap (`--heap-growing-percent=70`) kept 100 MB less resident and cost 12 to
+ * 15 % more processor time per request and three times the p99 at 500 connections; 32 MiB keeps 40 MB more and gains
+ * at most 5 %.
  */
-export const gatewayFlags = ['--max-semi-space-size=8', '--heap-growing-percent=70'];
+export const gatewayFlags = ['--max-semi-space-size=16'];
 
 /** glibc keeps an arena of free memory for each thread unless told otherwise; the thread pool has several. */
 export const gatewayEnvironment = { MALLOC_ARENA_MAX: '2' };

@@ -235,7 +235,12 @@ export async function startGateway(
   };
 
   // How it is asked.
-  const exchanges = new OpenExchanges(config.http.stallTimeoutMs, () => detached.cut(), { tags, sessions });
+  const exchanges = new OpenExchanges(
+    config.http.stallTimeoutMs,
+    () => detached.cut(),
+    { tags, sessions },
+    config.server.maxConcurrentRequests,
+  );
   let stopping = false;
   const app = createServer({
     bodyLimitBytes: config.server.bodyLimitBytes,
@@ -352,7 +357,7 @@ export async function startGateway(
   }
   metrics.watch({
     inFlight: () => exchanges.count,
-    refused: () => limits.refused,
+    refused: () => new Map([...limits.refused, ['overloaded', exchanges.overloads]]),
     log: async () => ({
       available: log.status().state === 'ok',
       head: await log.head(),

@@ -223,6 +223,14 @@ export const refusals = {
       message: 'The gateway is stopping and takes no new requests.',
       retryAfterSeconds: 5,
     }),
+  overloaded: (limit: number) =>
+    new Refusal({
+      status: 503,
+      type: 'internal_error',
+      code: 'overloaded',
+      message: `The gateway serves ${limit} requests at the same time and takes no more for the moment.`,
+      retryAfterSeconds: 1,
+    }),
   bodyTooLarge: (limitBytes: number) =>
     new Refusal({
       status: 413,

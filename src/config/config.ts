@@ -30,6 +30,8 @@ export interface Config {
     /** How long a client may take to send its head, and its whole request. */
     readonly requestTimeouts: { readonly headersMs: number; readonly requestMs: number };
     readonly drainSeconds: number;
+    /** Model requests at the same time. */
+    readonly maxConcurrentRequests: number;
   };
   /** Absolute. */
   readonly dataDir: string;
@@ -158,6 +160,7 @@ export function configOf(
       maxHeaderBytes: server.max_header_size,
       requestTimeouts: { headersMs: server.headers_timeout, requestMs: server.request_timeout },
       drainSeconds: server.drain_timeout / 1000,
+      maxConcurrentRequests: server.max_concurrent_requests,
     },
     dataDir,
     masterKey: server.master_key,

@@ -61,6 +61,10 @@ const server = section({
   max_header_size: setting(size('1K', '1M'), '16K', { describe: 'largest request head accepted' }),
   headers_timeout: setting(duration(), '10s', { describe: 'time a client has to send its request head' }),
   request_timeout: setting(duration(), '5m', { describe: 'time a client has to send its whole request' }),
+  max_concurrent_requests: setting(whole(1, 1_000_000), 4096, {
+    env: 'MAX_CONCURRENT_REQUESTS',
+    describe: 'model requests served at the same time; more are answered with 503 and Retry-After',
+  }),
   stream_stall_timeout: setting(duration(), '60s', {
     env: 'STREAM_STALL_TIMEOUT',
     describe: 'how long a streaming client may read nothing before it is dropped',

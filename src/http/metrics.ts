@@ -13,7 +13,7 @@ export interface MetricSources {
   liveClients?(): number;
   log?(): LogFigures | Promise<LogFigures>;
   providers?(): Iterable<{ readonly name: string; readonly up?: boolean; readonly circuit?: CircuitState }>;
-  /** Requests and targets that budgets and rate limits turned away, by the code of the refusal. */
+  /** Requests and targets that budgets, rate limits and the limit of open requests turned away, by code. */
   refused?(): ReadonlyMap<string, number>;
   projections?(): Iterable<{ readonly name: string; readonly phase: string; readonly lagMs: number }>;
   /** Events that are not in ClickHouse yet; undefined when that is not known, or analytics is off. */

@@ -33,19 +33,31 @@ export class OpenExchanges {
   readonly #stallTimeoutMs: number;
   readonly #onCut: () => void;
   readonly #marks: RequestMarks;
+  readonly #limit: number;
+  #overloads = 0;
   #waiting: readonly Waiting[] = [];
   #stopping = false;
   #idle: (() => void) | undefined;
 
-  /** @param onCut called when the open exchanges are to end early, for those that do not depend on their client */
+  /**
+   * @param onCut called when the open exchanges are to end early, for those that do not depend on their client
+   * @param limit exchanges at the same time; a request beyond them is refused with 503
+   */
   constructor(
     stallTimeoutMs: number,
     onCut: () => void = () => {},
     marks: RequestMarks = { tags: noTags, sessions: noSessions },
+    limit = Number.POSITIVE_INFINITY,
   ) {
+    this.#limit = limit;
     this.#stallTimeoutMs = stallTimeoutMs;
     this.#onCut = onCut;
     this.#marks = marks;
+  }
+
+  /** Requests that were refused because too many were open. */
+  get overloads(): number {
+    return this.#overloads;
   }
 
   get count(): number {
@@ -70,6 +82,10 @@ export class OpenExchanges {
     if (this.#stopping) {
       reply.header('connection', 'close');
       throw refusals.stopping();
+    }
+    if (this.count >= this.#limit) {
+      this.#overloads++;
+      throw refusals.overloaded(this.#limit);
     }
     const modelRequest = toModelRequest(request, this.#marks);
     await this.attend(reply, (client) => exchange(modelRequest, client));

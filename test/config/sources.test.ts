@@ -14,6 +14,7 @@ describe('where settings come from', () => {
       maxHeaderBytes: 16 * 1024,
       requestTimeouts: { headersMs: 10_000, requestMs: 300_000 },
       drainSeconds: 10,
+      maxConcurrentRequests: 4096,
     });
     expect(config.dataDir).toBe(join(cwd, 'data'));
     expect(config.log).toEqual({ url: `file:${join(cwd, 'data', 'log')}`, durability: 'standard' });
@@ -131,6 +132,7 @@ describe('every setting has its variable', () => {
     ['BODY_SIZE_LIMIT', '100MB', 'server.bodyLimitBytes', 100 * 1024 * 1024],
     ['BODY_SIZE_LIMIT', '2048', 'server.bodyLimitBytes', 2048],
     ['DRAIN_TIMEOUT', '2', 'server.drainSeconds', 2],
+    ['MAX_CONCURRENT_REQUESTS', '3', 'server.maxConcurrentRequests', 3],
     ['GATEWAY_MASTER_KEY', 'k', 'masterKey', 'k'],
     ['GATEWAY_UNSAFE_OPEN', 'true', 'unsafeOpen', true],
     ['USER_PATH_HEADER', 'X-Team', 'userPathHeader', 'X-Team'],

@@ -60,13 +60,16 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let terminal = false;
   let begun = false;
   let waiting = 0;
+  /** Observed and not yet appended: what the client gets of it. */
+  let forClient: Buffer[] = [];
+  /** Set while something observed waits to be appended; resolves when it has been passed on. */
+  let turn: Promise<unknown> | undefined;
   let passedOn: Promise<unknown> = Promise.resolve();
   let behind: Promise<void> | undefined;
   let lost: unknown;
   let quiet = true;
 
-  const observe = (frames: readonly Frame[]): Buffer | undefined => {
-    const forClient: Buffer[] = [];
+  const observe = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
       const answer = refusal === undefined ? relay.frame(frame) : NOTHING_MORE;
       const data = { attempt, index: received.chunks };
@@ -76,16 +79,27 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       refusal ??= answer.refusal;
       terminal ||= answer.terminal;
       if (answer.bytes === undefined) continue;
-      if (terminal) rest.push(answer.bytes);
-      else forClient.push(answer.bytes);
+      if (terminal) {
+        rest.push(answer.bytes);
+      } else {
+        forClient.push(answer.bytes);
+        waiting += answer.bytes.length;
+      }
     }
-    if (forClient.length === 0) return undefined;
-    return forClient.length === 1 ? forClient[0] : Buffer.concat(forClient);
+    if (turn !== undefined) return;
+    turn = Promise.resolve().then(passOn);
+    passedOn = turn;
+    turn.catch(lose);
   };
 
-  const passOn = (bytes: Buffer | undefined): Promise<unknown> => {
+  /** One append and one write for all pieces that arrived in the same read of the socket. */
+  const passOn = (): Promise<unknown> => {
+    const [first, ...more] = forClient;
+    forClient = [];
+    turn = undefined;
     const written = record.flush('written');
-    if (bytes === undefined) return written;
+    if (first === undefined) return written;
+    const bytes = more.length === 0 ? first : Buffer.concat([first, ...more]);
     return written.then(() => {
       waiting -= bytes.length;
       if (!client.ended.aborted) pass(bytes);
@@ -119,10 +133,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   const onPiece = (piece: Buffer): Promise<unknown> | undefined => {
     if (lost !== undefined) throw lost;
     received.firstByteMs ??= record.elapsed();
-    const bytes = observe(splitter.push(piece));
-    waiting += bytes?.length ?? 0;
-    passedOn = passOn(bytes);
-    passedOn.catch(lose);
+    observe(splitter.push(piece));
     if (waiting > HIGH_WATER_BYTES) return passedOn;
     return behind;
   };
@@ -131,7 +142,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   try {
     await reply.body.pieces(onPiece);
     const last = splitter.end();
-    if (last !== undefined) passedOn = passOn(observe([last]));
+    if (last !== undefined) observe([last]);
   } catch (error) {
     if (lost !== undefined) throw lost;
     if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;

@@ -6,7 +6,7 @@ import { type RecordReader, recordEnd, recordStream } from './event-record.ts';
 import { frameHeaderBytes } from './frame.ts';
 import type { Segment } from './segment.ts';
 
-const usualBytes = 256 * 1024;
+const usualBytes = 64 * 1024;
 
 /** Someone who waits for an append. */
 export interface Waiter {
@@ -59,7 +59,7 @@ export class BufferPool {
   readonly #free: Buffer[] = [];
   readonly #limit: number;
 
-  constructor(limit = 8) {
+  constructor(limit = 64) {
     this.#limit = limit;
   }
 

@@ -52,8 +52,11 @@ export interface GroupCommitParts {
   readonly availabilityChanged: () => void;
 }
 
-/** A batch is written as soon as it has this many bytes, so that the disk can be busy while more is encoded. */
-const flushBytes = 64 * 1024;
+/**
+ * A batch of this many bytes is written without waiting for the end of the turn of the event loop: requests that wait
+ * for the operating system to have it go on. The sync comes at the end of the turn, for all of it.
+ */
+const flushBytes = 16 * 1024;
 const probeBytes = 64 * 1024;
 
 type Trouble = { readonly kind: 'write' | 'sync'; readonly error: Error };
@@ -71,6 +74,7 @@ export class GroupCommit {
   #written: number;
   #durable: number;
   #syncing = false;
+  #endsTurn = false;
   #syncTimer: NodeJS.Timeout | undefined;
   /** Somebody waits until this position is on disk. */
   #awaited = 0;
@@ -134,7 +138,7 @@ export class GroupCommit {
     if (batch === undefined) {
       batch = new Batch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
       this.#batch = batch;
-      setImmediate(() => this.#flush());
+      this.#endTurnLater();
     }
     const before = batch.count;
     let lasts: number[];
@@ -155,7 +159,18 @@ export class GroupCommit {
     return promise;
   }
 
-  /** Writes the batch, and has it synced. */
+  /** Writes what is left at the end of the turn, and has everything synced. */
+  #endTurnLater(): void {
+    if (this.#endsTurn) return;
+    this.#endsTurn = true;
+    setImmediate(() => {
+      this.#endsTurn = false;
+      this.#flush();
+      if (this.#unsynced.length > 0) this.#syncSoon();
+    });
+  }
+
+  /** Writes the batch. */
   #flush(): void {
     const batch = this.#batch;
     if (batch === undefined) return;
@@ -187,7 +202,6 @@ export class GroupCommit {
     const full = batch.segment;
     const fresh = writer.rotateWhenFull(this.#nextPosition);
     if (fresh !== undefined) this.#parts.rotated(full, fresh);
-    this.#syncSoon();
   }
 
   /** Lets readers see the batch. */
