@@ -21,7 +21,7 @@ import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts'
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
 import { resumeExchange } from './commands/exchange/resume-exchange.ts';
 import { createSessions } from './commands/exchange/session.ts';
-import { checkNamedFiles, withFilesChecked } from './commands/files/named-files.ts';
+import { checkNamedFiles, checkNamedInBody, checkNamedInForm, withFilesChecked } from './commands/files/named-files.ts';
 import { trackedObjects } from './commands/files/tracked.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import type { ProviderRoster } from './commands/providers/provider-roster.ts';
@@ -63,6 +63,7 @@ import { createTrackedRecords } from './projections/tracked-objects.ts';
 import { openViewStore } from './projections/view-store.ts';
 import { virtualModelsView } from './projections/virtual-models.ts';
 import type { Registry } from './providers/registry.ts';
+import { createStatelessRoutes } from './providers/stateless-routes.ts';
 import { providerType } from './providers/types.ts';
 import { controlAccess, knownAccess, registerAccessRoutes } from './wiring/access.ts';
 import { type AskedAnalytics, createAnalytics } from './wiring/analytics.ts';
@@ -263,13 +264,10 @@ export async function startGateway(
       capture: deps.capture,
       keeps: config.logging.keeps,
       limitBytes: config.server.bodyLimitBytes,
+      checkFields: checkNamedInForm(tracked),
     },
-    responses: {
-      async changes(input) {
-        await checkFiles(input);
-        return responsesBodyChanges(input, { archive, log, findItem });
-      },
-    },
+    checkFiles,
+    responses: { changes: (input) => responsesBodyChanges(input, { archive, log, findItem }) },
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
   const audit = createReadAudit(log);
@@ -307,6 +305,8 @@ export async function startGateway(
       isEnabled: (type) => config.passthrough.types?.includes(type) ?? providerType(type)?.passthrough === true,
       provider: (name) => registry.providerByNameOrType(name),
       mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
+      stateless: createStatelessRoutes(config.passthrough.statelessRoutes ?? []),
+      checkBody: checkNamedInBody(tracked),
       run: (call, client) => runExchange(passthroughDialect(call, deps.capture), call.request, client, deps),
     });
   }

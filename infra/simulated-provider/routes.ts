@@ -106,6 +106,7 @@ export function createRoutes(options: RouteOptions): Route {
       case 'POST /v1/images/generations':
         return images(objectBody(json), render);
       case 'POST /v1/images/edits': {
+        if (sent === undefined) return images(objectBody(json), render, imagesNamed(objectBody(json)));
         const form = formBody(json, sent);
         return images(form.fields, render, form.files);
       }
@@ -227,6 +228,15 @@ export function createRoutes(options: RouteOptions): Route {
   }
 
   return route;
+}
+
+/** The pictures that a JSON body names, as a form would send them. */
+function imagesNamed({ images: named }: JsonObject): FormFile[] {
+  if (!Array.isArray(named)) return [];
+  return named.map((one) => {
+    const bytes = Buffer.from(JSON.stringify(one));
+    return { field: 'image', filename: 'image', contentType: 'application/json', bytes };
+  });
 }
 
 function isBelow(path: string, root: string): boolean {

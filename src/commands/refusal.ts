@@ -162,6 +162,10 @@ export const refusals = {
     new Refusal(invalid('invalid_form', `The request body is not a form that can be read: ${detail}.`)),
   lateField: (name: string) =>
     new Refusal(invalid('late_field', `'${name}' decides who gets the form, so it must come before the file.`, name)),
+  lateFileName: (name: string) =>
+    new Refusal(
+      invalid('late_field', `'${name}' names a stored file, so it must come before the file that is sent.`, name),
+    ),
   fileNotFound: (id: string) =>
     new Refusal({ status: 404, type: 'not_found_error', code: null, message: `The file '${id}' was not found.` }),
   batchNotFound: (id: string) =>
@@ -306,6 +310,14 @@ export const refusals = {
       type: 'permission_error',
       code: 'admin_scope_denied',
       message: 'This endpoint concerns the whole gateway, and the key administers only its own user path.',
+      retryHelps: false,
+    }),
+  passthroughScopeDenied: (method: string, path: string) =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'passthrough_scope_denied',
+      message: `${method} ${path} of a provider may concern what other callers stored there, so it is for keys that see everything. Stored objects are at /v1: files, batches, responses, conversations.`,
       retryHelps: false,
     }),
   userPathOutOfScope: (path: string, scope: string, param: string) =>

@@ -49,6 +49,11 @@ export function sightOf({
   return userPath === undefined || userPath === '/' ? everything : { of: 'subtree', path: userPath };
 }
 
+/** Whether the credential itself sees everything, whatever its requests name in a header. */
+export function maySeeEverything({ actor, key }: { readonly actor: Actor; readonly key?: SightedKey | undefined }) {
+  return seesEverything(sightOf({ actor, key }));
+}
+
 /** The subtree that a key is bound to; undefined for the master key, and for keys bound to none or to the root. */
 export function subtreeOf(key: Pick<SightedKey, 'userPath'> | undefined): UserPath | undefined {
   return key?.userPath === '/' ? undefined : key?.userPath;

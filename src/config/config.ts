@@ -59,6 +59,8 @@ export interface Config {
     readonly v1Alias: boolean;
     /** The provider types that it reaches. Undefined: those that say so themselves. */
     readonly types: readonly string[] | undefined;
+    /** Routes that concern nothing stored at a provider, beside those that are known: `METHOD /path`. */
+    readonly statelessRoutes: readonly string[] | undefined;
   };
   readonly liveLogs: { readonly enabled: boolean; readonly heartbeatSeconds: number; readonly replayLimit: number };
   readonly metrics: { readonly enabled: boolean; readonly endpoint: string };
@@ -180,7 +182,12 @@ export function configOf(
       recheckSeconds: registry.recheck_interval / 1000,
       modelsMode: registry.models_mode,
     },
-    passthrough: { enabled: passthrough.enabled, v1Alias: passthrough.v1_alias, types: passthrough.types },
+    passthrough: {
+      enabled: passthrough.enabled,
+      v1Alias: passthrough.v1_alias,
+      types: passthrough.types,
+      statelessRoutes: passthrough.stateless_routes,
+    },
     liveLogs: {
       enabled: live_logs.enabled,
       heartbeatSeconds: live_logs.heartbeat_interval / 1000,

@@ -12,6 +12,7 @@ import {
   list,
   mapping,
   optionalSetting,
+  routes,
   rows,
   section,
   setting,
@@ -238,6 +239,10 @@ const settings = {
       env: 'ENABLED_PASSTHROUGH_PROVIDERS',
       emptyIsNone: true,
       describe: 'provider types that /p/{provider} reaches; when not set, each type has its own default',
+    }),
+    stateless_routes: optionalSetting(routes(), {
+      env: 'PASSTHROUGH_STATELESS_ROUTES',
+      describe: 'further routes below /p/{provider} that concern nothing stored there, and so are open to every key',
     }),
   }),
   live_logs: section({

@@ -171,6 +171,17 @@ export function rows<Row extends z.ZodType>(row: Row) {
   return z.array(row, { error: () => 'expected a list of mappings (in a variable: a JSON array of objects)' });
 }
 
+/** Routes, each a method and a path. */
+export function routes() {
+  const expected = 'routes such as POST /v1/classify';
+  return list(expected).transform((entries, context): readonly string[] => {
+    if (!entries.every((entry) => /^(GET|POST|PUT|PATCH|DELETE) \/\S*$/.test(entry))) {
+      context.addIssue({ code: 'custom', message: `expected ${expected}` });
+    }
+    return entries;
+  });
+}
+
 /** HTTP statuses, from numbers from 100 to 599 and classes such as `5xx`, in ascending order. Empty: none. */
 export function statuses() {
   const expected = 'HTTP statuses such as 429, 503 or 5xx';

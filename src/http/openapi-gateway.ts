@@ -28,12 +28,13 @@ export const gatewayOperations: readonly Operation[] = [
     path: '/p/{provider}/{path}',
     summary: "Call a provider's own API",
     description:
-      'OpenAI-shaped paths go to the `/v1` base of a local server, all others to its root. Errors come in the envelope.',
+      'OpenAI-shaped paths go to the `/v1` base of a local server, all others to its root. Errors come in the envelope. ' +
+      'A key that does not see everything reaches only routes that concern nothing stored: 403 `passthrough_scope_denied`.',
     tag: 'passthrough',
     pathParameters: { provider: 'A provider name or type', path: 'What follows; slashes stand as they are' },
     request: { required: false, schema: 'any' },
     success: { description: "The provider's answer, with its own status", content: { '*/*': {} } },
-    errors: modelErrors,
+    errors: [...modelErrors, 403],
   },
   {
     operationId: 'followLiveLogs',

@@ -3,11 +3,17 @@ import { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Caller, Client, ModelRequest } from '../commands/exchange/client.ts';
 import type { Passthrough } from '../commands/exchange/passthrough.ts';
+import type { CheckBody } from '../commands/files/named-files.ts';
 import { refusals } from '../commands/refusal.ts';
+import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import { forwardedHeaders } from './forwarded-headers.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
 import type { RequestTags } from './request-tags.ts';
 import { callerOf } from './server.ts';
+
+export interface StatelessRoutes {
+  has(providerType: string, method: string, path: string): boolean;
+}
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
@@ -24,6 +30,10 @@ export interface PassthroughOptions {
   provider(nameOrType: string): Passthrough['provider'] | undefined;
   /** Whether the caller may use all that the provider offers: its own API names models as it likes. */
   mayUse(caller: Caller, provider: string): boolean;
+  /** Which of a provider's routes concern nothing stored there: the others are for callers who see everything. */
+  readonly stateless: StatelessRoutes;
+  /** Whether a caller who does not may name what the body names. Throws or rejects with a Refusal. */
+  readonly checkBody: CheckBody;
   readonly run: (call: Passthrough, client: Client) => Promise<void>;
 }
 
@@ -56,7 +66,8 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
           'provider',
         );
       }
-      if (!options.mayUse(callerOf(request), provider.name)) throw refusals.providerAccessDenied(name);
+      const caller = callerOf(request);
+      if (!options.mayUse(caller, provider.name)) throw refusals.providerAccessDenied(name);
       const path = pathBelow(request);
       if (hasDotSegment(path))
         throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
@@ -64,7 +75,13 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
         throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
       }
       const headers = forwardedHeaders(request.headers, isKeptBack);
-      const body = await bodyOf(request, bodyLimitBytes);
+      // What a header names narrows no credential.
+      const isRestricted = !maySeeEverything(caller);
+      if (isRestricted && !options.stateless.has(provider.type, request.method, path)) {
+        throw refusals.passthroughScopeDenied(request.method, path.split('?', 1)[0] ?? path);
+      }
+      const body = await bodyOf(request, bodyLimitBytes, isRestricted);
+      if (isRestricted) await checkBody(request, body.body, caller.sight, options.checkBody);
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
         options.run({ request: { ...modelRequest, ...body }, provider, path, headers, bodyLimitBytes }, client),
       );
@@ -72,19 +89,39 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
   });
 }
 
-/** @throws Refusal when it is announced to be too large */
+/** @throws Refusal for a body that cannot be looked through, or names what the caller does not see */
+async function checkBody(request: FastifyRequest, body: Buffer, sight: Sight, check: CheckBody): Promise<void> {
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity') {
+    throw refusals.invalidRequest('A body of this key must not be compressed here.', null, 'unsupported_encoding');
+  }
+  await check(body, sight);
+}
+
+/**
+ * @param whole the body is looked at before it goes on, however large it is
+ * @throws Refusal when it is too large
+ */
 async function bodyOf(
   request: FastifyRequest,
   limitBytes: number,
+  whole: boolean,
 ): Promise<{ body: Buffer; bodyPieces?: AsyncIterable<Buffer> }> {
   const nothing = Buffer.alloc(0);
   if (!(request.body instanceof IncomingMessage)) return { body: nothing };
   const announced = request.headers['content-length'];
   const length = announced === undefined ? undefined : Number(announced);
   if (length !== undefined && length > limitBytes) throw refusals.bodyTooLarge(limitBytes);
-  if (length === undefined || length > WHOLE_BODY_BYTES) return { body: nothing, bodyPieces: request.body };
+  if (!whole && (length === undefined || length > WHOLE_BODY_BYTES)) {
+    return { body: nothing, bodyPieces: request.body };
+  }
   const pieces: Buffer[] = [];
-  for await (const piece of request.body) pieces.push(piece);
+  let size = 0;
+  for await (const piece of request.body) {
+    size += piece.length;
+    if (size > limitBytes) throw refusals.bodyTooLarge(limitBytes);
+    pieces.push(piece);
+  }
   return { body: Buffer.concat(pieces) };
 }
 

@@ -160,6 +160,7 @@ describe('every setting has its variable', () => {
     ['ENABLE_PASSTHROUGH_ROUTES', 'false', 'passthrough.enabled', false],
     ['ALLOW_PASSTHROUGH_V1_ALIAS', 'no', 'passthrough.v1Alias', false],
     ['ENABLED_PASSTHROUGH_PROVIDERS', 'openai, vllm', 'passthrough.types', ['openai', 'vllm']],
+    ['PASSTHROUGH_STATELESS_ROUTES', 'POST /a, GET /b', 'passthrough.statelessRoutes', ['POST /a', 'GET /b']],
     ['ENABLED_PASSTHROUGH_PROVIDERS', '', 'passthrough.types', []],
     ['DASHBOARD_LIVE_LOGS_ENABLED', '0', 'liveLogs.enabled', false],
     ['DASHBOARD_LIVE_LOGS_HEARTBEAT_SECONDS', '3', 'liveLogs.heartbeatSeconds', 3],

@@ -25,7 +25,7 @@ const endpoints = [
   ['/v1/completions', { prompt: 'Once' }],
   ['/v1/audio/speech', { input: 'Hello', voice: 'alloy' }],
   ['/v1/images/generations', { prompt: 'a cat' }],
-  ['/v1/images/edits', { prompt: 'a cat', images: [{ file_id: 'file-1' }] }],
+  ['/v1/images/edits', { prompt: 'a cat', images: [{ image_url: 'data:image/png;base64,AAAA' }] }],
   ['/v1/responses/input_tokens', { input: 'Hello' }],
   ['/v1/responses/compact', { input: 'Hello' }],
 ] as const;

@@ -314,6 +314,18 @@ describe('a request that builds on', () => {
     ]),
   );
   references.push({
+    what: 'a file, to be edited',
+    path: '/v1/images/edits',
+    make: file,
+    body: (id) => ({ model: native, prompt: 'a cat', images: [{ file_id: id }] }),
+  });
+  references.push({
+    what: 'a file, to be edited behind a mask',
+    path: '/v1/images/edits',
+    make: file,
+    body: (id) => ({ model: native, prompt: 'a cat', images: [{ image_url: 'data:,x' }], mask: { file_id: id } }),
+  });
+  references.push({
     what: 'an item of a response, for a conversation',
     path: '/v1/conversations',
     make: messageOf(translated),
@@ -337,6 +349,40 @@ describe('a request that builds on', () => {
         }
       },
     );
+  });
+});
+
+describe('a form that names a stored file', () => {
+  const transcription = (fields: readonly (readonly [string, string | Blob])[]) => {
+    const form = new FormData();
+    for (const [name, value] of fields) form.append(name, value);
+    return { method: 'POST', body: form };
+  };
+  const sound = ['file', new Blob(['RIFF'])] as const;
+  const model = ['model', native] as const;
+
+  it('goes on for a friend and to no stranger', async () => {
+    const id = await file();
+    const send = (caller: Caller, ...names: string[]) => {
+      const named = names.map((name) => ['file_id', name] as const);
+      const form = transcription([model, ...named, sound]);
+      return gateway.fetch('/v1/audio/transcriptions', { ...form, ...as(caller) });
+    };
+    for (const stranger of strangers) {
+      const missing = await refusalOf(await send(stranger, 'none_at_all'), 'none_at_all');
+      expect(await refusalOf(await send(stranger, id), id), nameOf(stranger)).toEqual(missing);
+    }
+    for (const friend of friends) expect((await send(friend, id)).status, nameOf(friend)).toBe(200);
+    const own = await file({ key: 'of bob' });
+    expect((await send({ key: 'of bob' }, own)).status).toBe(200);
+    expect((await send({ key: 'of bob' }, own, id)).status).toBe(404);
+  });
+
+  it('is refused when the name comes behind the file that is sent', async () => {
+    const form = () => transcription([model, sound, ['file_id', 'any']]);
+    const answer = await gateway.fetch('/v1/audio/transcriptions', { ...form(), ...as({ key: 'of bob' }) });
+    expect(await errorOf(answer, 400)).toMatchObject({ code: 'late_field', param: 'file_id' });
+    expect((await gateway.fetch('/v1/audio/transcriptions', form())).status).toBe(200);
   });
 });
 

@@ -1,5 +1,7 @@
 /** A model endpoint that takes a form. One dialect for each request, since a form is read once, as it comes. */
+import { type CheckFields, namesFile } from '../files/named-files.ts';
 import { Refusal, refusals } from '../refusal.ts';
+import { seesEverything } from '../visibility.ts';
 import type { ModelRequest } from './client.ts';
 import type { ExchangeDialect, PlanInput, ReadResult, Target } from './dialect.ts';
 import { FormUpload } from './form-upload.ts';
@@ -12,6 +14,7 @@ import { ForwardRelay } from './relay-forward.ts';
 export interface FormOptions extends ForwardOptions {
   readonly capture: 'full' | 'metadata';
   readonly limitBytes: number;
+  readonly checkFields: CheckFields;
 }
 
 export function formDialect(operation: ForwardOperation, options: FormOptions): ExchangeDialect {
@@ -36,17 +39,24 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
     },
     plan(input) {
       if (form === undefined) throw new Error('the form was not read');
-      const { model } = input.target;
-      const head = forwardPlan(operation, options, input);
-      const { headers, ...upload } = formUpload(form, input, {
-        change: (name, value) => (name === 'model' ? model : value),
-        keepText: options.capture === 'full',
-        keepFiles: options.capture === 'full' && operation.files !== undefined && options.keeps[operation.files],
-      });
-      return { ...head, call: { ...head.call, headers }, ...upload };
+      const { held } = form;
+      const plan = planOf(form, input, operation, options);
+      const fields = held.filter((part) => part.kind === 'field');
+      return options.checkFields(fields, input.sight)?.then(() => plan) ?? plan;
     },
     relayAgain: ({ provider }) => new ForwardRelay(provider),
   };
+}
+
+function planOf(form: OpenForm, input: PlanInput, operation: ForwardOperation, options: FormOptions): ForwardPlan {
+  const { model } = input.target;
+  const head = forwardPlan(operation, options, input);
+  const { headers, ...upload } = formUpload(form, input, {
+    change: (name, value) => (name === 'model' ? model : value),
+    keepText: options.capture === 'full',
+    keepFiles: options.capture === 'full' && operation.files !== undefined && options.keeps[operation.files],
+  });
+  return { ...head, call: { ...head.call, headers }, ...upload };
 }
 
 /** Reads a request's form as far as it takes. */
@@ -69,7 +79,7 @@ export async function openedForm(
 /** How a form is put to the provider: in one piece when all of it is here, else as it comes. */
 export function formUpload(
   form: OpenForm,
-  { record, target }: Pick<PlanInput, 'record' | 'target'>,
+  { record, target, sight }: Pick<PlanInput, 'record' | 'target' | 'sight'>,
   options: {
     /** What the provider gets for the value of a field; undefined when it does not get the field. */
     change(name: string, value: string): string | undefined;
@@ -81,7 +91,10 @@ export function formUpload(
     ...options,
     record,
     change: (name, value) => (name === 'provider' ? undefined : options.change(name, value)),
-    late: (name, value) => refuseLate(name, value, target),
+    late(name, value) {
+      refuseLate(name, value, target);
+      if (!seesEverything(sight) && namesFile(name)) throw refusals.lateFileName(name);
+    },
   });
   const repeatable = form.rest === undefined;
   return {

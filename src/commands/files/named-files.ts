@@ -2,22 +2,45 @@
  * Files that a request to a model names. A provider keeps all files under the gateway's one account and cannot tell
  * whose they are, so a caller who does not see everything may name those alone that it sees.
  */
-import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
+import type { Asked, ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
 import { isObject } from '../exchange/usage.ts';
-import { seesEverything } from '../visibility.ts';
+import { parseJson } from '../parse-json.ts';
+import { refusals } from '../refusal.ts';
+import { type Sight, seesEverything } from '../visibility.ts';
 import { remembered } from './stored-objects.ts';
 import { files, type TrackedObjects } from './tracked.ts';
 
 /** Undefined when there is nothing to look up, as nearly always. Rejects with a Refusal (404) for a file of others. */
-export type CheckFiles = (input: Pick<PlanInput, 'asked' | 'body' | 'sight'>) => Promise<void> | undefined;
+export type CheckFiles = (
+  input: { readonly asked: Pick<Asked, 'json'> } & Pick<PlanInput, 'body' | 'sight'>,
+) => Promise<void> | undefined;
 
 export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
   return ({ asked, body, sight }) => {
     if (seesEverything(sight) || !mayNameFiles(body)) return undefined;
-    const ids = new Set(filesIn(asked.json));
-    if (ids.size === 0) return undefined;
-    return Promise.all([...ids].map((id) => remembered(files, id, sight, { tracked }))).then(() => {});
+    return checkAll(filesIn(asked.json), sight, tracked);
   };
+}
+
+/** Of a body that the gateway does not read otherwise. */
+export type CheckBody = (body: Buffer, sight: Sight) => Promise<void> | undefined;
+
+/**
+ * It is parsed only when it may name a file, and refused when a provider could read it in another way than the gateway.
+ * Throws or rejects with a Refusal (400, 404).
+ */
+export function checkNamedInBody(tracked: TrackedObjects): CheckBody {
+  return (body, sight) => {
+    // Every JSON text in another encoding than UTF-8 has these.
+    if (body.includes(0)) throw refusals.malformedJson('it is not valid UTF-8');
+    return mayNameFiles(body) ? checkAll(filesIn(parseJson(body)), sight, tracked) : undefined;
+  };
+}
+
+function checkAll(named: Iterable<string>, sight: Sight, tracked: TrackedObjects): Promise<void> | undefined {
+  const ids = new Set(named);
+  if (ids.size === 0) return undefined;
+  return Promise.all([...ids].map((id) => remembered(files, id, sight, { tracked }))).then(() => {});
 }
 
 /** The dialect, which looks at the files first. */
@@ -28,6 +51,31 @@ export function withFilesChecked(dialect: ExchangeDialect, check: CheckFiles): E
   };
 }
 
+/** Of the fields of a form, those that name a file. */
+export type CheckFields = (fields: Iterable<NamedValue>, sight: Sight) => Promise<void> | undefined;
+
+interface NamedValue {
+  readonly name: string;
+  readonly value: string;
+}
+
+export function checkNamedInForm(tracked: TrackedObjects): CheckFields {
+  return (fields, sight) => {
+    if (seesEverything(sight)) return undefined;
+    const named = [...fields].filter(({ name }) => namesFile(name));
+    return checkAll(
+      named.map(({ value }) => value),
+      sight,
+      tracked,
+    );
+  };
+}
+
+/** Whether a field of a form names a file that is stored already. */
+export function namesFile(field: string): boolean {
+  return /^file_ids?(\[\d*\])?$/.test(field);
+}
+
 /** Quick; a name may be written in escapes. */
 function mayNameFiles(body: Buffer): boolean {
   return body.includes('file_id') || body.includes('\\u00');
@@ -36,18 +84,27 @@ function mayNameFiles(body: Buffer): boolean {
 /** The types of parts that have a `file_id` of their own. What a model said of files, in an annotation, is no part. */
 const FILE_PARTS: ReadonlySet<unknown> = new Set(['input_file', 'input_image', 'file', 'container_upload']);
 
-function* filesIn(value: unknown): Generator<string> {
-  if (Array.isArray(value)) {
-    for (const each of value) yield* filesIn(each);
-    return;
+/** However deep it is. */
+function* filesIn(json: unknown): Generator<string> {
+  const waiting = [json];
+  while (waiting.length > 0) {
+    const value = waiting.pop();
+    if (isObject(value)) yield* filesNamedBy(value);
+    if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) waiting.push(member);
   }
-  if (!isObject(value)) return;
-  const { type, file, file_id: id, file_ids: ids, input_image_mask: mask } = value;
+}
+
+function* filesNamedBy(value: Record<string, unknown>): Generator<string> {
+  const { type, file, file_id: id, file_ids: ids, input_image_mask: inputMask, mask, images } = value;
   if (typeof id === 'string' && FILE_PARTS.has(type)) yield id;
-  // In chat completions the part has the file in a member; of a container and a mask the type is another.
-  for (const holder of [type === 'file' ? file : undefined, mask]) {
+  // In chat completions the part has the file in a member; of a container, a mask and an image the type is another.
+  for (const holder of [
+    type === 'file' ? file : undefined,
+    inputMask,
+    mask,
+    ...(Array.isArray(images) ? images : []),
+  ]) {
     if (isObject(holder) && typeof holder.file_id === 'string') yield holder.file_id;
   }
   if (type === 'auto' && Array.isArray(ids)) for (const each of ids) if (typeof each === 'string') yield each;
-  for (const member of Object.values(value)) yield* filesIn(member);
 }

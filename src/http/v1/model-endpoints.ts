@@ -6,11 +6,13 @@ import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { type FormOptions, formDialect } from '../../commands/exchange/form-dialect.ts';
 import { createForwardDialect, type ForwardOptions } from '../../commands/exchange/forward-dialect.ts';
 import { forwardOperations } from '../../commands/exchange/forward-operations.ts';
+import { type CheckFiles, withFilesChecked } from '../../commands/files/named-files.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 
 export interface ModelEndpointOptions {
   readonly exchanges: OpenExchanges;
   readonly forward: FormOptions;
+  readonly checkFiles: CheckFiles;
   /** For the endpoints below `/v1/responses`. */
   readonly responses: Pick<ForwardOptions, 'changes'>;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
@@ -22,7 +24,11 @@ export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpo
     for (const operation of forwardOperations) {
       const { endpoint, body } = operation;
       const ofResponses = endpoint.startsWith('/v1/responses/');
-      const json = createForwardDialect(operation, { ...options.forward, ...(ofResponses ? options.responses : {}) });
+      const changes = ofResponses ? options.responses : {};
+      const json = withFilesChecked(
+        createForwardDialect(operation, { ...options.forward, ...changes }),
+        options.checkFiles,
+      );
       scope.post(endpoint, (request, reply) => {
         const isForm = body === 'form' || (body === 'json or form' && isMultipart(request));
         const dialect = isForm ? formDialect(operation, options.forward) : json;
