@@ -8,7 +8,7 @@ import Fastify, { type FastifyRequest } from 'fastify';
 import { type Dispatcher, Pool } from 'undici';
 
 const [port = '4020', origin = 'http://127.0.0.1:4010'] = process.argv.slice(2);
-const pool = new Pool(origin, { connections: 256, bodyTimeout: 0, headersTimeout: 600_000 });
+const pool = new Pool(origin, { connections: 8192, bodyTimeout: 0, headersTimeout: 600_000 });
 const app = Fastify({ logger: false, bodyLimit: 64 * 1024 * 1024 });
 
 app.removeAllContentTypeParsers();

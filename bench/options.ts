@@ -2,26 +2,39 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Rounds } from './sections/closed-loop.ts';
-import { SUBJECTS, type SubjectKind } from './servers/start-subjects.ts';
+import { type Peer, readPeer } from './servers/peer.ts';
+import { SUBJECTS, type SubjectKind } from './servers/subject-kinds.ts';
 import { WORKS } from './work.ts';
 
 export interface Options extends Rounds {
   /** Whether that part of the benchmark is wanted. */
   wants(name: string): boolean;
-  /** Whether only a part is wanted. */
+  /** Whether the command line names parts. */
+  readonly choosesParts: boolean;
+  /** Whether less or something else than the whole benchmark is wanted. */
   readonly isPartial: boolean;
   readonly servers: readonly SubjectKind[];
+  /** Whether the command line names them; each cell has its own otherwise. */
+  readonly choosesServers: boolean;
   /** Folders of other checkouts, by name. */
   readonly trees: ReadonlyMap<string, string>;
+  readonly peers: readonly Peer[];
   /** In the place of each work's own. */
   readonly connections: readonly number[] | undefined;
+  /** Not counted, before the first round of each server with a work. */
+  readonly warmUpSeconds: number;
+  /** Whether processor profiles are taken, and nothing else. */
+  readonly profile: boolean;
   /** Whether the processors of a virtual machine are kept from sleeping. */
   readonly awake: boolean;
   /** A file for every figure. */
   readonly json: string | undefined;
 }
 
-export const OTHER_PARTS = ['log', 'start-up', 'admin-state'] as const;
+export const OTHER_PARTS = ['sustained', 'inside', 'log', 'start-up', 'admin-state'] as const;
+
+/** Fewer are no result. */
+const LEAST_ROUNDS = 5;
 
 /** Writes what is wrong to standard error and ends the process with code 2. */
 export function parseOptions(args: readonly string[]): Options {
@@ -34,10 +47,13 @@ export function parseOptions(args: readonly string[]): Options {
       servers: { type: 'string' },
       connections: { type: 'string' },
       rounds: { type: 'string', default: '5' },
-      seconds: { type: 'string', default: '2' },
+      seconds: { type: 'string', default: '1' },
       'warm-up': { type: 'string', default: '2' },
       /** `name=folder`, repeatable. */
       gateway: { type: 'string', multiple: true, default: [] },
+      /** A file such as those in peers/, repeatable. */
+      peer: { type: 'string', multiple: true, default: [] },
+      profile: { type: 'boolean', default: false },
       awake: { type: 'boolean', default: true },
       json: { type: 'string' },
     },
@@ -45,18 +61,31 @@ export function parseOptions(args: readonly string[]): Options {
   const parts = [...WORKS.map(({ name }) => name), ...OTHER_PARTS];
   const only = values.only === undefined ? undefined : listOf('--only', values.only, parts);
   const servers = values.servers === undefined ? SUBJECTS : listOf('--servers', values.servers, SUBJECTS);
+  const rounds = positive('--rounds', values.rounds);
   return {
     wants: (name) => only === undefined || only.includes(name),
-    isPartial: only !== undefined || values.servers !== undefined || values.connections !== undefined,
+    choosesParts: only !== undefined,
+    isPartial:
+      [values.only, values.servers, values.connections].some((given) => given !== undefined) ||
+      values.gateway.length > 0 ||
+      rounds < LEAST_ROUNDS,
     servers,
+    choosesServers: values.servers !== undefined,
     trees: new Map(values.gateway.map(treeOf)),
-    connections: values.connections?.split(',').map(Number),
-    rounds: Number(values.rounds),
-    seconds: Number(values.seconds),
+    peers: values.peer.map((file) => readPeer(resolve(file))),
+    connections: values.connections?.split(',').map((each) => positive('--connections', each)),
+    rounds,
+    seconds: positive('--seconds', values.seconds),
     warmUpSeconds: Number(values['warm-up']),
+    profile: values.profile,
     awake: values.awake,
     json: values.json,
   };
+}
+
+function positive(option: string, given: string): number {
+  const value = Number(given);
+  return value > 0 ? value : refuse(`${option}: ${given} is not a number above 0`);
 }
 
 function listOf<T extends string>(option: string, given: string, known: readonly T[]): T[] {

@@ -1,8 +1,12 @@
 /** The pieces of work that are measured, and how each server is asked for the same piece. */
 import { Buffer } from 'node:buffer';
 import type { Load } from './load/load.ts';
+import type { SubjectKind } from './servers/subject-kinds.ts';
 import { chatEvents, chatJson, chatSse, TEXT } from './upstream/canned.ts';
 import type { UpstreamName } from './upstream/start-upstreams.ts';
+
+export const PACE_MS = 25;
+const SLOW_PACE_MS = 100;
 
 export interface Work {
   readonly name: string;
@@ -15,8 +19,18 @@ export interface Work {
   /** The provider of the gateway behind which the upstream's route is. */
   readonly provider: string;
   readonly stream: boolean;
+  /** Whether each word of the stream is the time at which it was sent. */
   readonly stamped?: boolean;
-  readonly connections: readonly number[];
+  /** What a full run measures. */
+  readonly cells: readonly { readonly connections: number; readonly servers: readonly SubjectKind[] }[];
+  /** Until all connections are open, one after the other. Default: they open at once. */
+  readonly rampSeconds?: number;
+  /** Not counted at the beginning of each round. Default: as long as the ramp. */
+  readonly leadInSeconds?: number;
+  /** A round counts for at least this long. */
+  readonly leastSeconds?: number;
+  /** Of a full run, where each takes long. */
+  readonly mostRounds?: number;
 }
 
 /** The providers of every gateway, by the prefix of their variables, and the upstream's route of each. */
@@ -27,16 +41,38 @@ export const PROVIDERS: Readonly<Record<string, readonly [UpstreamName, string]>
   LLAMACPP_SSE: ['instant', 'sse'],
   OPENAI_WAIT20: ['timed', 'wait-20'],
   OPENAI_WAIT60: ['timed', 'wait-60'],
-  OPENAI_PACED: ['timed', 'pace-25'],
+  OPENAI_PACED: ['timed', `pace-${PACE_MS}`],
+  OPENAI_SLOW: ['timed', `pace-${SLOW_PACE_MS}`],
 };
 
-const instant = { upstream: 'instant', connections: [50] } as const;
+const few = ['direct', 'bare', 'gateway'] as const;
+const every = ['direct', 'bare', 'gateway', 'shipped', 'governed'] as const;
+const instant = { upstream: 'instant', cells: [{ connections: 50, servers: few }] } as const;
 const plain = { dialect: 'chat', stream: false, route: 'json', provider: 'openai' } as const;
 const stream = { dialect: 'chat', stream: true, route: 'sse', provider: 'openai-sse' } as const;
 
 export const WORKS: readonly Work[] = [
-  { ...instant, ...plain, name: 'chat-json', describe: 'chat, JSON', connections: [1, 10, 50] },
-  { ...instant, ...stream, name: 'chat-sse', describe: 'chat, SSE', connections: [1, 10, 50] },
+  {
+    ...instant,
+    ...plain,
+    name: 'chat-json',
+    describe: 'chat, JSON',
+    cells: [
+      { connections: 1, servers: every },
+      { connections: 10, servers: few },
+      { connections: 50, servers: every },
+    ],
+  },
+  {
+    ...instant,
+    ...stream,
+    name: 'chat-sse',
+    describe: 'chat, SSE',
+    cells: [
+      { connections: 1, servers: few },
+      { connections: 50, servers: every },
+    ],
+  },
   {
     ...instant,
     ...plain,
@@ -53,23 +89,59 @@ export const WORKS: readonly Work[] = [
     dialect: 'responses',
     provider: 'llamacpp-sse',
   },
+  { ...instant, ...plain, name: 'messages-json', describe: 'messages → chat, JSON', dialect: 'messages' },
+  { ...instant, ...stream, name: 'messages-sse', describe: 'messages → chat, SSE', dialect: 'messages' },
   {
-    ...instant,
     ...plain,
-    name: 'messages-json',
-    describe: 'messages → chat, JSON',
-    dialect: 'messages',
-    provider: 'openai',
+    upstream: 'timed',
+    route: 'wait-60',
+    provider: 'openai-wait60',
+    name: 'chat-wait-60',
+    describe: 'chat, JSON, the upstream takes 60 ms',
+    cells: [10, 50, 150, 500, 1000].map((connections) => ({ connections, servers: few })),
+    rampSeconds: 0.5,
+    leadInSeconds: 1,
+    leastSeconds: 2,
+    mostRounds: 3,
   },
   {
-    ...instant,
     ...stream,
-    name: 'messages-sse',
-    describe: 'messages → chat, SSE',
-    dialect: 'messages',
-    provider: 'openai-sse',
+    upstream: 'timed',
+    route: `pace-${PACE_MS}`,
+    provider: 'openai-paced',
+    stamped: true,
+    name: 'chat-paced',
+    describe: `chat, SSE, ${PACE_MS} ms between words`,
+    cells: [10, 512, 2000].map((connections) => ({ connections, servers: few })),
+    rampSeconds: 1,
+    leastSeconds: 2,
+    mostRounds: 2,
+  },
+  {
+    ...stream,
+    upstream: 'timed',
+    route: `pace-${SLOW_PACE_MS}`,
+    provider: 'openai-slow',
+    stamped: true,
+    name: 'chat-slow',
+    describe: `chat, SSE, ${SLOW_PACE_MS} ms between words`,
+    cells: [{ connections: 2000, servers: few }],
+    rampSeconds: 3,
+    leastSeconds: 2,
+    mostRounds: 2,
   },
 ];
+
+/** For the highest rate that can be kept up. */
+export const SUSTAINED: Work = {
+  ...plain,
+  upstream: 'timed',
+  route: 'wait-20',
+  provider: 'openai-wait20',
+  name: 'sustained',
+  describe: 'chat, JSON, the upstream takes 20 ms',
+  cells: [],
+};
 
 const SYSTEM =
   'You are a careful assistant for the readers of a county archive. Answer briefly, name your sources, and say so when ' +
@@ -86,22 +158,29 @@ export interface Asked {
   readonly headers: Readonly<Record<string, string>>;
   /** The path, for a server that is no gateway. Default: the upstream's. `{route}` stands for the work's route. */
   readonly path?: string;
+  /** The model, for a server that is no gateway. */
+  readonly model?: string;
+  /** Whether its answers are not the upstream's byte by byte. */
+  readonly rewrites?: boolean;
 }
 
 export type Request = Pick<Load, 'url' | 'body' | 'headers' | 'expect' | 'stream' | 'stamped'>;
 
 /** The request for one piece of work. A server that only relays is asked in chat completions, as the upstream is. */
-export function requestFor(work: Work, { origin, isGateway, headers, path }: Asked): Request {
+export function requestFor(work: Work, asked: Asked): Request {
+  const { origin, isGateway, headers, path = '/{route}/v1/chat/completions', model = 'canned' } = asked;
   const dialect = isGateway ? work.dialect : 'chat';
-  const relayed = (path ?? '/{route}/v1/chat/completions').replace('{route}', work.route);
-  const model = isGateway ? `${work.provider}/canned` : 'canned';
   return {
-    url: `${origin}${isGateway ? PATHS[dialect] : relayed}`,
-    body: JSON.stringify({ model, ...bodies[dialect], ...(work.stream ? streaming[dialect] : {}) }),
+    url: `${origin}${isGateway ? PATHS[dialect] : path.replace('{route}', work.route)}`,
+    body: JSON.stringify({
+      model: isGateway ? `${work.provider}/canned` : model,
+      ...bodies[dialect],
+      ...(work.stream ? streaming[dialect] : {}),
+    }),
     headers,
     stream: work.stream,
     stamped: work.stamped ?? false,
-    expect: expected(work, dialect),
+    expect: asked.rewrites ? rewritten(work) : expected(work, dialect),
   };
 }
 
@@ -133,4 +212,8 @@ function expected(work: Work, dialect: Work['dialect']): Load['expect'] {
   }
   if (!work.stream) return { end: '}', has: TEXT };
   return dialect === 'responses' ? { has: 'event: response.completed' } : { has: 'event: message_stop' };
+}
+
+function rewritten({ stream }: Work): Load['expect'] {
+  return stream ? { end: 'data: [DONE]' } : { end: '}', has: TEXT };
 }

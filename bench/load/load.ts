@@ -92,6 +92,8 @@ export async function runLoad(load: Load): Promise<LoadResult> {
       let sentAt = 0;
       let status = 0;
       let dataAt = 0;
+      /** Whether a request was sent whose answer has not ended. */
+      let waits = false;
       const check = new BodyCheck(load.expect);
       const answers = new HttpAnswers({
         onHead: (code) => {
@@ -106,6 +108,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
           check.take(buffer, from, to);
         },
         onEnd: () => {
+          waits = false;
           const now = performance.now();
           const fault = status === 200 ? check.fault() : `status ${status}`;
           if (fault !== undefined) fail(fault);
@@ -131,12 +134,14 @@ export async function runLoad(load: Load): Promise<LoadResult> {
         dataAt = 0;
         sentAt = Math.min(dueAt(), performance.now());
         requests += 1;
+        waits = true;
         socket.write(request);
       };
       const onRead = (length: number) => {
         try {
           answers.take(readBuffer.subarray(0, length));
         } catch (error) {
+          waits = false;
           fail(String(error));
           socket.destroy();
         }
@@ -151,9 +156,13 @@ export async function runLoad(load: Load): Promise<LoadResult> {
         },
         sendInTime,
       );
-      socket.on('error', (error) => fail(error.message));
+      socket.on('error', (error) => {
+        waits = false;
+        fail(error.message);
+      });
       const patience = setTimeout(
         () => {
+          waits = false;
           fail('no answer in time');
           socket.destroy();
         },
@@ -161,7 +170,8 @@ export async function runLoad(load: Load): Promise<LoadResult> {
       );
       socket.on('close', () => {
         clearTimeout(patience);
-        if (performance.now() < countTo) fail('the connection was closed early');
+        // Also after the counting: an answer that breaks off then is no better.
+        if (waits || performance.now() < countTo) fail('the connection was closed early');
         finished();
       });
     });

@@ -2,33 +2,45 @@
 import type { Cell, Measured } from '../sections/closed-loop.ts';
 import { milliseconds, ratio, whole } from './table.ts';
 
-export const JSON_COLUMNS = ['server', 'per s', 'p50 ms', 'p99 ms', 'CPU µs', 'of it after', 'of bare', 'p99', 'CPU'];
-export const STREAM_COLUMNS = ['server', 'per s', 'first p50', 'first p99', ...JSON_COLUMNS.slice(2)];
-export const STAMPED_COLUMNS = [...STREAM_COLUMNS.slice(0, 4), 'word p50', 'word p99', ...STREAM_COLUMNS.slice(4)];
-
-export function columnsOf(cell: Cell): readonly string[] {
-  const [first] = Object.values(cell.servers);
-  if (first?.wordP50 != null) return STAMPED_COLUMNS;
-  return cell.stream ? STREAM_COLUMNS : JSON_COLUMNS;
+interface Column {
+  readonly title: string;
+  readonly of: (measured: Measured) => string;
 }
 
-/** In the order of `columnsOf`. */
-export function rowsOf(cell: Cell): string[][] {
-  return Object.entries(cell.servers).map(([name, measured]) => [name, ...figures(measured, cell.stream)]);
+const rate: Column = { title: 'per s', of: ({ perSecond }) => whole(perSecond) };
+const rest: readonly Column[] = [
+  { title: 'p50 ms', of: ({ p50 }) => milliseconds(p50) },
+  { title: 'p99 ms', of: ({ p99 }) => milliseconds(p99) },
+  { title: 'CPU µs', of: ({ cpuMicros }) => whole(cpuMicros) },
+  { title: 'of it after', of: ({ afterMicros }) => whole(afterMicros) },
+  { title: 'rate of bare', of: ({ ofBare }) => ratio(ofBare) },
+  { title: 'p99 of bare', of: ({ p99OfBare }) => ratio(p99OfBare) },
+  { title: 'CPU of bare', of: ({ cpuOfBare }) => ratio(cpuOfBare) },
+];
+const first: readonly Column[] = [
+  { title: 'first p50', of: ({ firstP50 }) => milliseconds(firstP50) },
+  { title: 'first p99', of: ({ firstP99 }) => milliseconds(firstP99) },
+];
+/** What a stream of stamped words shows; its rate and its length follow from the pace. */
+const words: readonly Column[] = [
+  { title: 'word p50', of: ({ wordP50 }) => milliseconds(wordP50) },
+  { title: 'word p99', of: ({ wordP99 }) => milliseconds(wordP99) },
+  { title: 'KB per stream', of: ({ connectionKb }) => whole(connectionKb) },
+];
+
+function columnsFor(cell: Cell): readonly Column[] {
+  const isStamped = Object.values(cell.servers).some(({ wordP50 }) => wordP50 !== null);
+  if (isStamped) return [rate, ...first, ...words, ...rest.filter(({ title }) => title.startsWith('CPU'))];
+  return cell.stream ? [rate, ...first, ...rest] : [rate, ...rest];
 }
 
-function figures(measured: Measured, stream: boolean): string[] {
-  const { perSecond, firstP50, firstP99, wordP50, wordP99, p50, p99, cpuMicros, afterMicros } = measured;
-  return [
-    whole(perSecond),
-    ...(stream ? [milliseconds(firstP50), milliseconds(firstP99)] : []),
-    ...(wordP50 === null ? [] : [milliseconds(wordP50), milliseconds(wordP99)]),
-    milliseconds(p50),
-    milliseconds(p99),
-    whole(cpuMicros),
-    whole(afterMicros),
-    ratio(measured.ofBare),
-    ratio(measured.p99OfBare),
-    ratio(measured.cpuOfBare),
-  ];
+/** The titles, the first of which is that of the server's name. */
+export function cellColumns(cell: Cell): string[] {
+  return ['server', ...columnsFor(cell).map(({ title }) => title)];
+}
+
+/** A row for each server, in the order of `cellColumns`. */
+export function cellRows(cell: Cell): string[][] {
+  const columns = columnsFor(cell);
+  return Object.entries(cell.servers).map(([name, measured]) => [name, ...columns.map(({ of }) => of(measured))]);
 }

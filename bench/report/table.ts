@@ -5,12 +5,13 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** The same columns padded to equal widths, for a terminal. The first column is text, the others are figures. */
+/** The same columns padded to equal widths, for a terminal: figures to the right, texts to the left. */
 export function plainTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)));
+  const isText = head.map((_, column) => rows.some((row) => /^[^\d–-]/.test(row[column] ?? '')));
   const line = (cells: readonly string[]) =>
     cells
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .map((cell, column) => (isText[column] ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
       .join('  ')
       .trimEnd();
   return [head, ...rows].map(line).join('\n');

@@ -3,7 +3,7 @@ import type { Disturbance } from '../servers/disturbance.ts';
 import type { Subject } from '../servers/subject.ts';
 import type { Work } from '../work.ts';
 import { median } from './median.ts';
-import { type Round, type RoundLoad, runRound, type Stand } from './round.ts';
+import { type Round, runRound, type Stand, turns } from './round.ts';
 
 export interface Measured {
   /** The median of each figure over all rounds. */
@@ -23,7 +23,9 @@ export interface Measured {
   readonly cpuMicros: number;
   /** The second part of it. */
   readonly afterMicros: number;
-  /** The rate of the first server named `bare` in the same round, against this one's: the median over rounds. */
+  /** What the load added to the resident memory for each connection, at its most, in KiB. */
+  readonly connectionKb: number;
+  /** The rate against that of `bare` in the same round: the median over rounds. Null without `bare`. */
   readonly ofBare: number | null;
   /** The 99th percentile and the processor time against those of `bare`, in the same way. */
   readonly p99OfBare: number | null;
@@ -39,17 +41,25 @@ export interface Cell {
   readonly servers: Readonly<Record<string, Measured>>;
   /** `server: what went wrong`, and how often. */
   readonly failures: Readonly<Record<string, number>>;
-  /** Servers that did not come to rest before a round. */
+  /** Servers that did not come to rest after a round. */
   readonly restless: readonly string[];
-  /** The worst round: what others took of the server's processors while it was measured. */
+  /** The worst round: what others took of the servers' processors while it was measured. */
   readonly disturbance: Disturbance;
 }
 
 export interface Rounds {
   readonly rounds: number;
   readonly seconds: number;
-  /** Not counted, before the first round of each server. */
-  readonly warmUpSeconds: number;
+}
+
+const WARM_UP_CONNECTIONS = 50;
+
+/** Nothing of it is counted. */
+export async function warmUp(stand: Stand, work: Work, subjects: readonly Subject[], seconds: number): Promise<void> {
+  if (seconds === 0) return;
+  for (const subject of subjects) {
+    if (subject.kind !== 'direct') await runRound(stand, subject, work, { connections: WARM_UP_CONNECTIONS, seconds });
+  }
 }
 
 export async function measureCell(
@@ -57,15 +67,16 @@ export async function measureCell(
   work: Work,
   connections: number,
   subjects: readonly Subject[],
-  { rounds, seconds, warmUpSeconds, ...how }: Rounds & Pick<RoundLoad, 'rampSeconds'>,
+  { rounds, seconds }: Rounds,
 ): Promise<Cell> {
   const failures: Record<string, number> = {};
   const restless = new Set<string>();
   const all = new Map<string, Round[]>(subjects.map(({ name }) => [name, []]));
+  const { rampSeconds, leadInSeconds = rampSeconds, leastSeconds = 0 } = work;
 
   async function once(subject: Subject, counted: number): Promise<Round> {
-    const load = { connections, seconds: counted, warmUpSeconds: how.rampSeconds, rampSeconds: how.rampSeconds };
-    const round = await runRound(stand, subject, work, load);
+    const lead = leadInSeconds === undefined ? {} : { rampSeconds, warmUpSeconds: leadInSeconds };
+    const round = await runRound(stand, subject, work, { connections, seconds: counted, ...lead });
     for (const [what, count] of Object.entries(round.result.failures)) {
       failures[`${subject.name}: ${what}`] = (failures[`${subject.name}: ${what}`] ?? 0) + count;
     }
@@ -73,12 +84,16 @@ export async function measureCell(
     return round;
   }
 
-  if (warmUpSeconds > 0) for (const subject of subjects) await once(subject, warmUpSeconds);
   for (let round = 0; round < rounds; round++) {
-    for (const subject of turns(subjects, round)) all.get(subject.name)?.push(await once(subject, seconds));
+    for (const subject of turns(subjects, round)) {
+      all.get(subject.name)?.push(await once(subject, Math.max(seconds, leastSeconds)));
+    }
   }
   const bare = all.get('bare');
-  const servers = [...all].map(([name, own]) => [name, measuredOf(own, name === 'bare' ? undefined : bare)]);
+  const servers = [...all].map(([name, own]) => [
+    name,
+    measuredOf(own, name === 'bare' || name === 'direct' ? undefined : bare, connections),
+  ]);
   return {
     work: work.name,
     describe: work.describe,
@@ -98,29 +113,18 @@ function worst(rounds: readonly Disturbance[]): Disturbance {
   };
 }
 
-/** Each round begins with another one, and every other round runs backwards: none always follows the same one. */
-export function turns<T>(all: readonly T[], round: number): readonly T[] {
-  const from = round % Math.max(1, all.length);
-  const order = [...all.slice(from), ...all.slice(0, from)];
-  return round % 2 === 0 ? order : order.toReversed();
-}
-
-function measuredOf(rounds: readonly Round[], bare: readonly Round[] | undefined): Measured {
-  const results = rounds.map(({ result }) => result);
+function measuredOf(rounds: readonly Round[], bare: readonly Round[] | undefined, connections: number): Measured {
   const of = (figure: (result: Round['result']) => number | undefined) => {
-    const values = results.flatMap((result) => figure(result) ?? []);
+    const values = rounds.flatMap(({ result }) => figure(result) ?? []);
     return values.length === 0 ? null : median(values);
   };
   const against = (figure: (round: Round) => number) =>
     bare === undefined
       ? null
       : median(rounds.flatMap((round, at) => (bare[at] === undefined ? [] : [figure(round) / figure(bare[at])])));
-  const answers = Math.max(
-    1,
-    results.reduce((sum, { total }) => sum + total, 0),
-  );
+  const answers = rounds.reduce((sum, { result }) => sum + result.total, 0);
   // What is put off is not done in every round, so its mean counts.
-  const afterMicros = (rounds.reduce((sum, { afterMs }) => sum + afterMs, 0) * 1000) / answers;
+  const afterMicros = (rounds.reduce((sum, { afterMs }) => sum + afterMs, 0) * 1000) / Math.max(1, answers);
   return {
     perSecond: of(({ perSecond }) => perSecond) ?? 0,
     p50: of(({ latencyMs }) => latencyMs.p50) ?? 0,
@@ -131,6 +135,7 @@ function measuredOf(rounds: readonly Round[], bare: readonly Round[] | undefined
     wordP99: of(({ wordMs }) => wordMs?.p99),
     cpuMicros: median(rounds.map(({ spentMicros }) => spentMicros)) + afterMicros,
     afterMicros,
+    connectionKb: (median(rounds.map(({ peakMb, beforeMb }) => peakMb - beforeMb)) * 1024) / connections,
     ofBare: against(({ result }) => result.perSecond),
     p99OfBare: against(({ result }) => result.latencyMs.p99),
     cpuOfBare: against(({ spentMicros }) => spentMicros),

@@ -4,7 +4,7 @@ import type { LoadProcess } from '../load/load-process.ts';
 import type { Awake } from '../servers/awake.ts';
 import { cores } from '../servers/cores.ts';
 import { coreTimes, type Disturbance, disturbance } from '../servers/disturbance.ts';
-import { processorMs } from '../servers/process-stat.ts';
+import { processorMs, residentMb } from '../servers/process-stat.ts';
 import type { Subject } from '../servers/subject.ts';
 import { requestFor, type Work } from '../work.ts';
 
@@ -25,24 +25,34 @@ export interface Round {
   readonly spentMicros: number;
   /** In milliseconds, from the last answer until it was idle. */
   readonly afterMs: number;
+  /** Resident memory of the server and its children before, and the most that was seen during the load, in MiB. */
+  readonly beforeMb: number;
+  readonly peakMb: number;
   /** Whether it came to rest in time. */
   readonly rested: boolean;
   readonly disturbance: Disturbance;
 }
 
-/** @throws Error when the server has ended */
-export async function runRound(
-  { load, awake }: Stand,
-  subject: Subject,
-  work: Work,
-  { warmUpSeconds = 0.2, ...how }: RoundLoad,
-): Promise<Round> {
+const LEAD_IN_SECONDS = 0.2;
+const LOOK_MS = 100;
+
+/** @throws Error when the server has ended, or does not stand in front of the work's upstream */
+export async function runRound({ load, awake }: Stand, subject: Subject, work: Work, how: RoundLoad): Promise<Round> {
+  const asked = subject.asked(work.upstream);
+  if (asked === undefined) throw new Error(`${subject.name} does not stand in front of the ${work.upstream} upstream`);
   const server = subject.process(work.upstream);
   const end = server.end();
   if (end !== undefined) throw new Error(`the ${subject.name} server ended in the middle of the benchmark, by ${end}`);
+
   const known = () => spentByAwake(awake) + (subject.isAlone ? 0 : processorMs(server.pid));
-  const before = { cores: coreTimes(), known: known(), own: processorMs(server.pid) };
-  const result = await load.run({ ...requestFor(work, subject.asked(work.upstream)), ...how, warmUpSeconds });
+  const before = { cores: coreTimes(), known: known(), own: processorMs(server.pid), mb: residentMb(server.pid) };
+  let peakMb = before.mb;
+  const looking = setInterval(() => {
+    peakMb = Math.max(peakMb, residentMb(server.pid));
+  }, LOOK_MS);
+  const result = await load
+    .run({ ...requestFor(work, asked), warmUpSeconds: LEAD_IN_SECONDS, ...how })
+    .finally(() => clearInterval(looking));
   const own = processorMs(server.pid);
   const disturbed = disturbance(before.cores, coreTimes(), known() - before.known);
   const rested = await subject.rest();
@@ -50,6 +60,8 @@ export async function runRound(
     result,
     spentMicros: ((own - before.own) * 1000) / Math.max(1, result.total),
     afterMs: processorMs(server.pid) - own,
+    beforeMb: before.mb,
+    peakMb,
     rested,
     disturbance: disturbed,
   };
@@ -60,4 +72,11 @@ function spentByAwake(awake: Awake | undefined): number {
   return pids
     .filter((_, core) => cores.server === undefined || core === Number(cores.server))
     .reduce((sum, pid) => sum + processorMs(pid), 0);
+}
+
+/** Each round begins with another one, and every other round runs backwards: none always follows the same one. */
+export function turns<T>(all: readonly T[], round: number): readonly T[] {
+  const from = round % Math.max(1, all.length);
+  const order = [...all.slice(from), ...all.slice(0, from)];
+  return round % 2 === 0 ? order : order.toReversed();
 }

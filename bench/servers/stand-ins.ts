@@ -1,6 +1,6 @@
 /** The processes around the gateway: what is measured beside it, and the simulated provider. */
 import { fileURLToPath } from 'node:url';
-import { announced, freePort, launchNode, type Server } from './launch.ts';
+import { announced, freePort, launchNode, type NodeLaunch, type Server } from './launch.ts';
 
 const fileAt = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -14,10 +14,7 @@ export function startProvider(options: {
   return announced(launchNode(fileAt('../../infra/simulated-provider/main.ts'), args, {}));
 }
 
-export async function startBarePassthrough(
-  upstream: Server,
-  more: { readonly cores?: string | undefined; readonly nodeFlags?: readonly string[] } = {},
-): Promise<Server> {
+export async function startBarePassthrough(upstream: Server, more: NodeLaunch = {}): Promise<Server> {
   const port = await freePort();
   return announced(launchNode(fileAt('../bare-passthrough.ts'), [String(port), upstream.origin], more));
 }

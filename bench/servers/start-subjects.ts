@@ -1,4 +1,5 @@
 /** Starts the servers of a comparison by their names. */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UpstreamName, Upstreams } from '../upstream/start-upstreams.ts';
@@ -8,47 +9,72 @@ import { GATEWAY_KEY, startGateway } from './gateway.ts';
 import { governedKey } from './governed-key.ts';
 import { becomeIdle } from './idle.ts';
 import type { Server } from './launch.ts';
+import { type Peer, startPeer } from './peer.ts';
 import { startBarePassthrough } from './stand-ins.ts';
-import type { Subject } from './subject.ts';
-
-/** In the order in which tables list them. */
-export const SUBJECTS = ['direct', 'bare', 'gateway', 'shipped', 'governed'] as const;
-export type SubjectKind = (typeof SUBJECTS)[number];
+import type { Start, Subject } from './subject.ts';
+import { SUBJECTS, type SubjectKind } from './subject-kinds.ts';
 
 export interface SubjectOptions {
   readonly kinds: readonly SubjectKind[];
   /** Further checkouts of the project, by name: each gateway of `kinds` is also started from each of them. */
-  readonly trees: ReadonlyMap<string, string>;
+  readonly trees?: ReadonlyMap<string, string>;
+  readonly peers?: readonly Peer[];
   /** Where data folders are made; each is new. */
   readonly workDir: string;
   readonly upstreams: Upstreams;
   readonly nodeFlags?: readonly string[];
-  /** Called for each process, so that it is stopped whatever happens. */
-  started(server: Server): void;
+  /** More of the environment of the server with that name. */
+  readonly env?: (name: string) => Readonly<Record<string, string>>;
 }
 
-/** All models behind the providers, which are named like their variables. */
-const SELECTORS = Object.keys(PROVIDERS).map((prefix) => `${prefix.toLowerCase().replace('_', '-')}/`);
+export interface Subjects {
+  readonly all: readonly Subject[];
+  /** Stops the processes and removes their data folders. */
+  stop(): Promise<void>;
+}
+
 const REST_TIMEOUT_MS = 60_000;
 const UPSTREAM_NAMES: readonly UpstreamName[] = ['instant', 'timed'];
+/** All models behind the providers, which are named like their variables. */
+const SELECTORS = Object.keys(PROVIDERS).map((prefix) => `${prefix.toLowerCase().replace('_', '-')}/`);
 
-export async function startSubjects(options: SubjectOptions): Promise<Subject[]> {
-  const { kinds, trees } = options;
-  const subjects: Subject[] = [];
-  for (const kind of SUBJECTS.filter((each) => kinds.includes(each))) {
-    if (kind === 'direct') subjects.push(direct(options));
-    else if (kind === 'bare') subjects.push(await bare(options));
-    else {
-      subjects.push(await gateway(kind, kind, undefined, options));
-      for (const [name, tree] of trees) subjects.push(await gateway(`${kind}@${name}`, kind, tree, options));
+/** Stops what it has started when one of them does not start. */
+export async function startSubjects(options: SubjectOptions): Promise<Subjects> {
+  const { kinds, workDir, trees = new Map<string, string>(), peers = [] } = options;
+  mkdirSync(workDir, { recursive: true });
+  const folder = mkdtempSync(join(workDir, 'data-'));
+  const running: Server[] = [];
+  const start: Start = async (server) => {
+    running.push(await server);
+    return server;
+  };
+  const all: Subject[] = [];
+  const stop = async () => {
+    await Promise.all(running.map((server) => server.stop()));
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    for (const kind of SUBJECTS.filter((each) => kinds.includes(each))) {
+      if (kind === 'direct') all.push(direct(options));
+      else if (kind === 'bare') all.push(await bare(options, start));
+      else {
+        all.push(await gateway(kind, kind, undefined, folder, options, start));
+        for (const [name, tree] of trees)
+          all.push(await gateway(`${kind}@${name}`, kind, tree, folder, options, start));
+      }
     }
+    for (const peer of peers) all.push(await startPeer(peer, folder, options.upstreams, start));
+  } catch (error) {
+    await stop();
+    throw error;
   }
-  return subjects;
+  return { all, stop };
 }
 
 function direct({ upstreams }: SubjectOptions): Subject {
   return {
     name: 'direct',
+    kind: 'direct',
     isAlone: cores.server !== undefined,
     asked: (upstream) => ({ origin: upstreams.servers[upstream].origin, isGateway: false, headers: {} }),
     process: (upstream) => upstreams.servers[upstream],
@@ -56,15 +82,15 @@ function direct({ upstreams }: SubjectOptions): Subject {
   };
 }
 
-async function bare({ upstreams, started, nodeFlags = [] }: SubjectOptions): Promise<Subject> {
-  const start = async (upstream: UpstreamName) => {
-    const server = await startBarePassthrough(upstreams.servers[upstream], { cores: cores.server, nodeFlags });
-    started(server);
-    return server;
-  };
-  const servers = { instant: await start('instant'), timed: await start('timed') };
+async function bare({ upstreams, nodeFlags = [], env }: SubjectOptions, start: Start): Promise<Subject> {
+  const startFor = (upstream: UpstreamName) =>
+    start(
+      startBarePassthrough(upstreams.servers[upstream], { cores: cores.server, nodeFlags, env: env?.('bare') ?? {} }),
+    );
+  const servers = { instant: await startFor('instant'), timed: await startFor('timed') };
   return {
     name: 'bare',
+    kind: 'bare',
     isAlone: false,
     asked: (upstream) => ({ origin: servers[upstream].origin, isGateway: false, headers: {} }),
     process: (upstream) => servers[upstream],
@@ -76,26 +102,30 @@ async function gateway(
   name: string,
   kind: Exclude<SubjectKind, 'direct' | 'bare'>,
   tree: string | undefined,
-  { upstreams, started, workDir, nodeFlags = [] }: SubjectOptions,
+  folder: string,
+  { upstreams, nodeFlags = [], env }: SubjectOptions,
+  start: Start,
 ): Promise<Subject> {
   const isShipped = kind === 'shipped';
-  const server = await startGateway({
-    dataDir: join(workDir, `${name.replaceAll(/[^\w@-]/g, '_')}-${process.pid}`),
-    cores: cores.server,
-    nodeFlags,
-    providers: Object.fromEntries(
-      Object.entries(PROVIDERS).map(([prefix, [upstream, route]]) => [
-        prefix,
-        `${upstreams.servers[upstream].origin}/${route}/v1`,
-      ]),
-    ),
-    env: isShipped ? { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' } : {},
-    ...(tree === undefined ? {} : { tree }),
-  });
-  started(server);
+  const server = await start(
+    startGateway({
+      dataDir: join(folder, name.replaceAll(/[^\w@-]/g, '_')),
+      cores: cores.server,
+      nodeFlags,
+      providers: Object.fromEntries(
+        Object.entries(PROVIDERS).map(([prefix, [upstream, route]]) => [
+          prefix,
+          `${upstreams.servers[upstream].origin}/${route}/v1`,
+        ]),
+      ),
+      env: { ...(isShipped ? { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' } : {}), ...env?.(name) },
+      ...(tree === undefined ? {} : { tree }),
+    }),
+  );
   const key = kind === 'governed' ? await governedKey(server, SELECTORS) : GATEWAY_KEY;
   return {
     name,
+    kind,
     isAlone: false,
     asked: () => ({ origin: server.origin, isGateway: true, headers: { authorization: `Bearer ${key}` } }),
     process: () => server,

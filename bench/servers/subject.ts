@@ -2,15 +2,20 @@
 import type { UpstreamName } from '../upstream/start-upstreams.ts';
 import type { Asked } from '../work.ts';
 import type { Server } from './launch.ts';
+import type { SubjectKind } from './subject-kinds.ts';
 
 export interface Subject {
   readonly name: string;
+  readonly kind: SubjectKind | 'peer';
   /** Whether nothing runs on the servers' processors while it is measured. */
   readonly isAlone: boolean;
-  /** How it is asked for what that upstream answers. */
-  asked(upstream: UpstreamName): Asked;
+  /** How it is asked for what that upstream answers; undefined when it does not stand in front of it. */
+  asked(upstream: UpstreamName): Asked | undefined;
   /** The process that is asked, whose threads and children count with it. */
   process(upstream: UpstreamName): Server;
   /** Waits until nothing put off is left to do. @returns false when it did not come to rest in time */
   rest(): Promise<boolean>;
 }
+
+/** Remembers a server, so that it is stopped in the end. */
+export type Start = (server: Promise<Server>) => Promise<Server>;

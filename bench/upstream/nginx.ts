@@ -32,8 +32,8 @@ export async function startNginx(): Promise<Server> {
   return listening(serverOf(child, `http://127.0.0.1:${port}`));
 }
 
-/** For nginx in the foreground, as one process without logs. Also for the peers that are nginx. */
-export function configuration(folder: string, servers: string): string {
+/** For nginx in the foreground, as one process without logs. */
+function configuration(folder: string, servers: string): string {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${folder};`);
   return `daemon off;
 master_process off;

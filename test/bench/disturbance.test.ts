@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { turns } from '../../bench/sections/closed-loop.ts';
+import { turns } from '../../bench/sections/round.ts';
 import { coreTimes, disturbance } from '../../bench/servers/disturbance.ts';
 
 /** user nice system idle iowait irq softirq steal, in hundredths of a second. */

@@ -1,33 +1,36 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runLoad } from '../../bench/load/load.ts';
 import type { Server } from '../../bench/servers/launch.ts';
+import { readPeer } from '../../bench/servers/peer.ts';
 import { memoryOf, processorMs } from '../../bench/servers/process-stat.ts';
 import { startBarePassthrough } from '../../bench/servers/stand-ins.ts';
-import { startSubjects } from '../../bench/servers/start-subjects.ts';
+import { type Subjects, startSubjects } from '../../bench/servers/start-subjects.ts';
 import type { Subject } from '../../bench/servers/subject.ts';
 import { chatEvents, chatJson } from '../../bench/upstream/canned.ts';
 import { startResponder, startUpstreams, type Upstreams } from '../../bench/upstream/start-upstreams.ts';
 import { requestFor, WORKS } from '../../bench/work.ts';
 
 let upstreams: Upstreams;
-let subjects: Subject[];
+let subjects: Subjects;
 const running: Server[] = [];
 const workDir = mkdtempSync(join(tmpdir(), 'chancery-bench-test-'));
 beforeAll(async () => {
   upstreams = await startUpstreams();
-  const started = (server: Server) => running.push(server);
-  subjects = await startSubjects({
-    kinds: ['direct', 'bare', 'gateway', 'governed'],
-    trees: new Map(),
-    workDir,
-    upstreams,
-    started,
-  });
+  const file = join(workDir, 'peer.json');
+  const relay = fileURLToPath(new URL('../../bench/bare-passthrough.ts', import.meta.url));
+  writeFileSync(
+    file,
+    JSON.stringify({ name: 'peer', command: process.execPath, args: [relay, '{port}', '{upstream}'] }),
+  );
+  const peers = [readPeer(file)];
+  subjects = await startSubjects({ kinds: ['direct', 'bare', 'gateway', 'governed'], peers, workDir, upstreams });
 }, 60_000);
 afterAll(async () => {
+  await subjects.stop();
   await Promise.all(running.map((server) => server.stop()));
   await upstreams.stop();
   rmSync(workDir, { recursive: true, force: true });
@@ -35,16 +38,18 @@ afterAll(async () => {
 
 describe('the servers of the benchmark', () => {
   it.each(WORKS)('answer $name, every byte as expected', async (work) => {
-    for (const subject of subjects) {
-      const request = requestFor(work, subject.asked(work.upstream));
-      const result = await runLoad({ ...request, connections: 2, seconds: 0.2 });
+    const check = async (subject: Subject) => {
+      const asked = subject.asked(work.upstream);
+      if (asked === undefined) throw new Error(`${subject.name} takes no part`);
+      const result = await runLoad({ ...requestFor(work, asked), connections: 2, seconds: 0.2 });
       expect(result.failures, subject.name).toEqual({});
       expect(result.total, subject.name).toBeGreaterThan(0);
-    }
+    };
+    await Promise.all(subjects.all.map(check));
   });
 
   it('come to rest, and can be weighed while they run', async () => {
-    for (const subject of subjects) {
+    for (const subject of subjects.all) {
       expect(await subject.rest(), subject.name).toBe(true);
       const { pid, end } = subject.process('instant');
       expect(memoryOf(pid).residentMb).toBeGreaterThan(1);

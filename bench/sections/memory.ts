@@ -1,0 +1,34 @@
+/** The memory of a server's processes before any request, after all of them, and at its most. */
+import { descendantsOf, memoryOf } from '../servers/process-stat.ts';
+import type { Subject } from '../servers/subject.ts';
+
+export interface ProcessMemory {
+  readonly server: string;
+  /** `server`, or `child 1` and so on. */
+  readonly process: string;
+  /** In MiB. */
+  readonly idleMb: number;
+  readonly afterMb: number;
+  readonly peakMb: number;
+}
+
+/** Looks at the idle memory now. @returns what looks at the rest, once the work is done */
+export async function watchMemory(subjects: readonly Subject[]): Promise<() => ProcessMemory[]> {
+  const watched: { subject: Subject; pids: number[]; idle: number[] }[] = [];
+  for (const subject of subjects.filter(({ kind }) => kind !== 'direct')) {
+    await subject.rest();
+    const { pid } = subject.process('instant');
+    const pids = [pid, ...descendantsOf(pid)];
+    watched.push({ subject, pids, idle: pids.map((each) => memoryOf(each).residentMb) });
+  }
+  return () =>
+    watched.flatMap(({ subject, pids, idle }) =>
+      pids.map((pid, at) => ({
+        server: subject.name,
+        process: at === 0 ? 'server' : `child ${at}`,
+        idleMb: idle[at] ?? 0,
+        afterMb: memoryOf(pid).residentMb,
+        peakMb: memoryOf(pid).peakMb,
+      })),
+    );
+}

@@ -1,0 +1,251 @@
+/** What the benchmark is to show, judged from its figures alone. */
+import type { Results } from './benchmark.ts';
+import type { Cell, Measured } from './sections/closed-loop.ts';
+
+export interface Verdict {
+  readonly what: string;
+  /** `–` when it only has to be measured. */
+  readonly required: string;
+  /** Of later work. */
+  readonly goal: string;
+  readonly measured: string;
+  readonly verdict: 'goal reached' | 'reached' | 'NOT reached' | 'measured' | 'not measured';
+}
+
+interface Target {
+  readonly what: string;
+  readonly measured: number | undefined;
+  /** Whether more is better. */
+  readonly atLeast?: boolean;
+  /** Null when it only has to be measured. */
+  readonly required: number | null;
+  readonly goal: number | null;
+  readonly show: (value: number) => string;
+}
+
+const times = (value: number) => `${value.toFixed(2)} ×`;
+const share = (value: number) => value.toFixed(2);
+const micros = (value: number) => `${Math.round(value).toLocaleString('en')} µs`;
+const ms = (value: number) => `${value.toFixed(value < 10 ? 2 : 0)} ms`;
+const perSecond = (value: number) => `${Math.round(value).toLocaleString('en')}/s`;
+const mb = (value: number) => `${value.toFixed(0)} MB`;
+
+export function judge(results: Results): Verdict[] {
+  return [...throughput(results), ...latency(results), ...log(results), ...starts(results), failures(results)].map(
+    verdictOf,
+  );
+}
+
+function throughput({ cells, sustained, memory }: Results): Target[] {
+  const gateway = (work: string) => measuredBy(cells, work, 50, 'gateway');
+  const rates = (work: string, one: string, other: string) =>
+    between(measuredBy(cells, work, 50, one), measuredBy(cells, work, 50, other), (a, b) => a.perSecond / b.perSecond);
+  const peak = memory.filter(({ server, process }) => server === 'gateway' && process === 'server')[0]?.peakMb;
+  return [
+    {
+      what: 'chat JSON, 50 connections: rate, of bare',
+      measured: gateway('chat-json')?.ofBare ?? undefined,
+      atLeast: true,
+      required: 0.33,
+      goal: 0.6,
+      show: share,
+    },
+    {
+      what: 'processor time per exchange, chat JSON',
+      measured: gateway('chat-json')?.cpuMicros,
+      required: 220,
+      goal: 110,
+      show: micros,
+    },
+    {
+      what: 'processor time per exchange, chat SSE',
+      measured: gateway('chat-sse')?.cpuMicros,
+      required: 400,
+      goal: 190,
+      show: micros,
+    },
+    {
+      what: 'chat JSON, 50 connections: p99, relative to bare',
+      measured: gateway('chat-json')?.p99OfBare ?? undefined,
+      required: 4,
+      goal: 1.5,
+      show: times,
+    },
+    {
+      what: 'as shipped, chat JSON: rate, of analytics off on the same core',
+      measured: rates('chat-json', 'shipped', 'gateway'),
+      atLeast: true,
+      required: 0.75,
+      goal: 0.95,
+      show: share,
+    },
+    {
+      what: 'managed key, budget and limits, chat JSON: rate, of the gateway without',
+      measured: rates('chat-json', 'governed', 'gateway'),
+      atLeast: true,
+      required: 0.9,
+      goal: null,
+      show: share,
+    },
+    {
+      what: 'sustained rate with an upstream of 20 ms, 1 core',
+      measured: sustained.find(({ server }) => server === 'gateway')?.perSecond,
+      atLeast: true,
+      required: null,
+      goal: 6000,
+      show: perSecond,
+    },
+    { what: 'peak memory of the gateway in this run', measured: peak, required: 300, goal: null, show: mb },
+  ];
+}
+
+function latency({ cells }: Results): Target[] {
+  const added = (work: string, connections: number, figure: (measured: Measured) => number | null) =>
+    between(
+      measuredBy(cells, work, connections, 'gateway'),
+      measuredBy(cells, work, connections, 'direct'),
+      (gateway, direct) => (figure(gateway) ?? 0) - (figure(direct) ?? 0),
+    );
+  const waves = measuredBy(cells, 'chat-wait-60', 500, 'gateway');
+  return [
+    {
+      what: 'upstream of 60 ms, 50 connections: p50 above direct',
+      measured: added('chat-wait-60', 50, ({ p50 }) => p50),
+      required: 3,
+      goal: 1.5,
+      show: ms,
+    },
+    {
+      what: 'upstream of 60 ms, 50 connections: p99 above direct',
+      measured: added('chat-wait-60', 50, ({ p99 }) => p99),
+      required: 30,
+      goal: 10,
+      show: ms,
+    },
+    {
+      what: 'upstream of 60 ms, 500 connections: p99, relative to p50',
+      measured: waves && waves.p99 / waves.p50,
+      required: 2.5,
+      goal: 1.5,
+      show: times,
+    },
+    {
+      what: 'upstream of 60 ms, 1,000 connections: p99 above direct',
+      measured: added('chat-wait-60', 1000, ({ p99 }) => p99),
+      required: null,
+      goal: null,
+      show: ms,
+    },
+    {
+      what: 'added latency at 1 connection: p99 above direct',
+      measured: added('chat-json', 1, ({ p99 }) => p99),
+      required: 4,
+      goal: 0.3,
+      show: ms,
+    },
+    {
+      what: 'added latency at 1 connection: p50 above direct',
+      measured: added('chat-json', 1, ({ p50 }) => p50),
+      required: 0.8,
+      goal: null,
+      show: ms,
+    },
+    {
+      what: 'added time to the first token, 10 paced streams: p99 above direct',
+      measured: added('chat-paced', 10, ({ firstP99 }) => firstP99),
+      required: null,
+      goal: 0.5,
+      show: ms,
+    },
+    {
+      what: 'added delay per token, 2,000 paced streams: p99 above direct',
+      measured: added('chat-paced', 2000, ({ wordP99 }) => wordP99),
+      required: null,
+      goal: null,
+      show: ms,
+    },
+  ];
+}
+
+const LOG_WRITERS = 256;
+
+function log({ log }: Results): Target[] {
+  return [
+    {
+      what: `log: durable events, ${LOG_WRITERS} writers`,
+      measured: log?.writes.find(({ writers }) => writers === LOG_WRITERS)?.eventsPerSecond,
+      atLeast: true,
+      required: 250_000,
+      goal: null,
+      show: perSecond,
+    },
+  ];
+}
+
+function starts({ startUp, adminState }: Results): Target[] {
+  const states = [
+    ['from the log alone', adminState?.fromLog],
+    ['from snapshots', adminState?.fromSnapshots],
+  ] as const;
+  return [
+    {
+      what: 'start to first answer, 1,000,000 events in the log',
+      measured: startUp?.againMs,
+      required: 1000,
+      goal: null,
+      show: ms,
+    },
+    ...states.flatMap(([how, start]): Target[] => [
+      {
+        what: `start with 100,000 keys and 10,000 user policies, ${how}`,
+        measured: start?.startMs,
+        required: 2000,
+        goal: null,
+        show: ms,
+      },
+      {
+        what: `memory for them, ${how}`,
+        measured: between(start, adminState?.empty, (full, empty) => full.peakMb - empty.peakMb),
+        required: 150,
+        goal: null,
+        show: mb,
+      },
+    ]),
+  ];
+}
+
+/** Paced streams and waves beyond what a server can do are no failures: only wrong and missing answers are. */
+function failures({ cells }: Results): Target {
+  const count = cells.flatMap((cell) => Object.values(cell.failures)).reduce((sum, each) => sum + each, 0);
+  return {
+    what: 'failed or wrong answers, all servers',
+    measured: cells.length === 0 ? undefined : count,
+    required: 0,
+    goal: null,
+    show: String,
+  };
+}
+
+export function measuredBy(cells: readonly Cell[], work: string, connections: number, server: string) {
+  return cells.find((cell) => cell.work === work && cell.connections === connections)?.servers[server];
+}
+
+/** Undefined when one of the two is missing. */
+function between<A, B>(one: A | undefined | null, other: B | undefined | null, compare: (one: A, other: B) => number) {
+  return one == null || other == null ? undefined : compare(one, other);
+}
+
+function verdictOf({ what, measured, atLeast = false, required, goal, show }: Target): Verdict {
+  const limit = (value: number | null) => (value === null ? '–' : `${atLeast ? '≥' : '≤'} ${show(value)}`);
+  const shown = { what, required: required === null ? 'measured' : limit(required), goal: limit(goal) };
+  if (measured === undefined) return { ...shown, measured: '–', verdict: 'not measured' };
+  const reaches = (value: number | null) => value !== null && (atLeast ? measured >= value : measured <= value);
+  const verdict = reaches(goal)
+    ? 'goal reached'
+    : required === null
+      ? 'measured'
+      : reaches(required)
+        ? 'reached'
+        : 'NOT reached';
+  return { ...shown, measured: show(measured), verdict };
+}
