@@ -68,6 +68,7 @@ import { providerType } from './providers/types.ts';
 import { controlAccess, knownAccess, registerAccessRoutes } from './wiring/access.ts';
 import { type AskedAnalytics, createAnalytics } from './wiring/analytics.ts';
 import { credentialsKey } from './wiring/credentials-key.ts';
+import { gatewayDeferredUsage } from './wiring/deferred-usage.ts';
 import { gatewayAdmin, switches } from './wiring/gateway-admin.ts';
 import { createLimits } from './wiring/limits.ts';
 import { adminPast } from './wiring/past.ts';
@@ -117,7 +118,14 @@ export async function startGateway(
   const knownKeys = knownAccess({ config, masterKey, log, projections, onError });
   const typeOf = (name: string) => registry.providerByNameOrType(name)?.type;
   const pricing = gatewayPricing({ config, log, projections, typeOf });
-  const limits = createLimits({ config, log, views, projections, pricing: pricing.prices, onError });
+  const deferred = gatewayDeferredUsage({
+    log,
+    projections,
+    pricing: pricing.prices,
+    countTokens: (work, tokens) => limits.countTokens(work, tokens),
+    onError,
+  });
+  const limits = createLimits({ config, log, views, projections, pricing: pricing.prices, deferred, onError });
   const leftOpen = openExchanges(await exchangesLeftOpen(log, views)).map(({ stream }) => stream);
   await Promise.all([
     remembered.caughtUp,
@@ -233,6 +241,7 @@ export async function startGateway(
     providers: () => registry.providers,
     access,
     cancelRunning: (id) => detached.cancel(id),
+    deferred: deferred.usage,
   };
 
   // How it is asked.
@@ -276,6 +285,8 @@ export async function startGateway(
     audit,
     tracked,
     providersOf: usableProviders(registry, access, router),
+    deferred: deferred.usage,
+    forecast: limits.forecast,
     exchanges,
     capture: deps.capture,
     limitBytes: config.server.bodyLimitBytes,
@@ -386,6 +397,12 @@ export async function startGateway(
     },
   ]);
   roster.announce();
+  deferred.follow({
+    archive,
+    dialects,
+    keys: knownKeys.directory,
+    provider: (name) => registry.providerByNameOrType(name),
+  });
 
   if (interrupted.length > 0) logger.info(`takes up ${interrupted.length} background responses again`);
   for (const told of interrupted) resume(told);
@@ -403,6 +420,7 @@ export async function startGateway(
       app.server.closeAllConnections();
       await app.close();
       await reports.close();
+      await deferred.stop();
       await providers.close();
       await journal.settled();
       await knownKeys.stop();

@@ -6,7 +6,7 @@ import { chatCompletion, type Rendering } from './chat.ts';
 import { completion } from './completions.ts';
 import { dialectOf } from './dialect.ts';
 import { embeddings, rerank } from './embeddings.ts';
-import type { FaultPlan } from './fault.ts';
+import { type FaultPlan, faultIn } from './fault.ts';
 import { Files } from './files.ts';
 import type { Form, FormFile } from './form.ts';
 import { images } from './images.ts';
@@ -205,7 +205,7 @@ export function createRoutes(options: RouteOptions): Route {
     const headers = path === '/v1/messages' ? { 'anthropic-version': 'in a batch' } : {};
     const asked = { method: 'POST', path, query: new URLSearchParams(), headers, json: body, files: undefined };
     try {
-      const reply = route(asked, plain);
+      const reply = route(asked, { ...plain, fault: faultIn(body.simulate) });
       return 'json' in reply ? reply : { status: 400, json: { error: { message: 'A batch has no streams.' } } };
     } catch (refusal) {
       if (!(refusal instanceof Refused)) throw refusal;

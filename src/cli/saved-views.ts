@@ -2,6 +2,7 @@
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
 import { adminJournal } from '../projections/admin-journal.ts';
+import { deferredUsageView } from '../projections/deferred-usage.ts';
 import { keysView } from '../projections/keys.ts';
 import { priceOverridesView } from '../projections/price-overrides.ts';
 import type { Projection } from '../projections/projection.ts';
@@ -44,6 +45,7 @@ export const savedViews: readonly SavedView[] = [
   saved(priceOverridesView, 'prices that administrators set'),
   saved(spendView, 'budgets, and what was spent of them'),
   saved(rateLimitsView, 'rules of rate limits'),
+  saved(deferredUsageView, 'what providers go on working on, and what is reserved for it'),
 ];
 
 function saved<State>(projection: Projection<State>, about: string): SavedView {

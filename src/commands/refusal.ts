@@ -429,6 +429,25 @@ export const refusals = {
       retryAfterSeconds,
       retryHelps: false,
     }),
+  /** A provider's own way to begin work that goes on after its answer, under a budget. */
+  unmetered: () =>
+    new Refusal({
+      ...invalid(
+        'unmetered_operation',
+        'What this begins goes on after its answer, and nobody could hold it against a budget. Make batches at /v1/batches.',
+      ),
+      retryHelps: false,
+    }),
+  /** Work whose cost nobody could count, under a budget. */
+  priceUnknown: (model: string) =>
+    new Refusal({
+      ...invalid(
+        'price_unknown',
+        `There is no price for '${model}', so that a batch of it cannot be let through under a budget.`,
+        'input_file_id',
+      ),
+      retryHelps: false,
+    }),
   rateLimitExceeded: (message: string, retryAfterSeconds: number) =>
     new Refusal({ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', message, retryAfterSeconds }),
   conversationNotFound: (id: string, param: string | null = null) =>

@@ -62,6 +62,22 @@ export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, s
   return Buffer.concat(parts);
 }
 
+/** The members of a JSON object in its text, in order, also those of a name that is there already. */
+export function membersIn(bytes: Buffer): { readonly name: string; readonly value: Buffer }[] {
+  const members: { readonly name: string; readonly value: Buffer }[] = [];
+  let at = skipSpace(bytes, 0) + 1;
+  for (at = skipSpace(bytes, at); bytes[at] === QUOTE; at = skipSpace(bytes, at + 1)) {
+    const nameEnd = stringEnd(bytes, at);
+    const name = readString(bytes, at, nameEnd);
+    const valueStart = skipSpace(bytes, skipSpace(bytes, nameEnd) + 1);
+    const valueEnd = endOfValue(bytes, valueStart);
+    members.push({ name, value: bytes.subarray(valueStart, valueEnd) });
+    at = skipSpace(bytes, valueEnd);
+    if (bytes[at] !== COMMA) break;
+  }
+  return members;
+}
+
 function skipSpace(bytes: Buffer, from: number): number {
   let at = from;
   // Space, tab, line feed and carriage return are the only bytes up to 0x20 outside of a JSON string.

@@ -5,11 +5,12 @@ import { CostForecaster } from '../commands/admission/cost-forecast.ts';
 import { LimitAdmission } from '../commands/admission/limit-admission.ts';
 import { restoreLimits } from '../commands/admission/limit-memory.ts';
 import { RateLimiter } from '../commands/admission/rate-limiter.ts';
+import type { OpenWork } from '../commands/deferred/open-work.ts';
 import { type Admission, everybodyAdmitted } from '../commands/exchange/admission.ts';
 import type { Pricing } from '../commands/pricing/pricing.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import type { Config } from '../config/config.ts';
-import { usageRecorded } from '../events/catalogue/exchange.ts';
+import { usageRecorded, usageSettled } from '../events/catalogue/exchange.ts';
 import type { EventLog } from '../events/log.ts';
 import type { AsOf } from '../http/admin/as-of.ts';
 import { type BudgetBooks, registerBudgets } from '../http/admin/budgets.ts';
@@ -23,6 +24,7 @@ import type { ProjectionRunner } from '../projections/runner.ts';
 import { metersOn, metersUnder, type SpendState, spendView } from '../projections/spend.ts';
 import type { ViewStore } from '../projections/view-store.ts';
 import { declareBudgets, declareRateLimits } from './declared-limits.ts';
+import type { GatewayDeferredUsage } from './deferred-usage.ts';
 
 export interface LimitsOptions {
   readonly config: Pick<Config, 'budgets' | 'rateLimits'>;
@@ -30,11 +32,17 @@ export interface LimitsOptions {
   readonly views: ViewStore;
   readonly projections: ProjectionRunner;
   readonly pricing: Pricing;
+  /** Work whose cost is not known yet: what is reserved for it stays so over a restart. */
+  readonly deferred: Pick<GatewayDeferredUsage, 'open' | 'caughtUp'>;
   readonly onError: (error: unknown) => void;
 }
 
 export interface Limits {
   readonly admission: Admission;
+  /** Counts the tokens of a response that its provider made after its answer. */
+  countTokens(work: OpenWork, tokens: number): void;
+  /** What one request of a batch is likely to take. */
+  forecast: CostForecaster['ofBatch'];
   /** How many requests and targets were turned away, by the code of the refusal. */
   readonly refused: ReadonlyMap<string, number>;
   /**
@@ -56,19 +64,23 @@ export function createLimits(options: LimitsOptions): Limits {
   const budgets = config.budgets.enabled ? budgetKeeping(options) : undefined;
   const rateLimits = config.rateLimits.enabled ? rateLimiting(options) : undefined;
   const refused = new Map<string, number>();
+  const forecaster = new CostForecaster(pricing);
   const admission =
     budgets === undefined && rateLimits === undefined
       ? everybodyAdmitted
       : new LimitAdmission({
           budgets: budgets?.gate ?? new BudgetGate(noBudgets, now),
           limits: rateLimits?.limiter ?? new RateLimiter(() => noRules, now),
-          forecaster: new CostForecaster(pricing),
+          forecaster,
           now,
           refused: ({ code }: Refusal) => refused.set(code ?? '', (refused.get(code ?? '') ?? 0) + 1),
         });
   const open = () => (admission instanceof LimitAdmission ? admission.open : new Set<string>());
   return {
     admission,
+    countTokens: ({ userPath = '/', provider, model }, tokens) =>
+      rateLimits?.limiter.recount({ at: now(), userPath, target: { provider, model }, tokens }),
+    forecast: (target, endpoint, json, bytes) => forecaster.ofBatch(target, endpoint, json, bytes),
     refused,
     async begin() {
       await budgets?.begin();
@@ -90,11 +102,16 @@ export function createLimits(options: LimitsOptions): Limits {
   };
 }
 
-function budgetKeeping({ config, log, projections }: LimitsOptions) {
+function budgetKeeping({ config, log, projections, deferred }: LimitsOptions) {
   // What the ledger has counted is not to be reserved any more, from that very moment on.
   const running = projections.run({
     ...spendView,
+    filter: { types: [...(spendView.filter.types ?? []), usageSettled.type] },
     apply(state: SpendState, event) {
+      if (isA(event, usageSettled)) {
+        gate.release(event.stream);
+        return state;
+      }
       const next = spendView.apply(state, event);
       if (isA(event, usageRecorded)) gate.counted(event.stream, Number(event.data.totalCost ?? 0));
       return next;
@@ -135,6 +152,10 @@ function budgetKeeping({ config, log, projections }: LimitsOptions) {
       await running.whenProcessed(await log.head());
       const declared = await declareBudgets(config.budgets.declared, books.state.rules.values(), log);
       if (declared !== undefined) await running.whenProcessed(declared);
+      await deferred.caughtUp;
+      for (const [stream, { userPath = '/', labels, reserved }] of deferred.open()) {
+        if (reserved !== undefined) gate.restore(stream, { userPath, labels }, reserved);
+      }
     },
   };
 }

@@ -33,11 +33,12 @@ const ann = { headers: { 'x-gateway-user-path': '/team/ann' } };
 const bob = { headers: { 'x-gateway-user-path': '/team/bob' } };
 const endpoint = '/v1/chat/completions';
 
+const INPUT = '{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}\n';
 async function uploaded(provider: string, init: RequestInit = {}): Promise<string> {
   const form = new FormData();
   form.append('provider', provider);
   form.append('purpose', 'batch');
-  form.append('file', new Blob(['{}\n']), 'in.jsonl');
+  form.append('file', new Blob([INPUT]), 'in.jsonl');
   return (await json(await gateway.fetch('/v1/files', { method: 'POST', body: form, ...init }))).id;
 }
 const create = (body: object, init: RequestInit = {}, query = '') =>

@@ -15,11 +15,13 @@ const restricted: { name: string; key: ManagedKey }[] = [];
 /** Seen by the keys, made before anything was restricted. */
 const filesBefore: string[] = [];
 
-function form(provider: string) {
+function form(provider: string, models: readonly string[] = ['simulated-small']) {
+  const line = (model: string) =>
+    JSON.stringify({ url: '/v1/chat/completions', body: { model, messages: user('hi') } });
   const fields = new FormData();
   fields.append('purpose', 'batch');
   fields.append('provider', provider);
-  fields.append('file', new Blob(['{}\n']), 'in.jsonl');
+  fields.append('file', new Blob([models.map(line).join('\n')]), 'in.jsonl');
   return { method: 'POST', body: fields };
 }
 
@@ -144,23 +146,25 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
   });
 });
 
-describe('a batch, whose file may name any model', () => {
-  const uploadedBy = async (key: ManagedKey): Promise<string> =>
-    (await json(await key.fetch('/v1/files', form('openai')))).id;
+describe('a batch, whose file names models', () => {
+  const uploadedBy = async (key: ManagedKey, ...models: string[]): Promise<string> =>
+    (await json(await key.fetch('/v1/files', form('openai', models)))).id;
   const batchesMade = () => kinds.nativeProvider.requests.filter(({ path }) => path === '/v1/batches').length;
 
-  it('is for those alone who may use all of its provider', async () => {
+  it('is for those alone who may use each of them', async () => {
     const asked = { endpoint: '/v1/chat/completions', completion_window: '24h' };
     const some = await newKey(gateway, { allowed_models: ['openai/simulated-small'] });
-    const input_file_id = await uploadedBy(some);
+    const input_file_id = await uploadedBy(some, 'simulated-small', 'simulated-large');
     const made = batchesMade();
     for (const hint of [{}, { provider: 'openai' }, { model: 'openai/simulated-small' }]) {
       const refused = await some.fetch('/v1/batches', { json: { ...asked, ...hint, input_file_id } });
-      expect(await errorOf(refused, 400)).toMatchObject({ code: 'model_access_denied', param: 'provider' });
+      expect(await errorOf(refused, 400)).toMatchObject({ code: 'model_access_denied', param: 'model' });
     }
     expect(batchesMade()).toBe(made);
+    const allowedOnly = { ...asked, input_file_id: await uploadedBy(some, 'simulated-small') };
+    expect((await some.fetch('/v1/batches', { json: allowedOnly })).status).toBe(200);
     const whole = await newKey(gateway, { allowed_models: ['openai/'] });
-    const own = { ...asked, input_file_id: await uploadedBy(whole) };
+    const own = { ...asked, input_file_id: await uploadedBy(whole, 'simulated-small', 'simulated-large') };
     expect((await whole.fetch('/v1/batches', { json: own })).status).toBe(200);
   });
 });

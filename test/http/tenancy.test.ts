@@ -3,6 +3,7 @@
  * The table holds every route that names a stored object; one that is missing from it fails the test.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
+import { line } from '../support/batches.ts';
 import { both, NATIVE_KEY, native, translated, withBothKinds } from '../support/both-kinds.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { dataOf, type ErrorBody, errorOf, json, user } from '../support/with-gateway.ts';
@@ -129,7 +130,7 @@ async function file(by = owner): Promise<string> {
   const form = new FormData();
   form.append('purpose', 'batch');
   form.append('provider', 'openai');
-  form.append('file', new Blob(['{}\n']), 'in.jsonl');
+  form.append('file', new Blob([`${JSON.stringify(line())}\n`]), 'in.jsonl');
   const uploaded = await json(await gateway.fetch('/v1/files', { method: 'POST', body: form, ...as(by) }));
   return uploaded.id;
 }

@@ -15,7 +15,11 @@ function priced(pricing: ModelPricing): Price {
 type Beside = Omit<PricedUsage, 'provider' | 'providerType' | 'model' | 'endpoint' | 'usage'>;
 
 function costOf(pricing: ModelPricing, usage: Partial<TokenUsage>, beside: Beside = {}) {
-  return costAt(priced(pricing), { usage: { ...unknownUsage, source: 'provider', ...usage }, ...beside });
+  return costAt(priced(pricing), {
+    endpoint: '/v1/chat/completions',
+    usage: { ...unknownUsage, source: 'provider', ...usage },
+    ...beside,
+  });
 }
 
 const chat: ModelPricing = { input_per_mtok: 2.5, output_per_mtok: 10, cached_input_per_mtok: 1.25 };

@@ -1,12 +1,13 @@
 /** Cancelling a background response while others have a hand in it. */
 import { describe, expect, it } from 'vitest';
+import { DeferredUsage } from '../../src/commands/deferred/deferred-usage.ts';
 import { storedResponseWrite } from '../../src/commands/exchange/end-events.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { cancelResponse, type LifecycleDependencies } from '../../src/commands/responses/lifecycle.ts';
 import { everything } from '../../src/commands/visibility.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { createResponseRecords } from '../../src/projections/responses.ts';
-import { everythingAllowed, noKeys } from '../support/nothing-configured.ts';
+import { everythingAllowed, noKeys, unpriced } from '../support/nothing-configured.ts';
 
 const id = 'resp_1';
 const context = { actor: 'master' as const };
@@ -41,6 +42,7 @@ async function withResponse(
     providers: () => [],
     access: everythingAllowed,
     cancelRunning: () => cancelRunning(become),
+    deferred: new DeferredUsage({ log, pricing: unpriced, works: { find: () => undefined }, countTokens: () => {} }),
   };
   return { deps, status: async () => (await archive.find(id, everything))?.status };
 }

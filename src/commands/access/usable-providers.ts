@@ -24,9 +24,10 @@ export function usableProviders(known: Known, access: ModelAccess, router: Reach
         const [first] = await router.reach({ selector, provider: undefined, caller });
         return first?.provider;
       },
-      asWhole(provider) {
-        if (!access.allowsProvider(caller, provider.name, 'all')) throw refusals.providerAccessDenied(provider.name);
-        return provider;
+      mayUseAll: ({ name }) => access.allowsProvider(caller, name, 'all'),
+      checkModel({ name }, model) {
+        const denial = access.denial(caller, name, model);
+        if (denial !== undefined) throw refusals.modelAccessDenied(`${name}/${model}`, denial);
       },
     };
   };

@@ -3,8 +3,8 @@
  * is asked; what it did cost takes the place of that, and stays reserved until the ledger has counted that very usage. So
  * there is no moment in which a cost is neither reserved nor spent, and none in which it is both.
  *
- * Reservations are in memory only: a crash gives them back, and what an interrupted exchange did cost is recorded when
- * it is closed at the next start.
+ * Reservations are in memory: a crash gives them back, and what an interrupted exchange did cost is recorded when it is
+ * closed at the next start. What is reserved for work that goes on after its exchange is on record, and reserved again.
  */
 import type { StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -34,6 +34,10 @@ export interface SpendLedger {
 
 /** What an exchange has reserved. */
 export interface BudgetHold {
+  /** Reserves so much in place of what was expected. @throws Refusal 429 `budget_exceeded` */
+  reserve(nano: number): void;
+  /** What is reserved stays so after `settle`, until `release`. @returns nano-dollars */
+  defer(): number;
   /** Called before the log is told of it. */
   charge(charge: Pick<Charge, 'totalCost' | 'isFailed'>): void;
   /** Called once, at its end. @param isRecorded whether the ledger is going to hear of what was charged */
@@ -78,18 +82,48 @@ export class BudgetGate {
     const expected = forecast();
     const amount = Math.ceil(expected.likely ?? shareOf(meters));
     this.#refuse(meters, { ...expected, likely: amount }, at);
-    const subjects = [...new Set(meters.map(({ scope, subject }) => `${scope}:${subject}`))];
-    const hold = new Hold((change) => this.#reserve(subjects, change));
-    hold.expect(amount);
     const stream = streamName('exchange', exchangeId);
-    this.#holds.set(stream, hold);
+    const hold = this.#hold(stream, meters, amount);
     return {
+      reserve: (nano) => {
+        hold.expect(0);
+        const now = this.#now();
+        const firm = { least: nano, likely: nano, learned: true };
+        this.#refuse(this.#ledger.metersOf(caller.userPath ?? '/', labels, now), firm, now);
+        hold.expect(nano);
+      },
+      defer: () => hold.defer(),
       charge: (charge) => hold.charge(charge),
       settle: (isRecorded) => {
         hold.settle(isRecorded);
         if (hold.over) this.#holds.delete(stream);
       },
     };
+  }
+
+  /** Reserves again what was reserved before a restart, for work that has not ended. */
+  restore(stream: StreamName, account: Pick<AdmissionRequest, 'labels'> & { readonly userPath: string }, nano: number) {
+    const meters = this.#ledger.metersOf(account.userPath, account.labels, this.#now());
+    if (meters.length === 0) return;
+    const hold = this.#hold(stream, meters, nano);
+    hold.defer();
+    hold.settle(true);
+  }
+
+  /** The work that went on after this exchange is over, and the ledger has counted what it cost. */
+  release(stream: StreamName): void {
+    const hold = this.#holds.get(stream);
+    if (hold === undefined) return;
+    hold.release();
+    if (hold.over) this.#holds.delete(stream);
+  }
+
+  #hold(stream: StreamName, meters: readonly BudgetMeter[], amount: number): Hold {
+    const subjects = [...new Set(meters.map(({ scope, subject }) => `${scope}:${subject}`))];
+    const hold = new Hold((change) => this.#reserve(subjects, change));
+    hold.expect(amount);
+    this.#holds.set(stream, hold);
+    return hold;
   }
 
   /** The ledger has counted one usage of this exchange. @param nano what it cost */
@@ -130,6 +164,7 @@ class Hold {
   #due = 0;
   #parts = 0;
   #settled = false;
+  #deferred = false;
 
   constructor(change: (nano: number) => void) {
     this.#change = change;
@@ -137,7 +172,7 @@ class Hold {
 
   /** Nothing more is going to come of it. */
   get over(): boolean {
-    return this.#settled && this.#parts === 0;
+    return this.#settled && !this.#deferred && this.#parts === 0;
   }
 
   expect(amount: number): void {
@@ -156,10 +191,23 @@ class Hold {
     this.#resize(this.#expected, this.#parts === 0 ? 0 : this.#due - nano);
   }
 
+  defer(): number {
+    this.#deferred = true;
+    return this.#expected;
+  }
+
   settle(isRecorded: boolean): void {
     this.#settled = true;
-    if (!isRecorded) this.#parts = 0;
-    this.#resize(0, isRecorded ? this.#due : 0);
+    if (!isRecorded) {
+      this.#parts = 0;
+      this.#deferred = false;
+    }
+    this.#resize(this.#deferred ? this.#expected : 0, isRecorded ? this.#due : 0);
+  }
+
+  release(): void {
+    this.#deferred = false;
+    this.#resize(this.#settled ? 0 : this.#expected, this.#due);
   }
 
   #resize(expected: number, due: number): void {

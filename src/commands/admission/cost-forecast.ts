@@ -5,6 +5,8 @@
 
 import type { AdmissionRequest, Charge } from '../exchange/admission.ts';
 import type { Target } from '../exchange/dialect.ts';
+import { forwardOperations, unitsAsked } from '../exchange/forward-operations.ts';
+import { answersAsked, expectedOutput, outputLimit } from '../exchange/token-estimate.ts';
 import { unknownUsage } from '../exchange/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { reportsCost } from '../pricing/reported-cost.ts';
@@ -17,6 +19,14 @@ export interface CostForecast {
   readonly likely: number | undefined;
   /** Whether it comes from requests that were made, and not from a guess: a guess alone refuses nobody. */
   readonly learned: boolean;
+}
+
+/** What one request of a batch is likely to take. */
+export interface BatchLineForecast {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Nano-dollars; undefined when there is no price. */
+  readonly cost: number | undefined;
 }
 
 interface Assumed extends Pick<AdmissionRequest, 'endpoint' | 'units'> {
@@ -40,7 +50,8 @@ const BYTES_PER_TOKEN = 3;
 const OUTPUT_TOKENS = 1024;
 /** Names a model and makes no use of it. */
 const COUNTING = '/v1/messages/count_tokens';
-const OUTPUT_LIMITS = ['max_output_tokens', 'max_completion_tokens', 'max_tokens'];
+const EMBEDDINGS = '/v1/embeddings';
+const BATCHES = '/v1/batches';
 
 const freeForecast: CostForecast = { least: 0, likely: 0, learned: true };
 
@@ -61,6 +72,21 @@ export class CostForecaster {
       if (dearest === undefined || isDearer(one, dearest)) dearest = one;
     }
     return dearest ?? freeForecast;
+  }
+
+  /**
+   * Of one request of a batch. Where it does not say how long its answer may be, no less is assumed than what the model
+   * has answered of late.
+   */
+  ofBatch(target: Target, endpoint: string, json: Record<string, unknown>, bytes: number): BatchLineForecast {
+    const seen = this.#seen.get(keyOf(target, endpoint));
+    const usual = Math.max(seen?.outputTokens ?? 0, OUTPUT_TOKENS);
+    const outputTokens = endpoint === EMBEDDINGS ? 0 : expectedOutput(json, usual);
+    const inputTokens = Math.ceil(bytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN));
+    const operation = forwardOperations.find((one) => one.endpoint === endpoint);
+    const units = operation === undefined ? undefined : unitsAsked(operation, json);
+    const cost = this.#costOf(target, { endpoint: BATCHES, units, inputTokens, outputTokens });
+    return { inputTokens, outputTokens, cost };
   }
 
   /** Remembers what a request turned out to cost. */
@@ -92,7 +118,7 @@ export class CostForecaster {
     if (target.model === '') return { least: 0, likely: seen?.cost ?? 0, learned: true };
     const answers = answersAsked(asked.json);
     const limit = outputLimit(asked.json);
-    const usual = endpoint === '/v1/embeddings' ? 0 : (seen?.outputTokens ?? limit ?? OUTPUT_TOKENS);
+    const usual = endpoint === EMBEDDINGS ? 0 : (seen?.outputTokens ?? limit ?? OUTPUT_TOKENS);
     const outputTokens = Math.ceil(Math.min(usual, limit ?? usual) * answers);
     const inputTokens = Math.ceil(bodyBytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN));
     const likely = this.#costOf(target, { endpoint, units, inputTokens, outputTokens });
@@ -126,17 +152,4 @@ function isDearer(one: CostForecast, other: CostForecast): boolean {
 
 function faded(most: number, now: number): number {
   return now >= most ? now : most + (now - most) * FADING;
-}
-
-function outputLimit(json: Record<string, unknown>): number | undefined {
-  for (const name of OUTPUT_LIMITS) {
-    const value = json[name];
-    if (typeof value === 'number' && value > 0) return value;
-  }
-  return undefined;
-}
-
-/** How many answers are asked for at once. */
-function answersAsked({ n }: Record<string, unknown>): number {
-  return typeof n === 'number' && n > 1 && n <= 1000 ? n : 1;
 }

@@ -101,6 +101,23 @@ class LimitTicket implements Ticket {
     return path.length + this.#entered.length === 0 ? undefined : rateLimitHeaders([...path, ...this.#entered], now());
   }
 
+  get isMetered(): boolean {
+    return this.#parts.hold !== undefined;
+  }
+
+  reserve(nano: number): void {
+    try {
+      this.#parts.hold?.reserve(nano);
+    } catch (error) {
+      if (error instanceof Refusal) this.#parts.refused(error);
+      throw error;
+    }
+  }
+
+  defer(): number | undefined {
+    return this.#parts.hold?.defer();
+  }
+
   charge(charge: Charge): void {
     const { limits, forecaster, hold, request, path } = this.#parts;
     const { totalTokens } = charge.usage;

@@ -40,8 +40,9 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
   for await (const event of log.readAll({ after, filter })) {
     const { userPath = '/' } = event.context;
     if (event.type === usageRecorded.type) {
-      const { provider, model, totalTokens } = usageRecorded.data.parse(event.data);
-      if (totalTokens !== null) {
+      const { provider, model, totalTokens, answers } = usageRecorded.data.parse(event.data);
+      // The requests of a batch are not under way at the time that their sum becomes known.
+      if (totalTokens !== null && answers === undefined) {
         limiter.recount({ at: event.at, userPath, target: { provider, model }, tokens: totalTokens });
       }
       continue;

@@ -2,7 +2,7 @@
 import type { Units } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Caller } from './client.ts';
-import type { Asked, Target } from './dialect.ts';
+import type { Asked, Reservation, Target } from './dialect.ts';
 import type { TokenUsage } from './usage.ts';
 
 export interface AdmissionRequest {
@@ -36,7 +36,7 @@ export interface Admission {
 }
 
 /** One admitted exchange, until it ends. Every ticket is settled, exactly once, whatever happens. */
-export interface Ticket {
+export interface Ticket extends Reservation {
   /**
    * Takes a place with the provider and the model; one taken before with another target is given back.
    * @returns why there is none (429)
@@ -44,6 +44,11 @@ export interface Ticket {
   enter(target: Target): Refusal | undefined;
   /** `x-ratelimit-*` of the tightest rule; undefined when there is none. */
   headers(): Record<string, string> | undefined;
+  /**
+   * The provider goes on working after the exchange: what is reserved stays so until `usage.settled` is on record.
+   * @returns nano-dollars that are reserved; undefined when no budget counts what is spent
+   */
+  defer(): number | undefined;
   /** Counts what was spent with the target that was entered. Called when it is noted, before the log has it. */
   charge(charge: Charge): void;
   /**
@@ -57,6 +62,9 @@ export interface Ticket {
 export const freeTicket: Ticket = {
   enter: () => undefined,
   headers: () => undefined,
+  isMetered: false,
+  reserve: () => {},
+  defer: () => undefined,
   charge: () => {},
   settle: () => {},
 };

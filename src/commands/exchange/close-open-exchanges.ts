@@ -25,9 +25,10 @@ import { isPending, withOutcome } from './pending-response.ts';
 import { previousResponseOf } from './previous-response.ts';
 import { askedAgain, type Dialects, type RecordedExchange, readExchange, relayAgain } from './recorded-exchange.ts';
 import type { Relay, StorableResponse } from './relay.ts';
-import { PassthroughRelay } from './relay-passthrough.ts';
+import { begunBy, PassthroughRelay } from './relay-passthrough.ts';
 import { isRunHere, responseIdOf } from './responses-dialect.ts';
 import type { ResumableRun } from './run.ts';
+import { partOf } from './spending.ts';
 import { unknownUsage } from './usage.ts';
 
 /** A crash may leave thousands open, and each takes its own synced append. */
@@ -171,14 +172,21 @@ async function close(
   if (attempt !== undefined && chunks.length > 0) {
     const { provider, providerType: type } = attempt;
     const spoken = deps.dialects.get(request.dialect);
-    const heard = spoken === undefined ? passedOn(chunks) : relay;
+    const heard: Relay | undefined =
+      spoken === undefined ? passedOn(chunks, begunBy(request.method, request.path)) : relay;
     // Where bodies are not kept nobody can say what it was, but that something was spent.
     const usage = heard?.usage() ?? unknownUsage;
     const model = attempt.model || (heard?.model?.() ?? '');
     const endpoint = spoken?.endpoint ?? (request.dialect === 'passthrough' ? '/p' : pathOf(request.path));
     const spent = { provider, providerType: type, model, endpoint, usage, isPartial: !ended };
+    const work = heard?.goesOn?.();
+    if (work !== undefined) {
+      const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
+      const parts = asked === undefined ? undefined : [partOf(model, asked.json)];
+      events.noteDeferred(record, { parts, ...work }, facts, request);
+    }
     // What was passed on need not have cost anything: a list, a file.
-    if (spoken !== undefined || usage.source === 'provider') {
+    else if (spoken !== undefined || usage.source === 'provider') {
       events.noteUsage(record, spent, deps.pricing.costOf(spent), request);
     }
   }
@@ -186,8 +194,8 @@ async function close(
 }
 
 /** What was only passed on is not for anybody to make again, but it says what it cost. */
-function passedOn(chunks: readonly RecordedEvent[]): PassthroughRelay {
-  const relay = new PassthroughRelay();
+function passedOn(chunks: readonly RecordedEvent[], begins: ReturnType<typeof begunBy>): PassthroughRelay {
+  const relay = new PassthroughRelay(begins);
   const bytes = Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
   const parsed = parseChunk(bytes.toString());
   if (parsed !== undefined) relay.whole(bytes, parsed);

@@ -28,6 +28,14 @@ export interface Target {
   readonly model: string;
 }
 
+/** What is reserved of the caller's budgets. */
+export interface Reservation {
+  /** Whether any budget counts what is spent. */
+  readonly isMetered: boolean;
+  /** Reserves so much in place of the estimate. @param nano nano-dollars. @throws Refusal (429) */
+  reserve(nano: number): void;
+}
+
 export interface PlanInput {
   readonly asked: Asked;
   /** The client's bytes, of which `asked.json` is the parsed form. */
@@ -38,6 +46,7 @@ export interface PlanInput {
   /** What the client may refer to. */
   readonly sight: Sight;
   readonly record: ExchangeRecord;
+  readonly ticket: Reservation;
   /** Unix seconds, for objects that carry their time of creation. */
   readonly createdAt: number;
 }

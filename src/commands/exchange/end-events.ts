@@ -6,17 +6,18 @@ import {
   exchangeCompleted,
   exchangeFailed,
   requestRefused,
+  usageDeferred,
   usageRecorded,
 } from '../../events/catalogue/exchange.ts';
 import { responseStored } from '../../events/catalogue/response.ts';
-import type { EventContext } from '../../events/event.ts';
+import type { EventContext, NewEvent } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { PricedUsage, UsageCost } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import { itemWrites } from '../responses/item-index.ts';
 import { contextFor, creatorFact, type Owner } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { StorableResponse } from './relay.ts';
+import type { DeferredWork, StorableResponse } from './relay.ts';
 import { isObject } from './usage.ts';
 
 /** What has come back from the provider so far. */
@@ -104,10 +105,7 @@ export interface UsageAccount {
   readonly sessionId?: string | undefined;
 }
 
-/**
- * Member by member: there is one such event for each request, and spread objects cost more than all of the pricing.
- * @param failedAttempt when it is not of the answer, but of an attempt that failed
- */
+/** @param failedAttempt when it is not of the answer, but of an attempt that failed */
 export function noteUsage(
   record: ExchangeRecord,
   spent: PricedUsage,
@@ -115,46 +113,79 @@ export function noteUsage(
   account: UsageAccount,
   failedAttempt?: number,
 ): void {
+  record.note(usageEvent(record.context, spent, cost, account, failedAttempt));
+}
+
+/** Member by member: there is one such event for each request, and spread objects cost more than all of the pricing. */
+export function usageEvent(
+  context: EventContext,
+  spent: PricedUsage,
+  cost: UsageCost,
+  account: UsageAccount,
+  failedAttempt?: number,
+): NewEvent {
   const { usage, units } = spent;
-  record.note(
-    usageRecorded.create(
-      {
-        provider: spent.provider,
-        providerType: spent.providerType,
-        model: spent.model,
-        endpoint: spent.endpoint,
-        labels: account.labels,
-        sessionId: account.sessionId,
-        inputTokens: usage.inputTokens,
-        outputTokens: usage.outputTokens,
-        totalTokens: usage.totalTokens,
-        cachedInputTokens: usage.cachedInputTokens,
-        cacheWriteInputTokens: usage.cacheWriteInputTokens,
-        cacheWrite1hInputTokens: usage.cacheWrite1hInputTokens,
-        reasoningTokens: usage.reasoningTokens,
-        audioInputTokens: usage.audioInputTokens,
-        audioOutputTokens: usage.audioOutputTokens,
-        imageInputTokens: usage.imageInputTokens,
-        imageOutputTokens: usage.imageOutputTokens,
-        acceptedPredictionTokens: usage.acceptedPredictionTokens,
-        rejectedPredictionTokens: usage.rejectedPredictionTokens,
-        inputSeconds: usage.inputSeconds,
-        inputCharacters: units?.inputCharacters,
-        outputImages: units?.outputImages,
-        partial: spent.isPartial === true ? true : undefined,
-        failedAttempt,
-        source: usage.source,
-        raw: usage.raw,
-        price: cost.price,
-        priceSource: cost.priceSource,
-        inputCost: cost.inputCost,
-        outputCost: cost.outputCost,
-        totalCost: cost.totalCost,
-        caveat: cost.caveat,
-      },
-      record.context,
-    ),
+  return usageRecorded.create(
+    {
+      provider: spent.provider,
+      providerType: spent.providerType,
+      model: spent.model,
+      endpoint: spent.endpoint,
+      labels: account.labels,
+      sessionId: account.sessionId,
+      inputTokens: usage.inputTokens,
+      outputTokens: usage.outputTokens,
+      totalTokens: usage.totalTokens,
+      cachedInputTokens: usage.cachedInputTokens,
+      cacheWriteInputTokens: usage.cacheWriteInputTokens,
+      cacheWrite1hInputTokens: usage.cacheWrite1hInputTokens,
+      reasoningTokens: usage.reasoningTokens,
+      audioInputTokens: usage.audioInputTokens,
+      audioOutputTokens: usage.audioOutputTokens,
+      imageInputTokens: usage.imageInputTokens,
+      imageOutputTokens: usage.imageOutputTokens,
+      acceptedPredictionTokens: usage.acceptedPredictionTokens,
+      rejectedPredictionTokens: usage.rejectedPredictionTokens,
+      inputSeconds: usage.inputSeconds,
+      inputCharacters: units?.inputCharacters,
+      outputImages: units?.outputImages,
+      partial: spent.isPartial === true ? true : undefined,
+      answers: spent.answers,
+      estimated: spent.estimate === undefined ? undefined : true,
+      estimatedInputTokens: spent.estimate?.inputTokens,
+      estimatedOutputTokens: spent.estimate?.outputTokens,
+      failedAttempt,
+      source: usage.source,
+      raw: usage.raw,
+      price: cost.price,
+      priceSource: cost.priceSource,
+      inputCost: cost.inputCost,
+      outputCost: cost.outputCost,
+      totalCost: cost.totalCost,
+      caveat: cost.caveat,
+    },
+    context,
   );
+}
+
+/** Whose work goes on, and what of a budget is reserved for it. */
+export interface DeferralFacts {
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly endpoint: string;
+  /** Nano-dollars; undefined when no budget counts what is spent. */
+  readonly reserved: number | undefined;
+}
+
+export function noteDeferred(
+  record: ExchangeRecord,
+  { kind, id: workId, parts }: DeferredWork,
+  { reserved, ...facts }: DeferralFacts,
+  { labels, sessionId }: UsageAccount,
+): void {
+  const reservedCost = reserved === undefined ? null : String(Math.ceil(reserved));
+  record.note(usageDeferred.create({ ...facts, kind, workId, labels, sessionId, parts, reservedCost }, record.context));
 }
 
 /** What is kept beside a response. */

@@ -133,7 +133,8 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
     const heardOf = asked;
     const found = findRoute(run, asked, deps);
     const route = found instanceof Promise ? await found : found;
-    ticket = deps.admission.admit(admissionOf(run, asked, route));
+    const admitted = deps.admission.admit(admissionOf(run, asked, route));
+    ticket = admitted;
     const { pricing } = deps;
     const spender = { dialect, asked, record, request, ticket, pricing };
     const ask = async (candidate: Target, asking: Asking): Promise<Outcome> => {
@@ -141,7 +142,16 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
       const { body, headers } = request;
       const { createdAt } = record;
       const { sight } = request.caller;
-      const input: PlanInput = { asked: heardOf, body, headers, target: candidate, sight, record, createdAt };
+      const input: PlanInput = {
+        asked: heardOf,
+        body,
+        headers,
+        target: candidate,
+        sight,
+        record,
+        ticket: admitted,
+        createdAt,
+      };
       const background = dialect.background?.(input);
       if (promise !== undefined && background === undefined)
         throw refusals.backgroundElsewhere(candidate.provider.name);

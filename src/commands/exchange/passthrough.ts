@@ -1,9 +1,10 @@
 /** `ANY /p/{provider}/…`: a request to a provider's own API, on the record like any other. */
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
+import { refusals } from '../refusal.ts';
 import type { ModelRequest } from './client.ts';
 import type { ExchangeDialect, ReadResult } from './dialect.ts';
 import { RecordedUpload } from './recorded-upload.ts';
-import { PassthroughRelay } from './relay-passthrough.ts';
+import { beginsUncounted, begunBy, PassthroughRelay } from './relay-passthrough.ts';
 import { returnedHeaders } from './returned-headers.ts';
 
 /** Methods that may be sent twice without asking. */
@@ -23,6 +24,7 @@ export interface Passthrough {
 export function passthroughDialect(given: Passthrough, capture: 'full' | 'metadata'): ExchangeDialect {
   const { request, provider, path, headers, bodyLimitBytes } = given;
   const { method, body, bodyPieces } = request;
+  const begins = begunBy(method, path);
   const asItIs = (): ReadResult => ({ ok: true, asked: { model: '', provider: undefined, stream: false, json: {} } });
   return {
     name: 'passthrough',
@@ -31,19 +33,22 @@ export function passthroughDialect(given: Passthrough, capture: 'full' | 'metada
     read: asItIs,
     take: asItIs,
     target: () => ({ provider, model: '' }),
-    plan: ({ record }) => ({
-      dialect: 'passthrough',
-      call: { method, path, headers },
-      verbatim: true,
-      body:
-        bodyPieces === undefined
-          ? nonEmpty(body)
-          : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: capture === 'full' }),
-      repeatable:
-        bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
-      relay: () => new PassthroughRelay(),
-    }),
-    relayAgain: () => new PassthroughRelay(),
+    plan({ record, ticket }) {
+      if (ticket.isMetered && beginsUncounted(method, path)) throw refusals.unmetered();
+      return {
+        dialect: 'passthrough',
+        call: { method, path, headers },
+        verbatim: true,
+        body:
+          bodyPieces === undefined
+            ? nonEmpty(body)
+            : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: capture === 'full' }),
+        repeatable:
+          bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
+        relay: () => new PassthroughRelay(begins),
+      };
+    },
+    relayAgain: () => new PassthroughRelay(begins),
     answerHeaders,
   };
 }

@@ -2,18 +2,40 @@
 import type { Frame } from '../../providers/sse.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
-import type { FrameAnswer, Relay } from './relay.ts';
+import { isPending } from './pending-response.ts';
+import type { DeferredWork, FrameAnswer, Relay } from './relay.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
 /** What is longer is no name of a model. */
 const MAX_MODEL_LENGTH = 256;
 
+/** What a request to a provider's own API begins, when it succeeds: undefined for anything that ends with its answer. */
+export function begunBy(method: string, path: string): DeferredWork['kind'] | undefined {
+  if (method !== 'POST') return undefined;
+  const [route = ''] = path.split('?', 1);
+  if (/\/batches\/?$/.test(route)) return 'batch';
+  return /\/responses\/?$/.test(route) ? 'response' : undefined;
+}
+
+/** Whether it begins work whose cost nobody can say before, and that goes on after its answer. */
+export function beginsUncounted(method: string, path: string): boolean {
+  const [route = ''] = path.split('?', 1);
+  return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);
+}
+
 export class PassthroughRelay implements Relay {
+  readonly #begins: DeferredWork['kind'] | undefined;
+  #work: DeferredWork | undefined;
   /** As it was reported last, member by member: the counts of a stream are cumulative. */
   #usage: Record<string, unknown> | undefined;
   #model: string | undefined;
   #terminal = false;
+
+  /** @param begins as `begunBy` says of the request */
+  constructor(begins?: DeferredWork['kind']) {
+    this.#begins = begins;
+  }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
     this.#observe(parsed);
@@ -39,6 +61,10 @@ export class PassthroughRelay implements Relay {
     return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
   }
 
+  goesOn(): DeferredWork | undefined {
+    return this.#work;
+  }
+
   usage(): TokenUsage {
     return readUsage(this.#usage);
   }
@@ -47,11 +73,18 @@ export class PassthroughRelay implements Relay {
     return this.#model;
   }
 
+  /** A response that its provider makes in the background, or a batch, until it is over. */
+  #follow({ id, status, background }: Record<string, unknown>, kind: DeferredWork['kind']): void {
+    const isWork = kind === 'batch' || (background === true && isPending({ status: String(status) }));
+    this.#work = isWork && typeof id === 'string' ? { kind, id } : undefined;
+  }
+
   /** All sits at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
   #observe(parsed: unknown): void {
     if (!isObject(parsed)) return;
     for (const holder of [parsed, parsed.response, parsed.message]) {
       if (!isObject(holder)) continue;
+      if (this.#begins !== undefined && holder.object === this.#begins) this.#follow(holder, this.#begins);
       if (typeof holder.model === 'string' && holder.model.length <= MAX_MODEL_LENGTH) this.#model = holder.model;
       if (!isObject(holder.usage)) continue;
       if (readUsage(holder.usage).source === 'unknown') continue;

@@ -3,7 +3,16 @@ import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
-import { type Answering, type FrameAnswer, type Relay, redacted, type StorableResponse, statusOf } from './relay.ts';
+import { isPending } from './pending-response.ts';
+import {
+  type Answering,
+  type DeferredWork,
+  type FrameAnswer,
+  type Relay,
+  redacted,
+  type StorableResponse,
+  statusOf,
+} from './relay.ts';
 import { reportedFailure } from './reported-failure.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
@@ -76,6 +85,12 @@ export class NativeResponsesRelay implements Relay {
 
   usage(): TokenUsage {
     return readUsage(this.#response?.usage);
+  }
+
+  goesOn(): DeferredWork | undefined {
+    const { id, status } = this.#response ?? {};
+    if (this.#options.providerRuns !== true || typeof id !== 'string' || typeof status !== 'string') return undefined;
+    return isPending({ status }) ? { kind: 'response', id } : undefined;
   }
 
   finishReason(): string | null {

@@ -2,6 +2,7 @@
 
 import type { Dialect, ForwardCall } from '../../providers/provider.ts';
 import type { Frame } from '../../providers/sse.ts';
+import type { EstimatedTokens } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Upload } from './recorded-upload.ts';
 import type { TokenUsage } from './usage.ts';
@@ -74,6 +75,21 @@ export interface StorableResponse {
   readonly output?: readonly unknown[];
 }
 
+/** What a provider goes on with after its answer: what it costs is known when that is over. */
+export interface DeferredWork {
+  readonly kind: 'response' | 'batch';
+  /** The provider's own id of it. */
+  readonly id: string;
+  /** Of a batch whose input was read: what its requests ask. */
+  readonly parts?: readonly WorkPart[] | undefined;
+}
+
+/** What of such work is asked of one model. */
+export interface WorkPart extends EstimatedTokens {
+  readonly model: string;
+  readonly answers: number;
+}
+
 /** Who answers, and how its credentials are taken out of what it says. */
 export interface Answering {
   readonly name: string;
@@ -107,6 +123,8 @@ export interface Relay {
   /** The client left or the gateway stops: the state is frozen as it stands. */
   abandon?(): Buffer | undefined;
   usage(): TokenUsage;
+  /** Undefined when the answer is all there is, as nearly always. */
+  goesOn?(): DeferredWork | undefined;
   /** Which model the answer says it is of, where nobody read the request for it. */
   model?(): string | undefined;
   /** Why the model stopped, in the dialect's own word. */

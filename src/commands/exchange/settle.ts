@@ -13,7 +13,7 @@ import * as events from './end-events.ts';
 import { noteTurn } from './note-turn.ts';
 import type { OpenRecords } from './open-records.ts';
 import { previousResponseOf } from './previous-response.ts';
-import { noteSpending, type Spender } from './spending.ts';
+import { noteDeferral, noteSpending, type Spender } from './spending.ts';
 import { gatewayStopping } from './stream-refusals.ts';
 
 export interface Settling extends Spender {
@@ -180,6 +180,11 @@ function noteCompleted(
 
 function noteUsage({ relay, received }: Answered, exchange: Settling, isWhole = false): void {
   if (received.chunks === 0) return;
+  const work = relay.goesOn?.();
+  if (work !== undefined) {
+    noteDeferral(exchange, exchange.target, work, relay);
+    return;
+  }
   const usage = relay.usage();
   if (exchange.dialect.mayBeFree && usage.source === 'unknown') return;
   noteSpending(exchange, exchange.target, relay, { isPartial: !isWhole });

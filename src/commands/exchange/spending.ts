@@ -3,9 +3,10 @@ import type { Pricing } from '../pricing/pricing.ts';
 import type { Ticket } from './admission.ts';
 import type { ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect, Target } from './dialect.ts';
-import { noteUsage } from './end-events.ts';
+import { noteDeferred, noteUsage } from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { Relay } from './relay.ts';
+import type { DeferredWork, Relay, WorkPart } from './relay.ts';
+import { expectedOutput, promptTokens } from './token-estimate.ts';
 
 export interface Spender {
   readonly dialect: ExchangeDialect;
@@ -39,4 +40,28 @@ export function noteSpending(
   const cost = pricing.costOf(spent);
   noteUsage(record, spent, cost, request, failedAttempt);
   ticket.charge({ usage, totalCost: cost.totalCost, isFailed: failedAttempt !== undefined });
+}
+
+/** The provider goes on with its work: what that costs is recorded when it is over, and stays reserved until then. */
+export function noteDeferral(
+  { dialect, asked, record, request, ticket }: Spender,
+  { provider, model }: Target,
+  work: DeferredWork,
+  relay: Pick<Relay, 'model'>,
+): void {
+  const named = model || (relay.model?.() ?? '');
+  const facts = {
+    provider: provider.name,
+    providerType: provider.type,
+    model: named,
+    endpoint: dialect.endpoint,
+    reserved: ticket.defer(),
+  };
+  const parts = work.parts ?? (work.kind === 'response' ? [partOf(named, asked.json)] : undefined);
+  noteDeferred(record, { ...work, parts }, facts, request);
+}
+
+/** What a response is likely to take, for the case that its provider never says. */
+export function partOf(model: string, json: Readonly<Record<string, unknown>>): WorkPart {
+  return { model, answers: 1, inputTokens: promptTokens(json), outputTokens: expectedOutput(json) };
 }

@@ -10,8 +10,10 @@ export interface Providers {
   named(nameOrType: string): Provider | undefined;
   /** Who serves a model. */
   serving(selector: string): Promise<Provider | undefined>;
-  /** The same provider, when all of it may be used. @throws Refusal when not */
-  asWhole(provider: Provider): Provider;
+  /** Whether every model of the provider may be used, also one that nobody has listed. */
+  mayUseAll(provider: Provider): boolean;
+  /** @throws Refusal when the model may not be used */
+  checkModel(provider: Provider, model: string): void;
 }
 
 export interface Hints {

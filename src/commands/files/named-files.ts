@@ -84,8 +84,8 @@ function mayNameFiles(body: Buffer): boolean {
 /** The types of parts that have a `file_id` of their own. What a model said of files, in an annotation, is no part. */
 const FILE_PARTS: ReadonlySet<unknown> = new Set(['input_file', 'input_image', 'file', 'container_upload']);
 
-/** However deep it is. */
-function* filesIn(json: unknown): Generator<string> {
+/** Ids of the files that a request names, however deep. */
+export function* filesIn(json: unknown): Generator<string> {
   const waiting = [json];
   while (waiting.length > 0) {
     const value = waiting.pop();

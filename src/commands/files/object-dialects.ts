@@ -1,7 +1,7 @@
 /**
  * `POST /v1/files` and `POST /v1/batches`: put to one provider, and remembered as its own before the client learns the
  * id. `GET /v1/files/{id}/content`: the bytes, as they come. The models that are named inside a batch's file are the
- * provider's own, and nobody here reads it: so a batch is only for those who may use all that its provider has.
+ * provider's own. The file is read where anything is to be held against it: lists of models, a budget, what the caller sees.
  */
 import { z } from 'zod';
 import { rewriteMembers } from '../../providers/json-members.ts';
@@ -12,11 +12,12 @@ import { formUpload, openedForm } from '../exchange/form-dialect.ts';
 import { jsonHeaders } from '../exchange/forward-dialect.ts';
 import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
 import type { OpenForm } from '../exchange/open-form.ts';
-import type { ForwardPlan } from '../exchange/relay.ts';
+import type { DeferredWork, ForwardPlan } from '../exchange/relay.ts';
 import { isObject } from '../exchange/usage.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';
+import { checkBatch } from './check-batch.ts';
 import { ableProvider, chosenProvider, onlyProvider } from './holders.ts';
 import { ObjectRelay } from './relay-object.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
@@ -90,13 +91,14 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       const { provider } = isChosen
         ? await chosenTarget(batches, asked, deps)
         : { provider: ableProvider(batches, file.provider, providers) };
-      return { provider: providers.asWhole(provider), model: '' };
+      return { provider, model: '' };
     },
-    plan(input) {
+    async plan(input) {
       const { json } = input.asked;
       const changes: Record<string, string | undefined> = { provider: undefined, model: undefined };
       if (json.completion_window === undefined) changes.completion_window = '"24h"';
-      const head = createPlan(batches, input, jsonHeaders(input));
+      const parts = await checkBatch(String(json.input_file_id), input, deps);
+      const head = createPlan(batches, input, jsonHeaders(input), (id) => ({ kind: 'batch', id, parts }));
       return { ...head, body: rewriteMembers(input.body, changes), repeatable: false };
     },
     relayAgain: () => new ObjectRelay(),
@@ -160,30 +162,37 @@ async function chosenTarget(kind: ObjectKind, asked: Asked, { providers }: Objec
   return { provider, model: '' };
 }
 
-function createPlan(kind: ObjectKind, { record, target }: PlanInput, headers: Record<string, string>) {
+/** @param work what the provider goes on with, under the id of the new object */
+function createPlan(
+  kind: ObjectKind,
+  { record, target }: PlanInput,
+  headers: Record<string, string>,
+  work?: (id: string) => DeferredWork,
+) {
   const { provider } = target;
   return {
     dialect: 'forward',
     call: { method: 'POST', path: kind.endpoint, openAi: true, headers },
     readsWhole: true,
     unsupported: (refusal) => (isRouteMissing(refusal, '') ? notServed(kind) : undefined),
-    relay: () => new ObjectRelay((bytes, parsed) => remember(kind, bytes, parsed, provider, record)),
+    relay: () => {
+      let made: string | undefined;
+      return new ObjectRelay(
+        (bytes, parsed) => {
+          made = remember(kind, parsed, provider, record);
+          return isObject(parsed) ? rewriteMembers(bytes, { provider: JSON.stringify(provider.name) }) : bytes;
+        },
+        () => (made === undefined ? undefined : work?.(made)),
+      );
+    },
   } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
 }
 
-/** Where the object is goes on the record together with the end of the exchange. */
-function remember(
-  kind: ObjectKind,
-  bytes: Buffer,
-  parsed: unknown,
-  provider: Provider,
-  record: ExchangeRecord,
-): Buffer {
-  if (!isObject(parsed)) return bytes;
-  const { id } = parsed;
-  if (typeof id === 'string' && isObjectId(id)) {
-    const { owner, context } = record;
-    record.noteElsewhere(trackingWrite(kind.name, id, provider, { owner, exchangeId: record.id }, context));
-  }
-  return rewriteMembers(bytes, { provider: JSON.stringify(provider.name) });
+/** Where the object is goes on the record together with the end of the exchange. @returns its id */
+function remember(kind: ObjectKind, parsed: unknown, provider: Provider, record: ExchangeRecord): string | undefined {
+  const id = isObject(parsed) ? parsed.id : undefined;
+  if (typeof id !== 'string' || !isObjectId(id)) return undefined;
+  const { owner, context } = record;
+  record.noteElsewhere(trackingWrite(kind.name, id, provider, { owner, exchangeId: record.id }, context));
+  return id;
 }

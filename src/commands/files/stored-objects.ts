@@ -4,9 +4,11 @@ import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
+import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
 import { Refusal } from '../refusal.ts';
 import { everything, type Sight, seesEverything } from '../visibility.ts';
+import type { BatchInputRules } from './batch-input.ts';
 import { ableProvider, candidates, type Providers } from './holders.ts';
 import {
   batches,
@@ -22,6 +24,8 @@ export interface ObjectDependencies {
   readonly log: EventLog;
   readonly tracked: TrackedObjects;
   readonly providers: Providers;
+  readonly deferred: Pick<DeferredUsage, 'batchSeen'>;
+  readonly forecast: BatchInputRules['forecast'];
 }
 
 export interface ObjectRequest {
@@ -164,9 +168,12 @@ async function told(
   kind: ObjectKind,
   object: Record<string, unknown>,
   { provider, tracked }: Holder,
-  { context }: ObjectRequest,
+  request: ObjectRequest,
   deps: ObjectDependencies,
 ): Promise<object> {
+  const { context } = request;
+  // Before its client can have the output deleted.
+  if (kind.name === 'batch') await deps.deferred.batchSeen(provider, object, request);
   if (kind.name === 'batch' && tracked !== undefined) {
     for (const id of [object.output_file_id, object.error_file_id]) {
       if (typeof id !== 'string' || !isObjectId(id)) continue;

@@ -9,6 +9,10 @@ import type { PricedUsage, Units, UsageCost } from './pricing.ts';
 import { unmappedFields } from './unmapped-fields.ts';
 
 const PICO_PER_NANO = 1000n;
+/** Everything under this endpoint is charged as part of a batch. */
+const BATCHES = '/v1/batches';
+
+type Spent = Pick<PricedUsage, 'endpoint' | 'usage' | 'units' | 'answers' | 'isPartial'>;
 
 /** One side of the bill, in pico-dollars; undefined when it is not known. */
 interface Side {
@@ -17,23 +21,21 @@ interface Side {
   readonly charged: boolean;
 }
 
-export function costAt(
-  price: Price,
-  { usage, units, isPartial }: Pick<PricedUsage, 'usage' | 'units' | 'isPartial'>,
-): UsageCost {
-  const band = bandFor(price, usage.inputTokens);
+export function costAt(price: Price, spent: Spent): UsageCost {
+  const { usage, units, answers = 1 } = spent;
+  const band = bandFor(price, usage.inputTokens === null ? null : usage.inputTokens / answers);
   const { told, isFree } = band;
   const facts = { price: told, priceSource: price.source };
   if (isFree) return { inputCost: '0', outputCost: '0', totalCost: '0', ...facts };
-  const isBatch = usage.raw?.service_tier === 'batch';
+  const isBatch = spent.endpoint === BATCHES || usage.raw?.service_tier === 'batch';
   const rates = isBatch ? batchRates(band.rates) : band.rates;
   const countsTokens = rates.input_per_mtok !== undefined || rates.output_per_mtok !== undefined;
-  const input = inputSide(rates, usage, units, countsTokens);
+  const input = inputSide(rates, spent, countsTokens);
   const output = outputSide(rates, usage, units, countsTokens);
   const known = input.charged || output.charged;
   const inputCost = known && input.amount !== undefined ? nanoDollars(input.amount) : null;
   const outputCost = known && output.amount !== undefined ? nanoDollars(output.amount) : null;
-  const caveat = caveatOf({ usage, isPartial }, band, isBatch, { input, output });
+  const caveat = caveatOf(spent, band, { isBatch, hasBands: price.bands.length > 1 }, { input, output });
   return {
     inputCost: textOf(inputCost),
     outputCost: textOf(outputCost),
@@ -60,9 +62,9 @@ function batchRates(rates: Rates): Rates {
 }
 
 /** @param countsTokens whether plain tokens have a price at all, so that one that is missing leaves the cost unknown */
-function inputSide(rates: Rates, usage: TokenUsage, units: Units | undefined, countsTokens: boolean): Side {
+function inputSide(rates: Rates, { usage, units, answers = 1 }: Spent, countsTokens: boolean): Side {
   const bill = new Bill();
-  bill.add(1, rates.per_request);
+  bill.add(answers, rates.per_request);
   bill.add(usage.inputSeconds, rates.per_second_input);
   bill.add(units?.inputCharacters, rates.per_character_input);
   const { inputTokens } = usage;
@@ -134,9 +136,9 @@ function textOf(amount: bigint | null): string | null {
 }
 
 function caveatOf(
-  { usage, isPartial }: Pick<PricedUsage, 'usage' | 'isPartial'>,
+  { usage, isPartial, answers = 1 }: Spent,
   { rates }: Band,
-  isBatch: boolean,
+  { isBatch, hasBands }: { readonly isBatch: boolean; readonly hasBands: boolean },
   { input, output }: { readonly input: Side; readonly output: Side },
 ): string | undefined {
   const said: string[] = [];
@@ -146,13 +148,14 @@ function caveatOf(
     if (output.amount === undefined) said.push('there is no rate for output, or its tokens are not reported');
   }
   if (isPartial === true && usage.source === 'provider') said.push('the answer broke off');
+  if (hasBands && answers > 1) said.push(`priced by the average size of ${answers} answers`);
   const plain = chargedAsPlain(usage, rates);
   if (plain.length > 0) said.push(`without a rate of their own: ${plain.join(', ')}`);
   const unmapped = unmappedFields(usage.raw);
   if (unmapped.length > 0) said.push(`not priced: ${unmapped.join(', ')}`);
   const tier = usage.raw?.service_tier;
   if (isBatch ? rates.batch_input_per_mtok === undefined : isSpecialTier(tier)) {
-    said.push(`service tier '${String(tier)}' priced as standard`);
+    said.push(`service tier '${isBatch ? 'batch' : String(tier)}' priced as standard`);
   }
   const uncounted = UNCOUNTED.filter((name) => isCharged(rates[name]));
   if (uncounted.length > 0) said.push(`not counted: ${uncounted.join(', ')}`);

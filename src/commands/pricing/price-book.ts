@@ -3,6 +3,7 @@
  * gateway. Answers from memory; a price is put together once, and again when an administrator has changed something.
  */
 import { costAt } from './cost-of-usage.ts';
+import { estimatedCost } from './estimated-cost.ts';
 import type { ModelPricing } from './model-pricing.ts';
 import { type Price, type PriceLayer, priceOf } from './price.ts';
 import type { ModelPrices, ModelRates, PricedUsage, Pricing, UsageCost } from './pricing.ts';
@@ -56,7 +57,10 @@ export class PriceBook implements Pricing, ModelPrices {
       return { inputCost: null, outputCost: null, totalCost: reported, priceSource: 'provider_reported' };
     }
     const price = this.#priceOf(provider, providerType, model);
-    return price === undefined ? noPrice : costAt(price, spent);
+    if (price === undefined) return noPrice;
+    return usage.source === 'unknown' && spent.estimate !== undefined
+      ? estimatedCost(price, spent)
+      : costAt(price, spent);
   }
 
   rates(provider: string, model: string): ModelRates | undefined {

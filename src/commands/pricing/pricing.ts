@@ -9,8 +9,18 @@ export interface PricedUsage {
   readonly usage: TokenUsage;
   /** What is charged for beside tokens, as far as the request tells. */
   readonly units?: Units | undefined;
+  /** What was probably spent, where the provider reports no usage. */
+  readonly estimate?: EstimatedTokens | undefined;
+  /** How many answers the usage sums up: more than one only of a batch. Default 1. */
+  readonly answers?: number | undefined;
   /** The answer broke off: the usage is what the provider had reported until then. */
   readonly isPartial?: boolean | undefined;
+}
+
+/** Counted by the gateway, in place of what a provider did not report. */
+export interface EstimatedTokens {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
 }
 
 /** What a request asks for that is not counted in tokens. */

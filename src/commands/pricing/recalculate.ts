@@ -209,7 +209,8 @@ function isInScope({ at, context, data }: Recorded, { from, until, userPath, mod
 
 /** What was reported is read again, since an older gateway may have understood less of it. */
 function spentIn(data: Recorded['data']): PricedUsage {
-  const { provider, providerType, model, endpoint, inputCharacters, outputImages, partial } = data;
+  const { provider, providerType, model, endpoint, inputCharacters, outputImages, partial, answers, estimated } = data;
+  const { estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = data;
   const usage: TokenUsage = data.raw === null ? data : readUsage(data.raw);
   return {
     provider,
@@ -218,6 +219,8 @@ function spentIn(data: Recorded['data']): PricedUsage {
     endpoint,
     usage,
     units: { inputCharacters, outputImages },
+    ...(estimated === true ? { estimate: { inputTokens, outputTokens } } : {}),
+    answers,
     isPartial: partial,
   };
 }

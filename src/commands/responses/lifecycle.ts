@@ -7,6 +7,7 @@ import type { KeyDirectory } from '../access/key-directory.ts';
 import type { Asker, ModelAccess } from '../access/model-access.ts';
 import { recordedAsker } from '../access/recorded-asker.ts';
 import { askProvider, objectIn, type Question, replyTo } from '../ask-provider.ts';
+import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/end-events.ts';
 import { isEventStream } from '../exchange/media-type.ts';
 import { isPending } from '../exchange/pending-response.ts';
@@ -26,6 +27,7 @@ export interface LifecycleDependencies {
   /** Every configured provider, in order. */
   providers(): readonly Provider[];
   readonly access: Pick<ModelAccess, 'allowsProvider'>;
+  readonly deferred: Pick<DeferredUsage, 'responseSeen' | 'find' | 'giveUp'>;
   /** Ends a background response that is being made here. Resolves when its end is recorded; undefined when it is not. */
   cancelRunning(id: string): Promise<void> | undefined;
 }
@@ -70,7 +72,16 @@ async function refreshed(
     if (error instanceof Refusal) return stored.response;
     throw error;
   }
-  if (found === undefined) return stored.response;
+  return found === undefined ? stored.response : keepIfEnded(stored, found, request, deps);
+}
+
+/** What a response's own provider says of it: kept when that is its end. @returns what the client gets */
+export async function keepIfEnded(
+  stored: StoredResponse,
+  found: Readonly<Record<string, unknown>>,
+  request: Pick<LifecycleRequest, 'context'>,
+  deps: KeepDependencies,
+): Promise<object> {
   const response = {
     ...found,
     id: stored.id,
@@ -79,17 +90,19 @@ async function refreshed(
     conversation: stored.response.conversation,
   };
   const status = statusOf(found);
-  if (status === undefined || isPending({ status })) return response;
-  return keep(stored, status, response, request, deps);
+  return status === undefined || isPending({ status }) ? response : keep(stored, status, response, request, deps);
 }
+
+/** What it takes to keep the end of a response. */
+export type KeepDependencies = Pick<LifecycleDependencies, 'archive' | 'keys' | 'dialects' | 'deferred'>;
 
 /** The response in its last state, as its provider told it. @returns what is kept */
 async function keep(
   stored: StoredResponse,
   status: ResponseStatus,
-  response: object,
-  request: LifecycleRequest,
-  deps: LifecycleDependencies,
+  response: Readonly<Record<string, unknown>>,
+  request: Pick<LifecycleRequest, 'context'>,
+  deps: KeepDependencies,
 ): Promise<object> {
   const { previousResponseId, exchangeId, model, providerType, native } = stored;
   const told: StorableResponse = { id: stored.id, status, json: JSON.stringify(response) };
@@ -100,7 +113,8 @@ async function keep(
   const write = storedResponseWrite(told, facts, { exchangeId, owner: stored }, context);
   const others = [...outputItemWrites(told, stored, context), ...(await turnOf(stored, told, context, deps))];
   try {
-    await deps.log.append([{ ...write, expectedRevision: stored.revision }, ...others]);
+    const writes = [{ ...write, expectedRevision: stored.revision }, ...others];
+    await deps.deferred.responseSeen(stored.provider, stored.id, response, writes);
   } catch (error) {
     // Somebody else was told of its end first: their word stands.
     if (!(error instanceof WrongExpectedRevision)) throw error;
@@ -114,7 +128,7 @@ async function turnOf(
   stored: StoredResponse,
   told: StorableResponse,
   context: EventContext,
-  { dialects, keys }: LifecycleDependencies,
+  { dialects, keys }: Pick<LifecycleDependencies, 'dialects' | 'keys'>,
 ): Promise<readonly StreamWrite[]> {
   const json = { conversation: stored.response.conversation, input: stored.inputItems };
   const { sight } = recordedAsker(stored, keys);
@@ -142,6 +156,7 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
   }
   // Nobody could fetch it any more, so it is not made to its end.
   await deps.cancelRunning(id);
+  await endBeforeDeletion(stored, request, deps);
   const provider = stored.native ? deps.provider(stored.provider) : undefined;
   // Gone there already is as good as deleted; any other trouble is told before anything is dropped here.
   if (provider !== undefined) await callProvider(provider, 'DELETE', '', request);
@@ -185,11 +200,25 @@ async function cancelNatively(
   const provider = deps.provider(stored.provider);
   const found = provider === undefined ? undefined : await callProvider(provider, 'POST', '/cancel', request);
   if (found === undefined) throw refusals.responseNotFound(stored.id);
-  const previous_response_id = found.previous_response_id ?? stored.previousResponseId;
-  const { conversation } = stored.response;
-  const response = { ...found, id: stored.id, object: 'response', previous_response_id, conversation };
-  const status = statusOf(found);
-  return status === undefined || isPending({ status }) ? response : keep(stored, status, response, request, deps);
+  return keepIfEnded(stored, found, request, deps);
+}
+
+/** What it cost is known only as long as its provider has it. */
+async function endBeforeDeletion(
+  stored: StoredResponse,
+  request: LifecycleRequest,
+  deps: LifecycleDependencies,
+): Promise<void> {
+  if (deps.deferred.find('response', stored.provider, stored.id) === undefined) return;
+  try {
+    await cancelNatively(stored, request, deps);
+  } catch (error) {
+    // It may just have ended, or its provider cannot be asked.
+    if (!(error instanceof Refusal)) throw error;
+    await refreshed(stored, request, deps);
+  }
+  const work = deps.deferred.find('response', stored.provider, stored.id);
+  if (work !== undefined) await deps.deferred.giveUp(work, 'deleted');
 }
 
 /** The stored response, if the caller may know of it. @throws Refusal (404) when it belongs to somebody else */
@@ -261,7 +290,12 @@ function nativeProviders(
 }
 
 /** Undefined when the provider does not have it. @throws Refusal */
-async function callProvider(provider: Provider, method: Question['method'], path: string, request: LifecycleRequest) {
+export async function callProvider(
+  provider: Provider,
+  method: Question['method'],
+  path: string,
+  request: Pick<LifecycleRequest, 'id' | 'query' | 'requestId' | 'signal'>,
+) {
   const found = await askProvider(provider, question(method, path, request));
   return found?.status === 'failed' ? withoutCredentials(found, provider) : found;
 }
@@ -273,7 +307,11 @@ function withoutCredentials(response: Record<string, unknown>, provider: Provide
   return clean === text ? response : (JSON.parse(clean) as Record<string, unknown>);
 }
 
-function question(method: Question['method'], path: string, request: LifecycleRequest): Question {
+function question(
+  method: Question['method'],
+  path: string,
+  request: Pick<LifecycleRequest, 'id' | 'query' | 'requestId' | 'signal'>,
+): Question {
   const { id, query, requestId, signal } = request;
   return { method, path: `/v1/responses/${encodeURIComponent(id)}${path}${query}`, requestId, signal };
 }

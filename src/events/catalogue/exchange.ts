@@ -249,6 +249,15 @@ export const usageRecorded = defineEvent({
     inputCharacters: z.number().int().optional().describe('of a text to be spoken'),
     outputImages: z.number().int().optional().describe('images asked for'),
     partial: z.literal(true).optional().describe('the answer broke off: this is what was reported until then'),
+    answers: z.number().int().optional().describe('of a batch: how many of its answers are summed up here'),
+    estimated: z
+      .literal(true)
+      .optional()
+      .describe(
+        'the provider reported no usage: the cost is that of the estimated tokens, and every count above is null',
+      ),
+    estimatedInputTokens: z.number().int().optional(),
+    estimatedOutputTokens: z.number().int().optional(),
     failedAttempt: z
       .number()
       .int()
@@ -259,6 +268,50 @@ export const usageRecorded = defineEvent({
     ...cost,
   }),
   upcasts: [withoutCost],
+});
+
+const workKind = z.enum(['response', 'batch']).describe('a response in the background, or a batch');
+const workId = z.string().describe("the provider's id of the response or the batch");
+
+export const usageDeferred = defineEvent({
+  type: 'usage.deferred',
+  when:
+    'The provider goes on working after its answer: on a response in the background, or on a batch. The gateway asks ' +
+    'until that is over, and records then what it cost.',
+  data: z.object({
+    ...spentOn,
+    kind: workKind,
+    workId,
+    parts: z
+      .array(
+        z.object({
+          model: z.string(),
+          answers: z.number().int(),
+          inputTokens: z.number().int(),
+          outputTokens: z.number().int(),
+        }),
+      )
+      .readonly()
+      .optional()
+      .describe(
+        'what was estimated for each model: charged where the provider never says; absent when it was not read',
+      ),
+    reservedCost: nanoDollars().describe(
+      'reserved of its budgets until `usage.settled`; null when there was no budget',
+    ),
+  }),
+});
+
+export const usageSettled = defineEvent({
+  type: 'usage.settled',
+  when: 'Work that went on after an answer is over. What it cost is recorded in the same append, before this.',
+  data: z.object({
+    kind: workKind,
+    workId,
+    outcome: z
+      .enum(['completed', 'incomplete', 'failed', 'cancelled', 'expired', 'deleted', 'lost'])
+      .describe('as the provider says; `lost`: it does not know of it, or could not be asked for too long'),
+  }),
 });
 
 /** Version 1 knew five counts and no cost. What else was reported is still in `raw`. */

@@ -51,6 +51,8 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
   const deps = (request: FastifyRequest): ObjectDependencies => ({
     log: options.log,
     tracked: options.tracked,
+    deferred: options.deferred,
+    forecast: options.forecast,
     providers: options.providersOf(callerOf(request)),
   });
   /** Before the object is given, and after it is known that the caller may have it. */

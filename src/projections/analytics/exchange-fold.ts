@@ -15,6 +15,7 @@ import {
   modelResolved,
   requestReceived,
   requestRefused,
+  usageDeferred,
   usageRecorded,
 } from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
@@ -37,6 +38,8 @@ export interface ExchangeTold {
   resumed: number;
   replayedFrom: string;
   usage?: ExchangeUsage;
+  /** What it costs becomes known later, when its row has been written. */
+  isDeferred: boolean;
   end?: ExchangeEnd;
 }
 
@@ -107,6 +110,7 @@ export class ExchangeFold {
         historyItems: 0,
         resumed: 0,
         replayedFrom: '',
+        isDeferred: false,
       };
       this.#open.set(event.stream, told);
       return;
@@ -133,7 +137,8 @@ function tellOf(told: ExchangeTold, event: RecordedEvent): void {
   } else if (isA(event, historyReplayed)) told.historyItems += event.data.items;
   else if (isA(event, exchangeResumed)) told.resumed += 1;
   else if (isA(event, answerReplayed)) told.replayedFrom = event.data.exchangeId;
-  else if (isA(event, usageRecorded)) told.usage = usedInAll(told.usage, event.data);
+  else if (isA(event, usageDeferred)) told.isDeferred = true;
+  else if (isA(event, usageRecorded) && !told.isDeferred) told.usage = usedInAll(told.usage, event.data);
 }
 
 function endOf(event: RecordedEvent, position: number): ExchangeEnd | undefined {

@@ -1,0 +1,78 @@
+/** What a batch cost: the sum of what its provider reports in the files that it made, for each model. */
+import { isObject, readUsage, type TokenUsage, unknownUsage } from '../exchange/usage.ts';
+import type { OpenWork } from './open-work.ts';
+import { spentUnknown, type WorkSpent } from './settle-work.ts';
+
+/** Reads a file line by line. @returns false when it is not there. @throws Refusal */
+export type ReadLines = (fileId: string, onLine: (value: unknown) => void) => Promise<boolean>;
+
+type Count = Exclude<keyof TokenUsage, 'source' | 'raw' | 'inputSeconds'>;
+const counts = Object.keys(unknownUsage).filter((name): name is Count => name !== 'source' && name !== 'raw');
+
+interface Sum {
+  answers: number;
+  usage: TokenUsage;
+}
+
+/**
+ * An answer without usage is charged what was estimated for it. So is every answer of a batch whose output is gone.
+ * @throws Refusal when the provider cannot be asked now
+ */
+export async function batchSpent(
+  work: OpenWork,
+  batch: Readonly<Record<string, unknown>>,
+  readLines: ReadLines,
+): Promise<readonly WorkSpent[]> {
+  const sums = new Map<string, Sum>();
+  const unreported = new Map<string, number>();
+  const onLine = (line: unknown): void => {
+    const response = isObject(line) ? line.response : undefined;
+    if (!isObject(response) || !isObject(response.body)) return;
+    const { model: said, usage: raw } = response.body;
+    const model = modelAsked(work, typeof said === 'string' ? said : '');
+    const usage = readUsage(raw);
+    if (usage.source === 'provider') add(sums, model, usage);
+    else if (Number(response.status_code) < 400) unreported.set(model, (unreported.get(model) ?? 0) + 1);
+  };
+  let isOutputGone = false;
+  for (const name of ['output_file_id', 'error_file_id'] as const) {
+    const id = batch[name];
+    if (typeof id === 'string' && !(await readLines(id, onLine))) isOutputGone ||= name === 'output_file_id';
+  }
+  if (isOutputGone) return spentUnknown(work);
+  return [
+    ...[...sums].map(([model, { answers, usage }]) => ({ model, usage, answers })),
+    ...[...unreported].map(([model, answers]) => estimated(work, model, answers)),
+  ];
+}
+
+function add(sums: Map<string, Sum>, model: string, usage: TokenUsage): void {
+  const sum = sums.get(model);
+  // What each provider reports beside the counts cannot be summed up.
+  if (sum === undefined) sums.set(model, { answers: 1, usage: { ...usage, raw: null } });
+  else {
+    const total = Object.fromEntries(counts.map((name) => [name, plus(sum.usage[name], usage[name])]));
+    sums.set(model, { answers: sum.answers + 1, usage: { ...sum.usage, ...total } });
+  }
+}
+
+function plus(one: number | null, other: number | null): number | null {
+  return one === null && other === null ? null : (one ?? 0) + (other ?? 0);
+}
+
+/** Answers name a version, such as `gpt-4o-2024-08-06`; prices are those of the model that was asked for. */
+function modelAsked({ parts = [] }: OpenWork, said: string): string {
+  const [only] = parts;
+  if (parts.length === 1 && only !== undefined) return only.model;
+  const asked = parts.map(({ model }) => model).filter((model) => said === model || said.startsWith(`${model}-`));
+  return asked.sort((one, other) => other.length - one.length)[0] ?? said;
+}
+
+function estimated({ parts = [] }: OpenWork, model: string, answers: number): WorkSpent {
+  const part = parts.find((one) => one.model === model);
+  if (part === undefined) return { model, usage: unknownUsage, answers };
+  const share = Math.min(1, answers / part.answers);
+  const inputTokens = Math.ceil(part.inputTokens * share);
+  const outputTokens = Math.ceil(part.outputTokens * share);
+  return { model, usage: unknownUsage, answers, estimate: { inputTokens, outputTokens } };
+}

@@ -1,0 +1,82 @@
+/**
+ * What it costs that providers go on working after their answer. It is recorded as soon as anybody learns that the work
+ * is over: a client that fetches a response or a batch, or else the gateway, which asks for itself.
+ */
+import type { EventLog, StreamWrite } from '../../events/log.ts';
+import type { Provider } from '../../providers/provider.ts';
+import { type FileQuestion, readLines } from '../files/batch-files.ts';
+import type { Pricing } from '../pricing/pricing.ts';
+import { batchSpent } from './batch-spent.ts';
+import type { OpenWork, OpenWorks, WorkOutcome } from './open-work.ts';
+import { responseSpent } from './response-spent.ts';
+import { settleWork, spentUnknown } from './settle-work.ts';
+import { outcomeIn } from './work-end.ts';
+
+export interface DeferredUsageDependencies {
+  readonly log: EventLog;
+  readonly pricing: Pricing;
+  readonly works: OpenWorks;
+  /** Told of the tokens of a response, once they are on record. */
+  readonly countTokens: (work: OpenWork, tokens: number) => void;
+}
+
+type Said = Readonly<Record<string, unknown>>;
+
+export class DeferredUsage {
+  readonly #deps: DeferredUsageDependencies;
+  /** A batch whose output is being read. */
+  readonly #reading = new Map<string, Promise<unknown>>();
+
+  constructor(deps: DeferredUsageDependencies) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Appends `writes`, and with them what the response cost if its provider made it in the background and it is over.
+   * @throws LogUnavailable; WrongExpectedRevision of one of the writes
+   */
+  async responseSeen(provider: string, id: string, response: Said, writes: readonly StreamWrite[]): Promise<void> {
+    const { log, works } = this.#deps;
+    const work = works.find('response', provider, id);
+    const outcome = outcomeIn(response);
+    if (work !== undefined && outcome !== undefined) {
+      const spent = responseSpent(work, outcome, response);
+      if (await settleWork(work, outcome, spent, this.#deps, writes)) {
+        for (const { usage } of spent) if (usage.totalTokens !== null) this.#deps.countTokens(work, usage.totalTokens);
+        return;
+      }
+    }
+    if (writes.length > 0) await log.append(writes);
+  }
+
+  /**
+   * Records what a batch cost, if it is over: before its client learns where its output is.
+   * @throws Refusal when the output cannot be read now; LogUnavailable
+   */
+  async batchSeen(provider: Provider, batch: Said, question: FileQuestion): Promise<void> {
+    const { id } = batch;
+    const work = typeof id === 'string' ? this.#deps.works.find('batch', provider.name, id) : undefined;
+    const outcome = outcomeIn(batch);
+    if (work === undefined || outcome === undefined) return;
+    const settle = async () => {
+      const read = (file: string, onLine: (value: unknown) => void) => readLines(provider, file, question, onLine);
+      await settleWork(work, outcome, await batchSpent(work, batch, read), this.#deps);
+    };
+    const settling = this.#reading.get(work.exchangeId) ?? settle();
+    this.#reading.set(work.exchangeId, settling);
+    try {
+      await settling;
+    } finally {
+      this.#reading.delete(work.exchangeId);
+    }
+  }
+
+  /** Nobody can say any more what the work cost: what was estimated for it is charged. @throws LogUnavailable */
+  async giveUp(work: OpenWork, outcome: Extract<WorkOutcome, 'lost' | 'deleted'>): Promise<void> {
+    await settleWork(work, outcome, spentUnknown(work), this.#deps);
+  }
+
+  find(kind: OpenWork['kind'], provider: string, id: string): OpenWork | undefined {
+    return this.#deps.works.find(kind, provider, id);
+  }
+}

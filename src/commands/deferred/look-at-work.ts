@@ -1,0 +1,82 @@
+/** Asks the provider of some work how far that has come, as its client could, and records what it cost once it is over. */
+import type { EventContext } from '../../events/event.ts';
+import type { Provider } from '../../providers/provider.ts';
+import { askProvider } from '../ask-provider.ts';
+import { isPending } from '../exchange/pending-response.ts';
+import { Refusal } from '../refusal.ts';
+import { callProvider, type KeepDependencies, keepIfEnded } from '../responses/lifecycle.ts';
+import { everything } from '../visibility.ts';
+import type { DeferredUsage } from './deferred-usage.ts';
+import type { OpenWork } from './open-work.ts';
+import { outcomeIn } from './work-end.ts';
+
+export interface LookDependencies extends Omit<KeepDependencies, 'deferred'> {
+  readonly deferred: DeferredUsage;
+  provider(name: string): Provider | undefined;
+}
+
+/** Of one question. */
+const PATIENCE_MS = 5 * 60_000;
+
+/** @returns whether it is over, and what it cost on record. @throws LogUnavailable */
+export async function lookAtWork(
+  work: OpenWork,
+  isTooOld: boolean,
+  stopping: AbortSignal,
+  deps: LookDependencies,
+): Promise<boolean> {
+  const signal = AbortSignal.any([stopping, AbortSignal.timeout(PATIENCE_MS)]);
+  const isOver = await asked(work, signal, deps).catch((error: unknown) => {
+    // It cannot be said now: the provider is busy or gone, or the file is not there yet.
+    if (error instanceof Refusal) return false;
+    throw error;
+  });
+  if (isOver === 'unknown' || (!isOver && isTooOld && !stopping.aborted)) {
+    await deps.deferred.giveUp(work, 'lost');
+    return true;
+  }
+  return isOver;
+}
+
+/** `unknown`: the provider does not have it. @throws Refusal when it cannot be said now */
+async function asked(work: OpenWork, signal: AbortSignal, deps: LookDependencies): Promise<boolean | 'unknown'> {
+  const requestId = work.requestId ?? work.exchangeId;
+  return work.kind === 'batch'
+    ? batchOver(work, { requestId, signal }, deps)
+    : responseOver(work, { requestId, signal }, deps);
+}
+
+interface Question {
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+async function batchOver(work: OpenWork, question: Question, deps: LookDependencies): Promise<boolean | 'unknown'> {
+  const provider = deps.provider(work.provider);
+  if (provider === undefined) return false;
+  const path = `/v1/batches/${encodeURIComponent(work.workId)}`;
+  const batch = await askProvider(provider, { method: 'GET', path, ...question });
+  if (batch === undefined) return 'unknown';
+  if (outcomeIn(batch) === undefined) return false;
+  await deps.deferred.batchSeen(provider, { ...batch, id: work.workId }, question);
+  return true;
+}
+
+async function responseOver(work: OpenWork, question: Question, deps: LookDependencies): Promise<boolean | 'unknown'> {
+  const { workId: id } = work;
+  const stored = await deps.archive.find(id, everything);
+  if (stored !== undefined && !isPending(stored)) {
+    // Its end was kept before it was known that it was waited for.
+    await deps.deferred.responseSeen(work.provider, id, stored.response, []);
+    return true;
+  }
+  const provider = deps.provider(work.provider);
+  if (provider === undefined) return false;
+  const found = await callProvider(provider, 'GET', '', { id, query: '', ...question });
+  if (found === undefined) return 'unknown';
+  if (outcomeIn(found) === undefined) return false;
+  const context: EventContext = { actor: 'system', userPath: work.userPath, requestId: work.requestId };
+  if (stored === undefined) await deps.deferred.responseSeen(work.provider, id, found, []);
+  else await keepIfEnded(stored, found, { context }, deps);
+  return true;
+}

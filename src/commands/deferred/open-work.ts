@@ -1,0 +1,35 @@
+/** Work that a provider goes on with after its answer, as the log tells of it. A projection implements it. */
+import type { Actor, UserPath } from '../../events/event.ts';
+import type { WorkPart } from '../exchange/relay.ts';
+
+export interface OpenWork {
+  /** Of the exchange that began it. */
+  readonly exchangeId: string;
+  readonly kind: 'response' | 'batch';
+  /** The provider's id of it. */
+  readonly workId: string;
+  readonly provider: string;
+  readonly providerType: string;
+  /** Empty for a batch. */
+  readonly model: string;
+  readonly endpoint: string;
+  readonly labels?: readonly string[] | undefined;
+  readonly sessionId?: string | undefined;
+  /** What was estimated for each model; undefined for a batch whose input was not read. */
+  readonly parts?: readonly WorkPart[] | undefined;
+  /** Nano-dollars; undefined when no budget counted it. */
+  readonly reserved?: number | undefined;
+  readonly actor: Actor;
+  readonly userPath?: UserPath | undefined;
+  readonly requestId?: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+export interface OpenWorks {
+  /** Undefined when it is not known here, or is over. */
+  find(kind: OpenWork['kind'], provider: string, workId: string): OpenWork | undefined;
+}
+
+export const outcomes = ['completed', 'incomplete', 'failed', 'cancelled', 'expired', 'deleted', 'lost'] as const;
+export type WorkOutcome = (typeof outcomes)[number];

@@ -1,0 +1,28 @@
+/** What a response cost that its provider made in the background. Pure. */
+import { promptTokens, tokensInText } from '../exchange/token-estimate.ts';
+import { isObject, readUsage } from '../exchange/usage.ts';
+import type { OpenWork, WorkOutcome } from './open-work.ts';
+import type { WorkSpent } from './settle-work.ts';
+
+/** Nothing is charged for a response that failed, unless its provider says what it cost. */
+export function responseSpent(
+  { model, parts }: OpenWork,
+  outcome: WorkOutcome,
+  response: Readonly<Record<string, unknown>>,
+): readonly WorkSpent[] {
+  const usage = readUsage(response.usage);
+  if (usage.source === 'provider') return [{ model, usage }];
+  if (outcome === 'failed') return [];
+  const inputTokens = parts?.reduce((sum, part) => sum + part.inputTokens, 0) ?? 0;
+  return [{ model, usage, estimate: { inputTokens, outputTokens: tokensSaid(response.output) } }];
+}
+
+function tokensSaid(output: unknown): number {
+  if (!Array.isArray(output)) return 0;
+  return output.reduce<number>((sum, item) => sum + (isObject(item) ? itemTokens(item) : 0), 0);
+}
+
+function itemTokens({ content, summary, arguments: call }: Readonly<Record<string, unknown>>): number {
+  if (typeof call === 'string') return tokensInText(call);
+  return promptTokens([content, summary].flat().map((part) => (isObject(part) ? part.text : undefined)));
+}

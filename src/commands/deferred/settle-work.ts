@@ -1,0 +1,85 @@
+/** The end of work that went on after an answer: what it cost is recorded once, whoever learns of its end first. */
+import { usageDeferred, usageSettled } from '../../events/catalogue/exchange.ts';
+import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
+import { streamName } from '../../events/event.ts';
+import { type EventLog, StreamNotFound, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
+import { usageEvent } from '../exchange/end-events.ts';
+import { type TokenUsage, unknownUsage } from '../exchange/usage.ts';
+import type { EstimatedTokens, Pricing } from '../pricing/pricing.ts';
+import type { OpenWork, WorkOutcome } from './open-work.ts';
+
+/** What was spent on one model. */
+export interface WorkSpent {
+  readonly model: string;
+  readonly usage: TokenUsage;
+  readonly answers?: number | undefined;
+  readonly estimate?: EstimatedTokens | undefined;
+}
+
+export interface SettleDependencies {
+  readonly log: Pick<EventLog, 'append' | 'readStream'>;
+  readonly pricing: Pricing;
+}
+
+/**
+ * Records what the work cost, and that it is over, together with `others`.
+ * @returns whether it was this call that did: when somebody else did before, nothing is appended
+ * @throws LogUnavailable; WrongExpectedRevision of one of the others
+ */
+export async function settleWork(
+  work: OpenWork,
+  outcome: WorkOutcome,
+  spent: readonly WorkSpent[],
+  { log, pricing }: SettleDependencies,
+  others: readonly StreamWrite[] = [],
+): Promise<boolean> {
+  const stream = streamName('exchange', work.exchangeId);
+  const events = eventsOf(work, outcome, spent, pricing);
+  for (;;) {
+    const revision = await unsettledRevision(stream, log);
+    if (revision === undefined) return false;
+    try {
+      await log.append([{ stream, events, expectedRevision: revision }, ...others]);
+      return true;
+    } catch (error) {
+      // A correction of what an attempt cost, or the same end told by somebody else: it is looked at again.
+      if (!(error instanceof WrongExpectedRevision) || error.stream !== stream) throw error;
+    }
+  }
+}
+
+/** Undefined when what the work cost is on record. */
+async function unsettledRevision(stream: StreamName, log: SettleDependencies['log']): Promise<bigint | undefined> {
+  let newest: bigint | undefined;
+  try {
+    for await (const event of log.readStream(stream, { direction: 'backwards' })) {
+      newest ??= event.revision;
+      if (event.type === usageSettled.type) return undefined;
+      if (event.type === usageDeferred.type) return newest;
+    }
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return undefined;
+}
+
+function eventsOf(work: OpenWork, outcome: WorkOutcome, spent: readonly WorkSpent[], pricing: Pricing): NewEvent[] {
+  const { kind, workId, actor, userPath, requestId, provider, providerType, endpoint } = work;
+  const context: EventContext = { actor, userPath, requestId };
+  const usages = spent.map((one) => {
+    const priced = { ...one, provider, providerType, endpoint };
+    return usageEvent(context, priced, pricing.costOf(priced), work);
+  });
+  return [...usages, usageSettled.create({ kind, workId, outcome }, context)];
+}
+
+/** What is charged for work of which nothing is known but what was asked. */
+export function spentUnknown({ model, parts }: OpenWork): readonly WorkSpent[] {
+  if (parts === undefined) return [{ model, usage: unknownUsage }];
+  return parts.map(({ model: named, answers, inputTokens, outputTokens }) => ({
+    model: named,
+    usage: unknownUsage,
+    answers,
+    estimate: { inputTokens, outputTokens },
+  }));
+}

@@ -1,0 +1,19 @@
+/** What a provider says of work that it went on with, once that is over. */
+import type { WorkOutcome } from './open-work.ts';
+
+/** In the words of several providers. Any other status is one of work that goes on. */
+const ENDS: Readonly<Record<string, WorkOutcome>> = {
+  completed: 'completed',
+  succeeded: 'completed',
+  ended: 'completed',
+  incomplete: 'incomplete',
+  failed: 'failed',
+  cancelled: 'cancelled',
+  canceled: 'cancelled',
+  expired: 'expired',
+};
+
+/** How it ended; undefined while it goes on. */
+export function outcomeIn({ status }: Readonly<Record<string, unknown>>): WorkOutcome | undefined {
+  return typeof status === 'string' && Object.hasOwn(ENDS, status) ? ENDS[status] : undefined;
+}

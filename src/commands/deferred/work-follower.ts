@@ -1,0 +1,93 @@
+/**
+ * Asks how far work has come that providers go on with, also when no client does: soon at first, then ever less often.
+ * It begins with what the log tells of, so that a restart forgets nothing.
+ */
+import type { StreamName } from '../../events/event.ts';
+import type { OpenWork } from './open-work.ts';
+
+export interface WorkFollowerOptions {
+  /** The work that is not over, by the stream of its exchange. */
+  readonly open: () => ReadonlyMap<StreamName, OpenWork>;
+  /**
+   * Looks at one of them, and records what it cost when it is over.
+   * @param isTooOld nobody is waited for any longer
+   * @returns whether it is over
+   */
+  readonly look: (work: OpenWork, isTooOld: boolean, signal: AbortSignal) => Promise<boolean>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly onError: (error: unknown) => void;
+  /** How often it is looked whether somebody is to be asked. Default 250. */
+  readonly tickMs?: number;
+}
+
+interface Turn {
+  dueAt: number;
+  pauseMs: number;
+}
+
+const TICK_MS = 250;
+const FIRST_PAUSE_MS = 1_000;
+const GROWTH = 1.5;
+const LONGEST_PAUSE_MS = { response: 30_000, batch: 120_000 };
+/** A batch may take a day, and its provider some time more to say so; nobody keeps a response in the making for longer. */
+const TOO_OLD_MS = { response: 24 * 3600_000, batch: 4 * 24 * 3600_000 };
+/** Providers are asked about so many at once. */
+const AT_ONCE = 4;
+/** It is over, and the projection has not seen that yet. */
+const OVER_MS = 60_000;
+
+export class WorkFollower {
+  readonly #options: WorkFollowerOptions;
+  readonly #turns = new Map<StreamName, Turn>();
+  readonly #asking = new Map<StreamName, Promise<void>>();
+  readonly #stopping = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: WorkFollowerOptions) {
+    this.#options = options;
+  }
+
+  begin(): void {
+    this.#timer = setInterval(() => this.#tick(), this.#options.tickMs ?? TICK_MS);
+    this.#timer.unref();
+  }
+
+  /** Resolves when nobody is being asked any more. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stopping.abort();
+    await Promise.all(this.#asking.values());
+  }
+
+  #tick(): void {
+    const { open, now } = this.#options;
+    const works = open();
+    if (works.size === 0 && this.#turns.size === 0) return;
+    for (const stream of this.#turns.keys()) if (!works.has(stream)) this.#turns.delete(stream);
+    const at = now();
+    for (const [stream, work] of works) {
+      if (this.#asking.size >= AT_ONCE) return;
+      let turn = this.#turns.get(stream);
+      if (turn === undefined) {
+        turn = { dueAt: Math.max(at, work.since + FIRST_PAUSE_MS), pauseMs: FIRST_PAUSE_MS };
+        this.#turns.set(stream, turn);
+      }
+      if (turn.dueAt > at || this.#asking.has(stream)) continue;
+      const asking = this.#ask(work, turn).finally(() => this.#asking.delete(stream));
+      this.#asking.set(stream, asking);
+    }
+  }
+
+  async #ask(work: OpenWork, turn: Turn): Promise<void> {
+    const { look, now, onError } = this.#options;
+    let isOver = false;
+    try {
+      isOver = await look(work, now() - work.since > TOO_OLD_MS[work.kind], this.#stopping.signal);
+    } catch (error) {
+      if (!this.#stopping.signal.aborted) onError(error);
+    }
+    turn.pauseMs = Math.min(turn.pauseMs * GROWTH, LONGEST_PAUSE_MS[work.kind]);
+    turn.dueAt = now() + (isOver ? OVER_MS : turn.pauseMs);
+  }
+}

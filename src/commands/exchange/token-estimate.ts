@@ -1,0 +1,55 @@
+/** How many tokens a request or an answer is likely to have, where no provider has counted them. Pure. */
+
+/** Of English text, with the punctuation of JSON left out. */
+const BYTES_PER_TOKEN = 4;
+/** A picture, a recording or a document that is sent along counts as much as a usual one, however long it is. */
+const MEDIA_TOKENS = 1_000;
+const MEDIA = /^(?:data:[^,]{0,200};base64,|[A-Za-z0-9+/=_-]{1024})/;
+const OUTPUT_TOKENS = 1024;
+const OUTPUT_LIMITS = ['max_output_tokens', 'max_completion_tokens', 'max_tokens'];
+
+export function tokensInText(text: string): number {
+  return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
+}
+
+/** Of everything that a request says: the names of its members stand for what a model is given around their text. */
+export function promptTokens(json: unknown): number {
+  let bytes = 0;
+  let media = 0;
+  // A client may nest as deeply as it likes.
+  const rest: unknown[] = [json];
+  while (rest.length > 0) {
+    const value = rest.pop();
+    if (typeof value === 'string') {
+      if (MEDIA.test(value)) media += 1;
+      else bytes += Buffer.byteLength(value);
+    } else if (Array.isArray(value)) {
+      for (const each of value) rest.push(each);
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [name, member] of Object.entries(value)) {
+        bytes += name.length;
+        rest.push(member);
+      }
+    }
+  }
+  return Math.ceil(bytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
+}
+
+/** The longest answer that a request allows; undefined when it does not say. */
+export function outputLimit(json: Readonly<Record<string, unknown>>): number | undefined {
+  for (const name of OUTPUT_LIMITS) {
+    const value = json[name];
+    if (typeof value === 'number' && value > 0) return value;
+  }
+  return undefined;
+}
+
+/** What an answer is taken to have before anything is known of it. */
+export function expectedOutput(json: Readonly<Record<string, unknown>>, usual: number = OUTPUT_TOKENS): number {
+  return Math.ceil((outputLimit(json) ?? usual) * answersAsked(json));
+}
+
+/** How many answers are asked for at once. */
+export function answersAsked({ n }: Readonly<Record<string, unknown>>): number {
+  return typeof n === 'number' && n > 1 && n <= 1000 ? n : 1;
+}

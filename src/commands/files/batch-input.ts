@@ -1,0 +1,107 @@
+/**
+ * The input of a batch, looked at before its provider gets it: each line is a request like any other, for a model that
+ * the caller may use, at a price that its budgets can count.
+ */
+import { membersIn } from '../../providers/json-members.ts';
+import type { Provider } from '../../providers/provider.ts';
+import type { BatchLineForecast } from '../admission/cost-forecast.ts';
+import type { Target } from '../exchange/dialect.ts';
+import type { WorkPart } from '../exchange/relay.ts';
+import { isObject } from '../exchange/usage.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { type FileQuestion, readLines } from './batch-files.ts';
+import { files } from './tracked.ts';
+
+export interface BatchInput {
+  readonly parts: readonly WorkPart[];
+  /** Nano-dollars, of all of it; undefined when a price is missing. */
+  readonly cost: number | undefined;
+  /** A model without a price. */
+  readonly unpriced: string | undefined;
+  /** Files that its lines name. */
+  readonly namedFiles: ReadonlySet<string>;
+}
+
+export interface BatchInputRules {
+  /** @throws Refusal when the model may not be used */
+  mayUse(provider: Provider, model: string): void;
+  forecast(target: Target, endpoint: string, json: Record<string, unknown>, bytes: number): BatchLineForecast;
+  /** What a line names beside its model. */
+  filesIn(json: Record<string, unknown>): Iterable<string>;
+  /** @throws Refusal when it may not say what it says */
+  check(json: Record<string, unknown>, line: number): void;
+}
+
+/** More are no batch of one model with a few exceptions. */
+const MAX_MODELS = 100;
+const MAX_NAMED_FILES = 10_000;
+
+/** @throws Refusal when it cannot be read, or one of its lines is not allowed */
+export async function readBatchInput(
+  provider: Provider,
+  fileId: string,
+  rules: BatchInputRules,
+  question: FileQuestion,
+): Promise<BatchInput> {
+  const parts = new Map<string, { -readonly [Name in keyof WorkPart]: WorkPart[Name] }>();
+  const namedFiles = new Set<string>();
+  let cost: number | undefined = 0;
+  let unpriced: string | undefined;
+  let line = 0;
+  const isThere = await readLines(provider, fileId, question, (value, text) => {
+    line += 1;
+    const { url, body, model } = requestIn(value, text, line);
+    let part = parts.get(model);
+    if (part === undefined) {
+      rules.mayUse(provider, model);
+      if (parts.size >= MAX_MODELS) throw badLine(line, `it names one model too many: more than ${MAX_MODELS}`);
+      part = { model, answers: 0, inputTokens: 0, outputTokens: 0 };
+      parts.set(model, part);
+    }
+    rules.check(body, line);
+    for (const id of rules.filesIn(body)) namedFiles.add(id);
+    if (namedFiles.size > MAX_NAMED_FILES) throw badLine(line, `more than ${MAX_NAMED_FILES} files are named`);
+    const one = rules.forecast({ provider, model }, url, body, text.length);
+    part.answers += 1;
+    part.inputTokens += one.inputTokens;
+    part.outputTokens += one.outputTokens;
+    if (one.cost === undefined) unpriced ??= model;
+    cost = cost === undefined || one.cost === undefined ? undefined : cost + one.cost;
+  });
+  if (!isThere) throw files.notFound(fileId);
+  return { parts: [...parts.values()], cost, unpriced, namedFiles };
+}
+
+interface LineRequest {
+  readonly url: string;
+  readonly body: Record<string, unknown>;
+  readonly model: string;
+}
+
+function requestIn(value: unknown, text: Buffer, line: number): LineRequest {
+  if (!isObject(value)) throw badLine(line, 'it is no JSON object');
+  const { url, body } = value;
+  if (typeof url !== 'string' || !isObject(body)) throw badLine(line, "it has no 'url' and 'body'");
+  const { model } = body;
+  // Readers differ in which of two they take, and some do not look at the case of a name.
+  const twice = repeatedName(text) ?? repeatedName(membersIn(text).find(({ name }) => name === 'body')?.value);
+  if (twice !== undefined) throw badLine(line, `it has '${twice}' more than once`);
+  if (typeof model !== 'string' || model === '') throw badLine(line, "its 'body' names no model");
+  return { url, body, model };
+}
+
+function repeatedName(object: Buffer | undefined): string | undefined {
+  const seen = new Set<string>();
+  for (const { name } of object === undefined ? [] : membersIn(object)) {
+    const folded = name.toLowerCase();
+    if (seen.has(folded)) return name;
+    seen.add(folded);
+  }
+  return undefined;
+}
+
+/** What cannot be read cannot be counted either. */
+export function badLine(line: number, why: string): Refusal {
+  const message = `Line ${line} of the batch's file is not a request that can be let through: ${why}.`;
+  return refusals.invalidRequest(message, 'input_file_id', 'batch_line_invalid');
+}

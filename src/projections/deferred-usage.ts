@@ -1,0 +1,114 @@
+/**
+ * What providers go on working on after their answer, and what is reserved for it: responses in the background and
+ * batches of which `usage.settled` is not on record. Memory: one entry for each, of a few hundred bytes.
+ */
+import { z } from 'zod';
+import { usageDeferred, usageSettled } from '../events/catalogue/exchange.ts';
+import { type Actor, type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
+import { isA } from './known-event.ts';
+import type { Projection } from './projection.ts';
+
+export interface WorkPart {
+  readonly model: string;
+  readonly answers: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+export interface OpenWork {
+  /** Of the exchange that began it. */
+  readonly exchangeId: string;
+  readonly kind: 'response' | 'batch';
+  /** The provider's id of it. */
+  readonly workId: string;
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly endpoint: string;
+  readonly labels?: readonly string[] | undefined;
+  readonly sessionId?: string | undefined;
+  /** What was estimated for each model; undefined for a batch whose input was not read. */
+  readonly parts?: readonly WorkPart[] | undefined;
+  /** Nano-dollars; undefined when no budget counts it. */
+  readonly reserved?: number | undefined;
+  readonly actor: Actor;
+  readonly userPath?: UserPath | undefined;
+  readonly requestId?: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+export interface DeferredUsageState {
+  readonly open: Map<StreamName, OpenWork>;
+  /** The exchange of each, by `workKey`. */
+  readonly byWork: Map<string, StreamName>;
+}
+
+export function workKey({ kind, provider, workId }: Pick<OpenWork, 'kind' | 'provider' | 'workId'>): string {
+  return `${kind} ${provider} ${workId}`;
+}
+
+const savedWork = z.object({
+  exchangeId: z.string(),
+  kind: z.enum(['response', 'batch']),
+  workId: z.string(),
+  provider: z.string(),
+  providerType: z.string(),
+  model: z.string(),
+  endpoint: z.string(),
+  labels: z.array(z.string()).optional(),
+  sessionId: z.string().optional(),
+  parts: z
+    .array(z.object({ model: z.string(), answers: z.number(), inputTokens: z.number(), outputTokens: z.number() }))
+    .optional(),
+  reserved: z.number().optional(),
+  actor: z.string().transform((actor) => actor as Actor),
+  userPath: z
+    .string()
+    .transform((path) => path as UserPath)
+    .optional(),
+  requestId: z.string().optional(),
+  since: z.number(),
+});
+
+export const deferredUsageView: Projection<DeferredUsageState> = {
+  name: 'deferred-usage',
+  version: 1,
+  filter: { types: [usageDeferred.type, usageSettled.type] },
+  initial: () => ({ open: new Map(), byWork: new Map() }),
+  apply(state, event) {
+    if (isA(event, usageDeferred)) add(state, workOf(event));
+    else {
+      const work = state.open.get(event.stream);
+      state.open.delete(event.stream);
+      if (work !== undefined) state.byWork.delete(workKey(work));
+    }
+    return state;
+  },
+  save: ({ open }) => [...open.values()],
+  load(saved) {
+    const state: DeferredUsageState = { open: new Map(), byWork: new Map() };
+    for (const work of z.array(savedWork).parse(saved)) add(state, work);
+    return state;
+  },
+};
+
+function add({ open, byWork }: DeferredUsageState, work: OpenWork): void {
+  const stream = streamName('exchange', work.exchangeId);
+  open.set(stream, work);
+  byWork.set(workKey(work), stream);
+}
+
+function workOf({ data, context, stream, at }: RecordedEvent<string, z.infer<typeof usageDeferred.data>>): OpenWork {
+  const { reservedCost, ...facts } = data;
+  const { actor, userPath, requestId } = context;
+  return {
+    ...facts,
+    exchangeId: stream.slice('exchange-'.length),
+    reserved: reservedCost === null ? undefined : Number(reservedCost),
+    actor,
+    userPath,
+    requestId,
+    since: at,
+  };
+}
