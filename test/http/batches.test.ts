@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { line } from '../support/batches.ts';
 import { type ObjectStore, objectStore } from '../support/object-store.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, eventsUntil, exchangeOf, json, withGateway } from '../support/with-gateway.ts';
@@ -33,12 +34,11 @@ const ann = { headers: { 'x-gateway-user-path': '/team/ann' } };
 const bob = { headers: { 'x-gateway-user-path': '/team/bob' } };
 const endpoint = '/v1/chat/completions';
 
-const INPUT = '{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}\n';
 async function uploaded(provider: string, init: RequestInit = {}): Promise<string> {
   const form = new FormData();
   form.append('provider', provider);
   form.append('purpose', 'batch');
-  form.append('file', new Blob([INPUT]), 'in.jsonl');
+  form.append('file', new Blob([`${JSON.stringify(line())}\n`]), 'in.jsonl');
   return (await json(await gateway.fetch('/v1/files', { method: 'POST', body: form, ...init }))).id;
 }
 const create = (body: object, init: RequestInit = {}, query = '') =>
