@@ -2,8 +2,9 @@
 import type { RecordedEvent } from '../event.ts';
 import type { Appended } from '../log.ts';
 import type { LiveBatch } from '../subscription.ts';
-import { type RecordReader, recordEnd, recordStream } from './event-record.ts';
+import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes } from './frame.ts';
+import { recordEnd, recordStream } from './record-layout.ts';
 import type { Segment } from './segment.ts';
 
 const usualBytes = 64 * 1024;

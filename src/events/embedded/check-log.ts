@@ -5,15 +5,16 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { catalogue } from '../catalogue/catalogue.ts';
 import type { RecordedEvent, StreamName } from '../event.ts';
-import { type Disk, nodeDisk } from './disk.ts';
-import { RecordReader, recordEnd, recordIsSound } from './event-record.ts';
+import { type Disk, isMissing, nodeDisk } from './disk.ts';
+import { RecordReader } from './event-record.ts';
+import type { FrameRun } from './frame-run.ts';
 import { readIdentity } from './identity.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { type Manifest, readManifest } from './manifest.ts';
+import { recordEnd, recordIsSound } from './record-layout.ts';
 import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
-import { isMissing } from './segment-blocks.ts';
-import { type FrameRun, walkSegment } from './walk-segment.ts';
+import { walkSegment } from './walk-segment.ts';
 import { Watermark } from './watermark.ts';
 
 export interface LogProblem {

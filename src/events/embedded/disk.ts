@@ -105,3 +105,7 @@ export function syncDirectory(disk: Disk, dir: string): Promise<void> {
     disk.syncDirectory(dir, (error) => (error === null ? resolve() : reject(error))),
   );
 }
+
+export function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}

@@ -20,7 +20,9 @@ import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { SubscriptionHub } from '../subscription.ts';
 import { AppendQueue } from './append-queue.ts';
-import { Archive } from './archive.ts';
+import { Archive } from './archive/archive.ts';
+import { InlineArchivist } from './archive/archivist.ts';
+import { ThreadedArchivist } from './archive/threaded-archivist.ts';
 import { type Disk, nodeDisk, syncDirectory } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
@@ -46,6 +48,7 @@ export interface EmbeddedLogOptions {
   readonly commit?: Partial<GroupCommitOptions>;
   /** Told of what goes wrong in the background and is tried again. */
   readonly warn?: (message: string, error: unknown) => void;
+  /** For tests. Full segments are then archived on the thread that opened the log. */
   readonly disk?: Disk;
 }
 
@@ -120,6 +123,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       disk,
       dir,
       mark,
+      archivist:
+        options.disk === undefined ? new ThreadedArchivist(dir, mark) : new InlineArchivist({ disk, dir, mark }),
       segments: this.#segments,
       sealed,
       seal: options.seal ?? true,

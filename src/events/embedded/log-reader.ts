@@ -3,11 +3,13 @@ import type { RecordedEvent } from '../event.ts';
 import type { EventReader } from '../event-reader.ts';
 import type { CompiledFilter } from '../filter.ts';
 import type { Disk } from './disk.ts';
-import { type RecordReader, recordEnd } from './event-record.ts';
+import type { RecordReader } from './event-record.ts';
 import { readFrame, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
+import { openBlocks } from './open-blocks.ts';
+import { recordEnd } from './record-layout.ts';
 import type { SegmentPlace } from './segment.ts';
-import { type Block, openBlocks, type SegmentBlocks } from './segment-blocks.ts';
+import type { Block, SegmentBlocks } from './segment-blocks.ts';
 
 /** Two of these are in memory for each reader that has not come to the end. */
 const blockBytes = 128 * 1024;

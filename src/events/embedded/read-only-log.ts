@@ -19,7 +19,7 @@ import type {
 import { LogUnavailable, StreamNotFound } from '../log.ts';
 import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
-import { type Disk, nodeDisk } from './disk.ts';
+import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { readIdentity } from './identity.ts';
 import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
@@ -27,7 +27,6 @@ import { LogSegments } from './log-segments.ts';
 import { readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
-import { isMissing } from './segment-blocks.ts';
 import { findStreamPart, readStreamParts, type StreamPart } from './stream-reader.ts';
 import { Watermark } from './watermark.ts';
 import { hasWriter } from './writer-lock.ts';

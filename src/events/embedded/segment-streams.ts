@@ -1,7 +1,8 @@
 /** Which streams have events in one segment, and where: kept in memory while the segment is being written. */
 import { categoryOf, type StreamName } from '../event.ts';
-import { recordEnd, recordRevision, recordStream } from './event-record.ts';
 import type { Frame } from './frame.ts';
+import type { FrameRun } from './frame-run.ts';
+import { recordEnd, recordRevision, recordStream, sameStream } from './record-layout.ts';
 
 export interface StreamPlaces {
   /** Revision of the stream's last event. */
@@ -21,21 +22,39 @@ export class SegmentStreams {
   }
 
   /** Notes that the frame at `frameOffset` holds the stream's events `first` to `last`. */
-  note(stream: StreamName, frameOffset: number, first: number, last: number): void {
+  note(stream: StreamName, frameOffset: number, first: number, last: number): StreamPlaces {
     const places = this.places.get(stream);
     if (places === undefined) {
-      this.places.set(stream, { last, frames: [frameOffset, first] });
-      return;
+      const fresh = { last, frames: [frameOffset, first] };
+      this.places.set(stream, fresh);
+      return fresh;
     }
     places.last = last;
     const { frames } = places;
     if (frames[frames.length - 2] !== frameOffset) frames.push(frameOffset, first);
+    return places;
   }
 
   noteFrame(buffer: Buffer, frame: Frame, frameOffset: number): void {
+    let latest: StreamPlaces | undefined;
+    let latestAt = 0;
     for (let at = frame.start; at < frame.end; at = recordEnd(buffer, at)) {
       const revision = recordRevision(buffer, at);
-      this.note(recordStream(buffer, at), frameOffset, revision, revision);
+      // most events follow one of the same stream: their name need not be read again
+      if (latest !== undefined && sameStream(buffer, latestAt, at)) {
+        latest.last = revision;
+      } else {
+        latest = this.note(recordStream(buffer, at), frameOffset, revision, revision);
+      }
+      latestAt = at;
+    }
+  }
+
+  noteRun({ buffer, start, offset, frames }: FrameRun): void {
+    let at = start;
+    for (const frame of frames) {
+      this.noteFrame(buffer, frame, offset + at - start);
+      at = frame.end;
     }
   }
 

@@ -1,8 +1,7 @@
 /** The end of the log on disk: writes frames, syncs them, begins new segments, and repairs after a failed sync. */
-import { type Disk, datasync, syncDirectory, writeFully } from './disk.ts';
+import { type Disk, datasync, isMissing, syncDirectory, writeFully } from './disk.ts';
 import { readFrame } from './frame.ts';
 import { Segment, segmentFile } from './segment.ts';
-import { isMissing } from './segment-blocks.ts';
 import { SegmentStreams } from './segment-streams.ts';
 
 export interface WrittenFrame {

@@ -1,11 +1,10 @@
 /** How large a log is and what is in it, told mostly from manifests and file sizes. */
 import path from 'node:path';
-import { type Disk, nodeDisk } from './disk.ts';
+import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { readIdentity } from './identity.ts';
 import { readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
-import { isMissing } from './segment-blocks.ts';
 import { categoriesOf, SegmentStreams } from './segment-streams.ts';
 import { walkSegment } from './walk-segment.ts';
 

@@ -1,12 +1,13 @@
 /** Reads one stream through the places of its frames. */
 import type { RecordedEvent, StreamName } from '../event.ts';
 import type { ReadStreamOptions } from '../log.ts';
-import { recordEnd, recordIsOf, recordRevision } from './event-record.ts';
 import { readFrame } from './frame.ts';
 import { IndexIsWrong, LogCorrupted } from './log-errors.ts';
 import type { ReadableLog, ReadableSegment } from './log-reader.ts';
+import { openBlocks } from './open-blocks.ts';
+import { recordEnd, recordIsOf, recordRevision } from './record-layout.ts';
 import type { Segment } from './segment.ts';
-import { type Block, openBlocks, type SegmentBlocks } from './segment-blocks.ts';
+import type { Block, SegmentBlocks } from './segment-blocks.ts';
 import { walkSegment } from './walk-segment.ts';
 
 /** The frames of one segment that hold events of the stream. */

@@ -5,8 +5,7 @@
  */
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
-import { type Disk, datasync, syncDirectory } from './disk.ts';
-import { isMissing } from './segment-blocks.ts';
+import { type Disk, datasync, isMissing, syncDirectory } from './disk.ts';
 
 /** Two places, in different sectors and written in turn, so that a note that is torn leaves the one before it. */
 const slots = [0, 512] as const;

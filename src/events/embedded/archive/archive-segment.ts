@@ -1,0 +1,66 @@
+/** One step of archiving: a closed segment is read once, checked, and indexed and compressed on the way. */
+import type { Disk } from '../disk.ts';
+import type { Manifest } from '../manifest.ts';
+import { RawBlocks } from '../raw-blocks.ts';
+import { SealedBlocks } from '../sealed-blocks.ts';
+import { segmentFile } from '../segment.ts';
+import type { SegmentBlocks } from '../segment-blocks.ts';
+import { categoriesOf, SegmentStreams, type StreamCategories } from '../segment-streams.ts';
+import { walkBlocks } from '../walk-blocks.ts';
+import { unpackNow } from '../zstd.ts';
+import { indexSegment } from './index-segment.ts';
+import type { Pace } from './pace.ts';
+import { SealedFile } from './sealed-file.ts';
+
+export interface ArchiveTask {
+  readonly name: string;
+  /** Positions of the segment's first and last event. */
+  readonly first: number;
+  readonly last: number;
+  /** Given when the segment is compressed already. */
+  readonly manifest?: Manifest;
+  /** Whether to enter it in the stream index, and whether to compress it. With neither it is only checked. */
+  readonly index: boolean;
+  readonly seal: boolean;
+}
+
+export interface ArchivedLog {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly mark: number;
+}
+
+/**
+ * Uses the thread that it is called on, and not the thread pool as far as `log.disk` does not.
+ * @throws LogCorrupted when the segment is damaged, it is then left as it is; IndexUnusable; what the disk, SQLite and
+ *   `pace` throw. What was begun is taken back or left to be done again.
+ */
+export async function archiveSegment(log: ArchivedLog, task: ArchiveTask, pace: Pace): Promise<StreamCategories> {
+  const { disk, dir, mark } = log;
+  const streams = new SegmentStreams();
+  const blocks = blocksOf(log, task);
+  let sealed: SealedFile | undefined;
+  try {
+    if (task.seal) sealed = await SealedFile.create(disk, dir, task.name);
+    for await (const run of walkBlocks(blocks, mark, task, task.last)) {
+      streams.noteRun(run);
+      sealed?.add(run);
+      await pace();
+    }
+    const categories = categoriesOf(streams);
+    if (task.index) await indexSegment(log, task, streams, categories, pace);
+    const finished = sealed?.finish(task, categories);
+    sealed = undefined;
+    await finished;
+    return categories;
+  } finally {
+    blocks.close();
+    await sealed?.abandon();
+  }
+}
+
+function blocksOf({ disk, dir, mark }: ArchivedLog, { name, manifest }: ArchiveTask): SegmentBlocks {
+  if (manifest === undefined) return new RawBlocks(disk, disk.open(segmentFile(dir, name, 'seg'), 'read'), mark, []);
+  const fd = disk.open(segmentFile(dir, name, 'zst'), 'read');
+  return new SealedBlocks(disk, fd, name, manifest, async (packed, rawLength) => unpackNow(packed, rawLength));
+}

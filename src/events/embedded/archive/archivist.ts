@@ -1,0 +1,34 @@
+/** Does the steps of archiving. */
+import type { StreamCategories } from '../segment-streams.ts';
+import { type ArchivedLog, type ArchiveTask, archiveSegment } from './archive-segment.ts';
+import { paceOf } from './pace.ts';
+
+export interface Archivist {
+  /**
+   * Does one step; resolves when it is done and the step's work is on disk or in the index.
+   * @param effort `idle`: with processor time that nobody else wants; `steady`: also when others want it; `hurried`:
+   *   with a larger share
+   * @param signal stops the step between two pieces of work; this then rejects with the signal's reason
+   * @throws what `archiveSegment` throws; Error when the step could not be done for another reason
+   */
+  archive(task: ArchiveTask, effort: Effort, signal: AbortSignal): Promise<StreamCategories>;
+  /** No step may be under way. */
+  close(): Promise<void>;
+}
+
+export type Effort = 'idle' | 'steady' | 'hurried';
+
+/** Archives on the caller's thread, through the caller's disk: for tests in which the disk fails. */
+export class InlineArchivist implements Archivist {
+  readonly #log: ArchivedLog;
+
+  constructor(log: ArchivedLog) {
+    this.#log = log;
+  }
+
+  archive(task: ArchiveTask, _effort: Effort, signal: AbortSignal): Promise<StreamCategories> {
+    return archiveSegment(this.#log, task, paceOf(0, signal));
+  }
+
+  async close(): Promise<void> {}
+}

@@ -1,0 +1,70 @@
+/** Looks streams up in the index. */
+import { existsSync } from 'node:fs';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { StreamName } from '../../event.ts';
+import { decodeFramePlaces } from '../frame-places.ts';
+import { indexFileOf, openIndexFile } from './index-file.ts';
+
+export interface IndexedPart {
+  /** Position of the segment's first event. */
+  readonly segment: number;
+  /** Revision of the stream's last event in it. */
+  readonly last: number;
+  readonly frames: readonly number[];
+}
+
+export class IndexReader {
+  readonly #database: DatabaseSync;
+  readonly #lastRevision: StatementSync;
+  readonly #parts: StatementSync;
+
+  private constructor(database: DatabaseSync) {
+    this.#database = database;
+    this.#lastRevision = database.prepare(
+      'select last_revision from places where stream = ? order by segment desc limit 1',
+    );
+    this.#parts = database.prepare(
+      'select segment, last_revision, frames from places where stream = ? order by segment',
+    );
+  }
+
+  /** Undefined when there is no index. @throws IndexUnusable; SQLite's error when the disk is at fault */
+  static open(dir: string, mark: number): IndexReader | undefined {
+    return existsSync(indexFileOf(dir)) ? new IndexReader(openIndexFile(dir, mark)) : undefined;
+  }
+
+  /** First and last position of each segment that is in the index. */
+  segments(): Map<number, number> {
+    const rows = this.#database.prepare('select first, last from segments').all();
+    return new Map(rows.map((row) => [Number(row['first']), Number(row['last'])]));
+  }
+
+  /** The greatest stream name of each category. */
+  greatest(): Map<string, string> {
+    const rows = this.#database.prepare('select category, greatest from categories').all();
+    return new Map(rows.map((row) => [String(row['category']), String(row['greatest'])]));
+  }
+
+  /** Revision of the stream's last event in the indexed segments, -1 when it has none there. */
+  lastRevision(stream: StreamName): number {
+    return Number(this.#lastRevision.get(stream)?.['last_revision'] ?? -1);
+  }
+
+  /** Where the stream's events lie, ascending. */
+  parts(stream: StreamName): IndexedPart[] {
+    return this.#parts.all(stream).map((row) => ({
+      segment: Number(row['segment']),
+      last: Number(row['last_revision']),
+      frames: decodeFramePlaces(bytesOf(row['frames'])),
+    }));
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}
+
+function bytesOf(value: unknown): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  throw new Error('the index holds no frame places where there should be some');
+}

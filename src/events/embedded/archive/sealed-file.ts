@@ -1,0 +1,84 @@
+/** Writes the compressed form of a closed segment. Whatever is interrupted, the segment stays readable in one form. */
+import { createHash } from 'node:crypto';
+import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
+import type { FrameRun } from '../frame-run.ts';
+import type { Manifest } from '../manifest.ts';
+import { segmentFile } from '../segment.ts';
+import type { StreamCategories } from '../segment-streams.ts';
+import { packNow } from '../zstd.ts';
+
+export class SealedFile {
+  readonly #disk: Disk;
+  readonly #dir: string;
+  readonly #name: string;
+  readonly #fd: number;
+  readonly #hash = createHash('sha256');
+  readonly #blocks: Manifest['blocks'] = [];
+  #rawBytes = 0;
+  #compressedBytes = 0;
+  #firstAt = 0;
+  #lastAt = 0;
+
+  private constructor(disk: Disk, dir: string, name: string, fd: number) {
+    this.#disk = disk;
+    this.#dir = dir;
+    this.#name = name;
+    this.#fd = fd;
+  }
+
+  static async create(disk: Disk, dir: string, name: string): Promise<SealedFile> {
+    const temporary = temporaryFile(dir, name);
+    await disk.removeLater(temporary);
+    return new SealedFile(disk, dir, name, disk.open(temporary, 'create'));
+  }
+
+  /** Adds the next frames of the segment as one block. */
+  add(run: FrameRun): void {
+    const raw = run.buffer.subarray(run.start, run.end);
+    this.#hash.update(raw);
+    const compressed = packNow(raw);
+    writeFully(this.#disk, this.#fd, compressed, 0, compressed.length, this.#compressedBytes);
+    if (this.#blocks.length === 0) this.#firstAt = run.frames[0]?.at ?? 0;
+    this.#lastAt = run.frames.at(-1)?.at ?? 0;
+    this.#blocks.push({ position: run.frames[0]?.first ?? 0, offset: run.offset, at: this.#compressedBytes });
+    this.#rawBytes += raw.length;
+    this.#compressedBytes += compressed.length;
+  }
+
+  /** Puts the compressed form in the place of the frames. Nothing may be called after that. */
+  async finish(segment: { readonly first: number; readonly last: number }, categories: StreamCategories) {
+    try {
+      await datasync(this.#disk, this.#fd);
+    } finally {
+      this.#disk.close(this.#fd);
+    }
+    const manifest: Manifest = {
+      format: 'chancery-segment',
+      version: 1,
+      first: segment.first,
+      last: segment.last,
+      firstAt: this.#firstAt,
+      lastAt: this.#lastAt,
+      rawBytes: this.#rawBytes,
+      compressedBytes: this.#compressedBytes,
+      sha256: this.#hash.digest('hex'),
+      categories,
+      blocks: this.#blocks,
+    };
+    const file = (kind: 'seg' | 'zst' | 'json') => segmentFile(this.#dir, this.#name, kind);
+    this.#disk.rename(temporaryFile(this.#dir, this.#name), file('zst'));
+    await replaceFile(this.#disk, file('json'), Buffer.from(`${JSON.stringify(manifest)}\n`));
+    // both are on disk under their names: only now may the frames themselves go
+    await this.#disk.removeLater(file('seg'));
+  }
+
+  /** Gives up before `finish`. */
+  async abandon(): Promise<void> {
+    this.#disk.close(this.#fd);
+    await this.#disk.removeLater(temporaryFile(this.#dir, this.#name));
+  }
+}
+
+function temporaryFile(dir: string, name: string): string {
+  return `${segmentFile(dir, name, 'zst')}.tmp`;
+}

@@ -1,0 +1,130 @@
+/**
+ * Archives on threads of their own, so that requests wait neither for compressing and hashing nor for SQLite. One
+ * thread has the lowest priority and takes what processor time is left. On a busy processor that may be next to
+ * nothing, and a thread cannot raise its priority again; so when there is too much to do, another one does it, which
+ * has the priority of the gateway and rests between pieces of work.
+ */
+import { access } from 'node:fs/promises';
+import { Worker } from 'node:worker_threads';
+import type { StreamCategories } from '../segment-streams.ts';
+import type { ArchiveTask } from './archive-segment.ts';
+import type { Archivist, Effort } from './archivist.ts';
+import { errorOf, type ThreadAnswer, type ThreadRequest, type ThreadSettings } from './thread-messages.ts';
+
+/** Milliseconds of rest for each millisecond of work. */
+const restFactors: Readonly<Record<Effort, number>> = { idle: 0, steady: 3, hurried: 1 };
+/** Its heap holds the streams of one segment; garbage is short-lived. */
+const youngGenerationMb = 4;
+/** How long a step may take to stop before its thread is ended: that is like a crash, and does no more harm. */
+const stopMs = 5_000;
+
+export class ThreadedArchivist implements Archivist {
+  readonly #dir: string;
+  readonly #mark: number;
+  readonly #threads = new Map<'low' | 'normal', ArchiveThread>();
+
+  constructor(dir: string, mark: number) {
+    this.#dir = dir;
+    this.#mark = mark;
+  }
+
+  async archive(task: ArchiveTask, effort: Effort, signal: AbortSignal): Promise<StreamCategories> {
+    const thread = await this.#thread(effort === 'idle' ? 'low' : 'normal');
+    signal.throwIfAborted();
+    return thread.archive(task, restFactors[effort], signal);
+  }
+
+  async #thread(priority: 'low' | 'normal'): Promise<ArchiveThread> {
+    const known = this.#threads.get(priority);
+    if (known?.alive) return known;
+    // libuv's thread pool takes on the priority of the thread that uses it first: that must be this one
+    await access(this.#dir);
+    const thread = new ArchiveThread({ dir: this.#dir, mark: this.#mark, lowPriority: priority === 'low' });
+    this.#threads.set(priority, thread);
+    return thread;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#threads.values()].map((thread) => thread.close()));
+  }
+}
+
+interface Waiting {
+  readonly resolve: (categories: StreamCategories) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+class ArchiveThread {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #requests = 0;
+  #alive = true;
+  #ready = false;
+
+  constructor(settings: ThreadSettings) {
+    this.#worker = new Worker(new URL('./archive-thread.ts', import.meta.url), {
+      name: settings.lowPriority ? 'archive' : 'archive-busy',
+      workerData: settings,
+      resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
+    });
+    this.#worker.unref();
+    this.#worker.on('message', (answer: ThreadAnswer) => this.#answered(answer));
+    this.#worker.on('error', (error) => this.#ended(error));
+    this.#worker.on('exit', (code) => this.#ended(new Error(`the thread that archives ended with code ${code}`)));
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  async archive(task: ArchiveTask, restFactor: number, signal: AbortSignal): Promise<StreamCategories> {
+    const id = ++this.#requests;
+    let patience: NodeJS.Timeout | undefined;
+    const stop = () => {
+      // one that is still loading has done nothing that would have to be ended in an orderly way
+      if (!this.#ready) void this.close();
+      else this.#send({ kind: 'stop', id });
+      patience = setTimeout(() => void this.close(), stopMs);
+    };
+    signal.addEventListener('abort', stop);
+    // a process does not end in the middle of a step that somebody waits for
+    this.#worker.ref();
+    try {
+      return await new Promise<StreamCategories>((resolve, reject) => {
+        this.#waiting.set(id, { resolve, reject });
+        this.#send({ kind: 'archive', id, task, restFactor });
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      this.#waiting.delete(id);
+      if (this.#waiting.size === 0) this.#worker.unref();
+      signal.removeEventListener('abort', stop);
+      clearTimeout(patience);
+    }
+  }
+
+  #send(request: ThreadRequest): void {
+    this.#worker.postMessage(request);
+  }
+
+  #answered(answer: ThreadAnswer): void {
+    if (answer.kind === 'ready') {
+      this.#ready = true;
+      return;
+    }
+    const waiting = this.#waiting.get(answer.id);
+    if (answer.kind === 'archived') waiting?.resolve(answer.categories);
+    else waiting?.reject(errorOf(answer.failure));
+  }
+
+  #ended(error: Error): void {
+    this.#alive = false;
+    for (const { reject } of this.#waiting.values()) reject(error);
+  }
+
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+  }
+}

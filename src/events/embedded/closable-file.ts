@@ -1,0 +1,35 @@
+import type { Disk } from './disk.ts';
+
+/** A file that is closed as soon as it is not wanted any more and no read of it is under way. */
+export class ClosableFile {
+  readonly #disk: Disk;
+  readonly #fd: number;
+  #reads = 0;
+  #closed = false;
+
+  constructor(disk: Disk, fd: number) {
+    this.#disk = disk;
+    this.#fd = fd;
+  }
+
+  async read(buffer: Buffer, length: number, position: number): Promise<number> {
+    this.#reads++;
+    try {
+      return await this.#disk.readLater(this.#fd, buffer, 0, length, position);
+    } finally {
+      this.#reads--;
+      // never under a read: the descriptor could by then be another file's
+      if (this.#closed && this.#reads === 0) this.#disk.close(this.#fd);
+    }
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#reads === 0) this.#disk.close(this.#fd);
+  }
+}
