@@ -361,7 +361,11 @@ export async function startGateway(
       pricing.register(admin, { asOf: past.asOf, registry, virtualModels });
       registerAccessRoutes(admin, knownKeys, control, log, past.policies);
       past.register(admin);
-      limits.registerAdmin(admin, { asOf: past.asOf, isProvider: control.isProvider });
+      limits.registerAdmin(admin, {
+        asOf: past.asOf,
+        keys: knownKeys.directory,
+        isProvider: control.isProvider,
+      });
       reports.register(admin);
     });
     metrics.watch({ liveClients: () => live.clients() });

@@ -312,6 +312,23 @@ export const refusals = {
       message: 'This endpoint concerns the whole gateway, and the key administers only its own user path.',
       retryHelps: false,
     }),
+  setByHigherAdministrator: (what: string, value: string) =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'set_by_higher_administrator',
+      message: `${what} was set to ${value} by a higher administrator. It can be made tighter or set to that again, but not relaxed, reset or removed.`,
+      retryHelps: false,
+    }),
+  exceedsOwnAccess: (param: string, why: string) =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'exceeds_own_access',
+      message: `'${param}' would give more than the key that asks has: ${why}.`,
+      param,
+      retryHelps: false,
+    }),
   passthroughScopeDenied: (method: string, path: string) =>
     new Refusal({
       status: 403,

@@ -77,6 +77,9 @@ export const accessOperations: readonly Operation[] = [
     methods: ['POST'],
     path: '/admin/auth-keys',
     summary: 'Make a managed key',
+    description:
+      'A key that is made with another key never has more models, or a later expiry, than that one: 403 ' +
+      '`exceeds_own_access`. What is left out is as the other key has it.',
     tag: 'admin',
     request: {
       required: true,

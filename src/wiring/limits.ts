@@ -1,5 +1,6 @@
 /** Budgets and rate limits, wired: what is spent and counted, and who is let through. */
 import type { FastifyInstance } from 'fastify';
+import type { KeyDirectory } from '../commands/access/key-directory.ts';
 import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
 import { CostForecaster } from '../commands/admission/cost-forecast.ts';
 import { LimitAdmission } from '../commands/admission/limit-admission.ts';
@@ -37,6 +38,12 @@ export interface LimitsOptions {
   readonly onError: (error: unknown) => void;
 }
 
+export interface AdminParts {
+  readonly asOf: AsOf;
+  readonly keys: Pick<KeyDirectory, 'byId'>;
+  isProvider(name: string): boolean;
+}
+
 export interface Limits {
   readonly admission: Admission;
   /** Counts the tokens of a response that its provider made after its answer. */
@@ -50,7 +57,7 @@ export interface Limits {
    * awaited before the first request, and after what was left open is closed.
    */
   begin(): Promise<void>;
-  registerAdmin(admin: FastifyInstance, parts: { readonly asOf: AsOf; isProvider(name: string): boolean }): void;
+  registerAdmin(admin: FastifyInstance, parts: AdminParts): void;
   registerUsage(app: FastifyInstance, figures: UsageFigures): void;
   /** Writes down what is counted. */
   stop(): Promise<void>;
@@ -86,10 +93,10 @@ export function createLimits(options: LimitsOptions): Limits {
       await budgets?.begin();
       await rateLimits?.begin(open);
     },
-    registerAdmin(admin, { asOf, isProvider }) {
+    registerAdmin(admin, { asOf, keys, isProvider }) {
       const { log } = options;
-      registerBudgets(admin, { log, budgets: budgets?.books, asOf, now });
-      registerRateLimits(admin, { log, rateLimits: rateLimits?.books, asOf, isProvider, now });
+      registerBudgets(admin, { log, budgets: budgets?.books, asOf, keys, now });
+      registerRateLimits(admin, { log, rateLimits: rateLimits?.books, asOf, keys, isProvider, now });
     },
     registerUsage: (app, figures) =>
       registerUsage(app, {

@@ -1,14 +1,17 @@
 import { describe, expect, test } from 'vitest';
+import { highest } from '../../src/commands/access/authority.ts';
 import { type BudgetCommand, budgetDecider, budgetStream } from '../../src/commands/budgets/budget.ts';
 import { nanoOf, usdOf } from '../../src/commands/budgets/money.ts';
 import { budgetSettingsDecider } from '../../src/commands/budgets/settings.ts';
 import { type RateLimitCommand, rateLimitDecider, rateLimitStream } from '../../src/commands/rate-limits/rate-limit.ts';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../src/events/catalogue/rate-limit.ts';
+import type { EventContext } from '../../src/events/event.ts';
 import { defaultAnchors } from '../../src/projections/budget-period.ts';
 import { specify } from '../support/decider-spec.ts';
 
 const context = { actor: 'master' } as const;
+const authority = highest;
 
 describe('a budget', () => {
   const of = { scope: 'user_path', subject: '/team' } as const;
@@ -16,9 +19,9 @@ describe('a budget', () => {
   const spec = specify(budgetDecider);
   const isSet = (amount: string, source: 'manual' | 'config' = 'manual') =>
     budgetSet.create({ ...daily, amount, source }, context);
-  const set = (amount: number): BudgetCommand => ({ do: 'set', of, periodSeconds: 86_400, amount, context });
-  const remove: BudgetCommand = { do: 'remove', of, periodSeconds: 86_400, context };
-  const reset: BudgetCommand = { do: 'reset', of, periodSeconds: 86_400, context };
+  const set = (amount: number): BudgetCommand => ({ do: 'set', of, periodSeconds: 86_400, amount, context, authority });
+  const remove: BudgetCommand = { do: 'remove', of, periodSeconds: 86_400, context, authority };
+  const reset: BudgetCommand = { do: 'reset', of, periodSeconds: 86_400, context, authority };
   const declare = (...amounts: number[]): BudgetCommand => ({
     do: 'declare',
     of,
@@ -41,7 +44,7 @@ describe('a budget', () => {
     const weekly = { ...of, periodSeconds: 604_800 };
     spec
       .given(isSet('10'))
-      .when({ do: 'set', of, periodSeconds: 604_800, amount: 10, context })
+      .when({ do: 'set', of, periodSeconds: 604_800, amount: 10, context, authority })
       .then([budgetSet.create({ ...weekly, amount: '10', source: 'manual' }, context)]);
   });
   test('is removed', () =>
@@ -129,9 +132,10 @@ describe('a rate limit', () => {
     maxRequests,
     maxTokens,
     context,
+    authority,
   });
-  const remove: RateLimitCommand = { do: 'remove', of, periodSeconds: 60, context };
-  const reset: RateLimitCommand = { do: 'reset', of, periodSeconds: 60, context };
+  const remove: RateLimitCommand = { do: 'remove', of, periodSeconds: 60, context, authority };
+  const reset: RateLimitCommand = { do: 'reset', of, periodSeconds: 60, context, authority };
 
   test('is made', () =>
     spec
@@ -192,5 +196,86 @@ describe('an amount', () => {
 
   test.each([0, -1, 1e-10, Number.NaN, Number.POSITIVE_INFINITY, 1e13])('is not %d', (usd) => {
     expect(nanoOf(usd)).toBeUndefined();
+  });
+});
+
+describe('what a higher administrator set', () => {
+  const lower = { isUnder: (actor: string) => actor === 'master' };
+  const own = { actor: 'key:own' } as const;
+  const period = { periodSeconds: 60 };
+
+  test('of a budget is lowered and set again, and not raised, removed or reset', () => {
+    const of = { scope: 'user_path', subject: '/team' } as const;
+    const spec = specify(budgetDecider);
+    const said = (amount: string, context: EventContext) =>
+      budgetSet.create({ ...of, ...period, amount, source: 'manual' }, context);
+    const gone = (context: EventContext) => budgetRemoved.create({ ...of, ...period }, context);
+    const set = (amount: number): BudgetCommand => ({
+      do: 'set',
+      of,
+      ...period,
+      amount,
+      context: own,
+      authority: lower,
+    });
+    const others = (['remove', 'reset'] as const).map(
+      (what): BudgetCommand => ({ do: what, of, ...period, context: own, authority: lower }),
+    );
+    for (const history of [[said('10', context)], [said('10', context), said('5', own)]]) {
+      spec
+        .given(...history)
+        .when(set(7))
+        .then([said('7', own)]);
+      for (const command of [set(11), ...others]) {
+        spec
+          .given(...history)
+          .when(command)
+          .then({ status: 403, code: 'set_by_higher_administrator' });
+      }
+    }
+    spec
+      .given(said('10', context), said('5', own))
+      .when(set(10))
+      .then([said('10', own)]);
+    spec
+      .given(said('10', context), gone(context), said('5', own))
+      .when(set(99))
+      .then([said('99', own)]);
+    spec.given(said('10', context), gone(own)).when(set(11)).then('set_by_higher_administrator');
+  });
+
+  test('of a rate limit holds for each of its two numbers', () => {
+    const of = { scope: 'user_path', subject: '/team' } as const;
+    const spec = specify(rateLimitDecider);
+    const said = (maxRequests: number | null, maxTokens: number | null, by: EventContext) =>
+      rateLimitSet.create({ ...of, ...period, maxRequests, maxTokens, source: 'manual' }, by);
+    const set = (maxRequests: number | null, maxTokens: number | null): RateLimitCommand => ({
+      do: 'set',
+      of,
+      ...period,
+      maxRequests,
+      maxTokens,
+      context: own,
+      authority: lower,
+    });
+    for (const [requests, tokens] of [
+      [10, 5],
+      [9, null],
+      [10, null],
+    ] as const) {
+      spec
+        .given(said(10, null, context), said(1, 1, own))
+        .when(set(requests, tokens))
+        .then([said(requests, tokens, own)]);
+    }
+    for (const [requests, tokens] of [
+      [11, 1],
+      [null, 1],
+    ] as const) {
+      spec
+        .given(said(10, null, context), said(1, 1, own))
+        .when(set(requests, tokens))
+        .then('set_by_higher_administrator');
+    }
   });
 });

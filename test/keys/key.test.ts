@@ -1,4 +1,5 @@
 import { describe, it } from 'vitest';
+import { highest } from '../../src/commands/access/authority.ts';
 import { keyDecider } from '../../src/commands/keys/key.ts';
 import {
   keyAllowedModelsChanged,
@@ -13,7 +14,8 @@ import { specify } from '../support/decider-spec.ts';
 
 const { given } = specify(keyDecider);
 const context = { actor: 'master' as const };
-const on = { id: 'k1', context };
+const by = { authority: highest, key: undefined };
+const on = { id: 'k1', context, by };
 
 const facts = {
   name: 'CI',

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { highest } from '../../src/commands/access/authority.ts';
 import { handleCommand } from '../../src/commands/handle-command.ts';
 import { type KeyCommand, keyDecider, keyStream } from '../../src/commands/keys/key.ts';
 import { mintKeySecret } from '../../src/commands/keys/key-secret.ts';
@@ -12,6 +13,8 @@ import { fold, type Projection } from '../../src/projections/projection.ts';
 import { type UsersState, usersView } from '../../src/projections/users.ts';
 
 const context = { actor: 'master' as const };
+const authority = highest;
+const by = { authority, key: undefined };
 const ids = ['k1', 'k2', 'k3'];
 const paths = ['/', '/a', '/a/b', '/c'] as UserPath[];
 
@@ -41,7 +44,7 @@ const keyCommand: fc.Arbitrary<KeyCommand> = fc
   )
   .map(([id, command]) => {
     const { secretHash, lastCharacters } = mintKeySecret();
-    return { id, context, secretHash, lastCharacters, ...command };
+    return { id, context, by, secretHash, lastCharacters, ...command };
   });
 
 const userCommand: fc.Arbitrary<UserPolicyCommand> = fc
@@ -56,7 +59,7 @@ const userCommand: fc.Arbitrary<UserPolicyCommand> = fc
       fc.record({ kind: fc.constant('remove' as const) }),
     ),
   )
-  .map(([userPath, command]) => ({ userPath, context, ...command }));
+  .map(([userPath, command]) => ({ userPath, context, authority, ...command }));
 
 /** The events that the commands came to; those that were refused came to none. */
 async function historyOf(keys: readonly KeyCommand[], users: readonly UserPolicyCommand[]): Promise<RecordedEvent[]> {
@@ -156,7 +159,7 @@ describe('the view of keys', () => {
       1,
     );
     if (created === undefined) throw new Error('there is no such command');
-    return historyOf([created, { id: created.id, context, kind: 'set labels', labels: ['new'] }], []);
+    return historyOf([created, { id: created.id, context, by, kind: 'set labels', labels: ['new'] }], []);
   };
 
   it('has another object for a key after each change, and leaves the one before as it was', async () => {
@@ -189,9 +192,10 @@ describe('the lists that keys have in common', () => {
       lastCharacters,
       expiresAt: undefined,
       context,
+      by,
     };
     const changes = Array.from({ length: 3000 }, (_, turn) => `of turn ${turn}`).map(
-      (label): KeyCommand => ({ kind: 'set labels', id: 'k1', labels: [label], context }),
+      (label): KeyCommand => ({ kind: 'set labels', id: 'k1', labels: [label], context, by }),
     );
     const events = await historyOf([{ kind: 'create', ...made }], []);
     const [created] = events;

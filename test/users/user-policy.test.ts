@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { highest } from '../../src/commands/access/authority.ts';
 import { declaredPolicies, policiesInForce, userLists } from '../../src/commands/users/policies-in-force.ts';
 import { userPolicyDecider } from '../../src/commands/users/user-policy.ts';
 import { userPolicyRemoved, userPolicySet } from '../../src/events/catalogue/user.ts';
@@ -8,7 +9,7 @@ import { specify } from '../support/decider-spec.ts';
 const { given } = specify(userPolicyDecider);
 const context = { actor: 'master' as const };
 const userPath = '/team' as UserPath;
-const on = { userPath, context };
+const on = { userPath, context, authority: highest };
 const set = (allowedModels: string[], description?: string) =>
   userPolicySet.create({ userPath, allowedModels, ...(description === undefined ? {} : { description }) }, context);
 const removed = userPolicyRemoved.create({ userPath }, context);

@@ -115,6 +115,20 @@ export class SelectorList {
   }
 }
 
+/**
+ * Whether whatever the selectors let through, the list does too. An empty list, like `/`, is everything.
+ * @param selectors canonical, as the list
+ */
+export function covers(list: readonly string[], selectors: readonly string[]): boolean {
+  if (list.length === 0 || list.includes('/')) return true;
+  if (selectors.length === 0) return false;
+  return selectors.every((selector) => {
+    if (list.includes(selector)) return true;
+    const parsed = parseSelector(selector);
+    return parsed.kind === 'exact' && (list.includes(`${parsed.provider}/`) || list.includes(parsed.model));
+  });
+}
+
 /** A list is never changed in place, so what was made of it can be kept beside it. */
 const lists = new WeakMap<readonly string[], SelectorList>();
 

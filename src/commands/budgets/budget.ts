@@ -2,17 +2,28 @@
 import { budgetRemoved, budgetReset, budgetSet } from '../../events/catalogue/budget.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
+import type { Authority } from '../access/authority.ts';
+import { bindingWord, type Words, withWord } from '../access/words.ts';
 import type { Decider } from '../handle-command.ts';
 import { budgetPeriodLabel } from '../period.ts';
 import { refusals } from '../refusal.ts';
+import { usdOf } from './money.ts';
 
 export interface BudgetSubject {
   readonly scope: 'user_path' | 'label';
   readonly subject: string;
 }
 
-/** The budgets of a subject, by the seconds of their period. */
-export type SubjectBudgets = ReadonlyMap<number, { readonly amount: string; readonly source: 'manual' | 'config' }>;
+/** The budget of a subject in one period. */
+interface PeriodBudget {
+  /** Undefined when there is none. */
+  readonly current: { readonly amount: string; readonly source: 'manual' | 'config' } | undefined;
+  /** The amounts that were set. */
+  readonly words: Words<string>;
+}
+
+/** The budgets of a subject, by the seconds of their period: also those that are there no more. */
+export type SubjectBudgets = ReadonlyMap<number, PeriodBudget>;
 
 /** A budget as the configuration declares it. */
 export interface DeclaredBudget {
@@ -22,12 +33,14 @@ export interface DeclaredBudget {
 }
 
 export type BudgetCommand = { readonly of: BudgetSubject; readonly context: EventContext } & (
-  | { readonly do: 'set'; readonly periodSeconds: number; readonly amount: number }
-  | { readonly do: 'remove'; readonly periodSeconds: number }
-  | { readonly do: 'reset'; readonly periodSeconds: number }
+  | { readonly do: 'set'; readonly periodSeconds: number; readonly amount: number; readonly authority: Authority }
+  | { readonly do: 'remove'; readonly periodSeconds: number; readonly authority: Authority }
+  | { readonly do: 'reset'; readonly periodSeconds: number; readonly authority: Authority }
   /** All that the configuration declares for the subject: nothing else is declared any more. */
   | { readonly do: 'declare'; readonly budgets: readonly DeclaredBudget[] }
 );
+
+const none: PeriodBudget = { current: undefined, words: [] };
 
 export function budgetStream({ scope, subject }: BudgetSubject): StreamName {
   return streamName('budget', scope === 'label' ? `label:${subject}` : subject);
@@ -38,29 +51,38 @@ export const budgetDecider: Decider<SubjectBudgets, BudgetCommand> = {
   decide(command, state) {
     const { of, context } = command;
     if (command.do === 'declare') return declare(of, command.budgets, state, context);
-    const { periodSeconds } = command;
-    const existing = state.get(periodSeconds);
+    const { periodSeconds, authority } = command;
+    const { current: existing, words } = state.get(periodSeconds) ?? none;
     const name = `${of.subject} ${budgetPeriodLabel(periodSeconds)}`;
+    const bound = bindingWord(words, authority);
+    const tooLoose = () =>
+      refusals.setByHigherAdministrator(`The budget ${name}`, `${usdOf(Number(bound))} US dollars`);
     if (command.do === 'reset') {
       if (existing === undefined) return refusals.notFound('budget', name, 'budget_not_found');
+      if (bound !== undefined) return tooLoose();
       return [budgetReset.create({ ...of, periodSeconds }, context)];
     }
     if (existing?.source === 'config') return refusals.budgetManaged(name);
     if (command.do === 'remove') {
       if (existing === undefined) return refusals.notFound('budget', name, 'budget_not_found');
+      if (bound !== undefined) return tooLoose();
       return [budgetRemoved.create({ ...of, periodSeconds }, context)];
     }
     const amount = String(command.amount);
     if (existing?.amount === amount) return [];
+    if (bound !== undefined && command.amount > Number(bound)) return tooLoose();
     return [budgetSet.create({ ...of, periodSeconds, amount, source: 'manual' }, context)];
   },
   evolve(state, event) {
     const next = new Map(state);
+    const wordsOf = (periodSeconds: number, amount: string | undefined) =>
+      withWord(state.get(periodSeconds)?.words, event.context.actor, amount);
     if (event.type === budgetSet.type) {
       const { periodSeconds, amount, source } = budgetSet.data.parse(event.data);
-      next.set(periodSeconds, { amount, source });
+      next.set(periodSeconds, { current: { amount, source }, words: wordsOf(periodSeconds, amount) });
     } else if (event.type === budgetRemoved.type) {
-      next.delete(budgetRemoved.data.parse(event.data).periodSeconds);
+      const { periodSeconds } = budgetRemoved.data.parse(event.data);
+      next.set(periodSeconds, { current: undefined, words: wordsOf(periodSeconds, undefined) });
     }
     return next;
   },
@@ -73,9 +95,9 @@ function declare(
   context: EventContext,
 ): NewEvent[] {
   const wanted = new Map(declared.map(({ periodSeconds, amount }) => [periodSeconds, String(amount)]));
-  const gone = [...state].filter(([seconds, { source }]) => source === 'config' && !wanted.has(seconds));
+  const gone = [...state].filter(([seconds, { current }]) => current?.source === 'config' && !wanted.has(seconds));
   const changed = [...wanted].filter(([seconds, amount]) => {
-    const existing = state.get(seconds);
+    const existing = state.get(seconds)?.current;
     return existing?.source !== 'config' || existing.amount !== amount;
   });
   return [

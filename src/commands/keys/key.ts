@@ -8,18 +8,28 @@ import {
   keyUserPathHeaderChanged,
 } from '../../events/catalogue/key.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
+import type { Authority } from '../access/authority.ts';
+import { covers } from '../access/selector.ts';
+import { bindingWord, type Words, withWord } from '../access/words.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import { subtreeOf } from '../visibility.ts';
 
-export type KeyState =
-  | { readonly status: 'absent' }
-  | {
-      readonly status: 'active' | 'deactivated';
-      readonly labels: readonly string[];
-      readonly allowedModels: readonly string[];
-      readonly dashboardAccess: boolean;
-      readonly userPathHeader: boolean;
-    };
+export type KeyState = { readonly status: 'absent' } | PresentKey;
+
+interface PresentKey {
+  readonly status: 'active' | 'deactivated';
+  readonly labels: readonly string[];
+  readonly allowedModels: readonly string[];
+  readonly dashboardAccess: boolean;
+  readonly userPathHeader: boolean;
+  /** What each administrator set last. */
+  readonly words: {
+    readonly labels: Words<readonly string[]>;
+    readonly allowedModels: Words<readonly string[]>;
+    readonly userPathHeader: Words<boolean>;
+  };
+}
 
 export function keyStream(id: string): StreamName {
   return streamName('key', id);
@@ -41,7 +51,7 @@ export interface NewKey {
   readonly expiresAt: number | undefined;
 }
 
-export type KeyCommand = { readonly id: string; readonly context: EventContext } & (
+export type KeyCommand = { readonly id: string; readonly context: EventContext; readonly by: KeyAdministrator } & (
   | ({ readonly kind: 'create' } & NewKey)
   | { readonly kind: 'set labels'; readonly labels: readonly string[] }
   | { readonly kind: 'rename label'; readonly from: string; readonly to: string }
@@ -51,13 +61,32 @@ export type KeyCommand = { readonly id: string; readonly context: EventContext }
   | { readonly kind: 'deactivate' }
 );
 
+/** Who makes a key or changes one. */
+export interface KeyAdministrator {
+  readonly authority: Authority;
+  /** The key that asks; undefined for the master key. */
+  readonly key: AdministeringKey | undefined;
+}
+
+/** What a new key may not go beyond. */
+export interface AdministeringKey {
+  readonly id: string;
+  readonly userPath: UserPath | undefined;
+  readonly allowedModels: readonly string[];
+  readonly userPathHeader: boolean;
+  /** Milliseconds since the epoch; undefined: for ever. */
+  readonly expiresAt: number | undefined;
+}
+
 export const keyDecider: Decider<KeyState, KeyCommand> = { initial: { status: 'absent' }, decide, evolve };
 
 function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Refusal {
   const { id, context } = command;
   if (command.kind === 'create') {
     if (state.status !== 'absent') return refusals.changedMeanwhile(id);
-    const { kind, context: _, userPathHeader, ...facts } = command;
+    const beyond = command.by.key === undefined ? undefined : beyondCreator(command, command.by.key);
+    if (beyond !== undefined) return beyond;
+    const { kind, context: _, by: __, userPathHeader, ...facts } = command;
     const header = userPathHeader ? {} : { userPathHeader };
     const lists = { labels: [...facts.labels], allowedModels: [...facts.allowedModels] };
     return [keyCreated.create({ ...facts, ...lists, ...header }, context)];
@@ -65,14 +94,16 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
   if (state.status === 'absent') return keyNotFound(id);
   switch (command.kind) {
     case 'set labels':
-      return labelled(command.labels, state.labels, context);
+      return labelled(command.labels, state, command);
     case 'rename label': {
       const { from, to } = command;
-      return labelled([...new Set(state.labels.map((label) => (label === from ? to : label)))], state.labels, context);
+      return labelled([...new Set(state.labels.map((label) => (label === from ? to : label)))], state, command);
     }
     case 'set allowed models': {
       const { allowedModels } = command;
       if (isSame(allowedModels, state.allowedModels)) return [];
+      const refused = widerThanAllowed(allowedModels, state, command);
+      if (refused !== undefined) return refused;
       return [keyAllowedModelsChanged.create({ allowedModels: [...allowedModels] }, context)];
     }
     case 'set dashboard access': {
@@ -83,6 +114,9 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
     case 'set user path header': {
       const { userPathHeader } = command;
       if (userPathHeader === state.userPathHeader) return [];
+      if (userPathHeader && bindingOwn(state.words.userPathHeader, command) === false) {
+        return refusals.setByHigherAdministrator(`The user path header of key ${id}`, 'false');
+      }
       return [keyUserPathHeaderChanged.create({ userPathHeader }, context)];
     }
     case 'deactivate':
@@ -95,29 +129,96 @@ export function keyNotFound(id: string): Refusal {
   return refusals.notFound('API key', id);
 }
 
-function labelled(labels: readonly string[], before: readonly string[], context: EventContext): NewEvent[] {
-  return isSame(labels, before) ? [] : [keyLabelsChanged.create({ labels: [...labels] }, context)];
+/** What a higher administrator set on the very key that asks. */
+function bindingOwn<Value>(words: Words<Value>, { id, by }: Pick<KeyCommand, 'id' | 'by'>): Value | undefined {
+  return by.key?.id === id ? bindingWord(words, by.authority) : undefined;
+}
+
+/** A label may stand under a budget: those that a higher administrator gave the key that asks stay on it. */
+function labelled(
+  labels: readonly string[],
+  { labels: before, words }: PresentKey,
+  command: KeyCommand,
+): NewEvent[] | Refusal {
+  if (isSame(labels, before)) return [];
+  const bound = bindingOwn(words.labels, command) ?? [];
+  if (!bound.every((label) => labels.includes(label))) {
+    return refusals.setByHigherAdministrator(`The list of labels of key ${command.id}`, JSON.stringify(bound));
+  }
+  return [keyLabelsChanged.create({ labels: [...labels] }, command.context)];
+}
+
+/**
+ * A key never gives more models than it has itself. It may make a list tighter, and give back what a higher
+ * administrator gave.
+ */
+function widerThanAllowed(
+  asked: readonly string[],
+  { allowedModels, words }: PresentKey,
+  { id, by: { key, authority } }: KeyCommand,
+): Refusal | undefined {
+  if (key === undefined || covers(allowedModels, asked)) return undefined;
+  const bound = bindingWord(words.allowedModels, authority);
+  if (bound !== undefined && covers(bound, asked)) return undefined;
+  if (key.id !== id) return covers(key.allowedModels, asked) ? undefined : beyondModels(key);
+  return bound === undefined
+    ? beyondModels(key)
+    : refusals.setByHigherAdministrator(`The list of models of key ${id}`, JSON.stringify(bound));
+}
+
+/** In what the new key would go beyond the one that makes it. */
+function beyondCreator(asked: NewKey, creator: AdministeringKey): Refusal | undefined {
+  const { allowedModels, expiresAt, userPathHeader, userPath } = asked;
+  const scope = subtreeOf(creator);
+  if (scope !== undefined && userPath !== scope && userPath?.startsWith(`${scope}/`) !== true) {
+    return refusals.userPathOutOfScope(userPath ?? '/', scope, 'user_path');
+  }
+  if (!covers(creator.allowedModels, allowedModels)) return beyondModels(creator);
+  if (creator.expiresAt !== undefined && (expiresAt === undefined || expiresAt > creator.expiresAt)) {
+    return refusals.exceedsOwnAccess('expires_at', `it expires at ${new Date(creator.expiresAt).toISOString()}`);
+  }
+  return userPathHeader && !creator.userPathHeader
+    ? refusals.exceedsOwnAccess('user_path_header', 'no header names its user path')
+    : undefined;
+}
+
+function beyondModels({ allowedModels }: AdministeringKey): Refusal {
+  return refusals.exceedsOwnAccess('allowed_models', `it has ${JSON.stringify(allowedModels)}`);
 }
 
 function isSame(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((entry, place) => entry === other[place]);
 }
 
-function evolve(state: KeyState, { type, data }: DecidedEvent): KeyState {
+function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEvent): KeyState {
   if (type === keyCreated.type) {
     const { labels, allowedModels, dashboardAccess, userPathHeader = true } = keyCreated.data.parse(data);
-    return { status: 'active', labels, allowedModels, dashboardAccess, userPathHeader };
+    const words = {
+      labels: withWord([], actor, labels),
+      allowedModels: withWord([], actor, allowedModels),
+      userPathHeader: withWord([], actor, userPathHeader),
+    };
+    return { status: 'active', labels, allowedModels, dashboardAccess, userPathHeader, words };
   }
   if (state.status === 'absent') return state;
+  const { words } = state;
   switch (type) {
-    case keyLabelsChanged.type:
-      return { ...state, labels: keyLabelsChanged.data.parse(data).labels };
-    case keyAllowedModelsChanged.type:
-      return { ...state, allowedModels: keyAllowedModelsChanged.data.parse(data).allowedModels };
+    case keyLabelsChanged.type: {
+      const { labels } = keyLabelsChanged.data.parse(data);
+      return { ...state, labels, words: { ...words, labels: withWord(words.labels, actor, labels) } };
+    }
+    case keyAllowedModelsChanged.type: {
+      const { allowedModels } = keyAllowedModelsChanged.data.parse(data);
+      const said = withWord(words.allowedModels, actor, allowedModels);
+      return { ...state, allowedModels, words: { ...words, allowedModels: said } };
+    }
     case keyDashboardAccessChanged.type:
       return { ...state, dashboardAccess: keyDashboardAccessChanged.data.parse(data).dashboardAccess };
-    case keyUserPathHeaderChanged.type:
-      return { ...state, userPathHeader: keyUserPathHeaderChanged.data.parse(data).userPathHeader };
+    case keyUserPathHeaderChanged.type: {
+      const { userPathHeader } = keyUserPathHeaderChanged.data.parse(data);
+      const said = withWord(words.userPathHeader, actor, userPathHeader);
+      return { ...state, userPathHeader, words: { ...words, userPathHeader: said } };
+    }
     case keyDeactivated.type:
       return { ...state, status: 'deactivated' };
     default:

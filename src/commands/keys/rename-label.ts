@@ -2,12 +2,13 @@
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { executeCommand } from '../handle-command.ts';
-import { keyDecider, keyStream } from './key.ts';
+import { type KeyAdministrator, keyDecider, keyStream } from './key.ts';
 
 export interface RenameLabel {
   readonly from: string;
   readonly to: string;
   readonly context: EventContext;
+  readonly by: KeyAdministrator;
 }
 
 /** Appends are synced together, so some of them at once take hardly longer than one. */
@@ -21,7 +22,7 @@ const AT_ONCE = 64;
  */
 export async function renameLabel(
   ids: readonly string[],
-  { from, to, context }: RenameLabel,
+  { from, to, context, by }: RenameLabel,
   log: EventLog,
 ): Promise<{ readonly renamed: number; readonly position: Position | undefined }> {
   let renamed = 0;
@@ -29,7 +30,7 @@ export async function renameLabel(
   const waiting = ids.values();
   const renameNext = async (): Promise<void> => {
     for (const id of waiting) {
-      const command = { kind: 'rename label', id, from, to, context } as const;
+      const command = { kind: 'rename label', id, from, to, context, by } as const;
       const { position } = await executeCommand(keyDecider, command, { log, stream: keyStream(id) });
       if (position === undefined) continue;
       renamed += 1;

@@ -2,9 +2,11 @@
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../events/catalogue/rate-limit.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
+import type { Authority } from '../access/authority.ts';
+import { bindingWord, type Words, withWord } from '../access/words.ts';
 import type { Decider } from '../handle-command.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
-import { refusals } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 
 export interface RateLimitSubject {
   readonly scope: 'user_path' | 'provider' | 'model';
@@ -17,19 +19,32 @@ export interface RateLimits {
   readonly maxTokens: number | null;
 }
 
-/** The limits of a subject, by the seconds of their period; 0 for what is under way at the same time. */
-export type SubjectRateLimits = ReadonlyMap<number, RateLimits & { readonly source: 'manual' | 'config' }>;
+/** The limits of a subject in one period. */
+interface PeriodLimits {
+  /** Undefined when there are none. */
+  readonly current: (RateLimits & { readonly source: 'manual' | 'config' }) | undefined;
+  /** The limits that were set. */
+  readonly words: Words<RateLimits>;
+}
+
+/**
+ * The limits of a subject, by the seconds of their period, 0 for what is under way at the same time: also those that
+ * are there no more.
+ */
+export type SubjectRateLimits = ReadonlyMap<number, PeriodLimits>;
 
 /** A limit as the configuration declares it. */
 export type DeclaredRateLimit = RateLimits & { readonly periodSeconds: number };
 
 export type RateLimitCommand = { readonly of: RateLimitSubject; readonly context: EventContext } & (
-  | ({ readonly do: 'set'; readonly periodSeconds: number } & RateLimits)
-  | { readonly do: 'remove'; readonly periodSeconds: number }
-  | { readonly do: 'reset'; readonly periodSeconds: number }
+  | ({ readonly do: 'set'; readonly periodSeconds: number; readonly authority: Authority } & RateLimits)
+  | { readonly do: 'remove'; readonly periodSeconds: number; readonly authority: Authority }
+  | { readonly do: 'reset'; readonly periodSeconds: number; readonly authority: Authority }
   /** All that the configuration declares for the subject: nothing else is declared any more. */
   | { readonly do: 'declare'; readonly limits: readonly DeclaredRateLimit[] }
 );
+
+const none: PeriodLimits = { current: undefined, words: [] };
 
 export function rateLimitStream({ scope, subject }: RateLimitSubject): StreamName {
   return streamName('rate-limit', `${scope}:${subject}`);
@@ -40,33 +55,55 @@ export const rateLimitDecider: Decider<SubjectRateLimits, RateLimitCommand> = {
   decide(command, state) {
     const { of, context } = command;
     if (command.do === 'declare') return declare(of, command.limits, state, context);
-    const { periodSeconds } = command;
-    const existing = state.get(periodSeconds);
+    const { periodSeconds, authority } = command;
+    const { current: existing, words } = state.get(periodSeconds) ?? none;
     const name = `${of.subject} ${rateLimitPeriodLabel(periodSeconds)}`;
+    const bound = bindingWord(words, authority);
     if (command.do === 'reset') {
       if (existing === undefined) return refusals.notFound('rate limit', name, 'rate_limit_not_found');
+      if (bound !== undefined) return tooLoose(name, bound);
       return [rateLimitReset.create({ ...of, periodSeconds }, context)];
     }
     if (existing?.source === 'config') return refusals.rateLimitManaged(name);
     if (command.do === 'remove') {
       if (existing === undefined) return refusals.notFound('rate limit', name, 'rate_limit_not_found');
+      if (bound !== undefined) return tooLoose(name, bound);
       return [rateLimitRemoved.create({ ...of, periodSeconds }, context)];
     }
     const { maxRequests, maxTokens } = command;
     if (existing !== undefined && isSame(existing, command)) return [];
+    if (bound !== undefined && !isWithin(bound, command)) return tooLoose(name, bound);
     return [rateLimitSet.create({ ...of, periodSeconds, maxRequests, maxTokens, source: 'manual' }, context)];
   },
   evolve(state, event) {
     const next = new Map(state);
+    const wordsOf = (periodSeconds: number, limits: RateLimits | undefined) =>
+      withWord(state.get(periodSeconds)?.words, event.context.actor, limits);
     if (event.type === rateLimitSet.type) {
       const { periodSeconds, maxRequests, maxTokens, source } = rateLimitSet.data.parse(event.data);
-      next.set(periodSeconds, { maxRequests, maxTokens, source });
+      const words = wordsOf(periodSeconds, { maxRequests, maxTokens });
+      next.set(periodSeconds, { current: { maxRequests, maxTokens, source }, words });
     } else if (event.type === rateLimitRemoved.type) {
-      next.delete(rateLimitRemoved.data.parse(event.data).periodSeconds);
+      const { periodSeconds } = rateLimitRemoved.data.parse(event.data);
+      next.set(periodSeconds, { current: undefined, words: wordsOf(periodSeconds, undefined) });
     }
     return next;
   },
 };
+
+/** Whether what is asked lets through no more than the bound does. */
+function isWithin(bound: RateLimits, asked: RateLimits): boolean {
+  const within = (most: number | null, value: number | null) => most === null || (value !== null && value <= most);
+  return within(bound.maxRequests, asked.maxRequests) && within(bound.maxTokens, asked.maxTokens);
+}
+
+function tooLoose(name: string, { maxRequests, maxTokens }: RateLimits): Refusal {
+  const limits = [
+    ...(maxRequests === null ? [] : [`${maxRequests} requests`]),
+    ...(maxTokens === null ? [] : [`${maxTokens} tokens`]),
+  ];
+  return refusals.setByHigherAdministrator(`The rate limit ${name}`, limits.join(' and '));
+}
 
 function isSame(one: RateLimits, other: RateLimits): boolean {
   return one.maxRequests === other.maxRequests && one.maxTokens === other.maxTokens;
@@ -79,9 +116,9 @@ function declare(
   context: EventContext,
 ): NewEvent[] {
   const wanted = new Map(declared.map(({ periodSeconds, ...limits }) => [periodSeconds, limits]));
-  const gone = [...state].filter(([seconds, { source }]) => source === 'config' && !wanted.has(seconds));
+  const gone = [...state].filter(([seconds, { current }]) => current?.source === 'config' && !wanted.has(seconds));
   const changed = [...wanted].filter(([seconds, limits]) => {
-    const existing = state.get(seconds);
+    const existing = state.get(seconds)?.current;
     return existing?.source !== 'config' || !isSame(existing, limits);
   });
   return [

@@ -1,18 +1,29 @@
 /** What may happen to what is set for a user path. Pure. */
 import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/user.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
+import type { Authority } from '../access/authority.ts';
+import { covers } from '../access/selector.ts';
+import { bindingWord, type Words, withWord } from '../access/words.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 
-export type UserPolicyState =
+export type UserPolicyState = {
+  /** The lists that were set. */
+  readonly words: Words<readonly string[]>;
+} & (
   | { readonly status: 'absent' }
   | {
       readonly status: 'set';
       readonly allowedModels: readonly string[];
       readonly description: string | undefined;
-    };
+    }
+);
 
-export type UserPolicyCommand = { readonly userPath: UserPath; readonly context: EventContext } & (
+export type UserPolicyCommand = {
+  readonly userPath: UserPath;
+  readonly context: EventContext;
+  readonly authority: Authority;
+} & (
   | {
       readonly kind: 'set';
       /** Canonical. */
@@ -23,7 +34,7 @@ export type UserPolicyCommand = { readonly userPath: UserPath; readonly context:
 );
 
 export const userPolicyDecider: Decider<UserPolicyState, UserPolicyCommand> = {
-  initial: { status: 'absent' },
+  initial: { status: 'absent', words: [] },
   decide,
   evolve,
 };
@@ -33,15 +44,19 @@ export function userStream(path: UserPath): StreamName {
 }
 
 function decide(command: UserPolicyCommand, state: UserPolicyState): readonly NewEvent[] | Refusal {
-  const { userPath, context } = command;
+  const { userPath, context, authority } = command;
+  const bound = bindingWord(state.words, authority);
+  const tooLoose = () => refusals.setByHigherAdministrator(`The policy of ${userPath}`, JSON.stringify(bound));
   if (command.kind === 'remove') {
     if (state.status === 'absent') return refusals.notFound('user policy', userPath);
+    if (bound !== undefined) return tooLoose();
     return [userPolicyRemoved.create({ userPath }, context)];
   }
   const { allowedModels, description } = command;
   if (state.status === 'set' && state.description === description && isSame(state.allowedModels, allowedModels)) {
     return [];
   }
+  if (bound !== undefined && !covers(bound, allowedModels)) return tooLoose();
   const described = description === undefined ? {} : { description };
   return [userPolicySet.create({ userPath, allowedModels: [...allowedModels], ...described }, context)];
 }
@@ -50,10 +65,11 @@ function isSame(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((entry, place) => entry === other[place]);
 }
 
-function evolve(state: UserPolicyState, { type, data }: DecidedEvent): UserPolicyState {
+function evolve(state: UserPolicyState, { type, data, context: { actor } }: DecidedEvent): UserPolicyState {
   if (type === userPolicySet.type) {
     const { allowedModels, description } = userPolicySet.data.parse(data);
-    return { status: 'set', allowedModels, description };
+    return { status: 'set', allowedModels, description, words: withWord(state.words, actor, allowedModels) };
   }
-  return type === userPolicyRemoved.type ? { status: 'absent' } : state;
+  if (type !== userPolicyRemoved.type) return state;
+  return { status: 'absent', words: withWord(state.words, actor, undefined) };
 }

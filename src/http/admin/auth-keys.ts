@@ -2,10 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { authorityOf } from '../../commands/access/authority.ts';
 import { whyNotAccepted } from '../../commands/access/key-directory.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
-import { type KeyCommand, keyDecider, keyNotFound, keyStream } from '../../commands/keys/key.ts';
+import { type KeyAdministrator, type KeyCommand, keyDecider, keyNotFound, keyStream } from '../../commands/keys/key.ts';
 import { KEY_PREFIX, mintKeySecret } from '../../commands/keys/key-secret.ts';
 import { renameLabel } from '../../commands/keys/rename-label.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
@@ -14,7 +15,7 @@ import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { eventContextOf } from '../server.ts';
+import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
@@ -71,9 +72,9 @@ const newKey = z.strictObject({
   description: z.string().max(2000).nullish(),
   user_path: z.string().nullish(),
   labels: labels.default([]),
-  allowed_models: allowedModels.default([]),
+  allowed_models: allowedModels.optional(),
   dashboard_access: z.boolean().default(false),
-  user_path_header: z.boolean().default(true),
+  user_path_header: z.boolean().optional(),
   expires_at: z.iso.datetime({ offset: true, error: 'it must be a time as in RFC 3339' }).nullish(),
 });
 
@@ -112,6 +113,18 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     return key;
   }
 
+  /** Who asks. */
+  function administrator(request: FastifyRequest): KeyAdministrator {
+    const caller = callerOf(request);
+    const { byId } = keys.state;
+    const directory = { byId: (id: string) => byId.get(id) };
+    const authority = authorityOf(caller, directory);
+    if (caller.key === undefined) return { authority, key: undefined };
+    const key = directory.byId(caller.key.id);
+    if (key === undefined) throw keyNotFound(caller.key.id);
+    return { authority, key };
+  }
+
   function selectors(written: readonly string[]): readonly string[] {
     const canonical = canonicalSelectors(written, options.isProvider, 'allowed_models');
     if (canonical instanceof Refusal) throw canonical;
@@ -121,7 +134,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
   function change(path: string, read: (request: FastifyRequest) => KeyChange): void {
     admin.put<ById>(`/auth-keys/:id/${path}`, scoped, async (request, reply) => {
       const { id } = known(request);
-      const command = { id, context: eventContextOf(request), ...read(request) };
+      const command = { id, context: eventContextOf(request), by: administrator(request), ...read(request) };
       return keyView(await execute(command, request, reply), now());
     });
   }
@@ -143,20 +156,24 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     }
     const given = asked.user_path ? parseUserPath(asked.user_path, 'user_path') : undefined;
     const { value, secretHash, lastCharacters } = mintKeySecret();
+    const by = administrator(request);
+    // What is not said is as it is for the key that asks: a new key never exceeds its creator.
+    const { allowedModels = [], userPathHeader = true, expiresAt: latest } = by.key ?? {};
     const command = {
       kind: 'create',
       id: randomUUID(),
       context: eventContextOf(request),
+      by,
       name: asked.name.trim(),
       description: asked.description ?? undefined,
       userPath: pathInScope(scopeOf(request), given),
       labels: asked.labels,
-      allowedModels: selectors(asked.allowed_models),
+      allowedModels: asked.allowed_models === undefined ? allowedModels : selectors(asked.allowed_models),
       dashboardAccess: asked.dashboard_access,
-      userPathHeader: asked.user_path_header,
+      userPathHeader: asked.user_path_header ?? userPathHeader,
       secretHash,
       lastCharacters,
-      expiresAt,
+      expiresAt: expiresAt ?? latest,
     } as const;
     const key = await execute(command, request, reply);
     return reply.code(201).send({ ...keyView(key, now()), value });
@@ -169,7 +186,11 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     const ids = [...keys.state.byId.values()]
       .filter((key) => key.labels.includes(from) && isWithin(scope, key.userPath))
       .map(({ id }) => id);
-    const { renamed, position } = await renameLabel(ids, { from, to, context: eventContextOf(request) }, log);
+    const { renamed, position } = await renameLabel(
+      ids,
+      { from, to, context: eventContextOf(request), by: administrator(request) },
+      log,
+    );
     if (position !== undefined) await keys.whenProcessed(position);
     return { from, to, renamed };
   });
@@ -190,14 +211,15 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
 
   admin.post<ById>('/auth-keys/:id/deactivate', scoped, async (request, reply) => {
     const { id } = known(request);
-    await execute({ kind: 'deactivate', id, context: eventContextOf(request) }, request, reply);
+    const by = administrator(request);
+    await execute({ kind: 'deactivate', id, context: eventContextOf(request), by }, request, reply);
     return reply.code(204).send();
   });
 }
 
 /** A command without what all commands on keys have in common. */
 type KeyChange = {
-  [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context'>;
+  [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context' | 'by'>;
 }['set labels' | 'set allowed models' | 'set dashboard access' | 'set user path header'];
 
 /** Newest first. @param state of now or of any other time */

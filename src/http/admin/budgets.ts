@@ -1,6 +1,8 @@
 /** `/admin/budgets`: what may be spent at which user path, or under which label. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { authorityAt, highest } from '../../commands/access/authority.ts';
+import type { KeyDirectory } from '../../commands/access/key-directory.ts';
 import { type BudgetCommand, type BudgetSubject, budgetDecider, budgetStream } from '../../commands/budgets/budget.ts';
 import { MOST_USD, nanoOf } from '../../commands/budgets/money.ts';
 import { resetAllBudgets } from '../../commands/budgets/reset-all.ts';
@@ -12,7 +14,7 @@ import type { EventLog } from '../../events/log.ts';
 import { defaultAnchors } from '../../projections/budget-period.ts';
 import { type BudgetSettings, type BudgetsState, budgetsView, settingsRevision } from '../../projections/budgets.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { eventContextOf } from '../server.ts';
+import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
 import { budgetRows, type ReadSpent } from './budget-rows.ts';
@@ -26,6 +28,7 @@ export interface BudgetsOptions {
   /** Undefined while budgets are off. */
   readonly budgets: BudgetBooks | undefined;
   readonly asOf: AsOf;
+  readonly keys: Pick<KeyDirectory, 'byId'>;
   /** Milliseconds since the epoch. */
   now(): number;
 }
@@ -71,7 +74,7 @@ interface Named {
 }
 
 export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions): void {
-  const { log, asOf, now } = options;
+  const { log, asOf, keys, now } = options;
 
   /** @throws Refusal 503 while budgets are off */
   const books = (): BudgetBooks => {
@@ -93,6 +96,11 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     return revision;
   }
 
+  const byOf = (request: FastifyRequest, { scope, subject }: BudgetSubject) => ({
+    context: eventContextOf(request),
+    authority: scope === 'user_path' ? authorityAt(subject, callerOf(request), keys) : highest,
+  });
+
   const named = (request: FastifyRequest<{ Params: Named }>) => ({
     of: subjectIn(request, { user_path: request.params.user_path }, scopes),
     periodSeconds: periodIn({ period: request.params.period }, budgetPeriod),
@@ -113,7 +121,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
     const nano = nanoIn(asked.amount);
     books();
-    const command = { do: 'set', of, periodSeconds, amount: nano, context: eventContextOf(request) } as const;
+    const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
     reply.header('etag', `"${await execute(of, command, request)}"`);
     return list(request);
   });
@@ -123,7 +131,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
     books();
-    await execute(of, { do: 'remove', of, periodSeconds, context: eventContextOf(request) }, request);
+    await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 
@@ -131,7 +139,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     const { of, periodSeconds } = named(request);
     const nano = nanoIn(readBody(request, pathForm).amount);
     books();
-    const command = { do: 'set', of, periodSeconds, amount: nano, context: eventContextOf(request) } as const;
+    const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
     reply.header('etag', `"${await execute(of, command, request)}"`);
     return list(request);
   });
@@ -139,7 +147,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
   admin.delete<{ Params: Named }>('/budgets/:user_path/:period', scoped, async (request) => {
     const { of, periodSeconds } = named(request);
     books();
-    await execute(of, { do: 'remove', of, periodSeconds, context: eventContextOf(request) }, request);
+    await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 
@@ -148,7 +156,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked, budgetPeriod);
     books();
-    await execute(of, { do: 'reset', of, periodSeconds, context: eventContextOf(request) }, request);
+    await execute(of, { do: 'reset', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 

@@ -1,6 +1,8 @@
 /** `/admin/rate-limits`: how much may be asked at a time, by user path, provider and model. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { authorityAt, highest } from '../../commands/access/authority.ts';
+import type { KeyDirectory } from '../../commands/access/key-directory.ts';
 import { canonicalSelector, parseSelector } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
 import { rateLimitPeriod } from '../../commands/period.ts';
@@ -16,7 +18,7 @@ import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type RateLimitsState, rateLimitsView } from '../../projections/rate-limits.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { eventContextOf } from '../server.ts';
+import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
 import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
@@ -30,6 +32,7 @@ export interface RateLimitsOptions {
   /** Undefined while rate limits are off. */
   readonly rateLimits: RateLimitBooks | undefined;
   readonly asOf: AsOf;
+  readonly keys: Pick<KeyDirectory, 'byId'>;
   isProvider(name: string): boolean;
   /** Milliseconds since the epoch. */
   now(): number;
@@ -53,7 +56,7 @@ const global = { config: { admin: 'global' } } as const;
 const scopes = ['user_path', 'provider', 'model'] as const;
 
 export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOptions): void {
-  const { log, asOf, now, isProvider } = options;
+  const { log, asOf, keys, now, isProvider } = options;
 
   /** @throws Refusal 503 while rate limits are off */
   const books = (): RateLimitBooks => {
@@ -79,6 +82,11 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     return revision;
   }
 
+  const byOf = (request: FastifyRequest, { scope, subject }: RateLimitSubject) => ({
+    context: eventContextOf(request),
+    authority: scope === 'user_path' ? authorityAt(subject, callerOf(request), keys) : highest,
+  });
+
   admin.get('/rate-limits', scoped, async (request) => {
     const moment = await asOf.moment(request);
     if (moment === undefined) return list(request);
@@ -95,7 +103,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
     const limits = limitsIn(asked, periodSeconds);
     books();
-    const command = { do: 'set', of, periodSeconds, ...limits, context: eventContextOf(request) } as const;
+    const command = { do: 'set', of, periodSeconds, ...limits, ...byOf(request, of) } as const;
     reply.header('etag', `"${await execute(of, command, request)}"`);
     return list(request);
   });
@@ -105,7 +113,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
     books();
-    await execute(of, { do: 'remove', of, periodSeconds, context: eventContextOf(request) }, request);
+    await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 
@@ -114,7 +122,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked, rateLimitPeriod);
     books();
-    await execute(of, { do: 'reset', of, periodSeconds, context: eventContextOf(request) }, request);
+    await execute(of, { do: 'reset', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 

@@ -1,6 +1,7 @@
 /** `/admin/users`: which models may be used at which user path. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { authorityAt } from '../../commands/access/authority.ts';
 import type { EffectiveModels } from '../../commands/access/effective-models.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
@@ -14,7 +15,7 @@ import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { UsersState } from '../../projections/users.ts';
 import { type Query, single } from '../query.ts';
-import { eventContextOf } from '../server.ts';
+import { callerOf, eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
 import { ifMatch, readBody } from './read-body.ts';
@@ -65,6 +66,12 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     reply.header('etag', `"${revision}"`);
   }
 
+  const directory = { byId: (id: string) => keys.state.byId.get(id) };
+  const byOf = (request: FastifyRequest, userPath: UserPath) => ({
+    context: eventContextOf(request),
+    authority: authorityAt(userPath, callerOf(request), directory),
+  });
+
   admin.get('/users', scoped, async (request, reply) => tree(request, reply, (await options.past(request)) ?? now()));
 
   admin.put('/users', scoped, async (request, reply) => {
@@ -73,14 +80,14 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     const allowedModels = canonicalSelectors(asked.allowed_models, options.isProvider, 'allowed_models');
     if (allowedModels instanceof Refusal) throw allowedModels;
     const description = asked.description ?? undefined;
-    const context = eventContextOf(request);
-    await execute({ kind: 'set', userPath, allowedModels, description, context }, request, reply);
+    const command = { kind: 'set', userPath, allowedModels, description, ...byOf(request, userPath) } as const;
+    await execute(command, request, reply);
     return tree(request, reply);
   });
 
   admin.delete<{ Querystring: Query }>('/users', scoped, async (request, reply) => {
     const userPath = meantPath(request, single(request.query['user_path']));
-    await execute({ kind: 'remove', userPath, context: eventContextOf(request) }, request, reply);
+    await execute({ kind: 'remove', userPath, ...byOf(request, userPath) }, request, reply);
     return tree(request, reply);
   });
 }
