@@ -9,12 +9,14 @@ import { parseOptions } from './options.ts';
 import { printProgress } from './report/progress.ts';
 import { type Run, report } from './report/report.ts';
 import { pinSelf } from './servers/cores.ts';
+import { endWithSignals } from './servers/end-with-signals.ts';
 import { judge } from './targets.ts';
 
 const options = parseOptions(process.argv.slice(2));
 const folder = fileURLToPath(new URL('.', import.meta.url));
 const workDir = join(folder, '.work');
 mkdirSync(workDir, { recursive: true });
+endWithSignals();
 pinSelf();
 
 if (options.profile) {

@@ -43,6 +43,8 @@ export async function startSubjects(options: SubjectOptions): Promise<Subjects> 
   const { kinds, workDir, trees = new Map<string, string>(), peers = [] } = options;
   mkdirSync(workDir, { recursive: true });
   const folder = mkdtempSync(join(workDir, 'data-'));
+  const remove = () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  process.once('exit', remove);
   const running: Server[] = [];
   const start: Start = async (server) => {
     running.push(await server);
@@ -51,7 +53,8 @@ export async function startSubjects(options: SubjectOptions): Promise<Subjects> 
   const all: Subject[] = [];
   const stop = async () => {
     await Promise.all(running.map((server) => server.stop()));
-    rmSync(folder, { recursive: true, force: true });
+    remove();
+    process.removeListener('exit', remove);
   };
   try {
     for (const kind of SUBJECTS.filter((each) => kinds.includes(each))) {

@@ -28,7 +28,12 @@ export async function startNginx(): Promise<Server> {
   const locations = location('json', 'application/json', chatJson) + location('sse', 'text/event-stream', chatSse);
   writeFileSync(file, configuration(folder, `server {\nlisten 127.0.0.1:${port} backlog=4096;\n${locations}}`));
   const child = launch([PROGRAM, '-p', folder, '-c', file], { cores: cores.rest });
-  child.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  process.once('exit', remove);
+  child.once('exit', () => {
+    process.removeListener('exit', remove);
+    remove();
+  });
   return listening(serverOf(child, `http://127.0.0.1:${port}`));
 }
 
