@@ -1,14 +1,26 @@
 /** The analytics process beside the gateway: started, watched, started again, and stopped with it. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { setPriority } from 'node:os';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type AnalyticsReport, analyticsReport, OFF_FOR_GOOD } from './analytics-report.ts';
+import {
+  listenNear,
+  logFolder,
+  portOf,
+  readersPasswords,
+  sendJob,
+  spawnAnalytics,
+  viewOf,
+} from './analytics-launch.ts';
+import { type AnalyticsReport, analyticsReport, OFF_FOR_GOOD } from './analytics-messages.ts';
+import { forgetAddress, noteAddress } from './analytics-progress.ts';
+import { findSandbox, type SandboxCommand } from './analytics-sandbox.ts';
+import { type Patience, processorMsOf, Watchdog } from './analytics-watchdog.ts';
 import { printError } from './cli/terminal.ts';
-import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
+import { clickHousePasswordFile } from './clickhouse-passwords.ts';
 import type { Config } from './config/config.ts';
 import type { AnalyticsAddress } from './projections/analytics/analytics-db.ts';
 
@@ -38,32 +50,41 @@ export interface AnalyticsProcess {
 
 export interface AnalyticsProcessOptions {
   readonly config: Config;
-  /** As for the gateway itself: the child reads the same configuration. */
-  readonly flags: Readonly<Record<string, string | undefined>>;
   readonly logger: Logger;
   /** Told of each line for the operator. */
   readonly say: (line: string) => void;
+  /** When it ends it is not started again: called with its exit code. */
+  readonly onEnd?: (code: number) => void;
   /** First pause before it is started again, doubled up to 30 s. Default 500 ms. */
   readonly restartMs?: number;
+  /** So late, what takes only what others leave is started again to take a fair share. Default a minute. */
+  readonly overdueMs?: number;
+  /** Until it is taken to hang. */
+  readonly patience?: Patience;
+  /** What is run. Default: the analytics process. */
+  readonly program?: string;
 }
 
 const BEHIND_MS = 60_000;
-/** A report is due each second; so many missing mean that the process hangs. */
+const OVERDUE_MS = 60_000;
+/** A report is due each second; so many missing mean that nobody can be asked. */
 const SILENT_MS = 30_000;
 const LONGEST_RESTART_MS = 30_000;
+const WATCH_MS = 1000;
+const LOG_POLL_MS = 250;
 /** After so long, a process that does not stop is killed: nothing can be lost. */
 const STOP_MS = 10_000;
 
 /** Undefined when analytics is switched off, or cannot be on; `say` is told why when that is not by choice. */
 export function analyticsProcess(options: AnalyticsProcessOptions): AnalyticsProcess | undefined {
+  if (!options.config.analytics.enabled) return undefined;
   const reason = reasonToBeOff(options.config);
   if (reason === undefined) return new Supervised(options);
-  if (reason !== '') options.say(`Analytics is off: ${reason}`);
+  options.say(`Analytics is off: ${reason}`);
   return undefined;
 }
 
 function reasonToBeOff({ analytics, log }: Config): string | undefined {
-  if (!analytics.enabled) return '';
   if (log.url.startsWith('memory:')) return 'the log is in memory, where no other process can read it.';
   if (analytics.clickhouse.url !== undefined) return undefined;
   try {
@@ -74,82 +95,163 @@ function reasonToBeOff({ analytics, log }: Config): string | undefined {
   }
 }
 
-/** glibc (for Node) and jemalloc (for ClickHouse) give memory back sooner than they would: a process of its own must be small. */
-const frugal = { MALLOC_ARENA_MAX: '2', JE_MALLOC_CONF: 'dirty_decay_ms:300,tcache_max:4096,prof:false' };
-
-/** As `nice` counts: a third of the share of a process that counts as usual. */
-const NICENESS = 5;
-
-/** Flags of `serve` that say where things are, by their name in the parsed flags. */
-const passedOn = [
-  ['config', '--config'],
-  ['dataDir', '--data-dir'],
-  ['logUrl', '--log-url'],
-  ['logLevel', '--log-level'],
-] as const;
-
 class Supervised implements AnalyticsProcess {
   readonly #options: AnalyticsProcessOptions;
+  readonly #firstPauseMs: number;
+  #sandbox: SandboxCommand | 'none' | undefined;
+  /** Of the embedded ClickHouse: it stays the same when the process is started again, if it can. */
+  #port: number;
   #child: ChildProcess | undefined;
+  #watchdog: Watchdog | undefined;
+  #launching: Promise<void> = Promise.resolve();
   #restart: NodeJS.Timeout | undefined;
   #pauseMs: number;
   #stopping = false;
   #off = false;
+  /** Of the process that runs now. */
   #report: AnalyticsReport | undefined;
-  #reportedAt = performance.now();
 
   constructor(options: AnalyticsProcessOptions) {
     this.#options = options;
-    this.#pauseMs = options.restartMs ?? 500;
+    this.#firstPauseMs = options.restartMs ?? 500;
+    this.#pauseMs = this.#firstPauseMs;
+    this.#port = options.config.analytics.httpPort;
   }
 
   start(): void {
-    const { flags, logger, say } = this.#options;
-    const args = passedOn.flatMap(([name, flag]) => {
-      const value = flags[name];
-      return value === undefined ? [] : [flag, value];
+    this.#launching = this.#launch().catch((error: Error) => {
+      this.#ended(`it could not be started: ${error.message}`, 1);
     });
-    const nodeFlags = process.execArgv.filter((flag) => !flag.startsWith('--import') && !flag.startsWith('--inspect'));
-    const child = spawn(process.execPath, [...nodeFlags, join(import.meta.dirname, 'main.ts'), 'analytics', ...args], {
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-      env: { ...frugal, UV_THREADPOOL_SIZE: '12', ...process.env },
-    });
+  }
+
+  async #launch(): Promise<void> {
+    const { config, program, say } = this.#options;
+    await this.#logFolderThere();
+    if (this.#stopping) return;
+    this.#sandbox ??= await this.#chooseSandbox();
+    if (this.#off) {
+      this.#options.onEnd?.(OFF_FOR_GOOD);
+      return;
+    }
+    const socket = config.analytics.clickhouse.url === undefined ? await listenNear(this.#port) : undefined;
+    try {
+      if (this.#stopping) return;
+      if (socket !== undefined) this.#port = portOf(socket);
+      const child = spawnAnalytics(this.#sandbox === 'none' ? undefined : this.#sandbox, program);
+      this.#follow(child);
+      lines(child.stdout, say);
+      lines(child.stderr, printError);
+      await sendJob(child, config, socket);
+    } finally {
+      socket?.close();
+    }
+  }
+
+  /** The gateway makes it at its first start, which may be at this moment. */
+  async #logFolderThere(): Promise<void> {
+    const folder = logFolder(this.#options.config);
+    while (!this.#stopping && !existsSync(folder)) await delay(LOG_POLL_MS);
+  }
+
+  /** `none` where there is no sandbox and need not be one. */
+  async #chooseSandbox(): Promise<SandboxCommand | 'none'> {
+    const { config, say } = this.#options;
+    const mode = config.analytics.sandbox;
+    if (mode === 'off') return 'none';
+    const found = await findSandbox(viewOf(config), process.execPath, process.env['PATH']);
+    if (!('why' in found)) return found;
+    if (mode === 'required') {
+      this.#off = true;
+      say(`Analytics is off: ${found.why} ANALYTICS_SANDBOX=required allows it to run in its sandbox alone.`);
+    } else say(`Analytics is not sandboxed: ${found.why}`);
+    return 'none';
+  }
+
+  #follow(child: ChildProcess): void {
+    const watched = { now: () => performance.now(), processorMs: () => processorMsOf(child.pid ?? 0) };
+    const watchdog = new Watchdog(watched, this.#options.patience);
+    const watching = setInterval(() => this.#watch(child, watchdog), WATCH_MS);
     this.#child = child;
-    yieldToRequests(child.pid);
-    this.#reportedAt = performance.now();
-    lines(child.stdout, say);
-    lines(child.stderr, printError);
-    child.on('message', (message) => this.#heard(message));
-    child.once('error', (error) => logger.warn(`the analytics process could not be started: ${error.message}`));
-    child.once('close', (code, signal) => this.#ended(code, signal));
+    this.#watchdog = watchdog;
+    this.#report = undefined;
+    // Not 'close': that never comes once this side has closed the channel.
+    const over = (how: string, code: number) => {
+      clearInterval(watching);
+      this.#child = undefined;
+      forgetAddress(this.#options.config.dataDir);
+      this.#ended(how, code);
+    };
+    child.on('message', (message) => {
+      const report = analyticsReport.safeParse(message);
+      if (!report.success) return;
+      watchdog.heard();
+      this.#heard(child, report.data);
+    });
+    child.once('exit', (code, signal) => over(`it ended (${code ?? signal})`, code ?? 1));
+    child.once('error', (error) => {
+      if (child.pid === undefined) over(`it could not be started: ${error.message}`, 1);
+    });
   }
 
-  #heard(message: unknown): void {
-    const report = analyticsReport.safeParse(message);
-    if (!report.success) return;
-    this.#report = report.data;
-    this.#reportedAt = performance.now();
-    if (report.data.state === 'live') this.#pauseMs = this.#options.restartMs ?? 500;
+  #watch(child: ChildProcess, watchdog: Watchdog): void {
+    const reason = watchdog.reasonToEnd();
+    if (reason === undefined) return;
+    this.#options.logger.error(`the analytics process hangs: ${reason}; it is ended`);
+    child.kill('SIGKILL');
   }
 
-  #ended(code: number | null, signal: NodeJS.Signals | null): void {
-    this.#child = undefined;
+  #heard(child: ChildProcess, report: AnalyticsReport): void {
+    const isFirst = this.#report === undefined;
+    this.#report = report;
+    if (isFirst) this.#introduce();
+    if (report.state === 'live') this.#pauseMs = this.#firstPauseMs;
+    const { overdueMs = OVERDUE_MS, logger } = this.#options;
+    const works = report.state === 'live' || report.state === 'catching-up';
+    if (report.share === 'fair' || !works || report.lagMs < overdueMs) return;
+    // A process cannot take more of the processor again: another one can.
+    const late = Math.round(report.lagMs / 1000);
+    logger.info(`analytics is ${late} s late: it is started again, to take a fair share of the processor`);
+    this.#pauseMs = 0;
+    child.kill('SIGKILL');
+  }
+
+  /** Says where people ask, and notes it for other programs. */
+  #introduce(): void {
+    const { config, say } = this.#options;
+    const { analytics, dataDir } = config;
+    const url = analytics.clickhouse.url ?? this.#embeddedUrl();
+    say(`Analytics: ClickHouse at ${url}, database ${analytics.clickhouse.database}.`);
+    if (analytics.clickhouse.url !== undefined) return;
+    noteAddress(dataDir, url);
+    if (analytics.analystPassword !== undefined) return;
+    say(`Analytics: ask it as the user "analyst"; the password is in ${clickHousePasswordFile(dataDir)}.`);
+  }
+
+  #embeddedUrl(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  #ended(how: string, code: number): void {
+    const { logger, onEnd } = this.#options;
     if (this.#stopping) return;
     this.#off = code === OFF_FOR_GOOD;
-    if (this.#off) return;
-    this.#options.logger.warn(
-      `the analytics process ended (${code ?? signal}); it is started again in ${this.#pauseMs} ms`,
-    );
-    this.#restart = setTimeout(() => this.start(), this.#pauseMs);
-    this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_RESTART_MS);
+    onEnd?.(code);
+    if (this.#off || onEnd !== undefined) return;
+    const pauseMs = this.#pauseMs;
+    this.#pauseMs = Math.min(Math.max(pauseMs, this.#firstPauseMs) * 2, LONGEST_RESTART_MS);
+    this.#restart = setTimeout(() => {
+      // Not earlier: what ended it may be about to stop the gateway too.
+      if (pauseMs > 0) logger.warn(`the analytics process: ${how}; it is started again`);
+      this.start();
+    }, pauseMs);
   }
 
   status(): AnalyticsStatus {
     const report = this.#report;
-    const silentMs = performance.now() - this.#reportedAt;
     const lagEvents = report?.lagEvents;
     const error = report?.error;
     if (this.#off) return { health: 'off', lagEvents: undefined };
+    const silentMs = this.#watchdog?.silentMs ?? 0;
     if (this.#child === undefined || silentMs > SILENT_MS) return { health: 'down', lagEvents, error };
     if (report === undefined) return { health: 'ok', lagEvents };
     if (report.state === 'waiting' || report.state === 'stopped') return { health: 'down', lagEvents, error };
@@ -157,35 +259,25 @@ class Supervised implements AnalyticsProcess {
   }
 
   address(username: 'gateway' | 'analyst' = 'gateway'): AnalyticsAddress | undefined {
-    const { analytics, dataDir } = this.#options.config;
-    const { url, user, password = '', database } = analytics.clickhouse;
+    const { config } = this.#options;
+    const { url, user, password = '', database } = config.analytics.clickhouse;
     if (url !== undefined) return { url, username: user, password, database };
-    const embedded = this.#off ? undefined : this.#report?.url;
-    if (embedded === undefined) return undefined;
-    const made = loadOrCreateClickHousePasswords(dataDir);
-    const passwords = { ...made, analyst: analytics.analystPassword ?? made.analyst };
-    return { url: embedded, username, password: passwords[username], database };
+    if (this.#off || this.#report === undefined) return undefined;
+    return { url: this.#embeddedUrl(), username, password: readersPasswords(config)[username], database };
   }
 
   async stop(): Promise<void> {
     this.#stopping = true;
     clearTimeout(this.#restart);
+    await this.#launching;
     const child = this.#child;
     if (child === undefined) return;
-    const ended = new Promise((resolve) => child.once('close', resolve));
-    child.kill('SIGTERM');
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    // A signal would end the sandbox, and the process within it at once.
+    if (child.connected) child.disconnect();
     const patience = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
     await ended;
     clearTimeout(patience);
-  }
-}
-
-/** Where both want a processor, requests get most of it; what analytics missed, it catches up on. */
-function yieldToRequests(pid: number | undefined): void {
-  try {
-    if (pid !== undefined) setPriority(pid, NICENESS);
-  } catch {
-    // It may have ended already.
   }
 }
 

@@ -1,10 +1,7 @@
 /** `chancery views rebuild analytics`: the tables made anew from the log beside those there are, and put in their place. */
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
-import { clickHouseOf, lockForAnalytics } from './analytics.ts';
+import { lockForAnalytics, writingAccess } from './analytics-clickhouse.ts';
+import { analyticsFolder } from './analytics-launch.ts';
 import type { Config } from './config/config.ts';
-import { createDiagnostics } from './diagnostics.ts';
 import { openLog } from './events/open-log.ts';
 import { formatPosition, parsePosition } from './events/sequence-position.ts';
 import { createBatchStore } from './projections/analytics/batch-store.ts';
@@ -27,17 +24,13 @@ export interface RebuildOptions {
  * @throws NothingToKeep, or Error when an analytics process runs on this data folder, ClickHouse cannot be reached, or an event is poisoned
  */
 export async function rebuildAnalytics(config: Config, { from, signal, onProgress }: RebuildOptions): Promise<string> {
-  const { analytics, dataDir, log: where } = config;
+  const { analytics, log: where } = config;
   const { database } = analytics.clickhouse;
   const beside = `${database}_rebuild`;
-  const folder = join(dataDir, 'clickhouse');
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const folder = analyticsFolder(config);
   const lock = lockForAnalytics(folder);
   try {
-    const clickhouse = await clickHouseOf(config, folder, createDiagnostics({ level: 'silent', format: 'text' }));
-    const { url, user: username, password } = clickhouse;
-    const log = { level: ClickHouseLogLevel.OFF };
-    const client = createClient({ url, username, password, request_timeout: 120_000, log });
+    const { client, close } = await writingAccess(config, folder);
     const told = await openLog(where.url, { readOnly: true });
     try {
       const head = await told.head();
@@ -78,8 +71,7 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
       return head;
     } finally {
       await told.close();
-      await client.close();
-      await clickhouse.stop();
+      await close();
     }
   } finally {
     lock.release();

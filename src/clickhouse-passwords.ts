@@ -1,36 +1,45 @@
-/** Passwords of the embedded ClickHouse's users: made on the first start, kept in the data folder, for its owner only. */
+/**
+ * Passwords of the embedded ClickHouse's readers: made on the first start, kept in the data folder, for its owner only.
+ * The one who writes has a password too, which each analytics process makes for itself and keeps in memory.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 
-const passwords = z.object({
-  /** Writes the tables. */
-  projector: z.string().min(1),
-  /** Asks for the admin API. */
+export const clickHousePasswords = z.object({
+  /** Of the admin API. */
   gateway: z.string().min(1),
-  /** Asks for people. */
+  /** Of people. */
   analyst: z.string().min(1),
 });
 
-export type ClickHousePasswords = z.infer<typeof passwords>;
+export type ClickHousePasswords = z.infer<typeof clickHousePasswords>;
 
 export function clickHousePasswordFile(dataDir: string): string {
   return join(dataDir, 'clickhouse-passwords.json');
 }
 
-/** Makes them when the file is missing or does not read. */
+export function newPassword(): string {
+  return randomBytes(18).toString('base64url');
+}
+
+/** Makes them when the file is missing or cannot be read. What else is in the file is removed. */
 export function loadOrCreateClickHousePasswords(dataDir: string): ClickHousePasswords {
   const file = clickHousePasswordFile(dataDir);
+  let found: unknown;
   try {
-    return passwords.parse(JSON.parse(readFileSync(file, 'utf8')));
+    found = JSON.parse(readFileSync(file, 'utf8'));
   } catch {
-    const password = () => randomBytes(18).toString('base64url');
-    const made = { projector: password(), gateway: password(), analyst: password() };
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    const whole = `${file}.${process.pid}`;
-    writeFileSync(whole, `${JSON.stringify(made, undefined, 2)}\n`, { mode: 0o600 });
-    renameSync(whole, file);
-    return made;
+    found = undefined;
   }
+  const exact = z.strictObject(clickHousePasswords.shape).safeParse(found);
+  if (exact.success) return exact.data;
+  const known = clickHousePasswords.safeParse(found);
+  const passwords = known.success ? known.data : { gateway: newPassword(), analyst: newPassword() };
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const whole = `${file}.${process.pid}`;
+  writeFileSync(whole, `${JSON.stringify(passwords, undefined, 2)}\n`, { mode: 0o600 });
+  renameSync(whole, file);
+  return passwords;
 }

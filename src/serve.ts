@@ -32,7 +32,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
   const { first, second } = stopRequests();
-  const analytics = analyticsProcess({ config, flags, logger, say: print });
+  const analytics = analyticsProcess({ config, logger, say: print });
   const gateway = await startGateway(config, masterKey, logger, { analytics }).catch((error: unknown) => {
     printError(`The gateway could not start: ${whyNot(error, config.server)}`);
     logger.debug(error);

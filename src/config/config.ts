@@ -9,6 +9,8 @@ export interface AnalyticsConfig {
   readonly enabled: boolean;
   readonly httpPort: number;
   readonly analystPassword: string | undefined;
+  /** Around its process. `auto`: where the system has one. */
+  readonly sandbox: 'auto' | 'required' | 'off';
   /** Without a URL it is the embedded one. */
   readonly clickhouse: {
     readonly url: string | undefined;
@@ -265,6 +267,7 @@ function analyticsOf({ analytics, logging, usage }: FileSettings): AnalyticsConf
     enabled: analytics.enabled,
     httpPort: analytics.http_port,
     analystPassword: analytics.analyst_password,
+    sandbox: analytics.sandbox,
     clickhouse: { url, user, password, database },
     retention: { audit: logging.retention_days, usage: usage.retention_days },
   };

@@ -355,6 +355,10 @@ const settings = {
       secret: true,
       describe: 'of the user analyst of the embedded ClickHouse; made in data_dir when not set',
     }),
+    sandbox: setting(choice('auto', 'required', 'off'), 'auto', {
+      env: 'ANALYTICS_SANDBOX',
+      describe: 'around its process, by bwrap; auto uses one where the system has it, required does not run without',
+    }),
     clickhouse: section({
       url: optionalSetting(httpUrl(), {
         env: 'CLICKHOUSE_URL',

@@ -1,12 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { afterAll, describe, expect, test } from 'vitest';
-import { clickHouseOf } from '../../src/analytics.ts';
+import { writingAccess } from '../../src/analytics-clickhouse.ts';
 import { rebuildAnalytics } from '../../src/analytics-rebuild.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { createDiagnostics } from '../../src/diagnostics.ts';
 import { openLog } from '../../src/events/open-log.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import { hasChdb } from './embedded.ts';
@@ -26,10 +24,7 @@ function configOf() {
 
 /** What the tables say, in them and in their rollup. */
 async function figures() {
-  const logger = createDiagnostics({ level: 'silent', format: 'text' });
-  const clickhouse = await clickHouseOf(configOf(), join(dataDir, 'clickhouse'), logger);
-  const log = { level: ClickHouseLogLevel.OFF };
-  const client = createClient({ url: clickhouse.url, username: clickhouse.user, password: clickhouse.password, log });
+  const { client, close } = await writingAccess(configOf(), join(dataDir, 'clickhouse'));
   try {
     const databases = await client.query({ query: 'SHOW DATABASES', format: 'TabSeparated' });
     return {
@@ -38,8 +33,7 @@ async function figures() {
       rollup: await figuresInSql(client, 'chancery', 'usage_by_quarter_hour'),
     };
   } finally {
-    await client.close();
-    await clickhouse.stop();
+    await close();
   }
 }
 

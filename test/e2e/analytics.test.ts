@@ -1,8 +1,11 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { afterAll, describe, expect, test } from 'vitest';
+import type { AnalyticsJob } from '../../src/analytics-messages.ts';
 import { hasChdb, startEmbedded } from '../analytics/embedded.ts';
 import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
@@ -160,18 +163,45 @@ describe('analytics with a server', () => {
     await elsewhere.close();
   });
 
-  test('where chDB cannot be loaded it is off, and says why', async () => {
-    const without = `import { registerHooks } from 'node:module';
-      registerHooks({ resolve: (name, context, next) => {
-        if (name === 'chdb') throw new Error('no chDB on this machine');
-        return next(name, context);
-      } });`;
+  const without = `import { registerHooks } from 'node:module';
+    registerHooks({ resolve: (name, context, next) => {
+      if (name === 'chdb') throw new Error('no chDB on this machine');
+      return next(name, context);
+    } });`;
+  const withoutChdb = ['--import', `data:text/javascript,${encodeURIComponent(without)}`];
+
+  test('where chDB is not installed it is off, and says why', async () => {
     const analytics = startProcess({
-      command: [process.execPath, '--import', `data:text/javascript,${encodeURIComponent(without)}`, main, 'analytics'],
+      command: [process.execPath, ...withoutChdb, main, 'analytics'],
       env: { DATA_DIR: join(folder.path, 'without'), ...withAnalytics },
     });
     expect((await analytics.exited).code).toBe(78);
-    expect(analytics.stderr).toBe('Analytics is off: chDB could not be loaded: no chDB on this machine\n');
+    expect(analytics.stdout).toMatch(/^Analytics is off: chDB is not installed here/);
+  });
+
+  test('where chDB cannot be loaded the process ends for good, and says why', async () => {
+    const socket = createServer().listen(0, '127.0.0.1');
+    await once(socket, 'listening');
+    const worker = fork(join(root, 'src/analytics-worker.ts'), { execArgv: withoutChdb, silent: true });
+    let complaint = '';
+    worker.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      complaint += text;
+    });
+    const data = join(folder.path, 'unloadable');
+    mkdirSync(data);
+    const job: AnalyticsJob = {
+      type: 'job',
+      logUrl: `file:${join(data, 'log')}`,
+      folder: data,
+      database: 'chancery',
+      retention: { audit: 0, usage: 0 },
+      diagnostics: { level: 'info', format: 'json' },
+      clickhouse: { kind: 'embedded', passwords: { gateway: 'one', analyst: 'another' } },
+    };
+    const closed = once(worker, 'close');
+    worker.send(job, socket, {}, () => socket.close());
+    expect((await closed)[0]).toBe(78);
+    expect(complaint).toBe('Analytics is off: chDB could not be loaded: no chDB on this machine\n');
   });
 
   test('it is off when asked to be', async () => {

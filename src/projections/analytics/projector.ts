@@ -12,6 +12,7 @@ import { logIdOf } from '../runner.ts';
 import { skippedBy, skippedEvents } from '../skipped-events.ts';
 import { type Batch, BatchBuilder, type Range } from './batch.ts';
 import { type BatchStore, OtherLog } from './batch-store.ts';
+import { Lateness } from './lateness.ts';
 import type { Retention } from './rows.ts';
 
 export interface ProjectorStatus {
@@ -21,7 +22,7 @@ export interface ProjectorStatus {
   readonly position: number;
   /** Events in the log that are not stored yet. */
   readonly lagEvents: number;
-  /** How old what is stored is, in milliseconds: 0 when it is everything. */
+  /** For how long events have been in the log that are not stored, in milliseconds; 0 when everything is. */
   readonly lagMs: number;
   /** What is in the way, while `waiting` or `stopped`. */
   readonly error?: string;
@@ -63,7 +64,7 @@ export function startProjector(options: ProjectorOptions): Projector {
   let state: ProjectorStatus['state'] = 'starting';
   let failure: string | undefined;
   let stored = 0;
-  let knewEverythingAt = performance.now();
+  const lateness = new Lateness(performance.now());
   let pauseMs = retryMs;
   let waiting: { position: number; resolve: () => void; reject: (error: Error) => void }[] = [];
 
@@ -131,10 +132,7 @@ export function startProjector(options: ProjectorOptions): Projector {
           await send();
         }
         await underWay;
-        if (parsePosition(said.position) <= stored) {
-          state = 'live';
-          knewEverythingAt = performance.now();
-        }
+        if (parsePosition(said.position) <= stored) state = 'live';
       }
     } finally {
       await underWay.catch(() => {});
@@ -175,7 +173,7 @@ export function startProjector(options: ProjectorOptions): Projector {
     async status() {
       const head = parsePosition(await log.head());
       const lagEvents = Math.max(0, head - stored);
-      const lagMs = lagEvents === 0 ? 0 : Math.round(performance.now() - knewEverythingAt);
+      const lagMs = Math.round(lateness.of(stored, head, performance.now()));
       return { state, position: stored, lagEvents, lagMs, ...(failure === undefined ? {} : { error: failure }) };
     },
     async whenStored(position) {

@@ -1,0 +1,121 @@
+/** Starts one analytics process: in its sandbox, with next to no environment, and with its job. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { AnalyticsJob } from './analytics-messages.ts';
+import { programFiles, projectRoot, type SandboxCommand, type View } from './analytics-sandbox.ts';
+import { type ClickHousePasswords, loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
+import type { Config } from './config/config.ts';
+import { directoryOf } from './events/open-log.ts';
+
+/** Node's flags: the process is to stay small beside a gateway. */
+const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=8'];
+
+/** glibc (for Node) and jemalloc (for ClickHouse) give memory back sooner than they would. An operator may say otherwise. */
+const frugal: Readonly<Record<string, string>> = {
+  MALLOC_ARENA_MAX: '2',
+  JE_MALLOC_CONF: 'dirty_decay_ms:300,tcache_max:4096,prof:false',
+  UV_THREADPOOL_SIZE: '12',
+};
+
+/** Of the gateway's environment, what may be passed on: it holds no secrets. */
+const passedOn = [...Object.keys(frugal), 'NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS', 'TZ'];
+
+const analyticsProgram = join(import.meta.dirname, 'analytics-worker.ts');
+
+/** Made when it is missing. */
+export function analyticsFolder({ dataDir }: Config): string {
+  const folder = join(dataDir, 'clickhouse');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return folder;
+}
+
+export function logFolder({ log }: Config): string {
+  return resolve(directoryOf(log.url));
+}
+
+/** What the process sees of the machine. The embedded ClickHouse answers on a socket that it is given, so it needs no network. */
+export function viewOf(config: Config): View {
+  const files = ['NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS'].map((name) => process.env[name] ?? '');
+  return {
+    reads: [
+      ...programFiles(projectRoot()),
+      logFolder(config),
+      ...files.filter((file) => file !== '').map((file) => resolve(file)),
+    ],
+    writes: [analyticsFolder(config)],
+    network: config.analytics.clickhouse.url !== undefined,
+  };
+}
+
+/** In its sandbox, and waiting for its job. @param program default: the analytics process */
+export function spawnAnalytics(sandbox: SandboxCommand | undefined, program = analyticsProgram): ChildProcess {
+  const [file = '', ...args] = [...(sandbox ?? []), process.execPath, ...nodeFlags, program];
+  return spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: environment() });
+}
+
+function environment(): Record<string, string> {
+  const given = passedOn.flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value]];
+  });
+  return { ...frugal, ...Object.fromEntries(given) };
+}
+
+function jobOf(config: Config): AnalyticsJob {
+  const { analytics, logLevel, logFormat } = config;
+  const { url, user, password = '', database } = analytics.clickhouse;
+  const isText = logFormat === 'text' || (logFormat === 'auto' && process.stderr.isTTY === true);
+  return {
+    type: 'job',
+    logUrl: pathToFileURL(logFolder(config)).href,
+    folder: analyticsFolder(config),
+    database,
+    retention: analytics.retention,
+    diagnostics: { level: logLevel, format: isText ? 'text' : 'json' },
+    clickhouse:
+      url === undefined
+        ? { kind: 'embedded', passwords: readersPasswords(config) }
+        : { kind: 'server', url, user, password },
+  };
+}
+
+/** Of the users `gateway` and `analyst` of the embedded ClickHouse. */
+export function readersPasswords({ analytics, dataDir }: Config): ClickHousePasswords {
+  const made = loadOrCreateClickHousePasswords(dataDir);
+  return { ...made, analyst: analytics.analystPassword ?? made.analyst };
+}
+
+/** Resolves when it is sent, or when there is nobody to take it: the process has ended, which is noticed elsewhere. */
+export async function sendJob(child: ChildProcess, config: Config, socket: Server | undefined): Promise<void> {
+  if (child.pid === undefined) return;
+  await new Promise<void>((sent) => child.send(jobOf(config), socket, {}, () => sent()));
+}
+
+const PORTS_TRIED = 50;
+
+/**
+ * For the embedded ClickHouse: on loopback, on that port or one of the next. To be closed once it is sent. Whoever
+ * connects before that is sent away.
+ */
+export async function listenNear(wanted: number): Promise<Server> {
+  for (let port = wanted; ; port++) {
+    const server = createServer((connection) => connection.destroy());
+    try {
+      server.listen(port, '127.0.0.1');
+      await once(server, 'listening');
+      return server;
+    } catch (error) {
+      const inUse = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+      if (!inUse || port >= wanted + PORTS_TRIED || port >= 65535) throw error;
+    }
+  }
+}
+
+export function portOf(server: Server): number {
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

@@ -1,0 +1,122 @@
+/**
+ * A sandbox around a program, by bubblewrap (`bwrap`), where the system has it and lets this user have namespaces. Inside
+ * there are the program and the system's libraries, what is named here, an empty `/tmp`, processes and users of its own,
+ * and no privileges; nothing else of the machine's files, not even their names.
+ */
+import { execFile } from 'node:child_process';
+import { accessSync, constants, lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+
+export interface View {
+  /** Folders and files that may be read. Those that do not exist are left out. */
+  readonly reads: readonly string[];
+  /** Folders that may be read and written. They exist. */
+  readonly writes: readonly string[];
+  /** Whether the machine's network is there. Otherwise there is a loopback interface of its own alone. */
+  readonly network: boolean;
+}
+
+/** The beginning of a command line that runs the rest of it in the sandbox. */
+export type SandboxCommand = readonly [program: string, ...arguments_: string[]];
+
+const PROBE_MS = 20_000;
+
+/**
+ * Tries the sandbox out with the program that is to run in it.
+ * @returns its command, or why there is none
+ */
+export async function findSandbox(
+  view: View,
+  program: string,
+  searchPath: string | undefined,
+): Promise<SandboxCommand | { readonly why: string }> {
+  if (process.platform !== 'linux') return { why: `there is no bwrap (bubblewrap) on ${process.platform}.` };
+  const bubblewrap = findProgram('bwrap', searchPath);
+  if (bubblewrap === undefined) return { why: 'bwrap (bubblewrap) is not installed.' };
+  const command: SandboxCommand = [bubblewrap, ...sandboxArguments(view, program)];
+  try {
+    const [file, ...before] = command;
+    await promisify(execFile)(file, [...before, program, '--version'], { timeout: PROBE_MS, env: {} });
+    return command;
+  } catch (error) {
+    return { why: `bwrap (bubblewrap) cannot be used here: ${complaintOf(error)}` };
+  }
+}
+
+function complaintOf(error: unknown): string {
+  const { stderr, message } = Object(error);
+  const [line = ''] = String(stderr || message)
+    .trim()
+    .split('\n');
+  return line.endsWith('.') ? line : `${line}.`;
+}
+
+function findProgram(name: string, searchPath = ''): string | undefined {
+  return searchPath
+    .split(delimiter)
+    .filter((folder) => folder !== '')
+    .map((folder) => join(folder, name))
+    .find((file) => {
+      try {
+        accessSync(file, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+}
+
+/** No new session: where the kernel groups processes by session, it would get as much of a processor as all others. */
+function sandboxArguments({ reads, writes, network }: View, program: string): string[] {
+  const namespaces = ['user', 'ipc', 'pid', 'uts', ...(network ? [] : ['net'])].map((kind) => `--unshare-${kind}`);
+  return [
+    ...namespaces,
+    '--die-with-parent',
+    ...['--cap-drop', 'ALL'],
+    // First: what follows may lie within them.
+    ...['--proc', '/proc', '--tmpfs', '/tmp'],
+    ...libraryFolders.flatMap(mountOf),
+    ...[...systemFiles, ...(network ? networkFiles : []), program, realpathSync(program), ...reads].flatMap((path) => [
+      '--ro-bind-try',
+      path,
+      path,
+    ]),
+    // Not the whole of /dev: a program that can open its terminal can type into it.
+    ...devices.flatMap((path) => ['--dev-bind', path, path]),
+    ...writes.flatMap((path) => ['--bind', path, path]),
+    ...['--chdir', writes[0] ?? '/tmp'],
+  ];
+}
+
+const libraryFolders = ['/usr/lib', '/usr/lib64', '/usr/lib32', '/usr/local/lib', '/lib', '/lib64', '/lib32'];
+/** ClickHouse looks for the limits of its memory and processors in the last two. */
+const systemFiles = [
+  '/etc/ld.so.cache',
+  '/etc/localtime',
+  '/usr/share/zoneinfo',
+  '/sys/fs/cgroup',
+  '/sys/devices/system/cpu',
+];
+/** How the names of hosts are found, and whose certificates are believed. */
+const networkFiles = ['/etc/hosts', '/etc/nsswitch.conf', '/etc/resolv.conf', '/etc/ssl/certs', '/etc/pki/tls/certs'];
+const devices = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'];
+
+/** A folder that is a link elsewhere (`/lib` to `usr/lib`) is the same link inside. */
+function mountOf(path: string): string[] {
+  try {
+    if (lstatSync(path).isSymbolicLink()) return ['--symlink', readlinkSync(path), path];
+    return ['--ro-bind', path, path];
+  } catch {
+    return [];
+  }
+}
+
+/** What a Node program of this project needs to read. @param root the project's folder */
+export function programFiles(root: string): string[] {
+  return ['src', 'node_modules', 'package.json'].map((name) => join(root, name));
+}
+
+export function projectRoot(): string {
+  return dirname(import.meta.dirname);
+}

@@ -1,0 +1,87 @@
+/**
+ * Tells a process that hangs from one that gets no processor. One that hangs either works on something without end, or
+ * waits for something that does not come; one that is starved does neither: its own processor time stands still, and
+ * sooner or later it answers.
+ */
+import { readFileSync } from 'node:fs';
+
+export interface Patience {
+  /** Processor time of its own, in milliseconds, that a process may take without a word. Default 15,000. */
+  readonly processorMs?: number;
+  /** Milliseconds that it may be silent. Default 120,000. */
+  readonly silentMs?: number;
+  /** The same until its first word: it may have a large folder to open. Default 600,000. */
+  readonly startMs?: number;
+}
+
+export interface Watched {
+  /** User and system time of the process so far, in milliseconds; undefined where that cannot be known. */
+  processorMs(): number | undefined;
+  /** Milliseconds of a clock that never goes back. */
+  now(): number;
+}
+
+/** A silence that is shorter says nothing: a word is due each second. */
+const SHORT_MS = 3000;
+
+export class Watchdog {
+  readonly #watched: Watched;
+  readonly #patience: Required<Patience>;
+  #heardAt: number;
+  #started = false;
+  /** Its processor time when it was first found silent. */
+  #processorThen: number | undefined;
+
+  constructor(watched: Watched, { processorMs = 15_000, silentMs = 120_000, startMs = 600_000 }: Patience = {}) {
+    this.#watched = watched;
+    this.#patience = { processorMs, silentMs, startMs };
+    this.#heardAt = watched.now();
+  }
+
+  /** The process has answered. */
+  heard(): void {
+    this.#started = true;
+    this.#heardAt = this.#watched.now();
+    this.#processorThen = undefined;
+  }
+
+  get silentMs(): number {
+    return this.#watched.now() - this.#heardAt;
+  }
+
+  /** Looked at each second. Why the process is taken to hang; undefined while it is not. */
+  reasonToEnd(): string | undefined {
+    const { processorMs, silentMs, startMs } = this.#patience;
+    const most = this.#started ? silentMs : startMs;
+    const silent = this.silentMs;
+    if (silent >= most) return `it has not answered for ${Math.round(silent / 1000)} s`;
+    if (!this.#started || silent < SHORT_MS) return undefined;
+    const now = this.#watched.processorMs();
+    this.#processorThen ??= now;
+    if (now === undefined || this.#processorThen === undefined) return undefined;
+    const spent = now - this.#processorThen;
+    if (spent < processorMs) return undefined;
+    return `it has not answered while it took ${Math.round(spent / 1000)} s of processor time`;
+  }
+}
+
+/** USER_HZ, which Linux fixes at 100 for /proc on every architecture that Node runs on. */
+const TICK_MS = 10;
+
+/** Of a process and those that it started, which still run; undefined where there is no Linux `/proc`. */
+export function processorMsOf(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const own = (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+    return childrenOf(pid).reduce((sum, child) => sum + (processorMsOf(child) ?? 0), own);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of its main thread: neither bwrap nor the analytics process starts others elsewhere. */
+function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return children.split(' ').filter(Boolean).map(Number);
+}

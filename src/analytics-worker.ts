@@ -1,0 +1,186 @@
+/**
+ * The analytics process: projects the log into ClickHouse, and is that ClickHouse when no server is named. It is started
+ * by `analytics-process.ts`, which sends it its job, and ends when the channel between them is closed.
+ */
+import { once } from 'node:events';
+import type { Server as HttpServer } from 'node:http';
+import { Server } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { lockForAnalytics, type WritingAccess, writeToEngine, writeToServer } from './analytics-clickhouse.ts';
+import { type AnalyticsJob, type AnalyticsReport, analyticsJob, OFF_FOR_GOOD } from './analytics-messages.ts';
+import { type Share, takeShare } from './analytics-share.ts';
+import { printError } from './cli/terminal.ts';
+import { createDiagnostics } from './diagnostics.ts';
+import { openLog } from './events/open-log.ts';
+import { createClickHouseHttp } from './http/clickhouse/clickhouse-http.ts';
+import { EmbeddedUnavailable, openEmbeddedClickHouse } from './http/clickhouse/embedded-clickhouse.ts';
+import { analystLimits, gatewayLimits } from './http/clickhouse/users.ts';
+import { createBatchStore } from './projections/analytics/batch-store.ts';
+import { type Projector, startProjector } from './projections/analytics/projector.ts';
+
+const REPORT_MS = 1000;
+const LOG_POLL_MS = 250;
+
+/** A ClickHouse that is ready, and how to know that it still answers. */
+interface ReadyClickHouse {
+  readonly writing: WritingAccess;
+  answers(): Promise<void>;
+  close(): Promise<void>;
+}
+
+async function main(): Promise<number> {
+  // Before anything starts threads of its own: what they take goes by the thread that starts them.
+  takeShare('fair');
+  const stop = stopRequest();
+  const [message, socket]: unknown[] = await once(process, 'message', { signal: stop }).catch(() => []);
+  if (message === undefined) return 0;
+  const job = analyticsJob.parse(message);
+  const logger = createDiagnostics(job.diagnostics).child({ part: 'analytics' });
+  try {
+    await work(job, socket, logger, stop);
+    return 0;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    if (error instanceof EmbeddedUnavailable) {
+      printError(`Analytics is off: ${why}`);
+      return OFF_FOR_GOOD;
+    }
+    printError(`Analytics could not go on: ${why}`);
+    logger.debug(error);
+    return 1;
+  }
+}
+
+async function work(job: AnalyticsJob, socket: unknown, logger: Logger, stop: AbortSignal): Promise<void> {
+  const lock = lockForAnalytics(job.folder);
+  try {
+    const clickhouse = await clickHouseOf(job, socket, logger);
+    try {
+      await projectUntil(stop, job, clickhouse, logger);
+    } finally {
+      await clickhouse.close();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+async function projectUntil(stop: AbortSignal, job: AnalyticsJob, clickhouse: ReadyClickHouse, logger: Logger) {
+  const log = await openWhenThere(job.logUrl, stop);
+  if (log === undefined) return;
+  const projector = startProjector({
+    log,
+    store: createBatchStore(clickhouse.writing.client, job.database),
+    retention: job.retention,
+    onError: (error) => logger.warn(`analytics waits: ${error.message}`),
+  });
+  const reports = reportEachSecond(projector, clickhouse, logger);
+  try {
+    if (!stop.aborted) await once(stop, 'abort');
+  } finally {
+    clearInterval(reports);
+    await projector.close();
+    await log.close();
+  }
+}
+
+/**
+ * No report is sent while ClickHouse does not answer: a report says that the process works, and one that sends none is
+ * taken to hang.
+ */
+function reportEachSecond(projector: Projector, clickhouse: ReadyClickHouse, logger: Logger): NodeJS.Timeout {
+  let share: Share = 'fair';
+  let reporting = false;
+  async function report(): Promise<void> {
+    await clickhouse.answers();
+    const status = await projector.status();
+    // What it had missed when it was started is stored: from here on, requests come first.
+    if (share === 'fair' && status.state === 'live') {
+      takeShare('low');
+      share = 'low';
+    }
+    send({ type: 'analytics', share, ...status });
+  }
+  return setInterval(() => {
+    if (reporting) return;
+    reporting = true;
+    report()
+      .catch((error: unknown) => logger.warn(error))
+      .finally(() => {
+        reporting = false;
+      });
+  }, REPORT_MS);
+}
+
+async function clickHouseOf(
+  { clickhouse, folder }: AnalyticsJob,
+  socket: unknown,
+  logger: Logger,
+): Promise<ReadyClickHouse> {
+  if (clickhouse.kind === 'server') {
+    const writing = writeToServer(clickhouse);
+    return { writing, answers: async () => {}, close: () => writing.close() };
+  }
+  if (!(socket instanceof Server)) throw new Error('it was started without a socket to answer on');
+  const onError = (error: unknown) => logger.error(error);
+  const engine = await openEmbeddedClickHouse({ folder });
+  logger.debug(`chDB, ClickHouse ${engine.version}`);
+  const { gateway, analyst } = clickhouse.passwords;
+  const readers = createClickHouseHttp({
+    engine,
+    users: [
+      { name: 'gateway', password: gateway, limits: gatewayLimits },
+      { name: 'analyst', password: analyst, limits: analystLimits },
+    ],
+    onError,
+  });
+  serveOn(socket, readers);
+  const writing = await writeToEngine(engine, onError);
+  const heart = engine.connect({ readOnly: true });
+  return {
+    writing,
+    answers: async () => void (await heart.query('SELECT 1', 'TabSeparated')),
+    async close() {
+      socket.close();
+      readers.closeAllConnections();
+      await writing.close();
+      heart.close();
+      await engine.close();
+    },
+  };
+}
+
+/** Answers on a socket that listens already, and that this process need not be able to open. */
+function serveOn(socket: Server, server: HttpServer): void {
+  socket.on('connection', (connection) => server.emit('connection', connection));
+}
+
+/** The gateway makes the log at its first start, which may be at this moment. */
+async function openWhenThere(url: string, stop: AbortSignal) {
+  while (!stop.aborted) {
+    try {
+      return await openLog(url, { readOnly: true });
+    } catch (error) {
+      if (!(error instanceof Error && /there is no (event )?log/i.test(error.message))) throw error;
+    }
+    await delay(LOG_POLL_MS, undefined, { signal: stop }).catch(() => {});
+  }
+  return undefined;
+}
+
+function send(report: AnalyticsReport): void {
+  // The other side may be gone by now, which is noticed elsewhere.
+  if (process.connected) process.send?.(report, undefined, {}, () => {});
+}
+
+function stopRequest(): AbortSignal {
+  const stopping = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stopping.abort());
+  // It is asked to stop by this, or the process that started it is gone, however it went.
+  if (process.connected) process.once('disconnect', () => stopping.abort());
+  return stopping.signal;
+}
+
+// The sockets that it was given, and ClickHouse's own threads, would keep it alive.
+process.exit(await main());
