@@ -7,6 +7,7 @@ import type { Config } from './config/config.ts';
 import { lockForWriting } from './events/embedded/writer-lock.ts';
 import { createClickHouseHttp } from './http/clickhouse/clickhouse-http.ts';
 import { type EmbeddedClickHouse, openEmbeddedClickHouse } from './http/clickhouse/embedded-clickhouse.ts';
+import type { EngineAccess } from './http/clickhouse/engine-access.ts';
 
 export interface WritingAccess {
   readonly client: ClickHouseClient;
@@ -39,10 +40,14 @@ export async function writeToEngine(
 }
 
 /** The server that is named, or the embedded ClickHouse over this folder, opened in this process. @throws EmbeddedUnavailable */
-export async function writingAccess({ analytics }: Config, folder: string): Promise<WritingAccess> {
+export async function writingAccess(
+  { analytics }: Config,
+  folder: string,
+  access: EngineAccess = { databases: [analytics.clickhouse.database] },
+): Promise<WritingAccess> {
   const { url, user, password = '' } = analytics.clickhouse;
   if (url !== undefined) return writeToServer({ url, user, password });
-  const engine = await openEmbeddedClickHouse({ folder });
+  const engine = await openEmbeddedClickHouse({ folder, access });
   const writing = await writeToEngine(engine, () => {});
   return {
     client: writing.client,

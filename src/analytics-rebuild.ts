@@ -27,10 +27,14 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
   const { analytics, log: where } = config;
   const { database } = analytics.clickhouse;
   const beside = `${database}_rebuild`;
+  const before = `${database}_before`;
   const folder = analyticsFolder(config);
   const lock = lockForAnalytics(folder);
   try {
-    const { client, close } = await writingAccess(config, folder);
+    const { client, close } = await writingAccess(config, folder, {
+      databases: [database, beside, before],
+      drop: true,
+    });
     const told = await openLog(where.url, { readOnly: true });
     try {
       const head = await told.head();
@@ -61,7 +65,6 @@ export async function rebuildAnalytics(config: Config, { from, signal, onProgres
       }
       // Views name the database they were made in.
       for (const { name } of views) await say(`DROP VIEW ${beside}.${name}`);
-      const before = `${database}_before`;
       await say(`DROP DATABASE IF EXISTS ${before}`);
       await say(`CREATE DATABASE IF NOT EXISTS ${database}`);
       await say(`RENAME DATABASE ${database} TO ${before}`);

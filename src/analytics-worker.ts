@@ -114,7 +114,7 @@ function reportEachSecond(projector: Projector, clickhouse: ReadyClickHouse, log
 }
 
 async function clickHouseOf(
-  { clickhouse, folder }: AnalyticsJob,
+  { clickhouse, database, folder }: AnalyticsJob,
   socket: unknown,
   logger: Logger,
 ): Promise<ReadyClickHouse> {
@@ -124,7 +124,7 @@ async function clickHouseOf(
   }
   if (!(socket instanceof Server)) throw new Error('it was started without a socket to answer on');
   const onError = (error: unknown) => logger.error(error);
-  const engine = await openEmbeddedClickHouse({ folder });
+  const engine = await openEmbeddedClickHouse({ folder, access: { databases: [database] } });
   logger.debug(`chDB, ClickHouse ${engine.version}`);
   const { gateway, analyst } = clickhouse.passwords;
   const readers = createClickHouseHttp({
@@ -137,7 +137,7 @@ async function clickHouseOf(
   });
   serveOn(socket, readers);
   const writing = await writeToEngine(engine, onError);
-  const heart = engine.connect({ readOnly: true });
+  const heart = engine.connect({ role: 'reader', readOnly: true });
   return {
     writing,
     answers: async () => void (await heart.query('SELECT 1', 'TabSeparated')),

@@ -18,8 +18,8 @@ const BATCH_BYTES = 8 * 1024 * 1024;
 export async function writeParquet(events: AsyncIterable<RecordedEvent>, path: string): Promise<void> {
   const folder = await mkdtemp(join(dirname(resolve(path)), '.chancery-parquet-'));
   try {
-    const engine = await openEmbeddedClickHouse({ folder });
-    const connection = engine.connect({ readOnly: false });
+    const engine = await openEmbeddedClickHouse({ folder, access: { databases: ['export'], files: true } });
+    const connection = engine.connect({ role: 'writer', readOnly: false });
     try {
       await connection.query('CREATE DATABASE export', 'Null');
       await connection.query(`CREATE TABLE export.events (${columns}) ENGINE = MergeTree ORDER BY position`, 'Null');

@@ -49,6 +49,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
         isKept: config.logging.enabled,
         state,
         analyst: () => analytics?.address('analyst'),
+        isServer: config.analytics.clickhouse.url !== undefined,
         now,
       });
     },

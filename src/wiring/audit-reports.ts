@@ -23,15 +23,17 @@ export interface AuditReportsWiring extends AuditRecords {
   state(): AnalyticsState;
   /** Where people's own queries are asked. */
   analyst(): AnalyticsAddress | undefined;
+  /** Whether that is a ClickHouse server, and not the embedded one. */
+  readonly isServer: boolean;
   now(): number;
 }
 
 export function registerAuditReports(admin: FastifyInstance, wiring: AuditReportsWiring): void {
-  const { audit, recorded, db, isKept, state, analyst, now } = wiring;
+  const { audit, recorded, db, isKept, state, analyst, isServer, now } = wiring;
   const reports = { db, isKept, now };
   registerAuditLog(admin, reports);
   registerAuditStats(admin, reports);
   registerAuditDetail(admin, { ...reports, audit, recorded });
   registerAuditExport(admin, { ...reports, audit, isOn: () => state() !== 'off' });
-  registerSql(admin, { audit, address: analyst });
+  registerSql(admin, { audit, address: analyst, isServer });
 }

@@ -150,7 +150,8 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
     test.each([
       ['SELECT nonsense', '47', 'UNKNOWN_IDENTIFIER'],
       ['SELECT * FROM shop.nothing', '60', 'UNKNOWN_TABLE'],
-      ['SELEC 1', '164', 'READONLY'],
+      ['SELEC 1', '62', 'SYNTAX_ERROR'],
+      ['CHECK TABLE shop.items', '164', 'READONLY'],
       ['SELECT (1', '62', 'SYNTAX_ERROR'],
     ])('%j fails with code %s', async (query, code, type) => {
       const failure = await analyst.query({ query, format: 'JSONEachRow' }).catch((error: unknown) => error);
@@ -212,6 +213,13 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
     test('a query may be split between the URL and the body', async () => {
       const answer = await ask({ parameters: { query: 'SELECT count()' }, body: 'FROM shop.items' });
       expect(await answer.text()).toBe('2\n');
+    });
+
+    test('a query may be 256 KiB long, and no longer', async () => {
+      const text = (bytes: number) => `SELECT length('${'é'.repeat(bytes / 2)}')`;
+      expect(await (await ask({ body: text(262_000) })).text()).toBe('262000\n');
+      const tooLong = await ask({ body: text(262_144) });
+      expect([tooLong.status, tooLong.headers.get('x-clickhouse-exception-code')]).toEqual([413, '223']);
     });
 
     test.each([
@@ -276,7 +284,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       ['CREATE TEMPORARY TABLE x (a Int8)'],
     ])('may not %j', async (sql) => {
       const answer = await ask({ body: sql });
-      expect(answer.headers.get('x-clickhouse-exception-code')).toMatch(/^(62|164)$/);
+      expect(answer.headers.get('x-clickhouse-exception-code')).toMatch(/^(62|164|452)$/);
       expect(await (await ask({ body: 'SELECT count() FROM shop.items' })).text()).toBe('2\n');
     });
 

@@ -34,9 +34,10 @@ const users: readonly User[] = [
   { name: 'people', password: "wo'nders:é", limits: analystLimits },
 ];
 
-export async function startEmbedded(): Promise<Embedded> {
+/** @param databases what the engine lets be made and read */
+export async function startEmbedded(databases: readonly string[] = ['chancery', 'shop', 'gw']): Promise<Embedded> {
   const folder = mkdtempSync(join(tmpdir(), 'chancery-clickhouse-'));
-  const engine = await openEmbeddedClickHouse({ folder });
+  const engine = await openEmbeddedClickHouse({ folder, access: { databases } });
   const server = createClickHouseHttp({ engine, users, onError: (error) => console.error(error) });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

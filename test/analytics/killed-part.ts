@@ -16,7 +16,7 @@ process.once('disconnect', () => process.exit());
 
 if (role === 'clickhouse') {
   const [folder = '', port] = args;
-  const engine = await openEmbeddedClickHouse({ folder });
+  const engine = await openEmbeddedClickHouse({ folder, access: { databases: ['chancery'] } });
   const server = createClickHouseHttp({
     engine,
     users: [{ name: 'projector', password: 'writes', limits: undefined }],

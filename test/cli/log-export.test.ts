@@ -123,8 +123,11 @@ describe('chancery log export', () => {
     async () => {
       const output = join(folder, "it's.parquet");
       expect(await run({ format: 'parquet', output })).toBe(0);
-      const engine = await openEmbeddedClickHouse({ folder: join(folder, 'reader') });
-      const connection = engine.connect({ readOnly: false });
+      const engine = await openEmbeddedClickHouse({
+        folder: join(folder, 'reader'),
+        access: { databases: [], files: true },
+      });
+      const connection = engine.connect({ role: 'writer', readOnly: false });
       const columns = `position, id, type, schema, stream, toString(revision) AS revision, actor, user_path, request_id, data,
       hex(body) AS body, toUnixTimestamp64Micro(at) AS micros`;
       const { bytes } = await connection.query(

@@ -6,15 +6,20 @@ import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
 import { askSql, SqlRefused } from '../../projections/analytics/sql-query.ts';
 import { printable } from '../../projections/printable.ts';
-import { reasonToRefuse } from '../clickhouse/guarded-query.ts';
+import { ClickHouseException } from '../clickhouse/embedded-clickhouse.ts';
+import { LONGEST_QUERY, withoutScope } from '../clickhouse/normal-form.ts';
+import { NotForReaders } from '../clickhouse/not-for-readers.ts';
 import { eventContextOf } from '../server.ts';
 import { readBody } from './read-body.ts';
 import { untilGone } from './report-db.ts';
+import { createAskServer } from './server-sql.ts';
 
 export interface SqlDependencies {
   readonly audit: ReadAudit;
   /** Where people's questions are asked; undefined while analytics is not there. */
   address(): AnalyticsAddress | undefined;
+  /** Whether a ClickHouse server is asked: the embedded one checks readers' queries itself. */
+  readonly isServer: boolean;
 }
 
 /** An answer is held whole before it is given, so it is shorter than what ClickHouse itself would give. */
@@ -34,25 +39,22 @@ export const sqlFormats = [
 ] as const;
 
 export const sqlQuestion = z.strictObject({
-  query: z.string().trim().min(1).max(100_000).describe('one statement that reads: SELECT, WITH, SHOW, DESCRIBE, …'),
+  query: z
+    .string()
+    .trim()
+    .min(1)
+    .refine((query) => Buffer.byteLength(query) <= LONGEST_QUERY, `must have at most ${LONGEST_QUERY} bytes`)
+    .describe('one statement that reads: SELECT, WITH, SHOW, DESCRIBE, …'),
   format: z.enum(sqlFormats).default('JSON').describe('unless the query ends with a FORMAT of its own'),
 });
-
-/** A server may know more of them than its rights keep from us; the embedded one has its own list. */
-const outward = new Set(
-  (
-    'azureblobstorage azureblobstoragecluster clusterallreplicas cluster deltalake executable file filecluster gcs hdfs ' +
-    'hdfscluster hudi iceberg input jdbc loop mongodb mysql odbc postgresql python redis remote remotesecure s3 s3cluster ' +
-    'sqlite url urlcluster ytsaurus'
-  ).split(' '),
-);
 
 /** ClickHouse's codes for a query that would take more than it may. */
 const tooMuch = new Set([158, 159, 160, 241, 307, 396]);
 /** And for credentials that are not right: nothing the client can do. */
 const notLetIn = new Set([192, 193, 194, 516]);
 
-export function registerSql(admin: FastifyInstance, { audit, address }: SqlDependencies): void {
+export function registerSql(admin: FastifyInstance, { audit, address, isServer }: SqlDependencies): void {
+  const ask = isServer ? createAskServer() : askSql;
   admin.post('/sql', { config: { admin: 'global' } }, async (request, reply) => {
     const { query, format } = readBody(request, sqlQuestion);
     const where = address();
@@ -61,18 +63,19 @@ export function registerSql(admin: FastifyInstance, { audit, address }: SqlDepen
     }
     // Before it is looked at any further: who tried what is worth knowing too.
     await audit.question('sql', { query, format }, eventContextOf(request));
-    const reason = reasonToRefuse(query, outward);
-    if (reason !== undefined) throw refusals.sqlRefused(`Readers may not ask this: ${reason}.`);
     try {
-      const { contentType, bytes } = await askSql(where, query, format, limits, untilGone(reply));
+      const { contentType, bytes } = await ask(where, { query, format, limits }, untilGone(reply));
       const answer = contentType.startsWith('text/') ? printable(Buffer.from(bytes).toString()) : bytes;
       return reply.type(contentType).header('x-content-type-options', 'nosniff').send(answer);
     } catch (error) {
+      if (error instanceof NotForReaders) throw refusals.sqlRefused(`Readers may not ask this: ${error.message}.`);
+      if (error instanceof ClickHouseException) throw refusals.sqlRefused(error.message);
       if (!(error instanceof SqlRefused)) {
         throw refusals.analyticsUnavailable(error instanceof Error ? error : new Error(String(error)));
       }
       if (notLetIn.has(error.code)) throw refusals.analyticsUnavailable(error);
-      throw tooMuch.has(error.code) ? refusals.sqlOverLimit(error.message) : refusals.sqlRefused(error.message);
+      const message = withoutScope(error.message);
+      throw tooMuch.has(error.code) ? refusals.sqlOverLimit(message) : refusals.sqlRefused(message);
     }
   });
 }

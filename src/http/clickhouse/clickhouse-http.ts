@@ -16,26 +16,42 @@ import {
 } from './embedded-clickhouse.ts';
 import { statusOf } from './exception-status.ts';
 import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
-import { firstWord, reasonToRefuse } from './guarded-query.ts';
-import { formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
-import { authenticated, settingsOf, type User } from './users.ts';
+import { LONGEST_QUERY } from './normal-form.ts';
+import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
+import {
+  displaced,
+  questionOf,
+  type RecordQuestion,
+  type RunnableQuery,
+  readerRequest,
+  recorded,
+  wholeQuery,
+} from './reader-request.ts';
+import { Turns } from './turns.ts';
+import { authenticated, type Limits, type User } from './users.ts';
 
 export interface ClickHouseHttpOptions {
   readonly engine: EmbeddedClickHouse;
   readonly users: readonly User[];
-  /** Of queries and inserts. Default 256 MiB. */
+  /** Of inserts and the writer's queries. Default 256 MiB. */
   readonly maxBodyBytes?: number;
+  /** Puts on record what a reader asks; the query runs once this has resolved. Default: nothing can be put on record. */
+  readonly record?: RecordQuestion;
   /** Told of what failed here and not in ClickHouse. */
   readonly onError?: (error: unknown) => void;
+  /** Told of a query that goes on long after it was stopped: only the end of the process ends it. */
+  readonly onStuck?: (query: string) => void;
 }
 
 const MIB = 1024 * 1024;
 const SILENT_MS = 150_000;
+/** Past the time that a query may take: so long ClickHouse may take to notice. */
+const STUCK_MS = 60_000;
 
 export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
-  const { engine, users, maxBodyBytes = 256 * MIB, onError = () => {} } = options;
+  const { engine, users, maxBodyBytes = 256 * MIB, record, onError = () => {}, onStuck = () => {} } = options;
   const turns = new Map(
-    users.flatMap(({ name, limits }) => (limits === undefined ? [] : [[name, new Turns(limits.atOnce)]])),
+    users.flatMap(({ limits }) => (limits === undefined ? [] : [[limits.turns, new Turns(limits.turns)]])),
   );
 
   async function answer(request: IncomingMessage, reply: ServerResponse): Promise<void> {
@@ -50,35 +66,64 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     reply.setHeader('X-ClickHouse-Query-Id', asked.queryId ?? randomUUID());
     reply.setHeader('X-ClickHouse-Timezone', 'UTC');
     const user = authenticated(users, asked.user, asked.password);
-    const body = asked.method === 'POST' ? await readWholeBody(request, maxBodyBytes) : Buffer.alloc(0);
-    const settings = settingsOf(user, asked.settings);
+    const longest = user.limits === undefined ? maxBodyBytes : LONGEST_QUERY;
+    const body = asked.method === 'POST' ? await readWholeBody(request, longest) : Buffer.alloc(0);
+    const gone = new AbortController();
+    reply.once('close', () => gone.abort());
+    if (user.limits === undefined) await write(asked, body, reply, gone.signal);
+    else await read(asked, body, user, user.limits, reply, gone.signal);
+  }
+
+  async function write(
+    asked: ClickHouseRequest,
+    body: Buffer,
+    reply: ServerResponse,
+    gone: AbortSignal,
+  ): Promise<void> {
     const insert = asked.query === '' ? undefined : insertIn(asked.query);
-    const sql =
-      insert === undefined ? trimmed(`${asked.query}${asked.query === '' ? '' : '\n'}${body.toString()}`) : asked.query;
-    if (user.limits !== undefined) {
-      const reason = reasonToRefuse(sql, engine.outward);
-      if (reason !== undefined) throw readOnly(user, reason);
-    }
-    const leave = await turns.get(user.name)?.enter(reply);
+    const sql = insert === undefined ? wholeQuery(asked, body) : asked.query;
+    const { settings, parameters, database } = asked;
+    const role = 'writer';
+    const connection = engine.connect({ settings, parameters, database, role, readOnly: asked.method !== 'POST' });
+    await closedAfter(connection, [gone], async () => {
+      if (insert !== undefined && rawFormat(insert.format) !== undefined) {
+        return takeIn(insert, body, connection, reply);
+      }
+      const format = formatIn(sql) ?? asked.defaultFormat ?? 'TabSeparated';
+      return run(
+        { text: withData(sql, insert, body), format, selects: selects.has(firstWord(sql)) },
+        asked,
+        connection,
+        reply,
+      );
+    });
+  }
+
+  async function read(
+    asked: ClickHouseRequest,
+    body: Buffer,
+    user: User,
+    limits: Limits,
+    reply: ServerResponse,
+    gone: AbortSignal,
+  ): Promise<void> {
+    const sql = questionOf(asked, body, user);
+    const turn = await turns.get(limits.turns)?.enter(gone);
     try {
-      const connection = engine.connect({
-        settings,
-        parameters: asked.parameters,
-        database: asked.database,
-        readOnly: user.limits !== undefined || asked.method !== 'POST',
-      });
-      const close = () => connection.close();
-      reply.once('close', close);
+      if (user.onRecord === true) await recorded(record, { user: user.name, query: sql, format: asked.defaultFormat });
+      const { query, connect } = await readerRequest(engine, sql, asked, user);
+      const connection = engine.connect(connect);
+      const ends = turn === undefined ? [gone] : [gone, turn.displaced];
+      const stuck = setTimeout(() => onStuck(sql), limits.seconds * 1000 + STUCK_MS);
       try {
-        if (insert !== undefined && rawFormat(insert.format) !== undefined)
-          await takeIn(insert, body, connection, reply);
-        else await run(withData(sql, insert, body), asked, connection, reply);
+        await closedAfter(connection, ends, () => run(query, asked, connection, reply));
+      } catch (error) {
+        throw turn?.displaced.aborted === true ? displaced(limits) : error;
       } finally {
-        reply.off('close', close);
-        close();
+        clearTimeout(stuck);
       }
     } finally {
-      leave?.();
+      turn?.end();
     }
   }
 
@@ -92,6 +137,22 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   // Longer than any query may be silent: a client that takes nothing must not keep its turn for good.
   server.setTimeout(SILENT_MS);
   return server;
+}
+
+/** Closes the connection when the work is done, or before, when one of the signals comes. */
+async function closedAfter(
+  connection: EmbeddedConnection,
+  ends: readonly AbortSignal[],
+  work: () => Promise<void>,
+): Promise<void> {
+  const close = () => connection.close();
+  for (const end of ends) end.addEventListener('abort', close, { once: true });
+  try {
+    await work();
+  } finally {
+    for (const end of ends) end.removeEventListener('abort', close);
+    close();
+  }
 }
 
 /** An insert in a format that ClickHouse must read as part of the query. */
@@ -117,20 +178,19 @@ async function takeIn(
 }
 
 async function run(
-  sql: string,
+  { text, format, selects }: RunnableQuery,
   asked: ClickHouseRequest,
   connection: EmbeddedConnection,
   reply: ServerResponse,
 ): Promise<void> {
-  const format = formatIn(sql) ?? asked.defaultFormat ?? 'TabSeparated';
-  if (!isStreamable(format) || asked.waitEndOfQuery || !selects.has(firstWord(sql))) {
-    const { bytes, rowsRead, bytesRead, elapsedSeconds } = await connection.query(sql, format);
+  if (!isStreamable(format) || asked.waitEndOfQuery || !selects) {
+    const { bytes, rowsRead, bytesRead, elapsedSeconds } = await connection.query(text, format);
     const read = { read_rows: rowsRead, read_bytes: bytesRead, result_bytes: bytes.length };
     reply.setHeader('X-ClickHouse-Summary', summary(read, elapsedSeconds));
     return send(reply, asked, format, Readable.from([bytes], { objectMode: false }));
   }
   // The first piece is waited for: until it comes, an error can be told by a status.
-  const pieces = connection.stream(sql, format)[Symbol.asyncIterator]();
+  const pieces = connection.stream(text, format)[Symbol.asyncIterator]();
   const first = await pieces.next();
   reply.setHeader('X-ClickHouse-Summary', summary({}, 0));
   const tag = randomBytes(8).toString('hex');
@@ -191,13 +251,6 @@ function plainly(reply: ServerResponse, status: number, text: string): void {
   reply.end(text);
 }
 
-function readOnly({ name }: User, reason: string): ClickHouseException {
-  return new ClickHouseException(
-    164,
-    `Code: 164. DB::Exception: ${name}: Cannot execute query in readonly mode: ${reason}. (READONLY)`,
-  );
-}
-
 /** Numbers as text, as ClickHouse has them. */
 function summary(counted: Readonly<Record<string, number>>, elapsedSeconds: number): string {
   const zeros = {
@@ -211,31 +264,4 @@ function summary(counted: Readonly<Record<string, number>>, elapsedSeconds: numb
   };
   const all = { ...zeros, ...counted, elapsed_ns: Math.round(elapsedSeconds * 1e9) };
   return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, value]) => [name, String(value)])));
-}
-
-/** So many at a time, in the order in which they came. */
-class Turns {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(atOnce: number) {
-    this.#free = atOnce;
-  }
-
-  /** @returns what ends the turn. @throws ClickHouseException when the one who waits has left */
-  async enter(reply: ServerResponse): Promise<() => void> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    if (reply.destroyed) {
-      this.#leave();
-      throw new ClickHouseException(394, 'Code: 394. DB::Exception: the client has left. (QUERY_WAS_CANCELLED)');
-    }
-    return () => this.#leave();
-  }
-
-  #leave(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free += 1;
-    else next();
-  }
 }

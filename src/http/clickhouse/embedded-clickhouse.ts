@@ -1,6 +1,6 @@
 /**
  * ClickHouse inside this process (chDB), over one folder. Each request gets a connection of its own, with its settings,
- * parameters and database, and nobody else's: opening one takes about a millisecond, and all share the same data.
+ * parameters, database and role, and nobody else's: opening one takes about a millisecond, and all share the same data.
  *
  * One process has one folder, for as long as it lives; a second process on the same folder is refused.
  */
@@ -8,11 +8,20 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RawInsertFormat, Session } from 'chdb';
+import { becomeReader, type EngineAccess, usersConfig } from './engine-access.ts';
+import { LONGEST_TEXT, literal, normalFormQuery, withoutScope } from './normal-form.ts';
 
 export interface EmbeddedClickHouse {
   readonly version: string;
-  /** Functions and table functions that reach beyond the tables: files, networks, other servers. Lower case. */
-  readonly outward: ReadonlySet<string>;
+  /** What there is to be reached in it, for whoever connects. */
+  readonly databases: ReadonlySet<string>;
+  /** The names of all its functions, in lower case. */
+  readonly functions: ReadonlySet<string>;
+  /**
+   * The query as ClickHouse itself writes it, on one line, without comments, one character for each byte. Nothing is run.
+   * @throws ClickHouseException for what it does not understand
+   */
+  normalForm(sql: string): Promise<string>;
   /** Opens a connection on which these settings are in force. @throws ClickHouseException */
   connect(options: ConnectOptions): EmbeddedConnection;
   /** Resolves when nothing runs in it any more. */
@@ -24,6 +33,8 @@ export interface ConnectOptions {
   /** Values of `{name: Type}` in the query, as HTTP clients write them. */
   readonly parameters?: ReadonlyMap<string, string>;
   readonly database?: string;
+  /** `reader`: the engine lets it read the tables of its databases, and nothing else. */
+  readonly role: 'reader' | 'writer';
   /** Whether nothing may be changed, neither data nor settings. Put in force last. */
   readonly readOnly: boolean;
 }
@@ -81,6 +92,7 @@ export class EmbeddedUnavailable extends Error {
 export interface EmbeddedOptions {
   /** Made when missing. */
   readonly folder: string;
+  readonly access: EngineAccess;
   /** Bytes that all queries together may use. Default 400 MiB. */
   readonly memoryBytes?: number;
 }
@@ -105,33 +117,17 @@ function serverSettings(memoryBytes: number): Readonly<Record<string, number>> {
   };
 }
 
-/** Of the table functions, those that only make rows up or read the tables there are. */
-const harmless = new Set([
-  'generate_series',
-  'generateseries',
-  'merge',
-  'mergetreeindex',
-  'mergetreeprojection',
-  'null',
-  'numbers',
-  'numbers_mt',
-  'primes',
-  'sqlstandardvalues',
-  'values',
-  'view',
-  'zeros',
-  'zeros_mt',
-]);
-
 /** @throws EmbeddedUnavailable when chDB is not installed, does not run here, or the folder is in use */
 export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<EmbeddedClickHouse> {
-  const { folder, memoryBytes = 400 * MIB } = options;
+  const { folder, access, memoryBytes = 400 * MIB } = options;
   const chdb = await import('chdb').catch((error: unknown) => {
     throw new EmbeddedUnavailable(`chDB could not be loaded: ${firstLine(error)}`);
   });
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const config = join(folder, 'server.xml');
-  writeFileSync(config, xml(serverSettings(memoryBytes)), { mode: 0o600 });
+  const users = join(folder, 'users.xml');
+  writeFileSync(users, usersConfig(access), { mode: 0o600 });
+  writeFileSync(config, xml({ ...serverSettings(memoryBytes), users_config: users }), { mode: 0o600 });
 
   const open = new Set<Session>();
   function session(): Session {
@@ -142,23 +138,25 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
 
   let keeper: Session;
   let version: string;
-  let outward: ReadonlySet<string>;
+  let functions: ReadonlySet<string>;
   try {
     // Kept open: with the last connection, chDB would let go of the folder.
     keeper = session();
     version = keeper.query('SELECT version()', 'TabSeparated').trim();
-    outward = outwardNames(keeper.query(outwardQuery, 'TabSeparated').split('\n'));
+    functions = new Set(keeper.query('SELECT lower(name) FROM system.functions', 'TabSeparated').trim().split('\n'));
   } catch (error) {
     throw new EmbeddedUnavailable(`chDB could not open ${folder}: ${firstLine(error)}`);
   }
 
   return {
     version,
-    outward,
-    connect({ settings = new Map(), parameters = new Map(), database, readOnly }) {
+    databases: new Set(access.databases),
+    functions,
+    normalForm: normalFormIn(session),
+    connect(options) {
       const connection = session();
       try {
-        for (const statement of prelude(settings, parameters, database, readOnly)) connection.query(statement);
+        for (const statement of prelude(options)) connection.query(statement);
       } catch (error) {
         open.delete(connection);
         connection.close();
@@ -181,17 +179,37 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
   };
 }
 
-function* prelude(
-  settings: ReadonlyMap<string, string>,
-  parameters: ReadonlyMap<string, string>,
-  database: string | undefined,
-  readOnly: boolean,
-): Iterable<string> {
+function* prelude(options: ConnectOptions): Iterable<string> {
+  const { settings = new Map(), parameters = new Map(), database, role, readOnly } = options;
+  if (role === 'reader') yield becomeReader;
   if (database !== undefined && database !== '') yield `USE ${identifier(database)}`;
   const sets = [...settings].map(([name, value]) => `${plainName(name)} = ${literal(value)}`);
   if (sets.length > 0) yield `SET ${sets.join(', ')}`;
   for (const [name, value] of parameters) yield `SET param_${plainName(name)} = ${literal(value)}`;
   if (readOnly) yield 'SET readonly = 1';
+}
+
+/** Each on a connection of its own, as long as there are several: they are kept for the next. */
+function normalFormIn(open: () => Session): (sql: string) => Promise<string> {
+  const idle: Session[] = [];
+  function opened(): Session {
+    const session = open();
+    for (const statement of [becomeReader, `SET max_query_size = ${LONGEST_TEXT}`, 'SET readonly = 1']) {
+      session.query(statement);
+    }
+    return session;
+  }
+  return async (sql) => {
+    const session = idle.pop() ?? opened();
+    try {
+      const result = await session.queryAsync(normalFormQuery(sql), { format: 'RawBLOB' });
+      return Buffer.from(result.bytes()).toString('latin1');
+    } catch (error) {
+      throw exceptionOf(error, withoutScope);
+    } finally {
+      idle.push(session);
+    }
+  };
 }
 
 interface Surroundings {
@@ -260,17 +278,9 @@ class Connection implements EmbeddedConnection {
   }
 }
 
-const outwardQuery = `SELECT lower(name) FROM system.table_functions UNION ALL
-  SELECT lower(name) FROM system.functions WHERE name IN ('file', 'catboostEvaluate') OR match(name, '^(?i)ai[A-Z]')`;
-
-/** Names that are harmless as functions too (`format('{}', x)`) are refused as table functions by `readonly` itself. */
-function outwardNames(names: readonly string[]): ReadonlySet<string> {
-  return new Set(names.filter((name) => name !== '' && name !== 'format' && !harmless.has(name)));
-}
-
-export function exceptionOf(error: unknown): ClickHouseException {
+export function exceptionOf(error: unknown, tell = (message: string) => message): ClickHouseException {
   if (error instanceof ClickHouseException) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = tell(error instanceof Error ? error.message : String(error));
   const code = Number(/Code: (\d+)/.exec(message)?.[1] ?? 1002);
   return new ClickHouseException(code, message);
 }
@@ -291,11 +301,11 @@ function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-function literal(value: string): string {
-  return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+function xml(settings: Readonly<Record<string, number | string>>): string {
+  const members = Object.entries(settings).map(([name, value]) => `  <${name}>${escaped(String(value))}</${name}>\n`);
+  return `<clickhouse>\n${members.join('')}</clickhouse>\n`;
 }
 
-function xml(settings: Readonly<Record<string, number>>): string {
-  const members = Object.entries(settings).map(([name, value]) => `  <${name}>${value}</${name}>\n`);
-  return `<clickhouse>\n${members.join('')}</clickhouse>\n`;
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }

@@ -26,6 +26,30 @@ export function isStreamable(format: string): boolean {
   return streamable.has(format);
 }
 
+/**
+ * For readers: formats of rows, for programs and for eyes. Left out is what takes a file for its schema or its template
+ * (Template, Protobuf, CapnProto), asks a registry (AvroConfluent), or is the protocol of another server.
+ */
+const forReaders = new Map(
+  `Arrow ArrowStream Avro BSONEachRow CSV CSVWithNames CSVWithNamesAndTypes CustomSeparated CustomSeparatedWithNames
+  CustomSeparatedWithNamesAndTypes JSON JSONColumns JSONColumnsWithMetadata JSONCompact JSONCompactColumns
+  JSONCompactEachRow JSONCompactEachRowWithNames JSONCompactEachRowWithNamesAndTypes JSONCompactStrings
+  JSONCompactStringsEachRow JSONCompactStringsEachRowWithNames JSONCompactStringsEachRowWithNamesAndTypes JSONEachRow
+  JSONEachRowWithProgress JSONL JSONLines JSONObjectEachRow JSONStrings JSONStringsEachRow LineAsString MD Markdown
+  MsgPack NDJSON Native Null Parquet Pretty PrettyCompact PrettyCompactMonoBlock PrettyCompactNoEscapes PrettyJSONEachRow
+  PrettyMonoBlock PrettyNoEscapes PrettySpace PrettySpaceMonoBlock PrettySpaceNoEscapes RawBLOB RowBinary
+  RowBinaryWithNames RowBinaryWithNamesAndTypes SQLInsert TSKV TSV TSVRaw TSVRawWithNames TSVWithNames
+  TSVWithNamesAndTypes TabSeparated TabSeparatedRaw TabSeparatedRawWithNames TabSeparatedWithNames
+  TabSeparatedWithNamesAndTypes Values Vertical XML`
+    .split(/\s+/)
+    .map((name) => [name.toLowerCase(), name]),
+);
+
+/** The name as ClickHouse spells it; undefined when the format is not for readers. */
+export function readerFormat(format: string): string | undefined {
+  return forReaders.get(format.toLowerCase());
+}
+
 const raw: Readonly<Record<string, RawFormat>> = {
   JSONEachRow: 'JSONEachRow',
   JSONLines: 'JSONEachRow',

@@ -1,13 +1,20 @@
 /** What must be known of a query before it is run. */
 
-/** The format its text asks for at the end, as in `… FORMAT JSON`. */
+/** The format its text asks for at the end, as in `… FORMAT JSON`. Of the writer's queries: it takes its time. */
 export function formatIn(sql: string): string | undefined {
   return /\bFORMAT\s+([A-Za-z]\w*)\s*(?:SETTINGS\s[^;]*)?;?\s*$/i.exec(sql)?.[1];
 }
 
-/** Without a semicolon and blanks at the end. */
+/** The first word, in lower case. Of the writer's queries, which begin with it. */
+export function firstWord(sql: string): string {
+  return (/^\s*(\w+)/.exec(sql)?.[1] ?? '').toLowerCase();
+}
+
+/** Without semicolons and blanks at the end. */
 export function trimmed(sql: string): string {
-  return sql.replace(/[\s;]+$/, '');
+  let end = sql.length;
+  while (end > 0 && /[\s;]/.test(sql.charAt(end - 1))) end -= 1;
+  return sql.slice(0, end);
 }
 
 export interface InsertText {

@@ -1,12 +1,17 @@
 /** Who may ask the embedded ClickHouse, and how much. */
 import { timingSafeEqual } from 'node:crypto';
 import { ClickHouseException } from './embedded-clickhouse.ts';
+import { LONGEST_TEXT } from './normal-form.ts';
+import { readerSettings } from './reader-settings.ts';
+import type { TurnLimits } from './turns.ts';
 
 export interface User {
   readonly name: string;
   readonly password: string;
-  /** Undefined: may do anything. With limits, a user only reads. */
+  /** Undefined: may do what the engine lets a writer do. With limits, a user only reads. */
   readonly limits: Limits | undefined;
+  /** Whether each query is put on record before it runs; the one who has the others does so itself. */
+  readonly onRecord?: boolean;
 }
 
 /** For each query. */
@@ -16,8 +21,8 @@ export interface Limits {
   readonly rowsToRead: number;
   readonly resultRows: number;
   readonly resultBytes: number;
-  /** Queries of this user that run at a time; more wait their turn. */
-  readonly atOnce: number;
+  /** Shared by the users that have the same. */
+  readonly turns: TurnLimits;
 }
 
 export const analystLimits: Limits = {
@@ -26,11 +31,16 @@ export const analystLimits: Limits = {
   rowsToRead: 1_000_000_000,
   resultRows: 1_000_000,
   resultBytes: 256 * 1024 * 1024,
-  atOnce: 2,
+  turns: { quick: 2, slow: 2, slowAfterMs: 5000, waiting: 100 },
 };
 
 /** Of the gateway's own questions: a person waits for the answer. */
-export const gatewayLimits: Limits = { ...analystLimits, seconds: 15, resultRows: 200_000, atOnce: 4 };
+export const gatewayLimits: Limits = {
+  ...analystLimits,
+  seconds: 15,
+  resultRows: 200_000,
+  turns: { quick: 4, slow: 0, slowAfterMs: 15_000, waiting: 1000 },
+};
 
 /** The user with this name and password. @throws ClickHouseException 516 */
 export function authenticated(users: readonly User[], name: string, password: string): User {
@@ -56,6 +66,7 @@ export function limitSettings(limits: Limits): ReadonlyMap<string, string> {
       max_rows_to_read: limits.rowsToRead,
       max_result_rows: limits.resultRows,
       max_result_bytes: limits.resultBytes,
+      max_query_size: LONGEST_TEXT,
       result_overflow_mode: 'throw',
       timeout_overflow_mode: 'throw',
       max_temporary_data_on_disk_size_for_query: 1024 ** 3,
@@ -65,53 +76,41 @@ export function limitSettings(limits: Limits): ReadonlyMap<string, string> {
   );
 }
 
-/** Those that change how a result looks, and nothing about what a query may do. */
-const looks = /^(output_format_|input_format_|format_|date_time_|bool_|cast_|date_)\w+$/;
-const others = new Set([
-  'allow_experimental_analyzer',
-  'apply_settings_from_server',
-  'dialect',
-  'empty_result_for_aggregation_by_empty_set',
-  'extremes',
-  'final',
-  'group_by_use_nulls',
-  'join_use_nulls',
-  'limit',
-  'log_comment',
-  'max_block_size',
-  'max_threads',
-  'offset',
-  'optimize_use_projections',
-  'result_overflow_mode',
-  'session_timezone',
-  'timeout_overflow_mode',
-  'totals_mode',
-  'transform_null_in',
-  'union_default_mode',
+/** Settings beside the limits that a reader's query may have, and the largest number where there is one. */
+const forReaders = new Map<string, number | undefined>([
+  ...readerSettings.map((name) => [name, undefined] as const),
+  ['max_block_size', 1_000_000],
+  ['max_threads', 16],
 ]);
 
 /**
  * The settings in force for a query of this user.
  * @throws ClickHouseException 452 for a setting that is not for readers, or beyond a limit
  */
-export function settingsOf(user: User, asked: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
-  const { limits } = user;
-  if (limits === undefined) return asked;
-  const inForce = new Map(limitSettings(limits));
+export function settingsOf({ limits }: User, asked: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return limits === undefined ? asked : withinLimits(limitSettings(limits), asked);
+}
+
+/** The limits, with what is asked for beside them or in place of them. @throws ClickHouseException 452, as above */
+export function withinLimits(
+  limits: ReadonlyMap<string, string>,
+  asked: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const inForce = new Map(limits);
   for (const [name, value] of asked) {
     // It is read-only anyway.
     if (name === 'readonly' && /^[12]$/.test(value)) continue;
-    const limit = Number(inForce.get(name));
+    const limit = Number(inForce.get(name) ?? forReaders.get(name));
     if (name.startsWith('max_') && Number.isFinite(limit)) {
       const wanted = Number(value);
       if (!(wanted > 0 && wanted <= limit)) throw refused(name, `should be between 1 and ${limit}`);
       inForce.set(name, value);
-    } else if (looks.test(name) || others.has(name)) {
+    } else if (name.endsWith('overflow_mode') && inForce.has(name)) {
       // What breaks off silently would be taken for the whole.
-      if (name.endsWith('overflow_mode') && value !== 'throw' && value !== 'break')
-        throw refused(name, 'is throw or break');
+      if (value !== 'throw' && value !== 'break') throw refused(name, 'is throw or break');
       inForce.set(name, value);
-    } else throw refused(name, 'is not for readers');
+    } else if (forReaders.has(name)) inForce.set(name, value);
+    else throw refused(name, 'is not for readers');
   }
   return inForce;
 }

@@ -25,28 +25,34 @@ export class SqlRefused extends Error {
 /** How much longer than the query may take is waited for its answer. */
 const GRACE_MS = 5_000;
 
+export interface SqlQuestion {
+  readonly query: string;
+  /** One of ClickHouse's, unless the query names its own. */
+  readonly format: string;
+  readonly limits: SqlLimits;
+  /** Beside those that hold the limits, or in place of them. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
 /**
  * The whole answer: it is bounded, and what goes wrong is known before any of it is given on.
- * @param format one of ClickHouse's, unless the query names its own
  * @throws SqlRefused, or whatever `fetch` throws when nobody answers
  */
 export async function askSql(
   { url, username, password, database }: AnalyticsAddress,
-  query: string,
-  format: string,
-  { seconds, rows, bytes }: SqlLimits,
+  { query, format, limits: { seconds, rows, bytes }, settings = {} }: SqlQuestion,
   signal: AbortSignal,
 ): Promise<SqlAnswer> {
   const asked = new URL(url);
   const parameters = {
     database,
     default_format: format,
-    readonly: '1',
     max_execution_time: String(seconds),
     max_result_rows: String(rows),
     max_result_bytes: String(bytes),
     result_overflow_mode: 'throw',
     wait_end_of_query: '1',
+    ...settings,
   };
   for (const [name, value] of Object.entries(parameters)) asked.searchParams.set(name, value);
   const answer = await fetch(asked, {

@@ -1,0 +1,61 @@
+/**
+ * A reader's query on a ClickHouse server: checked as the embedded one checks it, with the server's own normal form and
+ * its own list of functions. What the user may read at all is decided by its grants there.
+ */
+import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
+import { askSql, type SqlAnswer, type SqlQuestion } from '../../projections/analytics/sql-query.ts';
+import { LONGEST_TEXT, normalFormQuery } from '../clickhouse/normal-form.ts';
+import { readerQuery } from '../clickhouse/reader-query.ts';
+import { withinLimits } from '../clickhouse/users.ts';
+
+interface ServerFacts {
+  readonly functions: ReadonlySet<string>;
+  /** Whether the user's profile lets it change anything, so that each query has to say that it only reads. */
+  readonly mayWrite: boolean;
+  readonly askedAt: number;
+}
+
+/** A server that is upgraded may have more functions. */
+const FACTS_MS = 10 * 60_000;
+
+export type AskServer = (server: AnalyticsAddress, question: SqlQuestion, signal: AbortSignal) => Promise<SqlAnswer>;
+
+/** The function throws NotForReaders, ClickHouseException for a setting, and what `askSql` throws. */
+export function createAskServer(): AskServer {
+  const known = new Map<string, ServerFacts>();
+
+  async function factsOf(server: AnalyticsAddress, question: SqlQuestion, signal: AbortSignal): Promise<ServerFacts> {
+    const name = `${server.username}@${server.url}`;
+    const before = known.get(name);
+    if (before !== undefined && performance.now() - before.askedAt < FACTS_MS) return before;
+    const query = "SELECT toString(getSetting('readonly')) UNION ALL SELECT lower(name) FROM system.functions";
+    const { bytes } = await askSql(server, { ...question, query, format: 'TabSeparated' }, signal);
+    const all = bytes.toString().trim().split('\n');
+    // Rows of the two come in any order.
+    const mayWrite = all.includes('0');
+    const facts = { functions: new Set(all), mayWrite, askedAt: performance.now() };
+    known.set(name, facts);
+    return facts;
+  }
+
+  return async (server, question, signal) => {
+    const { functions, mayWrite } = await factsOf(server, question, signal);
+    const settings: Record<string, string> = { max_query_size: String(LONGEST_TEXT) };
+    const formed = { ...question, query: normalFormQuery(question.query), format: 'RawBLOB', settings };
+    const form = (await askSql(server, formed, signal)).bytes.toString('latin1');
+    const context = { parameters: new Map(), databases: new Set([server.database]), engineFunctions: functions };
+    const query = readerQuery(form, context);
+    const chosen = withinLimits(limitsOf(question), query.settings);
+    const asked = { ...settings, ...Object.fromEntries(chosen), ...(mayWrite ? { readonly: '1' } : {}) };
+    return askSql(server, { ...question, query: query.text, settings: asked }, signal);
+  };
+}
+
+function limitsOf({ limits: { seconds, rows, bytes } }: SqlQuestion): ReadonlyMap<string, string> {
+  return new Map([
+    ['max_execution_time', String(seconds)],
+    ['max_result_rows', String(rows)],
+    ['max_result_bytes', String(bytes)],
+    ['result_overflow_mode', 'throw'],
+  ]);
+}

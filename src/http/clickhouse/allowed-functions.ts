@@ -1,0 +1,263 @@
+/**
+ * Functions that readers may call: what computes from its arguments, in time that its arguments bound. Left out is what
+ * reads files or dictionaries, calls a model or a server, tells of the machine, names a format or a table in a string,
+ * or takes the square of the length of a text without a pause. Spelled as ClickHouse 26.7 does; upper and lower case are
+ * one. A test holds the list against the engine's own: a new function is for readers when it stands here.
+ */
+
+const text = `
+  -- aggregates and windows
+  analysisOfVariance anova any any_respect_nulls any_value any_value_respect_nulls anyHeavy anyLast
+  anyLast_respect_nulls anyLastRespectNulls anyRespectNulls anyValueRespectNulls approx_top_count approx_top_k
+  approx_top_sum argAndMax argAndMin argMax argMin array_agg array_concat_agg avg avgWeighted BIT_AND BIT_OR BIT_XOR
+  boundingRatio categoricalInformationValue contingency corr corrMatrix corrStable count COVAR_POP COVAR_SAMP
+  covarPop covarPopMatrix covarPopStable covarSamp covarSampMatrix covarSampStable cramersV cramersVBiasCorrected
+  cume_dist deltaSum deltaSumTimestamp dense_rank denseRank distinctDynamicTypes distinctJSONPaths
+  distinctJSONPathsAndTypes entropy estimateCompressionRatio exponentialMovingAverage exponentialTimeDecayedAvg
+  exponentialTimeDecayedCount exponentialTimeDecayedMax exponentialTimeDecayedSum first_value
+  first_value_respect_nulls firstValueRespectNulls group_concat groupArray groupArrayInsertAt groupArrayIntersect
+  groupArrayLast groupArrayMovingAvg groupArrayMovingSum groupArraySample groupArraySorted groupBitAnd groupBitmap
+  groupBitmapAnd groupBitmapOr groupBitmapXor groupBitOr groupBitXor groupConcat groupNumericIndexedVector
+  groupUniqArray histogram intervalLengthSum kolmogorovSmirnovTest kurtPop kurtSamp lag lagInFrame
+  largestTriangleThreeBuckets last_value last_value_respect_nulls lastValueRespectNulls lead leadInFrame lttb
+  mannWhitneyUTest max max_by maxIntersections maxIntersectionsPosition maxMappedArrays meanZTest median
+  medianBFloat16 medianBFloat16Weighted medianDD medianDeterministic medianExact medianExactHigh medianExactLow
+  medianExactWeighted medianExactWeightedInterpolated medianGK medianInterpolatedWeighted medianTDigest
+  medianTDigestWeighted medianTiming medianTimingWeighted min min_by minMappedArrays nonNegativeDerivative nothing
+  nothingNull nothingUInt64 nth_value ntile percent_rank percentRank quantile quantileBFloat16
+  quantileBFloat16Weighted quantileDD quantileDeterministic quantileExact quantileExactExclusive quantileExactHigh
+  quantileExactInclusive quantileExactLow quantileExactWeighted quantileExactWeightedInterpolated quantileGK
+  quantileInterpolatedWeighted quantilePrometheusHistogram quantiles quantilesBFloat16 quantilesBFloat16Weighted
+  quantilesDD quantilesDeterministic quantilesExact quantilesExactExclusive quantilesExactHigh
+  quantilesExactInclusive quantilesExactLow quantilesExactWeighted quantilesExactWeightedInterpolated quantilesGK
+  quantilesInterpolatedWeighted quantilesPrometheusHistogram quantilesTDigest quantilesTDigestWeighted
+  quantilesTiming quantilesTimingWeighted quantileTDigest quantileTDigestWeighted quantileTiming
+  quantileTimingWeighted rank rankCorr retention row_number sequenceCount sequenceMatch sequenceMatchEvents
+  sequenceNextNode simpleLinearRegression singleValueOrNull skewPop skewSamp sparkBar STD STDDEV STDDEV_POP
+  STDDEV_SAMP stddevPop stddevPopStable stddevSamp stddevSampStable string_agg studentTTest studentTTestOneSample
+  sum sumCount sumKahan sumMapFiltered sumMapFilteredWithOverflow sumMappedArrays sumMapWithOverflow sumWithOverflow
+  theilsU timeSeriesChangesToGrid timeSeriesDeltaToGrid timeSeriesDerivToGrid timeSeriesGroupArray
+  timeSeriesIncreaseToGrid timeSeriesInstantDeltaToGrid timeSeriesInstantRateToGrid timeSeriesLastToGrid
+  timeSeriesLastTwoSamples timeSeriesPredictLinearToGrid timeSeriesRateToGrid timeSeriesResampleToGridWithStaleness
+  timeSeriesResetsToGrid topK topKWeighted uniq uniqCombined uniqCombined64 uniqExact uniqHLL12 uniqUpTo VAR_POP
+  VAR_SAMP varPop varPopStable varSamp varSampStable welchTTest windowFunnel
+  -- logic
+  and assumeNotNull caseWithoutExpr caseWithoutExpression clamp coalesce equals firstNonDefault globalIn
+  globalInIgnoreSet globalNotIn globalNotInIgnoreSet globalNotNullIn globalNotNullInIgnoreSet globalNullIn
+  globalNullInIgnoreSet greater greaterOrEquals greatest if ifNull in inIgnoreSet isDistinctFrom isNotDistinctFrom
+  isNotNull isNull isNullable isZeroOrNull least less lessOrEquals multiIf not notEquals notIn notInIgnoreSet
+  notNullIn notNullInIgnoreSet nullIf nullIn nullInIgnoreSet or toNullable xor
+  -- numbers
+  abs acos acosh asin asinh atan atan2 atanh avg2 bitAnd bitCount bitHammingDistance bitNot bitOr bitRotateLeft
+  bitRotateRight bitShiftLeft bitShiftRight bitSlice bitTest bitTestAll bitTestAny bitXor byteSwap cbrt ceil ceiling
+  cos cosh cosineDistance cosineDistanceTransposed cosineDistanceTransposedQuantized degrees
+  dequantizeInt8ToBFloat16 distanceCosine distanceCosineTransposed distanceL1 distanceL2 distanceL2Squared
+  distanceL2Transposed distanceLinf distanceLp divide divideDecimal divideOrNull dotProductTransposed
+  dotProductTransposedQuantized e erf erfc exp exp10 exp2 factorial financialInternalRateOfReturn
+  financialInternalRateOfReturnExtended financialNetPresentValue financialNetPresentValueExtended floor fuzzBits gcd
+  hypot ifNotFinite intDiv intDivOrNull intDivOrZero intExp10 intExp2 isFinite isInfinite isNaN isPrime L1Distance
+  L1Norm L1Normalize L2Distance L2DistanceTransposed L2DistanceTransposedQuantized L2Norm L2Normalize
+  L2SquaredDistance L2SquaredNorm lcm lgamma LinfDistance LinfNorm LinfNormalize ln log log10 log1p log2 LpDistance
+  LpNorm LpNormalize max2 midpoint min2 minus mod modOrNull modulo moduloLegacy moduloOrNull moduloOrZero multiply
+  multiplyDecimal negate normalizeL1 normalizeL2 normalizeLinf normalizeLp normL1 normL2 normL2Squared normLinf
+  normLp pi plus pmod pmodOrNull positive_modulo positive_modulo_or_null positiveModulo positiveModuloOrNull pow
+  power proportionsZTest quantizeBFloat16ToInt8 radians rand rand32 rand64 randBernoulli randBinomial randCanonical
+  randChiSquared randConstant randExponential randFisherF randLogNormal randNegativeBinomial randNormal
+  randomFixedString randomPrintableASCII randomString randomStringUTF8 randPoisson randStudentT randUniform round
+  roundAge roundBankers roundDown roundDuration roundToExp2 scalarProductTransposed sigmoid sign sin sinh sqr sqrt
+  tan tanh tgamma trunc truncate width_bucket widthBucket
+  -- text
+  alphaTokens appendTrailingCharIfAbsent array_to_string arrayStringConcat ascii base32Decode base32Encode
+  base64Decode base64Encode base64URLDecode base64URLEncode basename bin bitmaskToArray bitmaskToList
+  bitPositionsToArray byteHammingDistance byteSlice caseFoldUTF8 char CHAR_LENGTH CHARACTER_LENGTH compareSubstrings
+  concat concat_ws concatAssumeInjective concatWithSeparator concatWithSeparatorAssumeInjective conv convertCharset
+  countMatches countMatchesCaseInsensitive countSubstrings countSubstringsCaseInsensitive
+  countSubstringsCaseInsensitiveUTF8 CRC32 CRC32IEEE CRC64 cutFragment cutIPv6 cutQueryString
+  cutQueryStringAndFragment cutToFirstSignificantSubdomain cutToFirstSignificantSubdomainCustom
+  cutToFirstSignificantSubdomainCustomRFC cutToFirstSignificantSubdomainCustomWithWWW
+  cutToFirstSignificantSubdomainCustomWithWWWRFC cutToFirstSignificantSubdomainRFC
+  cutToFirstSignificantSubdomainWithWWW cutToFirstSignificantSubdomainWithWWWRFC cutURLParameter cutWWW
+  decodeHTMLComponent decodeURLComponent decodeURLFormComponent decodeXMLComponent domain domainRFC domainWithoutWWW
+  domainWithoutWWWRFC encodeURLComponent encodeURLFormComponent encodeXMLComponent endsWith endsWithCaseInsensitive
+  endsWithCaseInsensitiveUTF8 endsWithUTF8 extract extractAll extractAllGroups extractAllGroupsHorizontal
+  extractAllGroupsVertical extractGroups extractTextFromHTML extractURLParameter extractURLParameterNames
+  extractURLParameters firstLine firstSignificantSubdomain firstSignificantSubdomainCustom
+  firstSignificantSubdomainCustomRFC firstSignificantSubdomainRFC format fragment FROM_BASE64 hasAllToken
+  hasAllTokens hasAnyToken hasAnyTokens hasPhrase hasSubsequence hasSubsequenceCaseInsensitive
+  hasSubsequenceCaseInsensitiveUTF8 hasSubsequenceUTF8 hasToken hasTokenCaseInsensitive
+  hasTokenCaseInsensitiveOrNull hasTokenOrNull hex highlight hilbertDecode hilbertEncode ilike INET6_ATON INET6_NTOA
+  INET_ATON INET_NTOA initcap initcapUTF8 instr IPv4CIDRToRange IPv4NumToString IPv4NumToStringClassC
+  IPv4StringToNum IPv4StringToNumOrDefault IPv4StringToNumOrNull IPv4ToIPv6 IPv6CIDRToRange IPv6NumToString
+  IPv6StringToNum IPv6StringToNumOrDefault IPv6StringToNumOrNull isASCII isIPAddressInRange isIPv4String
+  isIPv6String isValidASCII isValidUTF8 lcase left leftPad leftPadUTF8 leftUTF8 lengthUTF8 like locate lower
+  lowerUTF8 lpad ltrim match matchPhrase mid mortonDecode mortonEncode multiSearchAllPositions
+  multiSearchAllPositionsCaseInsensitive multiSearchAllPositionsCaseInsensitiveUTF8 multiSearchAllPositionsUTF8
+  multiSearchAny multiSearchAnyCaseInsensitive multiSearchAnyCaseInsensitiveUTF8 multiSearchAnyUTF8
+  multiSearchFirstIndex multiSearchFirstIndexCaseInsensitive multiSearchFirstIndexCaseInsensitiveUTF8
+  multiSearchFirstIndexUTF8 multiSearchFirstPosition multiSearchFirstPositionCaseInsensitive
+  multiSearchFirstPositionCaseInsensitiveUTF8 multiSearchFirstPositionUTF8 naiveBayesNgrams NATURAL_SORT_KEY
+  naturalSortKey netloc ngramDistance ngramDistanceCaseInsensitive ngramDistanceCaseInsensitiveUTF8
+  ngramDistanceUTF8 ngrams ngramSearch ngramSearchCaseInsensitive ngramSearchCaseInsensitiveUTF8 ngramSearchUTF8
+  normalizeUTF8NFC normalizeUTF8NFD normalizeUTF8NFKC normalizeUTF8NFKCCasefold normalizeUTF8NFKD notILike notLike
+  overlay overlayUTF8 path pathFull port portRFC position positionCaseInsensitive positionCaseInsensitiveUTF8
+  positionUTF8 printf protocol queryString queryStringAndFragment REGEXP_EXTRACT regexp_instr REGEXP_MATCHES
+  REGEXP_REPLACE REGEXP_SUBSTR regexpExtract regexpInstr regexpPosition regexpQuoteMeta removeAccentsUTF8
+  removeDiacriticsUTF8 repeat replace replaceAll replaceOne replaceRegexpAll replaceRegexpOne reverseBySeparator
+  reverseUTF8 right rightPad rightPadUTF8 rightUTF8 rpad rtrim soundex space sparseGrams sparseGramsHashes
+  sparseGramsHashesUTF8 sparseGramsUTF8 splitByAlpha splitByChar splitByNonAlpha splitByRegexp splitByString
+  splitByWhitespace sqid sqidDecode sqidEncode startsWith startsWithCaseInsensitive startsWithCaseInsensitiveUTF8
+  startsWithUTF8 stringBytesEntropy stringBytesUniq stringJaccardIndex stringJaccardIndexUTF8 substr substring
+  SUBSTRING_INDEX substringIndex substringIndexUTF8 substringUTF8 TO_BASE64 toIPv4 toIPv4OrDefault toIPv4OrNull
+  toIPv4OrZero toIPv6 toIPv6OrDefault toIPv6OrNull toIPv6OrZero tokens tokensForLikePattern topLevelDomain
+  topLevelDomainRFC toValidUTF8 translate translateUTF8 trim trimBoth trimLeft trimRight tryBase32Decode
+  tryBase64Decode tryBase64URLDecode ucase unbin unhex upper upperUTF8 URLHierarchy URLPathHierarchy
+  -- arrays, maps and tuples
+  array array_remove arrayAll arrayAUC arrayAUCPR arrayAutocorrelation arrayAvg arrayBottomK arrayCompact
+  arrayConcat arrayCount arrayCumSum arrayCumSumNonNegative arrayDifference arrayDistinct arrayDotProduct
+  arrayElement arrayElementOrNull arrayEnumerate arrayEnumerateDense arrayEnumerateDenseRanked arrayEnumerateUniq
+  arrayEnumerateUniqRanked arrayExcept arrayExists arrayFill arrayFilter arrayFirst arrayFirstIndex arrayFirstOrNull
+  arrayFlatten arrayFold arrayIntersect arrayJaccardIndex arrayJoin arrayLast arrayLastIndex arrayLastOrNull
+  arrayMap arrayMax arrayMin arrayNormalizedGini arrayPartialReverseSort arrayPartialShuffle arrayPartialSort
+  arrayPopBack arrayPopFront arrayPRAUC arrayProduct arrayPushBack arrayPushFront arrayRandomSample arrayReduce
+  arrayReduceInRanges arrayRemove arrayResize arrayReverse arrayReverseFill arrayReverseSort arrayReverseSplit
+  arrayROCAUC arrayRotateLeft arrayRotateRight arrayShiftLeft arrayShiftRight arrayShingles arrayShuffle arraySlice
+  arraySort arraySplit arraySum arraySymmetricDifference arrayTopK arrayTranspose arrayUnion arrayUniq
+  arrayWithConstant arrayZip arrayZipUnaligned bitmapAnd bitmapAndCardinality bitmapAndnot bitmapAndnotCardinality
+  bitmapBuild bitmapCardinality bitmapContains bitmapHasAll bitmapHasAny bitmapMax bitmapMin bitmapOr
+  bitmapOrCardinality bitmapSubsetInRange bitmapSubsetLimit bitmapToArray bitmapTransform bitmapXor
+  bitmapXorCardinality CARDINALITY countEqual dotProduct dynamicElement dynamicType empty emptyArrayDate
+  emptyArrayDateTime emptyArrayFloat32 emptyArrayFloat64 emptyArrayInt16 emptyArrayInt32 emptyArrayInt64
+  emptyArrayInt8 emptyArrayString emptyArrayToSingle emptyArrayUInt16 emptyArrayUInt32 emptyArrayUInt64
+  emptyArrayUInt8 extractKeyValuePairs extractKeyValuePairsWithEscaping flatten flattenTuple has hasAll hasAny
+  hasSubstr indexOf indexOfAssumeSorted isDynamicElementInSharedData isValidJSON JSON_ARRAY_LENGTH JSON_EXISTS
+  JSON_QUERY JSON_VALUE JSONAllPaths JSONAllPathsWithTypes JSONAllValues JSONArrayLength JSONDynamicPaths
+  JSONDynamicPathsWithTypes JSONExtract JSONExtractArrayRaw JSONExtractArrayRawCaseInsensitive JSONExtractBool
+  JSONExtractBoolCaseInsensitive JSONExtractCaseInsensitive JSONExtractFloat JSONExtractFloatCaseInsensitive
+  JSONExtractInt JSONExtractIntCaseInsensitive JSONExtractKeys JSONExtractKeysAndValues
+  JSONExtractKeysAndValuesCaseInsensitive JSONExtractKeysAndValuesRaw JSONExtractKeysAndValuesRawCaseInsensitive
+  JSONExtractKeysCaseInsensitive JSONExtractRaw JSONExtractRawCaseInsensitive JSONExtractString
+  JSONExtractStringCaseInsensitive JSONExtractUInt JSONExtractUIntCaseInsensitive JSONHas JSONKey JSONLength
+  JSONMergePatch JSONSharedDataPaths JSONSharedDataPathsWithTypes JSONType length map MAP_FROM_ARRAYS mapAdd mapAll
+  mapApply mapConcat mapContains mapContainsKey mapContainsKeyLike mapContainsValue mapContainsValueLike mapExists
+  mapExtractKeyLike mapExtractValueLike mapFilter mapFromArrays mapFromString mapKeys mapPartialReverseSort
+  mapPartialSort mapPopulateSeries mapReverseSort mapSort mapSubtract mapUpdate mapValues notEmpty
+  numericIndexedVectorAllValueSum numericIndexedVectorBuild numericIndexedVectorCardinality
+  numericIndexedVectorGetValue numericIndexedVectorPointwiseAdd numericIndexedVectorPointwiseDivide
+  numericIndexedVectorPointwiseEqual numericIndexedVectorPointwiseGreater numericIndexedVectorPointwiseGreaterEqual
+  numericIndexedVectorPointwiseLess numericIndexedVectorPointwiseLessEqual numericIndexedVectorPointwiseMultiply
+  numericIndexedVectorPointwiseNotEqual numericIndexedVectorPointwiseSubtract numericIndexedVectorShortDebugString
+  numericIndexedVectorToMap OCTET_LENGTH prettyPrintJSON randomHadamardTransform range replicate reverse
+  scalarProduct simpleJSONExtractBool simpleJSONExtractFloat simpleJSONExtractInt simpleJSONExtractRaw
+  simpleJSONExtractString simpleJSONExtractUInt simpleJSONHas str_to_map subBitmap toJSONString tuple tupleConcat
+  tupleDivide tupleDivideByNumber tupleElement tupleHammingDistance tupleIntDiv tupleIntDivByNumber
+  tupleIntDivOrZero tupleIntDivOrZeroByNumber tupleMinus tupleModulo tupleModuloByNumber tupleMultiply
+  tupleMultiplyByNumber tupleNames tupleNegate tuplePlus tuplePositiveModuloByNumber tupleToNameValuePairs unnest
+  vectorDifference vectorSum visitParamExtractBool visitParamExtractFloat visitParamExtractInt visitParamExtractRaw
+  visitParamExtractString visitParamExtractUInt visitParamHas
+  -- time
+  addDate addDays addHours addInterval addMicroseconds addMilliseconds addMinutes addMonths addNanoseconds
+  addQuarters addSeconds addTupleOfIntervals addWeeks addYears age changeDay changeHour changeMinute changeMonth
+  changeSecond changeYear curdate current_date current_timestamp date_bin DATE_DIFF DATE_FORMAT DATE_TRUNC dateDiff
+  dateName dateTrunc DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR formatDateTime formatDateTimeInJodaSyntax FROM_DAYS
+  FROM_UNIXTIME from_utc_timestamp fromDaysSinceYearZero fromDaysSinceYearZero32 fromModifiedJulianDay
+  fromModifiedJulianDayOrNull fromUnixTimestamp fromUnixTimestampInJodaSyntax fromUTCTimestamp hop hopEnd hopStart
+  HOUR LAST_DAY localtime localtimestamp makeDate makeDate32 makeDateTime makeDateTime64 MICROSECOND MILLISECOND
+  MINUTE MONTH monthName NANOSECOND now now64 nowInBlock nowInBlock64 QUARTER SECOND seriesOutliersDetectTukey
+  serverTimeZone subDate subtractDays subtractHours subtractInterval subtractMicroseconds subtractMilliseconds
+  subtractMinutes subtractMonths subtractNanoseconds subtractQuarters subtractSeconds subtractTupleOfIntervals
+  subtractWeeks subtractYears time_bucket timeDiff timeSeriesFromGrid timeSeriesRange timeSlot timeSlots timestamp
+  TIMESTAMP_DIFF timestampDiff timeZone timeZoneOf timeZoneOffset TO_DAYS to_utc_timestamp today toDayOfMonth
+  toDayOfWeek toDayOfYear toDaysInMonth toDaysSinceYearZero toHour toISOWeek toISOYear toLastDayOfMonth
+  toLastDayOfWeek toMicrosecond toMillisecond toMinute toModifiedJulianDay toModifiedJulianDayOrNull toMonday
+  toMonth toMonthNumSinceEpoch toNanosecond toQuarter toRelativeDayNum toRelativeHourNum toRelativeMinuteNum
+  toRelativeMonthNum toRelativeQuarterNum toRelativeSecondNum toRelativeWeekNum toRelativeYearNum toSecond
+  toStartOfDay toStartOfFifteenMinutes toStartOfFiveMinute toStartOfFiveMinutes toStartOfHour toStartOfInterval
+  toStartOfISOYear toStartOfMicrosecond toStartOfMillisecond toStartOfMinute toStartOfMonth toStartOfNanosecond
+  toStartOfQuarter toStartOfSecond toStartOfTenMinutes toStartOfWeek toStartOfYear toTimeWithFixedDate toTimeZone
+  toUnixTimestamp toUTCTimestamp toWeek toYear toYearNumSinceEpoch toYearWeek toYYYYMM toYYYYMMDD toYYYYMMDDhhmmss
+  tumble tumbleEnd tumbleStart UTC_timestamp UTCTimestamp week windowID YEAR yearweek yesterday
+  YYYYMMDDhhmmssToDateTime YYYYMMDDhhmmssToDateTime64 YYYYMMDDToDate YYYYMMDDToDate32
+  -- types
+  accurateCast accurateCastOrDefault accurateCastOrNull CAST DATE fromUnixTimestamp64Micro fromUnixTimestamp64Milli
+  fromUnixTimestamp64Nano fromUnixTimestamp64Second parseDateTime parseDateTime32BestEffort
+  parseDateTime32BestEffortOrNull parseDateTime32BestEffortOrZero parseDateTime64 parseDateTime64BestEffort
+  parseDateTime64BestEffortOrNull parseDateTime64BestEffortOrZero parseDateTime64BestEffortUS
+  parseDateTime64BestEffortUSOrNull parseDateTime64BestEffortUSOrZero parseDateTime64InJodaSyntax
+  parseDateTime64InJodaSyntaxOrNull parseDateTime64InJodaSyntaxOrZero parseDateTime64OrNull parseDateTime64OrZero
+  parseDateTimeBestEffort parseDateTimeBestEffortOrNull parseDateTimeBestEffortOrZero parseDateTimeBestEffortUS
+  parseDateTimeBestEffortUSOrNull parseDateTimeBestEffortUSOrZero parseDateTimeInJodaSyntax
+  parseDateTimeInJodaSyntaxOrNull parseDateTimeInJodaSyntaxOrZero parseDateTimeOrNull parseDateTimeOrZero
+  reinterpret reinterpretAsDate reinterpretAsDateTime reinterpretAsFixedString reinterpretAsFloat32
+  reinterpretAsFloat64 reinterpretAsInt128 reinterpretAsInt16 reinterpretAsInt256 reinterpretAsInt32
+  reinterpretAsInt64 reinterpretAsInt8 reinterpretAsString reinterpretAsUInt128 reinterpretAsUInt16
+  reinterpretAsUInt256 reinterpretAsUInt32 reinterpretAsUInt64 reinterpretAsUInt8 reinterpretAsUUID str_to_date
+  TO_UNIXTIME toBFloat16 toBFloat16OrNull toBFloat16OrZero toBool toDate toDate32 toDate32OrDefault toDate32OrNull
+  toDate32OrZero toDateOrDefault toDateOrNull toDateOrZero toDateTime toDateTime32 toDateTime64
+  toDateTime64OrDefault toDateTime64OrNull toDateTime64OrZero toDateTimeOrDefault toDateTimeOrNull toDateTimeOrZero
+  toDecimal128 toDecimal128OrDefault toDecimal128OrNull toDecimal128OrZero toDecimal256 toDecimal256OrDefault
+  toDecimal256OrNull toDecimal256OrZero toDecimal32 toDecimal32OrDefault toDecimal32OrNull toDecimal32OrZero
+  toDecimal64 toDecimal64OrDefault toDecimal64OrNull toDecimal64OrZero toDecimalString toFixedString toFloat32
+  toFloat32OrDefault toFloat32OrNull toFloat32OrZero toFloat64 toFloat64OrDefault toFloat64OrNull toFloat64OrZero
+  toInt128 toInt128OrDefault toInt128OrNull toInt128OrZero toInt16 toInt16OrDefault toInt16OrNull toInt16OrZero
+  toInt256 toInt256OrDefault toInt256OrNull toInt256OrZero toInt32 toInt32OrDefault toInt32OrNull toInt32OrZero
+  toInt64 toInt64OrDefault toInt64OrNull toInt64OrZero toInt8 toInt8OrDefault toInt8OrNull toInt8OrZero toInterval
+  toIntervalDay toIntervalHour toIntervalMicrosecond toIntervalMillisecond toIntervalMinute toIntervalMonth
+  toIntervalNanosecond toIntervalQuarter toIntervalSecond toIntervalWeek toIntervalYear toLowCardinality toString
+  toStringCutToZero toTime toTime64 toTime64OrNull toTime64OrZero toTimeOrNull toTimeOrZero toUInt128
+  toUInt128OrDefault toUInt128OrNull toUInt128OrZero toUInt16 toUInt16OrDefault toUInt16OrNull toUInt16OrZero
+  toUInt256 toUInt256OrDefault toUInt256OrNull toUInt256OrZero toUInt32 toUInt32OrDefault toUInt32OrNull
+  toUInt32OrZero toUInt64 toUInt64OrDefault toUInt64OrNull toUInt64OrZero toUInt8 toUInt8OrDefault toUInt8OrNull
+  toUInt8OrZero toUnixTimestamp64Micro toUnixTimestamp64Milli toUnixTimestamp64Nano toUnixTimestamp64Second toUUID
+  toUUIDOrZero
+  -- hashes
+  aes_decrypt_mysql aes_encrypt_mysql cityHash64 dateTime64ToSnowflakeID dateTimeToSnowflakeID dateTimeToUUIDv7
+  decrypt encrypt farmFingerprint64 farmHash64 gccMurmurHash generateSnowflakeID generateUUIDv4 generateUUIDv7
+  halfMD5 hiveHash HMAC icebergHash intHash32 intHash64 javaHash javaHashUTF16LE jumpConsistentHash kafkaMurmurHash
+  keccak256 kostikConsistentHash MD4 MD5 metroHash64 murmurHash2_32 murmurHash2_64 murmurHash3_128 murmurHash3_32
+  murmurHash3_64 ngramMinHash ngramMinHashArg ngramMinHashArgCaseInsensitive ngramMinHashArgCaseInsensitiveUTF8
+  ngramMinHashArgUTF8 ngramMinHashCaseInsensitive ngramMinHashCaseInsensitiveUTF8 ngramMinHashUTF8 ngramSimHash
+  ngramSimHashCaseInsensitive ngramSimHashCaseInsensitiveUTF8 ngramSimHashUTF8 RIPEMD160 SHA1 SHA224 SHA256 SHA384
+  SHA512 SHA512_256 sipHash128 sipHash128Keyed sipHash128Reference sipHash128ReferenceKeyed sipHash64 sipHash64Keyed
+  snowflakeIDToDateTime snowflakeIDToDateTime64 toUUIDOrDefault toUUIDOrNull tryDecrypt URLHash UUIDNumToString
+  UUIDStringToNum UUIDToNum UUIDv7ToDateTime wordShingleMinHash wordShingleMinHashArg
+  wordShingleMinHashArgCaseInsensitive wordShingleMinHashArgCaseInsensitiveUTF8 wordShingleMinHashArgUTF8
+  wordShingleMinHashCaseInsensitive wordShingleMinHashCaseInsensitiveUTF8 wordShingleMinHashUTF8 wordShingleSimHash
+  wordShingleSimHashCaseInsensitive wordShingleSimHashCaseInsensitiveUTF8 wordShingleSimHashUTF8 wyHash64 xxh3
+  xxh3_128 xxHash32 xxHash64 xxHash64Spark yandexConsistentHash
+  -- places
+  areaCartesian areaSpherical geoDistance geohashDecode geohashEncode geohashesInBox geometryIntersectCartesian
+  geometryIntersectSpherical geoToH3 geoToMGRS geoToUTM greatCircleAngle greatCircleDistance h3CellAreaM2
+  h3CellAreaRads2 h3Distance h3EdgeAngle h3EdgeLengthKm h3EdgeLengthM h3ExactEdgeLengthKm h3ExactEdgeLengthM
+  h3ExactEdgeLengthRads h3GetBaseCell h3GetDestinationIndexFromUnidirectionalEdge h3GetFaces
+  h3GetIndexesFromUnidirectionalEdge h3GetOriginIndexFromUnidirectionalEdge h3GetPentagonIndexes h3GetRes0Indexes
+  h3GetResolution h3GetUnidirectionalEdge h3GetUnidirectionalEdgeBoundary h3GetUnidirectionalEdgesFromHexagon
+  h3HexAreaKm2 h3HexAreaM2 h3HexRing h3IndexesAreNeighbors h3IsPentagon h3IsResClassIII h3IsValid h3kRing h3Line
+  h3NumHexagons h3PointDistKm h3PointDistM h3PointDistRads h3ToCenterChild h3ToChildren h3ToGeo h3ToGeoBoundary
+  h3ToParent h3ToString h3UnidirectionalEdgeIsValid MGRSToGeo perimeterCartesian perimeterSpherical pointInEllipses
+  pointInPolygon polygonsIntersectCartesian polygonsIntersectSpherical readWKB readWKT stringToH3 UTMToGeo WKB WKT
+  -- others
+  bar blockNumber blockSerializedSize blockSize byteSize caseWithExpr caseWithExpression colorOKLABToSRGB
+  colorOKLCHToSRGB colorSRGBToOKLAB colorSRGBToOKLCH countDigits current_database current_query_id current_schemas
+  current_user currentDatabase currentQueryID currentRoles currentSchemas currentUser DATABASE
+  defaultValueOfArgumentType defaultValueOfTypeName digits dumpColumnStructure errorCodeToName finalizeAggregation
+  flipCoordinates FORMAT_BYTES formatQuery formatQueryOrNull formatQuerySingleLine formatQuerySingleLineOrNull
+  formatReadableDecimalSize formatReadableQuantity formatReadableSize formatReadableTimeDelta
+  generateRandomStructure getSetting getSettingOrDefault getSizeOfEnumType getSubcolumn icebergBucket
+  icebergTruncate identity ignore indexHint initial_query_id initial_query_start_time initializeAggregation
+  initialQueryID initialQueryStartTime isConstant isDecimalOverflow lowCardinalityIndices lowCardinalityKeys
+  MACNumToString MACStringToNum MACStringToOUI materialize minSampleSizeContinous minSampleSizeContinuous
+  minSampleSizeConversion neighbor normalizedQueryHash normalizedQueryHashKeepNames normalizeQuery
+  normalizeQueryKeepNames parseReadableSize parseReadableSizeOrNull parseReadableSizeOrZero parseTimeDelta
+  partitionID query_id queryID revision rowNumberInAllBlocks rowNumberInBlock runningAccumulate runningDifference
+  runningDifferenceStartingWithFirstValue SCHEMA sleep sleepEachRow throwIf toColumnTypeName toTypeName transform
+  user variantElement variantType version visibleWidth
+`;
+
+/** Lower case. */
+export const allowedFunctions: ReadonlySet<string> = new Set(
+  text
+    .replaceAll(/--.*/g, '')
+    .trim()
+    .split(/\s+/)
+    .map((name) => name.toLowerCase()),
+);

@@ -1,0 +1,88 @@
+/**
+ * What the embedded engine itself allows, whatever a query says: the grants, constants and row policies of its one user
+ * (chDB has no others). The check of readers' queries does not rely on it, and it does not rely on that check.
+ *
+ * The user has two roles. A connection begins with both; one that is opened for a reader keeps `reader` alone.
+ * ClickHouse lets every user read `system.*`, so what is hidden there is hidden by row policies.
+ */
+import { hiddenSystemTables } from './system-tables.ts';
+
+export interface EngineAccess {
+  /** Databases that the writer makes and fills, and readers read. Plain names; nothing else is reached. */
+  readonly databases: readonly string[];
+  /** Whether the writer may also rename and drop these databases, for a rebuild. Default: it may not. */
+  readonly drop?: boolean;
+  /** Whether the writer may also read and write files, for an export. Default: it may not. */
+  readonly files?: boolean;
+}
+
+/** Keeps a connection to reading, until it is closed. */
+export const becomeReader = 'SET ROLE reader';
+
+/** Settings by which a query names files, hosts, other languages or further SQL. Nobody changes them. */
+const constantSettings = [
+  'additional_result_filter',
+  'additional_table_filters',
+  'allow_archive_path_syntax',
+  'allow_introspection_functions',
+  'dialect',
+  'dynamic_disk_allow_from_env',
+  'dynamic_disk_allow_include',
+  'filesystem_cache_name',
+  'format_avro_schema_registry_url',
+  'format_schema',
+  'format_schema_source',
+  'format_template_resultset',
+  'format_template_row',
+  'function_implementation',
+  'implicit_table_at_top_level',
+  'input_format_record_errors_file_path',
+  'into_outfile_create_parent_directories',
+  'metrics_perf_events_list',
+  'output_format_schema',
+  'promql_database',
+  'promql_table',
+  'rename_files_after_processing',
+  's3_allow_server_credentials_in_user_queries',
+  's3queue_default_zookeeper_path',
+  'trace_profile_events_list',
+  'url_base',
+];
+
+const writing = 'SELECT, INSERT, CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER, DROP TABLE, SHOW, OPTIMIZE';
+
+/** The engine's `users_config`. @throws Error for a database whose name is not plain */
+export function usersConfig({ databases, drop = false, files = false }: EngineAccess): string {
+  for (const name of databases) if (!/^\w+$/.test(name)) throw new Error(`${JSON.stringify(name)} is no plain name`);
+  const reader = databases.map((name) => `GRANT SELECT, SHOW ON ${name}.*`);
+  const writer = databases.map((name) => `GRANT ${writing}${drop ? ', DROP' : ''} ON ${name}.*`);
+  // ClickHouse takes a table function for a temporary table.
+  if (files) writer.push('GRANT READ, WRITE ON FILE', 'GRANT CREATE TEMPORARY TABLE ON *.*');
+  const constants = constantSettings.map((name) => `<${name}><const/></${name}>`);
+  const hidden = hiddenSystemTables.map((name) => `<${name}><filter>has(currentRoles(), 'writer')</filter></${name}>`);
+  return `<clickhouse>
+<profiles><default><constraints>
+${constants.join('\n')}
+</constraints></default></profiles>
+<quotas><default/></quotas>
+<roles>
+<reader><grants>${queries(reader)}</grants></reader>
+<writer><grants>${queries(writer)}</grants></writer>
+</roles>
+<users><default>
+<password/>
+<networks><ip>127.0.0.1</ip><ip>::1</ip></networks>
+<profile>default</profile>
+<quota>default</quota>
+<grants>${queries(['GRANT reader, writer'])}</grants>
+<databases><system>
+${hidden.join('\n')}
+</system></databases>
+</default></users>
+</clickhouse>
+`;
+}
+
+function queries(grants: readonly string[]): string {
+  return grants.map((grant) => `<query>${grant}</query>`).join('');
+}

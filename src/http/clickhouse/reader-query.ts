@@ -1,0 +1,56 @@
+/**
+ * Which queries a reader may run. ClickHouse's own `readonly` does not keep readers from files (`file('…')`, `INTO
+ * OUTFILE`), from the queries of others (`system.processes`, `KILL QUERY`) or from `SYSTEM`. So statements, tables,
+ * functions, formats and settings are held against lists of what is allowed.
+ *
+ * It looks at ClickHouse's normal form of the query, and that form is what is run afterwards: what the form leaves out
+ * has no effect either. Takes time in proportion to the length of the form.
+ */
+import { withIdentifiers } from './identifier-parameters.ts';
+import { LONGEST_FORM } from './normal-form.ts';
+import { NotNormal, type Token, tokensOf } from './normal-tokens.ts';
+import { NotForReaders } from './not-for-readers.ts';
+import { type EndClauses, endClauses } from './reader-clauses.ts';
+import { checkNames } from './reader-names.ts';
+import { checkStatement } from './reader-statement.ts';
+import { checkTables } from './reader-tables.ts';
+
+export interface ReaderContext {
+  /** Values of `{name: Type}` in the query. */
+  readonly parameters: ReadonlyMap<string, string>;
+  /** Whose tables may be named. */
+  readonly databases: ReadonlySet<string>;
+  /** All functions of the engine, in lower case. */
+  readonly engineFunctions: ReadonlySet<string>;
+}
+
+export interface ReaderQuery extends EndClauses {
+  /** To be run in place of what was sent. */
+  readonly text: string;
+  /** Whether rows come from a SELECT, and not from SHOW and the like. */
+  readonly selects: boolean;
+}
+
+/** @param form ClickHouse's normal form, one character for each byte. @throws NotForReaders */
+export function readerQuery(form: string, context: ReaderContext): ReaderQuery {
+  if (form.length > LONGEST_FORM) throw new NotForReaders('a query this long');
+  const tokens = withIdentifiers(tokensOfForm(form), context.parameters);
+  const selects = checkStatement(tokens);
+  checkNames(tokens, context.engineFunctions);
+  checkTables(tokens, context.databases);
+  return { text: inAscii(form), selects, ...endClauses(tokens) };
+}
+
+function tokensOfForm(form: string): Token[] {
+  try {
+    return tokensOf(form);
+  } catch (error) {
+    if (error instanceof NotNormal) throw new NotForReaders(`the query is not understood: ${error.message}`);
+    throw error;
+  }
+}
+
+/** Other bytes stand between quotes, where ClickHouse takes an escape for them. */
+function inAscii(form: string): string {
+  return form.replaceAll(/[\x80-\xff]/g, (byte) => `\\x${byte.charCodeAt(0).toString(16)}`);
+}

@@ -1,0 +1,124 @@
+/** What is made of a reader's request: the query that is run, on a connection that can do no more than it should. */
+import type { ClickHouseRequest } from './clickhouse-request.ts';
+import { ClickHouseException, type ConnectOptions, type EmbeddedClickHouse } from './embedded-clickhouse.ts';
+import { readerFormat } from './formats.ts';
+import { LONGEST_QUERY } from './normal-form.ts';
+import { NotForReaders } from './not-for-readers.ts';
+import { trimmed } from './query-text.ts';
+import { type ReaderQuery, readerQuery } from './reader-query.ts';
+import { type Limits, settingsOf, type User } from './users.ts';
+
+export interface Question {
+  /** The user of the ClickHouse interface. */
+  readonly user: string;
+  readonly query: string;
+  readonly format: string | undefined;
+}
+
+/** Resolves once it is on disk that somebody asks this. Rejects when that cannot be. */
+export type RecordQuestion = (question: Question) => Promise<void>;
+
+export interface RunnableQuery {
+  readonly text: string;
+  readonly format: string;
+  /** Whether the engine can stream its rows. */
+  readonly selects: boolean;
+}
+
+/** The body comes after what the URL says. */
+export function wholeQuery({ query }: ClickHouseRequest, body: Buffer): string {
+  return trimmed(query === '' ? body.toString() : `${query}\n${body.toString()}`);
+}
+
+/** @throws ClickHouseException for a query that is not looked at: too long, or with a byte that ends it early */
+export function questionOf(asked: ClickHouseRequest, body: Buffer, user: User): string {
+  const sql = wholeQuery(asked, body);
+  if (Buffer.byteLength(sql) > LONGEST_QUERY) {
+    throw new ClickHouseException(
+      223,
+      `Code: 223. DB::Exception: the query has more than ${LONGEST_QUERY} bytes. (QUERY_IS_TOO_LARGE)`,
+    );
+  }
+  if (sql === '') throw refused(user, 'an empty query is not for readers');
+  if (sql.includes('\0')) throw refused(user, 'the query has a byte that is zero');
+  return sql;
+}
+
+/** @throws ClickHouseException when it cannot be put on record: then nothing is answered */
+export async function recorded(record: RecordQuestion | undefined, question: Question): Promise<void> {
+  try {
+    if (record === undefined) throw new Error('no gateway is there to write the log');
+    await record(question);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new ClickHouseException(
+      439,
+      `Code: 439. DB::Exception: queries are put on record, and this one could not be: ${why}. (CANNOT_SCHEDULE_TASK)`,
+    );
+  }
+}
+
+/** @throws ClickHouseException when the query, a setting, the database or the format is not for readers */
+export async function readerRequest(
+  engine: EmbeddedClickHouse,
+  sql: string,
+  asked: ClickHouseRequest,
+  user: User,
+): Promise<{ readonly query: RunnableQuery; readonly connect: ConnectOptions }> {
+  const { parameters } = asked;
+  const database = databaseOf(asked, engine);
+  const context = { parameters, databases: engine.databases, engineFunctions: engine.functions };
+  const { text, selects, format, settings } = checked(await engine.normalForm(sql), context, user);
+  return {
+    query: { text, selects, format: format ?? formatOf(asked) },
+    connect: {
+      settings: settingsOf(user, new Map([...asked.settings, ...settings])),
+      parameters,
+      database,
+      role: 'reader',
+      readOnly: true,
+    },
+  };
+}
+
+function checked(form: string, context: Parameters<typeof readerQuery>[1], user: User): ReaderQuery {
+  try {
+    return readerQuery(form, context);
+  } catch (error) {
+    if (!(error instanceof NotForReaders)) throw error;
+    throw error.code === 73 ? unknownFormat(error.message) : refused(user, error.message);
+  }
+}
+
+/** `default` is what clients say who choose none. */
+function databaseOf({ database }: ClickHouseRequest, engine: EmbeddedClickHouse): string | undefined {
+  if (database === undefined || database === '' || database === 'default' || engine.databases.has(database)) {
+    return database;
+  }
+  throw new ClickHouseException(81, `Code: 81. DB::Exception: Database ${database} does not exist. (UNKNOWN_DATABASE)`);
+}
+
+function formatOf({ defaultFormat = 'TabSeparated' }: ClickHouseRequest): string {
+  const format = readerFormat(defaultFormat);
+  if (format !== undefined) return format;
+  throw unknownFormat(`the format ${defaultFormat} is not for readers`);
+}
+
+function unknownFormat(why: string): ClickHouseException {
+  return new ClickHouseException(73, `Code: 73. DB::Exception: ${why}. (UNKNOWN_FORMAT)`);
+}
+
+function refused({ name }: User, reason: string): ClickHouseException {
+  return new ClickHouseException(
+    164,
+    `Code: 164. DB::Exception: ${name}: Cannot execute query in readonly mode: ${reason}. (READONLY)`,
+  );
+}
+
+export function displaced({ turns }: Limits): ClickHouseException {
+  return new ClickHouseException(
+    159,
+    `Code: 159. DB::Exception: ended after more than ${turns.slowAfterMs / 1000} seconds, because others wait and ` +
+      `${turns.slow} slow queries run already. (TIMEOUT_EXCEEDED)`,
+  );
+}

@@ -1,0 +1,110 @@
+/**
+ * Whose query runs when more come than may run at once. A few run at a time, in the order in which they came. One that
+ * takes long makes room: it goes on in one of the places for slow queries; when these are taken and others wait, it is
+ * ended. So nobody waits longer than `slowAfterMs` for each `quick` queries ahead, however slow those are.
+ */
+import { ClickHouseException } from './embedded-clickhouse.ts';
+
+export interface TurnLimits {
+  /** Queries that run at a time, beside the slow ones. */
+  readonly quick: number;
+  /** Slow queries that go on beside the others. */
+  readonly slow: number;
+  readonly slowAfterMs: number;
+  /** More are refused. */
+  readonly waiting: number;
+}
+
+export interface Turn {
+  /** Aborted when the query must end because others wait. */
+  readonly displaced: AbortSignal;
+  end(): void;
+}
+
+interface Running {
+  readonly displace: AbortController;
+  place: 'quick' | 'slow' | 'none';
+  isLate: boolean;
+}
+
+export class Turns {
+  readonly #limits: TurnLimits;
+  /** In the order in which they began. */
+  readonly #running = new Set<Running>();
+  readonly #waiting = new Set<(turn: Turn) => void>();
+
+  constructor(limits: TurnLimits) {
+    this.#limits = limits;
+  }
+
+  /** @param gone aborted when nobody waits for the answer any more. @throws ClickHouseException 202, or 394 when gone */
+  async enter(gone: AbortSignal): Promise<Turn> {
+    if (gone.aborted) throw left();
+    if (this.#count('quick') < this.#limits.quick) return this.#begin();
+    if (this.#waiting.size >= this.#limits.waiting) throw tooMany(this.#waiting.size);
+    const entered = Promise.withResolvers<Turn>();
+    const leave = () => {
+      this.#waiting.delete(entered.resolve);
+      entered.reject(left());
+    };
+    gone.addEventListener('abort', leave, { once: true });
+    this.#waiting.add(entered.resolve);
+    this.#makeRoom();
+    try {
+      return await entered.promise;
+    } finally {
+      gone.removeEventListener('abort', leave);
+    }
+  }
+
+  #begin(): Turn {
+    const running: Running = { displace: new AbortController(), place: 'quick', isLate: false };
+    this.#running.add(running);
+    const late = setTimeout(() => {
+      running.isLate = true;
+      this.#makeRoom();
+    }, this.#limits.slowAfterMs);
+    return {
+      displaced: running.displace.signal,
+      end: () => {
+        clearTimeout(late);
+        running.place = 'none';
+        this.#running.delete(running);
+        this.#makeRoom();
+      },
+    };
+  }
+
+  /** Moves late queries to slow places, lets in who waits, and ends a late query for each who still does. */
+  #makeRoom(): void {
+    const late = [...this.#running].filter(({ place, isLate }) => place === 'quick' && isLate);
+    for (const running of late) {
+      if (this.#count('slow') >= this.#limits.slow) break;
+      running.place = 'slow';
+    }
+    for (const enter of this.#waiting) {
+      if (this.#count('quick') >= this.#limits.quick) break;
+      this.#waiting.delete(enter);
+      enter(this.#begin());
+    }
+    const inTheWay = late.filter(({ place }) => place === 'quick').slice(0, this.#waiting.size);
+    for (const { displace } of inTheWay) displace.abort();
+  }
+
+  #count(place: Running['place']): number {
+    let count = 0;
+    for (const running of this.#running) if (running.place === place) count += 1;
+    return count;
+  }
+}
+
+function left(): ClickHouseException {
+  return new ClickHouseException(394, 'Code: 394. DB::Exception: the client has left. (QUERY_WAS_CANCELLED)');
+}
+
+function tooMany(waiting: number): ClickHouseException {
+  return new ClickHouseException(
+    202,
+    `Code: 202. DB::Exception: ${waiting} queries wait already; ask again later. (TOO_MANY_SIMULTANEOUS_QUERIES)`,
+  );
+}

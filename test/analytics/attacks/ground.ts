@@ -1,0 +1,120 @@
+/**
+ * Where readers attack: the embedded engine with a table, behind both interfaces, with a file that must not be read and
+ * a listener that must not be contacted.
+ */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startTestGateway, type TestGateway } from '../../support/gateway.ts';
+import { type Embedded, startEmbedded } from '../embedded.ts';
+
+export interface Attempt {
+  readonly query: string;
+  /** In the URL of the ClickHouse port: settings, parameters, the database. */
+  readonly url?: Readonly<Record<string, string>>;
+}
+
+export interface Outcome {
+  readonly by: 'port' | 'admin';
+  readonly status: number;
+  readonly text: string;
+}
+
+export interface Ground {
+  readonly embedded: Embedded;
+  /** Of a file that readers must not read. */
+  readonly canary: { readonly path: string; readonly content: string };
+  /** An empty folder in which nothing may appear. */
+  readonly outside: string;
+  /** Where nobody may connect to. */
+  readonly listener: { readonly host: string; contacts(): number };
+  /** Through the ClickHouse port, and through `POST /admin/sql` when nothing has to be in the URL. */
+  attempt(attempt: Attempt): Promise<Outcome[]>;
+  /** What an attack must not change. */
+  state(): Promise<unknown>;
+  ping(): Promise<string>;
+  close(): Promise<void>;
+}
+
+const analyst = { username: 'people', password: "wo'nders:é" };
+
+export async function startGround(): Promise<Ground> {
+  const folder = mkdtempSync(join(tmpdir(), 'chancery-attacks-'));
+  const outside = join(folder, 'outside');
+  mkdirSync(outside);
+  const canary = { path: join(folder, 'canary.txt'), content: `canary-${randomUUID()}` };
+  writeFileSync(canary.path, `${canary.content}\n`);
+  let contacts = 0;
+  const listener = createServer((socket) => {
+    contacts += 1;
+    socket.destroy();
+  });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const address = listener.address();
+  const host = `127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+
+  const embedded = await startEmbedded();
+  const writer = embedded.clientOf('projector');
+  await writer.command({ query: 'CREATE DATABASE chancery' });
+  await writer.command({
+    query: 'CREATE TABLE chancery.items (id UInt32, name String) ENGINE = MergeTree ORDER BY id',
+  });
+  await writer.command({ query: 'INSERT INTO chancery.items SELECT number, toString(number) FROM numbers(10)' });
+  const gateway: TestGateway = await startTestGateway({
+    analytics: {
+      address: () => ({ url: embedded.url, ...analyst, database: 'chancery' }),
+      status: () => ({ health: 'ok', lagEvents: 0 }),
+    },
+  });
+
+  async function byPort({ query, url = {} }: Attempt): Promise<Outcome> {
+    const answer = await fetch(`${embedded.url}/?${new URLSearchParams(url)}`, {
+      method: 'POST',
+      body: query,
+      headers: { authorization: `Basic ${Buffer.from(`${analyst.username}:${analyst.password}`).toString('base64')}` },
+    });
+    return { by: 'port', status: answer.status, text: await answer.text() };
+  }
+
+  async function byAdmin({ query }: Attempt): Promise<Outcome> {
+    const answer = await gateway.fetch('/admin/sql', { json: { query, format: 'TabSeparated' } });
+    return { by: 'admin', status: answer.status, text: await answer.text() };
+  }
+
+  return {
+    embedded,
+    canary,
+    outside,
+    listener: { host, contacts: () => contacts },
+    async attempt(attempt) {
+      const port = await byPort(attempt);
+      return attempt.url === undefined ? [port, await byAdmin(attempt)] : [port];
+    },
+    async state() {
+      const rows = async (query: string) => (await writer.query({ query, format: 'TabSeparated' })).text();
+      return {
+        tables: await rows("SELECT database, name, create_table_query FROM system.tables WHERE database = 'chancery'"),
+        rows: await rows('SELECT count(), sum(id), groupArray(name) FROM (SELECT * FROM chancery.items ORDER BY id)'),
+        outside: readdirSync(outside),
+        canary: existsSync(canary.path) && readFileSync(canary.path, 'utf8'),
+      };
+    },
+    ping: async () => (await fetch(`${embedded.url}/ping`)).text(),
+    async close() {
+      await gateway.close();
+      await embedded.close();
+      listener.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The environment of this process, as the kernel shows it: distinctive, and never part of an answer. */
+export function environmentSecret(): string {
+  const entries = readFileSync('/proc/self/environ', 'utf8').split('\0');
+  return entries.find((entry) => entry.startsWith('PATH=')) ?? 'PATH=';
+}

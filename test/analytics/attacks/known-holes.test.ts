@@ -1,0 +1,114 @@
+/** Ways in that were found from outside, each as it was found. */
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hasChdb } from '../embedded.ts';
+import { type Attempt, environmentSecret, type Ground, startGround } from './ground.ts';
+
+let ground: Ground;
+
+describe.skipIf(!hasChdb)('ways in that were found from outside', () => {
+  beforeAll(async () => {
+    ground = await startGround();
+  });
+  afterAll(() => ground?.close());
+
+  async function refused(attempt: Attempt): Promise<void> {
+    const before = await ground.state();
+    const contacts = ground.listener.contacts();
+    for (const { by, status, text } of await ground.attempt(attempt)) {
+      expect({ by, isError: status >= 400, text }).toMatchObject({ by, isError: true });
+      expect(text).not.toContain(ground.canary.content);
+      expect(text).not.toContain(environmentSecret());
+    }
+    expect(ground.listener.contacts()).toBe(contacts);
+    expect(await ground.state()).toEqual(before);
+  }
+
+  describe('functions handed on by name', () => {
+    test.each([
+      (path: string) => `SELECT arrayMap(file, ['${path}'])`,
+      (path: string) => `SELECT * APPLY(file) FROM (SELECT '${path}' AS x)`,
+      (path: string) => `SELECT arrayMap(\`f\\x69le\`, ['${path}'])`,
+      (path: string) => `WITH file AS f SELECT arrayMap(f, ['${path}'])`,
+    ])('%s', async (query) => {
+      await refused({ query: query(ground.canary.path) });
+    });
+  });
+
+  describe('comments within comments', () => {
+    test.each([
+      () => "SELECT file/* /* */ */('/proc/self/environ')",
+      () => `SELECT file/* /* */ */('${ground.canary.path}')`,
+      () => '/* /* */ SELECT */ SYSTEM STOP MERGES',
+      () => '/* /* */ SELECT */ KILL QUERY WHERE 1',
+      () => `DESCRIBE TABLE url/* /* */ */('http://${ground.listener.host}/', 'TSV')`,
+      () => `SELECT * FROM remote/* /* */ */('${ground.listener.host}', system.one)`,
+      () => `SELECT * FROM postgresql/* /* */ */('${ground.listener.host}', 'a', 'b', 'c', 'd')`,
+    ])('%s', { timeout: 60_000 }, async (query) => {
+      await refused({ query: query() });
+    });
+  });
+
+  describe('settings that name files', () => {
+    test.each([
+      ['format_template_row', 'Template', () => ground.canary.path],
+      ['format_template_resultset', 'Template', () => ground.canary.path],
+      ['format_schema', 'Protobuf', () => `${ground.canary.path}:X`],
+      ['output_format_schema', 'Protobuf', () => join(ground.outside, 'written.proto')],
+      ['dialect', 'TSV', () => 'kusto'],
+    ])('%s', async (setting, format, value) => {
+      await refused({ query: `SELECT 1 AS a FORMAT ${format}`, url: { [setting]: value() } });
+      await refused({ query: `SELECT 1 AS a FORMAT ${format} SETTINGS ${setting} = '${value()}'` });
+    });
+  });
+
+  describe('what is told about files and other people', () => {
+    test('EXISTS does not tell which files there are', async () => {
+      await refused({ query: `EXISTS TABLE default.\`${ground.canary.path}\`` });
+      await refused({ query: `DESCRIBE TABLE default.\`${ground.canary.path}\`` });
+      await refused({ query: `SELECT * FROM default.\`${ground.canary.path}\`` });
+    });
+
+    test('queries of others are not shown', async () => {
+      const secret = randomUUID();
+      const other = ground.attempt({
+        query: `SELECT count() FROM numbers(100000000) WHERE toString(number) = '${secret}'`,
+      });
+      await expect
+        .poll(async () => {
+          const running = await ground.embedded.clientOf('projector').query({
+            query: `SELECT count() > 1 FROM system.processes WHERE query LIKE '%${secret}%'`,
+            format: 'TabSeparated',
+          });
+          return running.text();
+        })
+        .toBe('1\n');
+      for (const query of [
+        'SELECT query FROM system.processes',
+        'SHOW PROCESSLIST',
+        'SELECT * FROM system.query_log',
+      ]) {
+        const [byPort] = await ground.attempt({ query, url: {} });
+        expect(byPort?.text).not.toContain(secret);
+        expect(byPort?.status).toBeGreaterThanOrEqual(400);
+      }
+      await other;
+    });
+  });
+
+  describe('queries that take long to look at', () => {
+    test.each([
+      ['96 KiB of file/*', () => `SELECT ${'file/*'.repeat(16 * 1024)}`],
+      ['256 KiB of blanks', () => `SELECT 1${' '.repeat(256 * 1024 - 9)})`],
+      ['1 MiB of blanks', () => `SELECT 1${' '.repeat(1024 * 1024)})`],
+      ['FORMAT again and again', () => `SELECT 1 ${'FORMAT a SETTINGS '.repeat(10_000)}`],
+    ])('%s holds up nobody', { timeout: 60_000 }, async (_, query) => {
+      const before = process.cpuUsage();
+      await refused({ query: query() });
+      const { user, system } = process.cpuUsage(before);
+      expect((user + system) / 1000, 'ms of processor').toBeLessThan(1500);
+      expect(await ground.ping()).toBe('Ok.\n');
+    });
+  });
+});

@@ -1,0 +1,54 @@
+/** ClickHouse's tables about itself: each is known here, and readers see rows in those that they may alone. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  type EmbeddedClickHouse,
+  exceptionOf,
+  openEmbeddedClickHouse,
+} from '../../../src/http/clickhouse/embedded-clickhouse.ts';
+import { hiddenSystemTables, readableSystemTables } from '../../../src/http/clickhouse/system-tables.ts';
+import { hasChdb } from '../embedded.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'chancery-system-'));
+let engine: EmbeddedClickHouse;
+let names: readonly string[];
+
+async function run(role: 'reader' | 'writer', statement: string): Promise<string> {
+  const connection = engine.connect({ role, readOnly: false });
+  try {
+    return Buffer.from((await connection.query(statement, 'TabSeparated')).bytes).toString();
+  } finally {
+    connection.close();
+  }
+}
+
+describe.skipIf(!hasChdb)('tables of ClickHouse about itself', () => {
+  beforeAll(async () => {
+    // With the grant, so that they are listed, and so that nothing but the row policies hides their rows.
+    engine = await openEmbeddedClickHouse({ folder, access: { databases: ['system'] } });
+    const listed = await run('writer', "SELECT name FROM system.tables WHERE database = 'system'");
+    names = listed.trim().split('\n');
+  });
+  afterAll(async () => {
+    await engine?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('each is one that readers see, or one that is hidden', () => {
+    expect(names.length).toBeGreaterThan(90);
+    const known = new Set([...readableSystemTables, ...hiddenSystemTables]);
+    expect(names.filter((name) => !known.has(name))).toEqual([]);
+    expect(hiddenSystemTables.filter((name) => readableSystemTables.has(name))).toEqual([]);
+  });
+
+  test('those that are hidden have no rows for readers', { timeout: 60_000 }, async () => {
+    for (const name of names.filter((each) => !readableSystemTables.has(each))) {
+      const rows = await run('reader', `SELECT count() FROM (SELECT * FROM system.${name} LIMIT 1)`).catch(exceptionOf);
+      if (typeof rows === 'string') expect([name, rows]).toEqual([name, '0\n']);
+    }
+    expect(await run('writer', 'SELECT count() > 0 FROM system.processes')).toBe('1\n');
+    expect(await run('reader', 'SELECT count() > 1000 FROM system.functions')).toBe('1\n');
+  });
+});
