@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
+import { line } from '../support/batches.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { newKey } from '../support/managed-keys.ts';
 import { json, readUntil, user, withGateway } from '../support/with-gateway.ts';
@@ -125,7 +126,7 @@ describe('files and batches', () => {
   async function uploaded(value?: string): Promise<string> {
     const form = new FormData();
     form.append('purpose', 'batch');
-    form.append('file', new Blob(['{}\n']), 'in.jsonl');
+    form.append('file', new Blob([`${JSON.stringify(line())}\n`]), 'in.jsonl');
     const init = { method: 'POST', body: form, ...(value === undefined ? {} : as(value)) };
     return (await json(await withFiles.fetch('/v1/files', init))).id;
   }
