@@ -8,5 +8,7 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 20_000,
     hookTimeout: 30_000,
+    // The default of one second is too short on a busy machine. Only a failing test waits this long.
+    expect: { poll: { timeout: 10_000 } },
   },
 });

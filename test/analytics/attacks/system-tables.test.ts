@@ -8,8 +8,12 @@ import {
   exceptionOf,
   openEmbeddedClickHouse,
 } from '../../../src/http/clickhouse/embedded-clickhouse.ts';
+import { usersConfig } from '../../../src/http/clickhouse/engine-access.ts';
 import { hiddenSystemTables, readableSystemTables } from '../../../src/http/clickhouse/system-tables.ts';
 import { hasChdb } from '../embedded.ts';
+
+/** Reading it starts another program of ClickHouse, which chDB lacks; the read then may never end. */
+const startsProgram = 'models';
 
 const folder = mkdtempSync(join(tmpdir(), 'chancery-system-'));
 let engine: EmbeddedClickHouse;
@@ -44,10 +48,12 @@ describe.skipIf(!hasChdb)('tables of ClickHouse about itself', () => {
   });
 
   test('those that are hidden have no rows for readers', { timeout: 60_000 }, async () => {
-    for (const name of names.filter((each) => !readableSystemTables.has(each))) {
+    for (const name of names.filter((each) => !readableSystemTables.has(each) && each !== startsProgram)) {
       const rows = await run('reader', `SELECT count() FROM (SELECT * FROM system.${name} LIMIT 1)`).catch(exceptionOf);
       if (typeof rows === 'string') expect([name, rows]).toEqual([name, '0\n']);
     }
+    const config = usersConfig({ databases: ['system'] });
+    expect(config).toContain(`<${startsProgram}><filter>has(currentRoles(), 'writer')</filter></${startsProgram}>`);
     expect(await run('writer', 'SELECT count() > 0 FROM system.processes')).toBe('1\n');
     expect(await run('reader', 'SELECT count() > 1000 FROM system.functions')).toBe('1\n');
   });
