@@ -54,6 +54,36 @@ export function maySeeEverything({ actor, key }: { readonly actor: Actor; readon
   return seesEverything(sightOf({ actor, key }));
 }
 
+/** What a budget or a rate limit is for: a user path, a label, a provider or a model. */
+export interface LimitSubject {
+  readonly scope: string;
+  readonly subject: string;
+}
+
+/**
+ * Whether a key may read the amounts of a budget or a rate limit: of its own path and below it. The amounts of a path
+ * above, a label, a provider or a model show what other callers use. A plain key that is bound to no path reads none.
+ */
+export function mayReadAmounts(key: SightedKey | undefined, limit: LimitSubject): boolean {
+  const path = subtreeOf(key);
+  return path === undefined ? key === undefined || key.dashboardAccess : isOfSubtree(limit, path);
+}
+
+/**
+ * Whether the refusal of a request may name the amounts. It is recorded under the path of the request, so everybody who
+ * reads the requests of that path reads it.
+ */
+export function mayNameAmounts(
+  { key, userPath = '/' }: { readonly key?: SightedKey | undefined; readonly userPath?: string | undefined },
+  limit: LimitSubject,
+): boolean {
+  return mayReadAmounts(key, limit) && (userPath === '/' || isOfSubtree(limit, userPath));
+}
+
+function isOfSubtree({ scope, subject }: LimitSubject, path: string): boolean {
+  return scope === 'user_path' && (subject === path || subject.startsWith(`${path}/`));
+}
+
 /** The subtree that a key is bound to; undefined for the master key, and for keys bound to none or to the root. */
 export function subtreeOf(key: Pick<SightedKey, 'userPath'> | undefined): UserPath | undefined {
   return key?.userPath === '/' ? undefined : key?.userPath;

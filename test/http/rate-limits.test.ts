@@ -224,6 +224,71 @@ describe('what is under way', () => {
   });
 });
 
+describe('a key that is bound to a path', () => {
+  let bound: ManagedKey;
+  let plain: ManagedKey;
+  const ask = (key: ManagedKey, more: object = {}) =>
+    key.fetch('/v1/chat/completions', {
+      method: 'POST',
+      json: { model: MODEL, messages: user('hello'), ...more },
+      headers: { 'x-gateway-user-path': '/upper/bound' },
+    });
+  const roomIn = ({ headers }: Response) => [...headers.keys()].filter((name) => name.startsWith('x-ratelimit-'));
+
+  beforeAll(async () => {
+    bound = await newKey(gateway, { user_path: '/upper/bound' });
+    plain = await newKey(gateway, {});
+    await put({ user_path: '/upper', limit_key: { period: 'hour' }, max_requests: 4, max_tokens: 1e6 });
+  });
+
+  test('gets no figure of limits above it in headers', async () => {
+    for (const answer of [await ask(bound), await ask(plain), await ask(bound, { stream: true })]) {
+      expect(answer.status).toBe(200);
+      expect(roomIn(answer)).toEqual([]);
+      await answer.text();
+    }
+  });
+
+  test('gets those of its own limits, however tight the ones above are', async () => {
+    await put({ user_path: '/upper/bound', limit_key: { period: 'hour' }, max_requests: 50 });
+    const answer = await ask(bound);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('x-ratelimit-limit-requests')).toBe('50');
+    expect(answer.headers.get('x-ratelimit-remaining-requests')).toBe('49');
+    expect(answer.headers.has('x-ratelimit-limit-tokens')).toBe(false);
+    await answer.text();
+  });
+
+  test('is refused by a limit above it without a figure, and with the time to wait', async () => {
+    for (const key of [bound, plain]) {
+      const refused = await ask(key);
+      const { message, code } = await errorOf(refused, 429);
+      expect({ message, code }).toEqual({
+        message: "The rate limit of the user path '/upper' is reached.",
+        code: 'rate_limit_exceeded',
+      });
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(3000);
+      expect(roomIn(refused)).toEqual([]);
+    }
+    const { message } = await errorOf(await chat('/upper'), 429);
+    expect(message).toContain('4 requests and 1000000 tokens per hour');
+  });
+
+  test('is refused by a limit of the model without a figure', async () => {
+    const rule = { scope: 'model', subject: 'llamacpp/simulated-large', limit_key: { period: 'hour' } };
+    await put({ ...rule, max_requests: 1 });
+    const other = await newKey(gateway, { user_path: '/other/bound' });
+    const body = { model: rule.subject };
+    const first = await ask(other, body);
+    expect(first.status).toBe(200);
+    expect(roomIn(first)).toEqual([]);
+    await first.text();
+    const { message } = await errorOf(await ask(other, body), 429);
+    expect(message).toBe(`The rate limit of the model '${rule.subject}' is reached.`);
+    await remove(rule);
+  });
+});
+
 describe('a provider or a model', () => {
   test('that has no room refuses the request, when nobody else can be asked', async () => {
     await put({

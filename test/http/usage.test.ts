@@ -24,6 +24,7 @@ beforeAll(async () => {
     max_requests: 2,
     max_tokens: 9,
   });
+  await put('/admin/rate-limits', { user_path: '/team/alpha', limit_key: { period: 'minute' }, max_requests: 50 });
   await put('/admin/rate-limits', { user_path: '/', limit_key: { period: 'concurrent' }, max_requests: 4 });
   await put('/admin/rate-limits', {
     scope: 'provider',
@@ -44,16 +45,15 @@ describe('the usage of a key', () => {
         subject: '/team',
         user_path: '/team',
         period_label: 'daily',
-        amount: 1,
-        spent: 0,
-        remaining: 1,
+        exceeded: false,
       },
-      { subject: '/team/alpha', period_label: 'hourly', usage_ratio: 0, exceeded: false },
+      { subject: '/team/alpha', period_label: 'hourly', amount: 10, spent: 0, remaining: 10, usage_ratio: 0 },
       { scope: 'label', subject: 'batch', period_label: 'monthly' },
     ]);
     expect(answer.rate_limits).toMatchObject([
-      { user_path: '/', period_label: 'concurrent', max_requests: 4, requests_used: 0, in_flight: 0, exhausted: false },
-      { user_path: '/team', period_label: 'hour', max_requests: 2, requests_remaining: 2, tokens_remaining: 9 },
+      { user_path: '/', period_label: 'concurrent', exhausted: false },
+      { user_path: '/team', period_label: 'hour', exhausted: false },
+      { user_path: '/team/alpha', period_label: 'minute', max_requests: 50, requests_used: 0, requests_remaining: 50 },
     ]);
     expect(answer.rate_limits[0]).not.toHaveProperty('window_start');
   });
@@ -69,31 +69,103 @@ describe('the usage of a key', () => {
     await eventsUntil(gateway, `stream=exchange-${exchangeOf(second)}`, ({ type }) => type === 'usage.recorded');
     await put('/admin/budgets/%2Fteam/daily', { amount: 1 });
     const { budgets, rate_limits } = await json(await asked());
-    expect(budgets[0]).toMatchObject({ spent: 1.5, remaining: -0.5, usage_ratio: 1.5, exceeded: true });
-    expect(budgets[0].resets_in_seconds).toBeGreaterThan(0);
-    expect(budgets[2]).toMatchObject({ spent: 1.5, usage_ratio: 0.25, exceeded: false });
-    expect(rate_limits[1]).toMatchObject({
-      requests_used: 1,
-      requests_usage_ratio: 0.5,
-      exhausted: true,
-      in_flight: 0,
+    expect(budgets[1]).toMatchObject({ spent: 1.5, remaining: 8.5, usage_ratio: 0.15, exceeded: false });
+    expect(rate_limits[2]).toMatchObject({ requests_used: 1, requests_usage_ratio: 0.02, exhausted: false });
+    const all = await json(await asked('', { 'x-gateway-user-path': '/team/alpha' }));
+    expect(all.budgets[0]).toMatchObject({ spent: 1.5, remaining: -0.5, usage_ratio: 1.5, exceeded: true });
+    expect(all.rate_limits[1]).toMatchObject({ requests_used: 1, requests_usage_ratio: 0.5, exhausted: true });
+    expect(all.rate_limits[1].tokens_usage_ratio).toBeGreaterThan(1);
+  });
+
+  test('states whether and until when limits above its path bind, and no amount', async () => {
+    const { budgets, rate_limits } = await json(await asked());
+    const hidden = { amount: null, spent: null, remaining: null, usage_ratio: null };
+    expect(budgets[0]).toEqual({
+      ...hidden,
+      scope: 'user_path',
+      subject: '/team',
+      user_path: '/team',
+      per_child: false,
+      period_seconds: 86_400,
+      period_label: 'daily',
+      period_start: expect.any(String),
+      period_end: expect.any(String),
+      resets_in_seconds: expect.any(Number),
+      exceeded: true,
     });
-    expect(rate_limits[1].tokens_usage_ratio).toBeGreaterThan(1);
+    expect(Date.parse(budgets[0].period_end) - Date.now()).toBeCloseTo(budgets[0].resets_in_seconds * 1000, -4);
+    expect(budgets[0].resets_in_seconds).toBeGreaterThan(0);
+    // A label is shared by every key that has it.
+    expect(budgets[2]).toMatchObject({ ...hidden, scope: 'label', subject: 'batch', exceeded: false });
+    const noRequests = {
+      max_requests: null,
+      requests_used: null,
+      requests_remaining: null,
+      requests_usage_ratio: null,
+    };
+    const noTokens = { max_tokens: null, tokens_used: null, tokens_remaining: null, tokens_usage_ratio: null };
+    expect(rate_limits[0]).toEqual({
+      ...noRequests,
+      user_path: '/',
+      subject: '/',
+      period_seconds: 0,
+      period_label: 'concurrent',
+      tokens_used: null,
+      in_flight: null,
+      exhausted: false,
+    });
+    expect(rate_limits[1]).toMatchObject({ ...noRequests, ...noTokens, in_flight: null, exhausted: true });
     expect(rate_limits[1].resets_in_seconds).toBeGreaterThan(3500);
+  });
+
+  test('a refusal names amounts only where everybody who reads the request may read them', async () => {
+    const post = (headers: Record<string, string>) =>
+      gateway.post('/v1/chat/completions', { model: MODEL, messages: user('hello') }, { headers });
+    // The second is recorded at the path of the key, whose administrators read it.
+    for (const [name, value] of [
+      ['authorization', `Bearer ${key}`],
+      ['x-gateway-user-path', '/team/alpha'],
+    ] as const) {
+      const refused = await errorOf(await post({ [name]: value }), 429);
+      expect(refused.message).toContain("daily budget of '/team'");
+      expect(refused.message).not.toMatch(/\d/);
+    }
+    const atTheBudget = await errorOf(await post({ 'x-gateway-user-path': '/team' }), 429);
+    expect(atTheBudget.message).toMatch(/'\/team', 1 USD.*1\.5 USD are spent/);
   });
 
   test('counts against no limit', async () => {
     const before = await json(await asked());
     for (let request = 0; request < 5; request++) expect((await asked()).status).toBe(200);
-    expect((await json(await asked())).rate_limits[1].requests_used).toBe(before.rate_limits[1].requests_used);
+    expect((await json(await asked())).rate_limits[2].requests_used).toBe(before.rate_limits[2].requests_used);
   });
 });
 
-describe('whoever asks', () => {
-  test('with the master key is told of the path that it names, or of the root', async () => {
+describe('GET /v1/usage', () => {
+  test('with the master key returns the limits of the path in the header, or of the root', async () => {
     expect(await json(await asked('', {}))).toMatchObject({ user_path: '/', budgets: [] });
     const named = await json(await asked('', { 'x-gateway-user-path': '/team/beta/x' }));
     expect(named.budgets.map(({ subject }: { subject: string }) => subject)).toEqual(['/team', '/team/beta']);
+  });
+
+  test('with a plain key that is bound to no path returns no amount of any limit, whatever the header names', async () => {
+    for (const body of [{}, { user_path: '/' }]) {
+      const plain = (await json(await gateway.post('/admin/auth-keys', { name: 'plain', ...body }))).value;
+      for (const path of ['/team/alpha', '/']) {
+        const headers = { authorization: `Bearer ${plain}`, 'x-gateway-user-path': path };
+        const { budgets, rate_limits } = await json(await asked('', headers));
+        for (const budget of budgets) expect(budget).toMatchObject({ amount: null, spent: null, usage_ratio: null });
+        for (const limit of rate_limits) expect(limit).toMatchObject({ requests_used: null, in_flight: null });
+        expect(rate_limits.length).toBeGreaterThan(0);
+      }
+    }
+  });
+
+  test('with a global administrator returns all amounts', async () => {
+    const made = await gateway.post('/admin/auth-keys', { name: 'global', dashboard_access: true });
+    const headers = { authorization: `Bearer ${(await json(made)).value}`, 'x-gateway-user-path': '/team/alpha' };
+    const { budgets } = await json(await asked('', headers));
+    expect(budgets.map(({ amount }: { amount: number }) => amount)).toEqual([1, 10]);
   });
 
   test('needs a key', async () => {

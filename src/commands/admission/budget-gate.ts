@@ -12,6 +12,7 @@ import { usdOf } from '../budgets/money.ts';
 import type { AdmissionRequest, Charge } from '../exchange/admission.ts';
 import { budgetPeriodLabel } from '../period.ts';
 import { refusals } from '../refusal.ts';
+import { mayNameAmounts } from '../visibility.ts';
 import type { CostForecast } from './cost-forecast.ts';
 
 /** A budget, and how much of it is spent in the period it is in. Nano-dollars; milliseconds since the epoch. */
@@ -81,7 +82,7 @@ export class BudgetGate {
     if (meters.length === 0) return undefined;
     const expected = forecast();
     const amount = Math.ceil(expected.likely ?? shareOf(meters));
-    this.#refuse(meters, { ...expected, likely: amount }, at);
+    this.#refuse(meters, { ...expected, likely: amount }, at, caller);
     const stream = streamName('exchange', exchangeId);
     const hold = this.#hold(stream, meters, amount);
     return {
@@ -89,7 +90,7 @@ export class BudgetGate {
         hold.expect(0);
         const now = this.#now();
         const firm = { least: nano, likely: nano, learned: true };
-        this.#refuse(this.#ledger.metersOf(caller.userPath ?? '/', labels, now), firm, now);
+        this.#refuse(this.#ledger.metersOf(caller.userPath ?? '/', labels, now), firm, now, caller);
         hold.expect(nano);
       },
       defer: () => hold.defer(),
@@ -134,7 +135,12 @@ export class BudgetGate {
     if (hold.over) this.#holds.delete(stream);
   }
 
-  #refuse(meters: readonly BudgetMeter[], forecast: CostForecast & { likely: number }, at: number): void {
+  #refuse(
+    meters: readonly BudgetMeter[],
+    forecast: CostForecast & { likely: number },
+    at: number,
+    caller: AdmissionRequest['caller'],
+  ): void {
     let exceeded: BudgetMeter | undefined;
     for (const meter of meters) {
       const reserved = this.reserved(meter.scope, meter.subject);
@@ -144,7 +150,9 @@ export class BudgetGate {
     }
     if (exceeded === undefined) return;
     const seconds = Math.max(1, Math.ceil((exceeded.end - at) / 1000));
-    throw refusals.budgetExceeded(messageOf(exceeded, this.reserved(exceeded.scope, exceeded.subject)), seconds);
+    const reserved = this.reserved(exceeded.scope, exceeded.subject);
+    const message = mayNameAmounts(caller, exceeded) ? messageOf(exceeded, reserved) : plainMessageOf(exceeded);
+    throw refusals.budgetExceeded(message, seconds);
   }
 
   #reserve(subjects: readonly string[], change: number): void {
@@ -231,6 +239,11 @@ function isExceeded(
 ): boolean {
   if (spent >= amount || spent + reserved + least > amount) return true;
   return (learned || reserved > 0) && spent + reserved + likely > amount;
+}
+
+/** Without amounts. */
+function plainMessageOf({ subject, periodSeconds }: BudgetMeter): string {
+  return `The ${budgetPeriodLabel(periodSeconds)} budget of '${subject}' does not allow this request.`;
 }
 
 function messageOf({ subject, periodSeconds, amount, spent }: BudgetMeter, reserved: number): string {

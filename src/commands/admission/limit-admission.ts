@@ -39,7 +39,7 @@ export class LimitAdmission implements Admission {
     try {
       hold = budgets.isOpen ? undefined : budgets.admit(request, () => forecaster.forecast(request));
       const at = now();
-      const path = limits.isOpen ? [] : limits.admit(caller.userPath ?? '/', at);
+      const path = limits.isOpen ? [] : limits.admit(caller, at);
       this.#open.add(exchangeId);
       return new LimitTicket({ ...this.#parts, request, at, path, hold, over: () => this.#open.delete(exchangeId) });
     } catch (error) {
@@ -78,7 +78,7 @@ class LimitTicket implements Ticket {
   }
 
   enter(target: Target): Refusal | undefined {
-    const { limits } = this.#parts;
+    const { limits, request } = this.#parts;
     limits.leave(this.#entered);
     this.#entered = [];
     this.#target = target;
@@ -86,7 +86,7 @@ class LimitTicket implements Ticket {
       this.#wasEntered = true;
       return undefined;
     }
-    const entered = limits.enter(target);
+    const entered = limits.enter(target, request.caller);
     if (entered instanceof Refusal) {
       this.#parts.refused(entered);
       return entered;
@@ -97,8 +97,9 @@ class LimitTicket implements Ticket {
   }
 
   headers(): Record<string, string> | undefined {
-    const { path, now } = this.#parts;
-    return path.length + this.#entered.length === 0 ? undefined : rateLimitHeaders([...path, ...this.#entered], now());
+    const { path, request, now } = this.#parts;
+    if (path.length + this.#entered.length === 0) return undefined;
+    return rateLimitHeaders([...path, ...this.#entered], request.caller.key, now());
   }
 
   get isMetered(): boolean {

@@ -1,4 +1,8 @@
-/** `x-ratelimit-*`: how much room is left, by the tightest of the limits that a request has passed. */
+/**
+ * `x-ratelimit-*`: how much room is left, by the tightest of the limits that a request has passed and whose amounts its
+ * key may read.
+ */
+import { mayReadAmounts, type SightedKey } from '../visibility.ts';
 import type { Passed } from './rate-limiter.ts';
 import type { SlidingWindow } from './sliding-window.ts';
 
@@ -8,11 +12,16 @@ interface Room {
   readonly resetMs: number;
 }
 
-/** @returns undefined when none of them limits anything over a period */
-export function rateLimitHeaders(gauges: Passed, at: number): Record<string, string> | undefined {
+/** @returns undefined when none of them limits anything over a period, or the key may read the amounts of none */
+export function rateLimitHeaders(
+  gauges: Passed,
+  key: SightedKey | undefined,
+  at: number,
+): Record<string, string> | undefined {
   let requests: Room | undefined;
   let tokens: Room | undefined;
   for (const gauge of gauges) {
+    if (!mayReadAmounts(key, gauge.rule)) continue;
     requests = tighter(requests, roomIn(gauge.requests, gauge.rule.maxRequests, at));
     tokens = tighter(tokens, roomIn(gauge.tokens, gauge.rule.maxTokens, at));
   }

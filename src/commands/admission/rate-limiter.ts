@@ -4,9 +4,11 @@
  * are known. Everything is in memory; `limit-memory.ts` takes it over a restart.
  */
 import { pathsAbove } from '../../events/user-path.ts';
+import type { Caller } from '../exchange/client.ts';
 import type { Target } from '../exchange/dialect.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import { mayNameAmounts } from '../visibility.ts';
 import { Gauge, type RateLimitRule, type SavedGauge } from './gauge.ts';
 
 /** The rules that are in force. */
@@ -16,6 +18,9 @@ export interface RateLimitRules {
   /** By a key that stays the same for as long as the rule is there. */
   readonly rules: ReadonlyMap<string, RateLimitRule>;
 }
+
+/** The caller, as far as limits depend on it. */
+type Limited = Pick<Caller, 'userPath' | 'key'>;
 
 /** The gauges that a request passes. */
 export type Passed = readonly Gauge[];
@@ -44,21 +49,21 @@ export class RateLimiter {
     return this.#rules().rules.size === 0;
   }
 
-  /** The gauges of the path and of those above it. @throws Refusal 429 `rate_limit_exceeded` */
-  admit(userPath: string, at: number): Passed {
+  /** The gauges of the caller's path and of those above it. @throws Refusal 429 `rate_limit_exceeded` */
+  admit(caller: Limited, at: number): Passed {
     this.#follow();
-    const chain = this.#chain(userPath);
-    const refusal = refusalOf(chain, at);
+    const chain = this.#chain(caller.userPath ?? '/');
+    const refusal = refusalOf(chain, caller, at);
     if (refusal !== undefined) throw refusal;
     enterAll(chain, at);
     return chain;
   }
 
   /** The gauges of the provider and of the model. @returns why there is no room with them */
-  enter(target: Target): Passed | Refusal {
+  enter(target: Target, caller: Limited): Passed | Refusal {
     this.#follow();
     const gauges = this.#of(target);
-    const refusal = refusalOf(gauges, this.#now());
+    const refusal = refusalOf(gauges, caller, this.#now());
     if (refusal !== undefined) return refusal;
     enterAll(gauges, this.#now());
     return gauges;
@@ -169,7 +174,7 @@ interface Names {
 }
 
 /** The refusal of the gauge that takes longest to have room again; undefined when all have. */
-function refusalOf(gauges: Passed, at: number): Refusal | undefined {
+function refusalOf(gauges: Passed, caller: Limited, at: number): Refusal | undefined {
   let full: Gauge | undefined;
   let longest = 0;
   for (const gauge of gauges) {
@@ -179,7 +184,9 @@ function refusalOf(gauges: Passed, at: number): Refusal | undefined {
       longest = wait;
     }
   }
-  return full === undefined ? undefined : refusals.rateLimitExceeded(messageOf(full.rule), Math.ceil(longest / 1000));
+  if (full === undefined) return undefined;
+  const message = messageOf(full.rule, mayNameAmounts(caller, full.rule));
+  return refusals.rateLimitExceeded(message, Math.ceil(longest / 1000));
 }
 
 function enterAll(gauges: Passed, at: number): void {
@@ -188,8 +195,12 @@ function enterAll(gauges: Passed, at: number): void {
 
 const SCOPES = { user_path: 'user path', provider: 'provider', model: 'model' };
 
-function messageOf({ scope, subject, periodSeconds, maxRequests, maxTokens }: RateLimitRule): string {
+function messageOf(
+  { scope, subject, periodSeconds, maxRequests, maxTokens }: RateLimitRule,
+  namesAmounts: boolean,
+): string {
   const whose = `The rate limit of the ${SCOPES[scope]} '${subject}' is reached`;
+  if (!namesAmounts) return `${whose}.`;
   if (periodSeconds === 0) return `${whose}: ${maxRequests} requests at the same time.`;
   const limits = [
     ...(maxRequests === null ? [] : [`${maxRequests} requests`]),

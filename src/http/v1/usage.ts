@@ -4,6 +4,7 @@ import { usdOf } from '../../commands/budgets/money.ts';
 import type { Caller } from '../../commands/exchange/client.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
 import { refusals } from '../../commands/refusal.ts';
+import { mayReadAmounts } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
 import { ruleMembers } from '../admin/limit-subject.ts';
 import type { Counted } from '../admin/rate-limit-rows.ts';
@@ -58,28 +59,55 @@ export interface UsageAsked {
 
 export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
   app.get<{ Querystring: Query }>('/v1/usage', async (request) => {
-    const { userPath = '/', key } = callerOf(request);
+    const caller = callerOf(request);
+    const { userPath = '/', key } = caller;
     const at = now();
     const range = rangeIn(request.query, at);
-    const used = await figures({ ...timesOf(range), ...ownOf(userPath, key) });
+    const used = await figures({ ...timesOf(range), ...ownOf(userPath, caller) });
+    const of = <Limit extends { readonly scope: string; readonly subject: string }, View extends object>(
+      limit: Limit,
+      view: (limit: Limit, at: number) => View,
+    ) => (mayReadAmounts(key, limit) ? view(limit, at) : withoutAmounts(view(limit, at)));
     return {
       object: 'usage',
       user_path: userPath,
       server_time: timeText(at),
       usage: used === null ? null : { ...range, ...used },
-      budgets: budgetsOf(userPath, key?.labels ?? [], at).map((budget) => budgetView(budget, at)),
-      rate_limits: rateLimitsOf(userPath, at).map((limit) => rateLimitView(limit, at)),
+      budgets: budgetsOf(userPath, key?.labels ?? [], at).map((budget) => of(budget, budgetView)),
+      rate_limits: rateLimitsOf(userPath, at).map((limit) => of({ scope: 'user_path', ...limit }, rateLimitView)),
     };
   });
 }
 
-/** Of a path when the key is bound to it, or the master names it. A key that is bound to none is told of itself. */
-function ownOf(userPath: string, key: Caller['key']): Pick<UsageAsked, 'subtree' | 'keyId'> {
-  const bound = key === undefined || key.userPath !== undefined;
+/** Of the path that the key is bound to or the master key names; of the key alone when it is bound to no path. */
+function ownOf(userPath: string, { key, sight }: Caller): Pick<UsageAsked, 'subtree' | 'keyId'> {
+  const isBound = key?.userPath !== undefined && sight.of !== 'own';
   return {
     subtree: userPath === '/' ? undefined : (userPath as UserPath),
-    keyId: bound ? undefined : key.id,
+    keyId: isBound ? undefined : key?.id,
   };
+}
+
+/** Members that state how much is allowed, and how much of it is used. */
+const AMOUNTS: ReadonlySet<string> = new Set([
+  'amount',
+  'spent',
+  'remaining',
+  'usage_ratio',
+  'max_requests',
+  'requests_used',
+  'requests_remaining',
+  'requests_usage_ratio',
+  'max_tokens',
+  'tokens_used',
+  'tokens_remaining',
+  'tokens_usage_ratio',
+  'in_flight',
+]);
+
+/** What remains states whether the limit binds, and until when. */
+function withoutAmounts(view: object): object {
+  return Object.fromEntries(Object.entries(view).map(([name, value]) => [name, AMOUNTS.has(name) ? null : value]));
 }
 
 function budgetView(budget: UsableBudget, at: number) {
