@@ -7,12 +7,16 @@ import { createDiagnostics } from './diagnostics.ts';
 import { startGateway } from './gateway.ts';
 import { loadOrCreateMasterKey } from './master-key.ts';
 import { providerTypes } from './providers/types.ts';
+import { watchUnexpectedErrors } from './unexpected-errors.ts';
 
 /**
  * One Ctrl-C reaches the whole process group and may be passed on by npm as well: signals this close together are
  * one wish.
  */
 const SAME_SIGNAL_MS = 500;
+
+/** How long a stop after an unexpected error may take beyond the time that running requests have to finish. */
+const STOP_MARGIN_MS = 10_000;
 
 /** @returns the exit code, once the gateway has stopped */
 export async function serve(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
@@ -31,6 +35,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   if (masterKey === undefined && !config.unsafeOpen) {
     ({ key: masterKey, created } = loadOrCreateMasterKey(config.dataDir));
   }
+  const unexpected = watchUnexpectedErrors(logger, config.server.drainSeconds * 1000 + STOP_MARGIN_MS);
   const { first, second } = stopRequests();
   const analytics = analyticsProcess({ config, logger, say: print });
   const gateway = await startGateway(config, masterKey, logger, { analytics }).catch((error: unknown) => {
@@ -54,7 +59,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   if (created && masterKey !== undefined) tellFirstStart(gateway.url, masterKey, gateway.demo);
   analytics?.start();
 
-  const reason = await first;
+  const reason = await Promise.race([first, unexpected.first]);
   logger.info(`stopping: ${reason}`);
   void second.then(() => process.exit(1));
   // It is told at once: what it has not stored yet it takes up at the next start.
@@ -62,7 +67,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   try {
     await gateway.stop(reason);
     await analyticsStopped;
-    return 0;
+    return unexpected.count === 0 ? 0 : 1;
   } catch (error) {
     printError(
       `Everything that was acknowledged is on record, but that the gateway stopped could not be recorded: ${error}`,

@@ -186,3 +186,27 @@ describe('two signals at the same moment', () => {
     expect(await process.exited).toEqual({ code: 0, signal: null });
   });
 });
+
+describe('an error that no code handles', () => {
+  const fault = (body: string) => {
+    const source = `process.on('SIGUSR2',()=>{${body}})`;
+    return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` };
+  };
+  const error = "new Error('outer',{cause:new Error('inner')})";
+
+  it.each([
+    ['a rejected promise', `Promise.reject(${error})`],
+    ['an exception', `throw ${error}`],
+  ])('(%s) is logged with its cause and stops the gateway in an orderly way, with code 1', async (_what, body) => {
+    const { url, process } = await start({ env: fault(body) });
+    const stream = await heldStream(url, '/v1/chat/completions');
+    process.kill('SIGUSR2');
+    await untilRefused(url);
+    provider.control.release();
+    expect(await stream.rest()).toMatch(/data: \[DONE\]\n\n$/);
+    expect(await process.exited).toEqual({ code: 1, signal: null });
+    expect(process.stderr).toMatch(/outer[\s\S]*inner/);
+    const events = await eventsIn(dataDir);
+    expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { cutExchanges: 0 } });
+  });
+});

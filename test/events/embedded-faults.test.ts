@@ -306,6 +306,28 @@ describe('when the disk does not keep up', () => {
     expect(log.status().state).toBe('ok');
   });
 
+  it('refuses those that wait when the disk then refuses the first of them, and recovers', async () => {
+    const unhandled: unknown[] = [];
+    const noteUnhandled = (reason: unknown) => unhandled.push(reason);
+    process.on('unhandledRejection', noteUnhandled);
+    onTestFinished(() => void process.off('unhandledRejection', noteUnhandled));
+    const { disk, log } = await faultyLog({ commit: { ...small, maxQueuedBytes: 1e9, queueTimeoutMs: 60_000 } });
+    disk.holdSyncs();
+    const written = appendThing(log, 0, Buffer.alloc(2_000));
+    await until(() => disk.heldSyncs > 0);
+    // each is large enough to be written as soon as its turn comes
+    const refused = [1, 2, 3].map((n) => failureOf(appendThing(log, n, Buffer.alloc(20_000))));
+    disk.failWrites('ENOSPC');
+    disk.releaseSyncs();
+    for (const { outcome } of await Promise.all(refused)) expect(outcome).toBe('none');
+    await written;
+    disk.failWrites(undefined);
+    await becomesOk(log);
+    await appendThing(log, 1);
+    expect(await readThings(log)).toEqual([0, 1]);
+    expect(unhandled).toEqual([]);
+  });
+
   it('keeps no more unsynced bytes than allowed, however many writers there are', async () => {
     const { log } = await faultyLog({ commit: { ...small, maxQueuedBytes: 1e9, queueTimeoutMs: 60_000 } });
     let most = 0;

@@ -17,6 +17,8 @@ export class AppendQueue {
   readonly #maxBytes: number;
   readonly #timeoutMs: number;
   #waiting: Waiting[] = [];
+  /** How many at the beginning of `#waiting` have been taken out. */
+  #taken = 0;
   #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #stuck = false;
@@ -30,7 +32,11 @@ export class AppendQueue {
   }
 
   get length(): number {
-    return this.#waiting.length;
+    return this.#waiting.length - this.#taken;
+  }
+
+  get #first(): Waiting | undefined {
+    return this.#waiting[this.#taken];
   }
 
   get bytes(): number {
@@ -55,23 +61,38 @@ export class AppendQueue {
     });
   }
 
-  /** Runs appends in their order for as long as there is room. */
+  /**
+   * Runs appends in their order for as long as there is room. Each leaves the queue before it runs: it may make the
+   * disk refuse, and `refuseAll` then rejects only those that still wait. One that were rejected twice would leave the
+   * rejection of its own run without a handler.
+   */
   drain(hasRoom: () => boolean): void {
     this.#setStuck(false);
-    let served = 0;
-    while (served < this.#waiting.length && hasRoom()) {
-      const next = this.#waiting[served++];
-      if (next === undefined) continue;
-      this.#bytes -= next.bytes;
+    while (hasRoom()) {
+      const next = this.#shift();
+      if (next === undefined) break;
       next.resolve(next.run());
     }
-    if (served > 0) this.#waiting.splice(0, served);
     this.#rest();
   }
 
+  /** Takes the first one out. Those taken are let go of in bulk, so that a long queue costs no more for each. */
+  #shift(): Waiting | undefined {
+    const first = this.#waiting[this.#taken];
+    if (first === undefined) return undefined;
+    this.#taken++;
+    this.#bytes -= first.bytes;
+    if (this.#taken * 2 >= this.#waiting.length) {
+      this.#waiting.splice(0, this.#taken);
+      this.#taken = 0;
+    }
+    return first;
+  }
+
   refuseAll(error: Error): void {
-    const refused = this.#waiting;
+    const refused = this.#waiting.slice(this.#taken);
     this.#waiting = [];
+    this.#taken = 0;
     this.#bytes = 0;
     this.#rest();
     for (const { reject } of refused) reject(error);
@@ -80,14 +101,12 @@ export class AppendQueue {
   #expire(): void {
     this.#timer = undefined;
     const now = performance.now();
-    while (this.#waiting[0] !== undefined && this.#waiting[0].deadline <= now) {
-      const late = this.#waiting.shift();
-      if (late === undefined) break;
-      this.#bytes -= late.bytes;
+    for (let first = this.#first; first !== undefined && first.deadline <= now; first = this.#first) {
+      this.#shift();
       this.#setStuck(true);
-      late.reject(new LogUnavailable(`the disk has not kept up for ${this.#timeoutMs} ms`, 'none'));
+      first.reject(new LogUnavailable(`the disk has not kept up for ${this.#timeoutMs} ms`, 'none'));
     }
-    const next = this.#waiting[0];
+    const next = this.#first;
     if (next !== undefined) this.#timer = setTimeout(() => this.#expire(), Math.max(1, next.deadline - now));
   }
 
@@ -98,7 +117,7 @@ export class AppendQueue {
   }
 
   #rest(): void {
-    if (this.#waiting.length > 0) return;
+    if (this.length > 0) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
