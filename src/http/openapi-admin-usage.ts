@@ -82,6 +82,9 @@ const entry = z.object({
   cost_source: z.string().optional(),
   costs_calculation_caveat: z.string().optional(),
   usage_source: z.string(),
+  estimated: z.literal(true).optional(),
+  estimated_input_tokens: z.number().optional(),
+  estimated_output_tokens: z.number().optional(),
   raw_data: z.unknown().optional().describe('as the provider reported it'),
 });
 

@@ -3,6 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
 import { type LimitMemory, restoreLimits } from '../../src/commands/admission/limit-memory.ts';
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
+import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { NewEvent, Position } from '../../src/events/event.ts';
 import { START } from '../../src/events/log.ts';
 import { positionAtTime } from '../../src/events/position-at-time.ts';
@@ -80,6 +82,15 @@ describe.each(engines)('from a log in %s', (engine) => {
       [3, 45],
       [1, 15],
     ]);
+  });
+
+  test('estimated tokens are counted where the provider reported none', async () => {
+    const told = exchangeOf('1', { userPath: '/team' });
+    const estimate = { estimated: true, estimatedInputTokens: 30, estimatedOutputTokens: 12 };
+    const data = usageRecorded.data.parse({ ...told.usage.data, ...unknownUsage, ...estimate });
+    const events = [told.received, told.attempt(1), told.left, usageRecorded.create(data, told.context)];
+    await append(opened.log, told.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
+    expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 42]]);
   });
 
   test('retries are the same request, and what was refused is none', async () => {

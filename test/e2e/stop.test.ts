@@ -57,6 +57,16 @@ interface Held {
   rest(): Promise<string>;
 }
 
+/** The usage of a stream that was cut off before its provider reported any. */
+const estimatedUsage = {
+  estimated: true,
+  source: 'unknown',
+  inputTokens: null,
+  outputTokens: null,
+  estimatedInputTokens: expect.any(Number),
+  estimatedOutputTokens: expect.any(Number),
+};
+
 /** Resolves once the gateway takes no new requests. */
 async function untilRefused(url: string): Promise<void> {
   await expect
@@ -124,6 +134,7 @@ describe('SIGTERM', () => {
     expect(exchange.find(({ type }) => type === 'exchange.failed')).toMatchObject({
       data: { reason: 'gateway_stopped', status: 200 },
     });
+    expect(exchange.at(-1)).toMatchObject({ type: 'usage.recorded', data: estimatedUsage });
     expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { cutExchanges: 1 } });
   });
 
@@ -168,6 +179,7 @@ describe('SIGTERM', () => {
     expect(exchange.find(({ type }) => type === 'exchange.failed')).toMatchObject({
       data: { reason: 'gateway_stopped' },
     });
+    expect(exchange.at(-1)).toMatchObject({ type: 'usage.recorded', data: estimatedUsage });
   });
 });
 

@@ -83,6 +83,15 @@ it.each<[string, Told, object]>([
   expect(await usageOf(told)).toMatchObject({ provider: 'local', source: 'provider', ...expected });
 });
 
+it('is estimated for a stream of a model that was cut off before its usage was reported', async () => {
+  const chunks = [data({ model: 'm', choices: [{ delta: { content: 'eight by' } }] }), 'data: {"half'];
+  const told = { dialect: 'passthrough', path: '/p/local/v1/chat/completions', chunks } as const;
+  expect(await usageOf(told)).toMatchObject({
+    ...{ model: 'm', source: 'unknown', estimated: true, partial: true },
+    ...{ outputTokens: null, estimatedInputTokens: 0, estimatedOutputTokens: 2 },
+  });
+});
+
 it.each<[string, (string | undefined)[]]>([
   ['a file', ['\u0000\u0001\u0002']],
   ['what was not kept', [undefined]],

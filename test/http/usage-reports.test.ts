@@ -451,6 +451,36 @@ describe.skipIf(!hasChdb)('usage reports', () => {
       );
     });
 
+    test('a stream that its provider reports no usage for is estimated, in SQL and over REST', async () => {
+      const [provider, model] = ['llamacpp', 'simulated-large'];
+      await gateway.fetch('/admin/model-pricing-overrides', {
+        method: 'PUT',
+        json: { selector: `${provider}/${model}`, pricing: { input_per_mtok: 1000, output_per_mtok: 1000 } },
+      });
+      gateway.simulated.control.next({ usage: false });
+      const body = { model: `${provider}/${model}`, stream: true, messages: user('Hello!') };
+      const answer = await gateway.fetch('/v1/chat/completions', { json: body });
+      await answer.text();
+      await eventsOfExchange(gateway, exchangeOf(answer));
+      await projector.whenStored(parsePosition(await log.head()));
+      const query = `SELECT estimated, estimated_input_tokens AS input, estimated_output_tokens AS output,
+        total_tokens, total_cost FROM ${database}.usage WHERE exchange_id = '${exchangeOf(answer)}'`;
+      const result = await embedded.clientOf('projector').query({ query, format: 'JSONEachRow' });
+      const [row] = await result.json<Record<string, unknown>>();
+      expect(row).toMatchObject({ estimated: 1, total_tokens: expect.toSatisfy((n) => Number(n) === 0) });
+      const [input, output] = [Number(row?.['input']), Number(row?.['output'])];
+      expect(input).toBeGreaterThan(0);
+      expect(output).toBeGreaterThan(0);
+      expect(Number(row?.['total_cost'])).toBe((input + output) * 1_000_000);
+      const { entries } = await report('log', { search: model, limit: '1' });
+      expect(entries[0]).toMatchObject({
+        estimated: true,
+        estimated_input_tokens: input,
+        estimated_output_tokens: output,
+        usage_source: 'unknown',
+      });
+    });
+
     test('a report that nobody answers is refused, and /v1/usage goes without its figures', async () => {
       isReachable = false;
       try {

@@ -4,6 +4,7 @@ import type { Target } from '../exchange/dialect.ts';
 import { Refusal } from '../refusal.ts';
 import type { BudgetGate, BudgetHold } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';
+import { countedTokens } from './counted-tokens.ts';
 import { rateLimitHeaders } from './rate-limit-headers.ts';
 import type { Passed, RateLimiter } from './rate-limiter.ts';
 
@@ -121,7 +122,7 @@ class LimitTicket implements Ticket {
 
   charge(charge: Charge): void {
     const { limits, forecaster, hold, request, path } = this.#parts;
-    const { totalTokens } = charge.usage;
+    const totalTokens = countedTokens(charge.usage.totalTokens, charge.estimate);
     if (totalTokens !== null) {
       limits.countTokens(path, totalTokens);
       limits.countTokens(this.#entered, totalTokens);

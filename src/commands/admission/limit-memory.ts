@@ -7,6 +7,7 @@ import { attemptStarted, usageRecorded } from '../../events/catalogue/exchange.t
 import { idOf, type Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { positionAtTime } from '../../events/position-at-time.ts';
+import { countedTokens } from './counted-tokens.ts';
 import type { SavedGauge } from './gauge.ts';
 import type { RateLimiter, RateLimitRules } from './rate-limiter.ts';
 
@@ -40,10 +41,12 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
   for await (const event of log.readAll({ after, filter })) {
     const { userPath = '/' } = event.context;
     if (event.type === usageRecorded.type) {
-      const { provider, model, totalTokens, answers } = usageRecorded.data.parse(event.data);
+      const { provider, model, totalTokens, answers, ...rest } = usageRecorded.data.parse(event.data);
+      const { estimated, estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = rest;
+      const tokens = countedTokens(totalTokens, estimated === true ? { inputTokens, outputTokens } : undefined);
       // The requests of a batch are not under way at the time that their sum becomes known.
-      if (totalTokens !== null && answers === undefined) {
-        limiter.recount({ at: event.at, userPath, target: { provider, model }, tokens: totalTokens });
+      if (tokens !== null && answers === undefined) {
+        limiter.recount({ at: event.at, userPath, target: { provider, model }, tokens });
       }
       continue;
     }

@@ -1,5 +1,5 @@
 /** Whether a request may be made at all: budgets and rate limits, answered from memory. */
-import type { Units } from '../pricing/pricing.ts';
+import type { EstimatedTokens, Units } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Caller } from './client.ts';
 import type { Asked, Reservation, Target } from './dialect.ts';
@@ -22,6 +22,8 @@ export interface AdmissionRequest {
 /** What an answer turned out to cost: the facts of its `usage.recorded`. */
 export interface Charge {
   readonly usage: TokenUsage;
+  /** Tokens that count in place of those that the provider did not report. */
+  readonly estimate?: EstimatedTokens | undefined;
   /** Nano-dollars as decimal text; null when the price is not known. */
   readonly totalCost: string | null;
   /** Of an attempt that failed: there may be more to come. */

@@ -32,7 +32,13 @@ export type AttemptEnd =
   | (Answered & { readonly kind: 'whole'; readonly reply: ProviderReply; readonly bytes: Buffer })
   | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
   | (Answered & { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut?: boolean })
-  | (Answered & { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut?: boolean });
+  | (Answered & {
+      readonly kind: 'abandoned';
+      readonly rest: Buffer[];
+      readonly cut?: boolean;
+      /** No provider was at work: the last had refused, and the next was not asked yet. */
+      readonly unasked?: boolean;
+    });
 
 export interface FailedAttempt {
   readonly kind: 'failed';

@@ -114,7 +114,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
       breaker.abandoned();
-      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet() };
+      const unasked = failure?.kind !== 'aborted';
+      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked };
     }
     if (other !== undefined) {
       breaker.succeeded();
@@ -131,7 +132,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     await options.wait(retryInMs, client.ended);
     if (client.ended.aborted) {
       breaker.abandoned();
-      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet() };
+      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked: true };
     }
     kind = 'retry';
   }

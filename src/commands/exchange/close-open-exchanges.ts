@@ -11,15 +11,17 @@ import { createSplitter, recordedFormat, type StreamFormat } from '../../provide
 import { providerType } from '../../providers/types.ts';
 import { type KeyDirectory, whyNotAccepted } from '../access/key-directory.ts';
 import { recordedAsker } from '../access/recorded-asker.ts';
-import type { Pricing } from '../pricing/pricing.ts';
+import type { EstimatedTokens, Pricing } from '../pricing/pricing.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
 import { everything, ownerOf } from '../visibility.ts';
 import { nobody } from './detached-client.ts';
 import type { Asked } from './dialect.ts';
 import * as events from './end-events.ts';
+import { missingTokens } from './estimate-usage.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { noteTurn } from './note-turn.ts';
+import { OutputCount, type StreamSize } from './output-count.ts';
 import { parseChunk } from './parse-chunk.ts';
 import { isPending, withOutcome } from './pending-response.ts';
 import { previousResponseOf } from './previous-response.ts';
@@ -28,8 +30,9 @@ import type { Relay, StorableResponse } from './relay.ts';
 import { begunBy, PassthroughRelay } from './relay-passthrough.ts';
 import { isRunHere, responseIdOf } from './responses-dialect.ts';
 import type { ResumableRun } from './run.ts';
-import { partOf } from './spending.ts';
-import { unknownUsage } from './usage.ts';
+import { partOf, priced } from './spending.ts';
+import { promptTokens } from './token-estimate.ts';
+import { type TokenUsage, unknownUsage } from './usage.ts';
 
 /** A crash may leave thousands open, and each takes its own synced append. */
 const AT_ONCE = 32;
@@ -178,6 +181,8 @@ async function close(
     const usage = heard?.usage() ?? unknownUsage;
     const model = attempt.model || (heard?.model?.() ?? '');
     const endpoint = spoken?.endpoint ?? (request.dialect === 'passthrough' ? '/p' : pathOf(request.path));
+    const isCutOff = !ended && (request.stream || (spoken === undefined && heard?.model?.() !== undefined));
+    const estimate = isCutOff ? estimateOf(told, asked, usage, counted) : undefined;
     const spent = { provider, providerType: type, model, endpoint, usage, isPartial: !ended };
     const work = heard?.goesOn?.();
     if (work !== undefined) {
@@ -186,11 +191,28 @@ async function close(
       events.noteDeferred(record, { parts, ...work }, facts, request);
     }
     // What was passed on need not have cost anything: a list, a file.
-    else if (spoken !== undefined || usage.source === 'provider') {
-      events.noteUsage(record, spent, deps.pricing.costOf(spent), request);
+    else if (spoken !== undefined || usage.source === 'provider' || estimate !== undefined) {
+      const { charged, cost } = priced(spent, estimate, deps.pricing);
+      events.noteUsage(record, charged, cost, request);
     }
   }
   await record.flush('durable');
+}
+
+/** What a stream cost that was cut off, where its provider had not reported it. */
+function estimateOf(
+  { received, attempt, chunks }: RecordedExchange,
+  asked: Asked | undefined,
+  usage: TokenUsage,
+  size: StreamSize,
+): EstimatedTokens | undefined {
+  const output = new OutputCount(attempt?.dialect ?? '');
+  for (const { body } of chunks) output.add(body);
+  const outputTokens = output.tokens(size);
+  // On a provider's own API, an answer that holds no event of a stream came in one piece.
+  if (asked === undefined && outputTokens === 0) return undefined;
+  const request = asked?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
+  return missingTokens(usage, promptTokens(request), outputTokens);
 }
 
 /** What was only passed on is not for anybody to make again, but it says what it cost. */

@@ -183,8 +183,8 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
     const answering = await askInTurn(route, { ticket, attemptsBefore, elapsed: () => record.elapsed(), ask });
     ({ target, outcome } = answering);
     const keepBodies = deps.capture === 'full';
-    const { open, archive, responseNotStored } = deps;
-    const exchange = { ...spender, target, client, keepBodies, promise, open, archive, responseNotStored };
+    const { open, archive, log, responseNotStored } = deps;
+    const exchange = { ...spender, target, client, keepBodies, promise, open, archive, log, responseNotStored };
     status = await settle(outcome, exchange);
     ticket.settle(true);
   } catch (error) {

@@ -1,6 +1,8 @@
 /** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
+import type { EventLog } from '../../events/log.ts';
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
+import type { EstimatedTokens } from '../pricing/pricing.ts';
 import { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import { everything, haveSameOwner } from '../visibility.ts';
@@ -10,6 +12,7 @@ import { noteOutcome, type PromisedResponse } from './background.ts';
 import type { Client } from './client.ts';
 import type { Target } from './dialect.ts';
 import * as events from './end-events.ts';
+import { estimateUsage } from './estimate-usage.ts';
 import { noteTurn } from './note-turn.ts';
 import type { OpenRecords } from './open-records.ts';
 import { previousResponseOf } from './previous-response.ts';
@@ -25,6 +28,7 @@ export interface Settling extends Spender {
   readonly promise?: PromisedResponse | undefined;
   readonly open: Pick<OpenRecords, 'leftOpen'>;
   readonly archive: ResponseArchive;
+  readonly log: EventLog;
   /** Told of a response that was made and is not kept. */
   responseNotStored(provider: Provider): void;
 }
@@ -45,8 +49,9 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
   }
 
   const { chunks } = outcome.received;
+  const estimate = outcome.kind === 'whole' ? undefined : await estimateUsage(outcome, exchange);
   if (outcome.kind === 'abandoned' && exchange.promise !== undefined) {
-    return settleInterrupted(outcome, exchange, exchange.promise);
+    return settleInterrupted(outcome, exchange, exchange.promise, estimate);
   }
   const isOthers = outcome.plan.dialect === 'responses' && (await isTaken(outcome, exchange));
   const responseId = isOthers ? undefined : noteResponse(outcome, exchange);
@@ -60,7 +65,7 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
     }
     case 'streamed': {
       await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record, exchange.request.caller.sight);
-      noteCompleted(outcome, exchange, outcome.reply, responseId);
+      noteCompleted(outcome, exchange, outcome.reply, responseId, estimate);
       await record.flush('durable');
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
       return outcome.reply.status;
@@ -68,7 +73,7 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
     case 'broken': {
       const { refusal } = outcome;
       events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
-      noteUsage(outcome, exchange);
+      noteUsage(outcome, exchange, { estimate });
       await record.flush('durable');
       if (outcome.cut) return tell(exchange, refusal);
       finishStream(client, 200, {}, outcome.rest);
@@ -77,14 +82,14 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
     case 'abandoned': {
       if (client.ended.reason !== 'gateway_stopping') {
         events.noteDisconnected(record, outcome.received, responseId);
-        noteUsage(outcome, exchange);
+        noteUsage(outcome, exchange, { estimate });
         await record.flush('durable');
         return 499;
       }
       const refusal = gatewayStopping();
       const status = chunks === 0 ? refusal.status : 200;
       events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
-      noteUsage(outcome, exchange);
+      noteUsage(outcome, exchange, { estimate });
       await record.flush('durable');
       if (!client.begun || outcome.cut) return tell(exchange, refusal);
       finishStream(client, 200, {}, outcome.rest);
@@ -98,6 +103,7 @@ async function settleInterrupted(
   { relay, received, rest, attempt, plan }: Extract<Outcome, { kind: 'abandoned' }>,
   exchange: Settling,
   promise: PromisedResponse,
+  estimate: EstimatedTokens | undefined,
 ): Promise<number> {
   const { record, client } = exchange;
   const { chunks } = received;
@@ -113,7 +119,7 @@ async function settleInterrupted(
   const reason = cancelled ? 'cancelled' : 'gateway_stopped';
   const status = client.begun ? 200 : refusal.status;
   events.noteFailed(record, refusal, { status, reason, chunks, responseId });
-  noteUsage({ relay, received, attempt, plan }, exchange);
+  noteUsage({ relay, received, attempt, plan }, exchange, { estimate });
   await record.flush('durable');
   if (!client.begun) return tell(exchange, refusal);
   finishStream(client, 200, {}, rest);
@@ -161,6 +167,7 @@ function noteCompleted(
   exchange: Settling,
   reply: ProviderReply,
   responseId: string | undefined,
+  estimate?: EstimatedTokens,
 ): void {
   const { dialect, target, record, keepBodies } = exchange;
   const translated = plan.dialect !== dialect.name;
@@ -175,19 +182,23 @@ function noteCompleted(
     responseId,
     answer: json === undefined ? undefined : Buffer.from(json),
   });
-  noteUsage({ relay, received, attempt, plan }, exchange, true);
+  noteUsage({ relay, received, attempt, plan }, exchange, { isWhole: true, estimate });
 }
 
-function noteUsage({ relay, received }: Answered, exchange: Settling, isWhole = false): void {
-  if (received.chunks === 0) return;
+function noteUsage(
+  { relay, received }: Answered,
+  exchange: Settling,
+  { isWhole = false, estimate }: { readonly isWhole?: boolean; readonly estimate: EstimatedTokens | undefined },
+): void {
+  if (received.chunks === 0 && estimate === undefined) return;
   const work = relay.goesOn?.();
   if (work !== undefined) {
     noteDeferral(exchange, exchange.target, work, relay);
     return;
   }
   const usage = relay.usage();
-  if (exchange.dialect.mayBeFree && usage.source === 'unknown') return;
-  noteSpending(exchange, exchange.target, relay, { isPartial: !isWhole });
+  if (exchange.dialect.mayBeFree && usage.source === 'unknown' && estimate === undefined) return;
+  noteSpending(exchange, exchange.target, relay, { isPartial: !isWhole, estimate });
 }
 
 /** @returns the id under which the response is kept, when it is */

@@ -1,5 +1,5 @@
 /** What an answer cost: noted on the record, and charged to whoever asked. */
-import type { Pricing } from '../pricing/pricing.ts';
+import type { EstimatedTokens, PricedUsage, Pricing, UsageCost } from '../pricing/pricing.ts';
 import type { Ticket } from './admission.ts';
 import type { ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect, Target } from './dialect.ts';
@@ -17,15 +17,22 @@ export interface Spender {
   readonly pricing: Pricing;
 }
 
+export interface SpendingFacts {
+  readonly isPartial: boolean;
+  /** Set when it was spent on an attempt that failed, and not on the answer. */
+  readonly failedAttempt?: number;
+  /** What is charged in place of what the provider did not report. */
+  readonly estimate?: EstimatedTokens | undefined;
+}
+
 /**
  * @param target who was asked, and is the one the ticket has entered
- * @param failedAttempt when it is not of the answer, but of an attempt that failed
  */
 export function noteSpending(
   { dialect, asked, record, request, ticket, pricing }: Spender,
   { provider, model }: Target,
   relay: Pick<Relay, 'usage' | 'model'>,
-  { isPartial, failedAttempt }: { readonly isPartial: boolean; readonly failedAttempt?: number },
+  { isPartial, failedAttempt, estimate }: SpendingFacts,
 ): void {
   const usage = relay.usage();
   const spent = {
@@ -37,9 +44,23 @@ export function noteSpending(
     units: dialect.units?.(asked),
     isPartial,
   };
-  const cost = pricing.costOf(spent);
-  noteUsage(record, spent, cost, request, failedAttempt);
-  ticket.charge({ usage, totalCost: cost.totalCost, isFailed: failedAttempt !== undefined });
+  const { charged, cost } = priced(spent, estimate, pricing);
+  noteUsage(record, charged, cost, request, failedAttempt);
+  const isFailed = failedAttempt !== undefined;
+  ticket.charge({ usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+}
+
+/** The estimate applies unless the cost is known without it: a price for each request or piece needs no count of tokens. */
+export function priced(
+  spent: PricedUsage,
+  estimate: EstimatedTokens | undefined,
+  pricing: Pricing,
+): { readonly charged: PricedUsage; readonly cost: UsageCost } {
+  const reported = pricing.costOf(spent);
+  const isKnown = estimate === undefined || (spent.usage.source === 'unknown' && reported.totalCost !== null);
+  if (isKnown) return { charged: spent, cost: reported };
+  const charged = { ...spent, estimate };
+  return { charged, cost: pricing.costOf(charged) };
 }
 
 /** The provider goes on with its work: what that costs is recorded when it is over, and stays reserved until then. */

@@ -8,8 +8,12 @@ const MEDIA = /^(?:data:[^,]{0,200};base64,|[A-Za-z0-9+/=_-]{1024})/;
 const OUTPUT_TOKENS = 1024;
 const OUTPUT_LIMITS = ['max_output_tokens', 'max_completion_tokens', 'max_tokens'];
 
+export function tokensInBytes(bytes: number): number {
+  return Math.ceil(bytes / BYTES_PER_TOKEN);
+}
+
 export function tokensInText(text: string): number {
-  return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
+  return tokensInBytes(Buffer.byteLength(text));
 }
 
 /** Of everything that a request says: the names of its members stand for what a model is given around their text. */
@@ -32,7 +36,7 @@ export function promptTokens(json: unknown): number {
       }
     }
   }
-  return Math.ceil(bytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
+  return tokensInBytes(bytes) + media * MEDIA_TOKENS;
 }
 
 /** The longest answer that a request allows; undefined when it does not say. */

@@ -58,9 +58,8 @@ export class PriceBook implements Pricing, ModelPrices {
     }
     const price = this.#priceOf(provider, providerType, model);
     if (price === undefined) return noPrice;
-    return usage.source === 'unknown' && spent.estimate !== undefined
-      ? estimatedCost(price, spent)
-      : costAt(price, spent);
+    const { estimate } = spent;
+    return estimate === undefined ? costAt(price, spent) : estimatedCost(price, spent, estimate);
   }
 
   rates(provider: string, model: string): ModelRates | undefined {

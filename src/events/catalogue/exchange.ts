@@ -254,7 +254,7 @@ export const usageRecorded = defineEvent({
       .literal(true)
       .optional()
       .describe(
-        'the provider reported no usage: the cost is that of the estimated tokens, and every count above is null',
+        'the provider reported too little: the cost is that of the estimated tokens; the other counts are as reported',
       ),
     estimatedInputTokens: z.number().int().optional(),
     estimatedOutputTokens: z.number().int().optional(),

@@ -176,6 +176,13 @@ export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
     ...given('cost_source', correction?.price_source ?? row.price_source),
     ...given('costs_calculation_caveat', correction?.caveat ?? row.caveat),
     usage_source: row.source,
+    ...(row.estimated === 1
+      ? {
+          estimated: true,
+          estimated_input_tokens: Number(row.estimated_input_tokens),
+          estimated_output_tokens: Number(row.estimated_output_tokens),
+        }
+      : {}),
     ...(row.raw === '' ? {} : { raw_data: JSON.parse(row.raw) as unknown }),
   };
 }

@@ -293,6 +293,18 @@ const usage: Table = {
     { name: 'price', type: 'String', codec: 'ZSTD(3)', about: 'JSON: the rates in US dollars that applied; or empty' },
     { name: 'caveat', type: 'String', codec: 'ZSTD(1)', about: 'what the cost leaves out; or empty' },
     { name: 'raw', type: 'String', codec: 'ZSTD(3)', about: 'JSON: the usage as the provider reported it; or empty' },
+    {
+      name: 'estimated',
+      type: 'UInt8',
+      about: '1 when the cost is that of estimated tokens, because the provider reported too little',
+    },
+    { name: 'estimated_input_tokens', type: count, about: 'input tokens that an estimated cost is computed from' },
+    { name: 'estimated_output_tokens', type: count, about: 'output tokens that an estimated cost is computed from' },
+    {
+      name: 'answers',
+      type: 'UInt32',
+      about: 'of a batch: how many of its answers are summed up; else 1; 0 for corrections',
+    },
     retention,
     {
       name: 'label_set',

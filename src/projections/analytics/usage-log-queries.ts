@@ -32,6 +32,9 @@ export interface UsageRow {
   readonly caveat: string;
   /** JSON, or empty. */
   readonly raw: string;
+  readonly estimated: number;
+  readonly estimated_input_tokens: string;
+  readonly estimated_output_tokens: string;
 }
 
 const rowColumns = [
@@ -39,6 +42,7 @@ const rowColumns = [
   ...['endpoint', 'cache_type', 'source', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens'],
   ...['cache_write_input_tokens', 'reasoning_tokens', 'input_cost', 'output_cost', 'total_cost', 'input_priced'],
   ...['output_priced', 'priced', 'price_source', 'caveat', 'raw'],
+  ...['estimated', 'estimated_input_tokens', 'estimated_output_tokens'],
 ];
 
 /** What was recorded, newest first; without later corrections. */

@@ -72,7 +72,7 @@ export function writeUsage(rows: TsvRows, event: Recorded, position: number, ret
   rows.write(
     `${position}\trecorded\t${id}\t${time(at)}\t${time(at)}\t${text(idOf(stream))}\t${spentOn(account, data)}\t` +
       `${text(data.source)}\t${data.failedAttempt === undefined ? 1 : 0}\t${tokens.join('\t')}\t${units.join('\t')}\t${difference(nothing, account.costs)}\t` +
-      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : text(JSON.stringify(data.raw))}\t${retention.usage}`,
+      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : text(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${retention.usage}`,
   );
   rows.end(position);
 }
@@ -89,7 +89,7 @@ export function writeCorrection(
   rows.write(
     `${position}\tcorrected\t${data.usageId}\t${time(data.usageAt)}\t${time(at)}\t${text(idOf(stream))}\t` +
       `${spentOn(account, data)}\tprovider\t0\t${none}\t${difference(account.costs, costsOf(data))}\t` +
-      `${pricedBy(data)}\t\t${retention.usage}`,
+      `${pricedBy(data)}\t\t0\t0\t0\t0\t${retention.usage}`,
   );
   rows.end(position);
 }
@@ -124,6 +124,10 @@ function difference(before: Costs, now: Costs): string {
   const amounts = kinds.map((kind) => (now[kind] ?? 0n) - (before[kind] ?? 0n));
   const known = kinds.map((kind) => Number(now[kind] !== null) - Number(before[kind] !== null));
   return [...amounts, ...known].join('\t');
+}
+
+function estimatedIn({ estimated, estimatedInputTokens, estimatedOutputTokens }: Recorded['data']): string {
+  return `${estimated === true ? 1 : 0}\t${estimatedInputTokens ?? 0}\t${estimatedOutputTokens ?? 0}`;
 }
 
 function pricedBy(data: { readonly priceSource?: string; readonly price?: unknown; readonly caveat?: string }): string {

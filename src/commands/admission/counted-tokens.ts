@@ -1,0 +1,6 @@
+import type { EstimatedTokens } from '../pricing/pricing.ts';
+
+/** The tokens that rate limits count: those of the estimate where there is one, else as reported; null: not known. */
+export function countedTokens(reported: number | null, estimate: EstimatedTokens | undefined): number | null {
+  return estimate === undefined ? reported : estimate.inputTokens + estimate.outputTokens;
+}
