@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { AnalyticsJob } from './analytics-messages.ts';
 import { programFiles, projectRoot, type SandboxCommand, type View } from './analytics-sandbox.ts';
-import { type ClickHousePasswords, loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
+import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { Config } from './config/config.ts';
 import { directoryOf } from './events/open-log.ts';
 
@@ -65,7 +65,7 @@ function environment(): Record<string, string> {
   return { ...frugal, ...Object.fromEntries(given) };
 }
 
-function jobOf(config: Config): AnalyticsJob {
+function jobOf(config: Config, administratorPassword: string): AnalyticsJob {
   const { analytics, logLevel, logFormat } = config;
   const { url, user, password = '', database } = analytics.clickhouse;
   const isText = logFormat === 'text' || (logFormat === 'auto' && process.stderr.isTTY === true);
@@ -78,21 +78,28 @@ function jobOf(config: Config): AnalyticsJob {
     diagnostics: { level: logLevel, format: isText ? 'text' : 'json' },
     clickhouse:
       url === undefined
-        ? { kind: 'embedded', passwords: readersPasswords(config) }
+        ? { kind: 'embedded', passwords: readersPasswords(config, administratorPassword) }
         : { kind: 'server', url, user, password },
   };
 }
 
-/** Of the users `gateway` and `analyst` of the embedded ClickHouse. */
-export function readersPasswords({ analytics, dataDir }: Config): ClickHousePasswords {
+/** A user of the embedded ClickHouse that only reads. */
+export type Reader = 'gateway' | 'administrator' | 'analyst';
+
+export function readersPasswords({ analytics, dataDir }: Config, administrator: string): Record<Reader, string> {
   const made = loadOrCreateClickHousePasswords(dataDir);
-  return { ...made, analyst: analytics.analystPassword ?? made.analyst };
+  return { ...made, administrator, analyst: analytics.analystPassword ?? made.analyst };
 }
 
 /** Resolves when it is sent, or when there is nobody to take it: the process has ended, which is noticed elsewhere. */
-export async function sendJob(child: ChildProcess, config: Config, socket: Server | undefined): Promise<void> {
+export async function sendJob(
+  child: ChildProcess,
+  config: Config,
+  administratorPassword: string,
+  socket: Server | undefined,
+): Promise<void> {
   if (child.pid === undefined) return;
-  await new Promise<void>((sent) => child.send(jobOf(config), socket, {}, () => sent()));
+  await new Promise<void>((sent) => child.send(jobOf(config, administratorPassword), socket, {}, () => sent()));
 }
 
 const PORTS_TRIED = 50;

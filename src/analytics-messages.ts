@@ -16,7 +16,11 @@ export const analyticsJob = z.object({
   retention: z.object({ audit: z.number(), usage: z.number() }),
   diagnostics: z.object({ level: z.string(), format: z.enum(['text', 'json']) }),
   clickhouse: z.discriminatedUnion('kind', [
-    z.object({ kind: z.literal('embedded'), passwords: clickHousePasswords }),
+    z.object({
+      kind: z.literal('embedded'),
+      /** `administrator` is the user of `POST /admin/sql`, which records its queries itself. */
+      passwords: clickHousePasswords.extend({ administrator: z.string().min(1) }),
+    }),
     z.object({ kind: z.literal('server'), url: z.string(), user: z.string(), password: z.string() }),
   ]),
 });
@@ -37,6 +41,27 @@ export const analyticsReport = z.object({
 });
 
 export type AnalyticsReport = z.infer<typeof analyticsReport>;
+
+/** Sent by the analytics process before it runs the query of an analyst. Answered by `queryRecorded` with the same id. */
+export const queryToRecord = z.object({
+  type: z.literal('query'),
+  id: z.number(),
+  user: z.string(),
+  query: z.string(),
+  format: z.string().optional(),
+  parameters: z.record(z.string(), z.string()),
+});
+
+export type QueryToRecord = z.infer<typeof queryToRecord>;
+
+export const queryRecorded = z.object({
+  type: z.literal('recorded'),
+  id: z.number(),
+  /** Why it is not in the log. Absent: it is on disk. */
+  error: z.string().optional(),
+});
+
+export type QueryRecorded = z.infer<typeof queryRecorded>;
 
 /** The process ends with this when to start it again cannot help: it has said why. */
 export const OFF_FOR_GOOD = 78;

@@ -10,18 +10,27 @@ import {
   listenNear,
   logFolder,
   portOf,
+  type Reader,
   readersPasswords,
   sendJob,
   spawnAnalytics,
   viewOf,
 } from './analytics-launch.ts';
-import { type AnalyticsReport, analyticsReport, OFF_FOR_GOOD } from './analytics-messages.ts';
+import {
+  type AnalyticsReport,
+  analyticsReport,
+  OFF_FOR_GOOD,
+  type QueryRecorded,
+  type QueryToRecord,
+  queryToRecord,
+} from './analytics-messages.ts';
 import { forgetAddress, noteAddress } from './analytics-progress.ts';
 import { findSandbox, type SandboxCommand } from './analytics-sandbox.ts';
 import { type Patience, processorMsOf, Watchdog } from './analytics-watchdog.ts';
 import { printError } from './cli/terminal.ts';
-import { clickHousePasswordFile } from './clickhouse-passwords.ts';
+import { clickHousePasswordFile, newPassword } from './clickhouse-passwords.ts';
 import type { Config } from './config/config.ts';
+import type { RecordQuery } from './http/clickhouse/reader-request.ts';
 import type { AnalyticsAddress } from './projections/analytics/analytics-db.ts';
 
 /** How analytics is, as far as the gateway knows. */
@@ -37,13 +46,15 @@ export interface AnalyticsStatus {
 }
 
 export interface AnalyticsProcess {
-  start(): void;
+  /** @param record writes an analyst's query to the log. Default: it cannot be written, so analysts are refused. */
+  start(record?: RecordQuery): void;
   status(): AnalyticsStatus;
   /**
    * Where the gateway asks for figures; undefined until it has said so.
-   * @param user `analyst`: for the questions of people. A server has one user, and what is asked of it is read-only.
+   * @param user `administrator`: for the queries of `POST /admin/sql`. A server has one user, and what is asked of it is
+   *   read-only.
    */
-  address(user?: 'gateway' | 'analyst'): AnalyticsAddress | undefined;
+  address(user?: Reader): AnalyticsAddress | undefined;
   /** Resolves when it has ended. */
   stop(): Promise<void>;
 }
@@ -101,6 +112,9 @@ class Supervised implements AnalyticsProcess {
   #sandbox: SandboxCommand | 'none' | undefined;
   /** Of the embedded ClickHouse: it stays the same when the process is started again, if it can. */
   #port: number;
+  /** Of the user `administrator`: in memory alone, so that nobody but this process asks without being recorded. */
+  readonly #administratorPassword = newPassword();
+  #record: RecordQuery = cannotRecord;
   #child: ChildProcess | undefined;
   #watchdog: Watchdog | undefined;
   #launching: Promise<void> = Promise.resolve();
@@ -118,7 +132,12 @@ class Supervised implements AnalyticsProcess {
     this.#port = options.config.analytics.httpPort;
   }
 
-  start(): void {
+  start(record: RecordQuery = cannotRecord): void {
+    this.#record = record;
+    this.#begin();
+  }
+
+  #begin(): void {
     this.#launching = this.#launch().catch((error: Error) => {
       this.#ended(`it could not be started: ${error.message}`, 1);
     });
@@ -141,7 +160,7 @@ class Supervised implements AnalyticsProcess {
       this.#follow(child);
       lines(child.stdout, say);
       lines(child.stderr, printError);
-      await sendJob(child, config, socket);
+      await sendJob(child, config, this.#administratorPassword, socket);
     } finally {
       socket?.close();
     }
@@ -182,6 +201,8 @@ class Supervised implements AnalyticsProcess {
       this.#ended(how, code);
     };
     child.on('message', (message) => {
+      const query = queryToRecord.safeParse(message);
+      if (query.success) return void this.#recordQuery(child, query.data);
       const report = analyticsReport.safeParse(message);
       if (!report.success) return;
       watchdog.heard();
@@ -191,6 +212,16 @@ class Supervised implements AnalyticsProcess {
     child.once('error', (error) => {
       if (child.pid === undefined) over(`it could not be started: ${error.message}`, 1);
     });
+  }
+
+  async #recordQuery(child: ChildProcess, { id, user, query, format, parameters }: QueryToRecord): Promise<void> {
+    const answer: QueryRecorded = { type: 'recorded', id };
+    try {
+      await this.#record({ user, query, format, parameters });
+    } catch (error) {
+      answer.error = error instanceof Error ? error.message : String(error);
+    }
+    if (child.connected) child.send(answer, () => {});
   }
 
   #watch(child: ChildProcess, watchdog: Watchdog): void {
@@ -242,7 +273,7 @@ class Supervised implements AnalyticsProcess {
     this.#restart = setTimeout(() => {
       // Not earlier: what ended it may be about to stop the gateway too.
       if (pauseMs > 0) logger.warn(`the analytics process: ${how}; it is started again`);
-      this.start();
+      this.#begin();
     }, pauseMs);
   }
 
@@ -258,12 +289,13 @@ class Supervised implements AnalyticsProcess {
     return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents };
   }
 
-  address(username: 'gateway' | 'analyst' = 'gateway'): AnalyticsAddress | undefined {
+  address(username: Reader = 'gateway'): AnalyticsAddress | undefined {
     const { config } = this.#options;
-    const { url, user, password = '', database } = config.analytics.clickhouse;
-    if (url !== undefined) return { url, username: user, password, database };
+    const { url, user, password: ofUser = '', database } = config.analytics.clickhouse;
+    if (url !== undefined) return { url, username: user, password: ofUser, database };
     if (this.#off || this.#report === undefined) return undefined;
-    return { url: this.#embeddedUrl(), username, password: readersPasswords(config)[username], database };
+    const password = readersPasswords(config, this.#administratorPassword)[username];
+    return { url: this.#embeddedUrl(), username, password, database };
   }
 
   async stop(): Promise<void> {
@@ -279,6 +311,10 @@ class Supervised implements AnalyticsProcess {
     await ended;
     clearTimeout(patience);
   }
+}
+
+async function cannotRecord(): Promise<never> {
+  throw new Error('no gateway is here to write the log');
 }
 
 function lines(output: Readable | null, take: (line: string) => void): void {

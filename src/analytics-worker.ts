@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { lockForAnalytics, type WritingAccess, writeToEngine, writeToServer } from './analytics-clickhouse.ts';
 import { type AnalyticsJob, type AnalyticsReport, analyticsJob, OFF_FOR_GOOD } from './analytics-messages.ts';
+import { recordThroughGateway } from './analytics-record.ts';
 import { type Share, takeShare } from './analytics-share.ts';
 import { printError } from './cli/terminal.ts';
 import { createDiagnostics } from './diagnostics.ts';
@@ -126,13 +127,15 @@ async function clickHouseOf(
   const onError = (error: unknown) => logger.error(error);
   const engine = await openEmbeddedClickHouse({ folder, access: { databases: [database] } });
   logger.debug(`chDB, ClickHouse ${engine.version}`);
-  const { gateway, analyst } = clickhouse.passwords;
+  const { gateway, administrator, analyst } = clickhouse.passwords;
   const readers = createClickHouseHttp({
     engine,
     users: [
-      { name: 'gateway', password: gateway, limits: gatewayLimits },
+      { name: 'gateway', password: gateway, limits: gatewayLimits, recordedElsewhere: true },
+      { name: 'administrator', password: administrator, limits: analystLimits, recordedElsewhere: true },
       { name: 'analyst', password: analyst, limits: analystLimits },
     ],
+    record: recordThroughGateway(process),
     onError,
   });
   serveOn(socket, readers);

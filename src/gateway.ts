@@ -36,6 +36,7 @@ import { mintEventId } from './events/event-id.ts';
 import { openLog } from './events/open-log.ts';
 import { createLiveLogs } from './http/admin/live-logs.ts';
 import { mountAdmin } from './http/admin/mount.ts';
+import type { RecordQuery } from './http/clickhouse/reader-request.ts';
 import { registerHealth } from './http/health.ts';
 import { createMetrics, registerMetrics } from './http/metrics.ts';
 import { OpenExchanges } from './http/open-exchanges.ts';
@@ -74,6 +75,7 @@ import { createLimits } from './wiring/limits.ts';
 import { adminPast } from './wiring/past.ts';
 import { gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
+import { recordQueriesIn } from './wiring/recorded-queries.ts';
 import { createVirtualModels } from './wiring/virtual-models.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
@@ -84,6 +86,8 @@ export interface Gateway {
   /** For example `http://127.0.0.1:8080`. */
   readonly url: string;
   readonly demo: boolean;
+  /** Resolves when this query of a user of the ClickHouse interface is on disk in the log. */
+  readonly recordQuery: RecordQuery;
   /**
    * Resolves when everything is on disk and nothing runs any more.
    * @throws LogUnavailable when the log cannot take the last events: what was acknowledged is there all the same
@@ -416,6 +420,7 @@ export async function startGateway(
   return {
     url: `http://${config.server.host.includes(':') ? `[${config.server.host}]` : config.server.host}:${port}`,
     demo: providers.demo(),
+    recordQuery: recordQueriesIn(audit),
     async stop(reason) {
       stopping = true;
       stopListening(app.server);

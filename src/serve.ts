@@ -57,7 +57,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     );
   }
   if (created && masterKey !== undefined) tellFirstStart(gateway.url, masterKey, gateway.demo);
-  analytics?.start();
+  analytics?.start(gateway.recordQuery);
 
   const reason = await Promise.race([first, unexpected.first]);
   logger.info(`stopping: ${reason}`);

@@ -48,7 +48,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
         db,
         isKept: config.logging.enabled,
         state,
-        analyst: () => analytics?.address('analyst'),
+        administrator: () => analytics?.address('administrator'),
         isServer: config.analytics.clickhouse.url !== undefined,
         now,
       });

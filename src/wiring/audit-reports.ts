@@ -21,19 +21,19 @@ export interface AuditReportsWiring extends AuditRecords {
   /** `LOGGING_ENABLED`. */
   readonly isKept: boolean;
   state(): AnalyticsState;
-  /** Where people's own queries are asked. */
-  analyst(): AnalyticsAddress | undefined;
+  /** Where an administrator's own queries are asked. */
+  administrator(): AnalyticsAddress | undefined;
   /** Whether that is a ClickHouse server, and not the embedded one. */
   readonly isServer: boolean;
   now(): number;
 }
 
 export function registerAuditReports(admin: FastifyInstance, wiring: AuditReportsWiring): void {
-  const { audit, recorded, db, isKept, state, analyst, isServer, now } = wiring;
+  const { audit, recorded, db, isKept, state, administrator, isServer, now } = wiring;
   const reports = { db, isKept, now };
   registerAuditLog(admin, reports);
   registerAuditStats(admin, reports);
   registerAuditDetail(admin, { ...reports, audit, recorded });
   registerAuditExport(admin, { ...reports, audit, isOn: () => state() !== 'off' });
-  registerSql(admin, { audit, address: analyst, isServer });
+  registerSql(admin, { audit, address: administrator, isServer });
 }

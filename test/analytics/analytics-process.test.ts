@@ -5,6 +5,7 @@ import pino from 'pino';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { type AnalyticsProcess, type AnalyticsProcessOptions, analyticsProcess } from '../../src/analytics-process.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import type { RecordedQuery, RecordQuery } from '../../src/http/clickhouse/reader-request.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'chancery-supervised-'));
@@ -16,7 +17,7 @@ afterEach(async () => {
 });
 
 /** A process that does what the name says (see `stub-process.ts`), and what was said of it. */
-function supervised(name: string, options: Partial<AnalyticsProcessOptions> = {}) {
+function supervised(name: string, options: Partial<AnalyticsProcessOptions> = {}, record?: RecordQuery) {
   const dataDir = join(folder, name);
   mkdirSync(join(dataDir, 'log'), { recursive: true });
   const env = {
@@ -38,7 +39,7 @@ function supervised(name: string, options: Partial<AnalyticsProcessOptions> = {}
   });
   if (analytics === undefined) throw new Error('analytics is off');
   running.push(analytics);
-  analytics.start();
+  analytics.start(record);
   const said = (what: RegExp) => lines.filter((line) => what.test(line)).length;
   return { analytics, said, starts: () => said(/^stub \d+$/) };
 }
@@ -46,6 +47,20 @@ function supervised(name: string, options: Partial<AnalyticsProcessOptions> = {}
 const patience = { timeout: 20_000, interval: 50 };
 
 describe('the analytics process, supervised', () => {
+  test('has its queries recorded, and is told when they are', async () => {
+    const recorded: RecordedQuery[] = [];
+    const { said } = supervised('asks', {}, async (query) => void recorded.push(query));
+    await expect.poll(() => said(/^answer \{"type":"recorded","id":7\}$/), patience).toBe(1);
+    expect(recorded).toEqual([{ user: 'analyst', query: 'SELECT 1', format: undefined, parameters: { a: 'b' } }]);
+  });
+
+  test('is told why a query cannot be recorded', async () => {
+    const refusing = supervised('asks', {}, () => Promise.reject(new Error('the disk is full')));
+    await expect.poll(() => refusing.said(/^answer .*"error":"the disk is full"/), patience).toBe(1);
+    const alone = supervised('asks');
+    await expect.poll(() => alone.said(/^answer .*"error":"no gateway is here to write the log"/), patience).toBe(1);
+  });
+
   test('is ended and started again when it takes processor time without an answer', { timeout: 30_000 }, async () => {
     const { said, starts } = supervised('spins', { patience: { processorMs: 200, silentMs: 60_000 } });
     await expect.poll(starts, patience).toBeGreaterThan(1);

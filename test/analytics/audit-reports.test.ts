@@ -18,7 +18,7 @@ import { costOf, type RequestTold, requestsOfLog } from './requests-of-log.ts';
 const HOUR_MS = 3_600_000;
 const users = {
   gateway: { username: 'gateway', password: 'asks' },
-  analyst: { username: 'people', password: "wo'nders:é" },
+  administrator: { username: 'administrator', password: 'governs' },
 };
 const dataDir = mkdtempSync(join(tmpdir(), 'chancery-audit-'));
 const logUrl = `file:${join(dataDir, 'log')}`;
@@ -39,7 +39,11 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     gateway = await startTestGateway({
       dataDir,
       analytics: {
-        address: (as = 'gateway') => ({ url: embedded.url, ...users[as], database: 'chancery' }),
+        address: (as) => ({
+          url: embedded.url,
+          ...users[as === 'administrator' ? as : 'gateway'],
+          database: 'chancery',
+        }),
         status: () => ({ health: 'ok', lagEvents: 0 }),
       },
     });

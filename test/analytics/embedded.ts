@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { createClickHouseHttp } from '../../src/http/clickhouse/clickhouse-http.ts';
 import { openEmbeddedClickHouse } from '../../src/http/clickhouse/embedded-clickhouse.ts';
+import type { RecordedQuery, RecordQuery } from '../../src/http/clickhouse/reader-request.ts';
 import { analystLimits, gatewayLimits, type User } from '../../src/http/clickhouse/users.ts';
 
 /** Whether chDB is installed: where it cannot be, what needs it is skipped. */
@@ -23,22 +24,41 @@ export const hasChdb = (() => {
 export interface Embedded {
   readonly url: string;
   readonly server: Server;
-  clientOf(user: 'projector' | 'gateway' | 'analyst', database?: string): ClickHouseClient;
+  /** Queries of analysts, in the order in which they were recorded. */
+  readonly recorded: RecordedQuery[];
+  clientOf(user: 'projector' | 'gateway' | 'administrator' | 'analyst', database?: string): ClickHouseClient;
   close(): Promise<void>;
 }
 
 const users: readonly User[] = [
   { name: 'projector', password: 'writes', limits: undefined },
-  { name: 'gateway', password: 'asks', limits: gatewayLimits },
+  { name: 'gateway', password: 'asks', limits: gatewayLimits, recordedElsewhere: true },
   { name: 'analyst', password: "wo'nders:é", limits: { ...analystLimits, seconds: 5, resultRows: 200_000 } },
+  { name: 'administrator', password: 'governs', limits: analystLimits, recordedElsewhere: true },
   { name: 'people', password: "wo'nders:é", limits: analystLimits },
 ];
 
-/** @param databases what the engine lets be made and read */
-export async function startEmbedded(databases: readonly string[] = ['chancery', 'shop', 'gw']): Promise<Embedded> {
+export interface EmbeddedOptions {
+  /** What the engine lets be made and read. */
+  readonly databases?: readonly string[];
+  /** Default: every query can be recorded. */
+  readonly record?: RecordQuery;
+}
+
+export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embedded> {
+  const { databases = ['chancery', 'shop', 'gw'], record = async () => {} } = options;
+  const recorded: RecordedQuery[] = [];
   const folder = mkdtempSync(join(tmpdir(), 'chancery-clickhouse-'));
   const engine = await openEmbeddedClickHouse({ folder, access: { databases } });
-  const server = createClickHouseHttp({ engine, users, onError: (error) => console.error(error) });
+  const server = createClickHouseHttp({
+    engine,
+    users,
+    async record(query) {
+      recorded.push(query);
+      await record(query);
+    },
+    onError: (error) => console.error(error),
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
@@ -48,6 +68,7 @@ export async function startEmbedded(databases: readonly string[] = ['chancery', 
   return {
     url,
     server,
+    recorded,
     clientOf(name, database) {
       const password = users.find((user) => user.name === name)?.password;
       const log = { level: ClickHouseLogLevel.OFF };

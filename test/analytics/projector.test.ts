@@ -18,7 +18,7 @@ const newDatabase = () => `analytics_${++databases}`;
 
 describe.skipIf(!hasChdb)('the projector', () => {
   beforeAll(async () => {
-    embedded = await startEmbedded(Array.from({ length: 99 }, (_, index) => `analytics_${index + 1}`));
+    embedded = await startEmbedded({ databases: Array.from({ length: 99 }, (_, index) => `analytics_${index + 1}`) });
   });
   afterAll(() => embedded?.close());
 

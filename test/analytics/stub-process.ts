@@ -17,6 +17,10 @@ const report = (more: object = {}) =>
 
 report();
 switch (job.database) {
+  case 'asks':
+    process.on('message', (answer) => console.log(`answer ${JSON.stringify(answer)}`));
+    process.send?.({ type: 'query', id: 7, user: 'analyst', query: 'SELECT 1', parameters: { a: 'b' } });
+    break;
   case 'spins':
     setTimeout(() => {
       for (;;);

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { afterAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import type { AnalyticsJob } from '../../src/analytics-messages.ts';
 import { hasChdb, startEmbedded } from '../analytics/embedded.ts';
 import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
@@ -81,6 +82,24 @@ describe.skipIf(!hasChdb)('analytics beside the gateway', () => {
       status: 200,
       text: expect.stringMatching(/"requests":"?1/),
     });
+
+    const byPort = "SELECT 'by its own interface'";
+    const headers = { authorization: `Basic ${Buffer.from(`analyst:${analyst}`).toString('base64')}` };
+    const direct = await fetch(addressIn(gateway) ?? '', { method: 'POST', headers, body: byPort });
+    expect([direct.status, await direct.text()]).toEqual([200, 'by its own interface\n']);
+    const reads = z.object({
+      entries: z.array(
+        z.object({ actor: z.string(), after: z.looseObject({ filter: z.looseObject({ query: z.string() }) }) }),
+      ),
+    });
+    const history = await ask(gateway.url, '/admin/history?subject=audit:reads&limit=200');
+    const { entries } = reads.parse(await history.json());
+    const readsOf = (text: string) =>
+      entries.filter(({ after }) => after.filter.query === text).map(({ actor, after }) => ({ actor, ...after }));
+    expect(readsOf(byPort)).toEqual([
+      { actor: 'system', what: 'sql', filter: { query: byPort }, clickhouse_user: 'analyst' },
+    ]);
+    expect(readsOf(query)).toEqual([{ actor: 'master', what: 'sql', filter: { query, format: 'JSONEachRow' } }]);
 
     const pid = analyticsPid(gateway);
     process.kill(pid, 'SIGKILL');
@@ -196,7 +215,7 @@ describe('analytics with a server', () => {
       database: 'chancery',
       retention: { audit: 0, usage: 0 },
       diagnostics: { level: 'info', format: 'json' },
-      clickhouse: { kind: 'embedded', passwords: { gateway: 'one', analyst: 'another' } },
+      clickhouse: { kind: 'embedded', passwords: { gateway: 'one', analyst: 'another', administrator: 'third' } },
     };
     const closed = once(worker, 'close');
     worker.send(job, socket, {}, () => socket.close());

@@ -22,6 +22,11 @@ export interface ReadAudit {
     asked: Record<string, string>,
     context: EventContext,
   ): Promise<void>;
+  /**
+   * A query that a user of the embedded ClickHouse's own interface sent. Who is behind that user is not known here.
+   * @throws Refusal 503, as above
+   */
+  clickHouseQuery(user: string, asked: Record<string, string>): Promise<void>;
   /** A list of objects, of which some may be of others. Nothing is noted as below. @throws Refusal 503, as above */
   list(
     what: 'file_list' | 'batch_list',
@@ -51,6 +56,7 @@ export function createReadAudit(log: Pick<EventLog, 'append' | 'readStream'>): R
   return {
     liveTail: (what, filter, context) => note(Object.keys(filter).length === 0 ? { what } : { what, filter }, context),
     question: (what, filter, context) => note({ what, filter }, context),
+    clickHouseQuery: (user, filter) => note({ what: 'sql', filter, clickhouseUser: user }, { actor: 'system' }),
     async list(what, filter, caller, context) {
       if (administers(caller)) await note(Object.keys(filter).length === 0 ? { what } : { what, filter }, context);
     },

@@ -4,7 +4,7 @@ import { defineEvent } from './define.ts';
 
 export const auditRead = defineEvent({
   type: 'audit.read',
-  when: 'An administrator is about to be given recorded bodies that are not their own: one event per request or connection.',
+  when: 'An administrator is about to be given recorded bodies that are not their own, or a query of an analyst is about to run: one event per request, connection or query.',
   data: z.object({
     what: z
       .enum([
@@ -32,5 +32,9 @@ export const auditRead = defineEvent({
       .record(z.string(), z.string())
       .optional()
       .describe('how the live tail was narrowed, or what was asked: the filter of an export, the text of a query'),
+    clickhouseUser: z
+      .string()
+      .optional()
+      .describe('the user of the ClickHouse interface who sent the query; absent for other reads'),
   }),
 });

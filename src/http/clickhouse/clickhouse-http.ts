@@ -21,10 +21,10 @@ import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query
 import {
   displaced,
   questionOf,
-  type RecordQuestion,
+  type RecordQuery,
   type RunnableQuery,
   readerRequest,
-  recorded,
+  recordQuery,
   wholeQuery,
 } from './reader-request.ts';
 import { Turns } from './turns.ts';
@@ -35,21 +35,21 @@ export interface ClickHouseHttpOptions {
   readonly users: readonly User[];
   /** Of inserts and the writer's queries. Default 256 MiB. */
   readonly maxBodyBytes?: number;
-  /** Puts on record what a reader asks; the query runs once this has resolved. Default: nothing can be put on record. */
-  readonly record?: RecordQuestion;
+  /** Records a reader's query, which runs once this has resolved. Default: no query can be recorded. */
+  readonly record?: RecordQuery;
   /** Told of what failed here and not in ClickHouse. */
   readonly onError?: (error: unknown) => void;
-  /** Told of a query that goes on long after it was stopped: only the end of the process ends it. */
-  readonly onStuck?: (query: string) => void;
 }
 
 const MIB = 1024 * 1024;
 const SILENT_MS = 150_000;
-/** Past the time that a query may take: so long ClickHouse may take to notice. */
-const STUCK_MS = 60_000;
+
+async function cannotRecord(): Promise<never> {
+  throw new Error('this process has no log to write to');
+}
 
 export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
-  const { engine, users, maxBodyBytes = 256 * MIB, record, onError = () => {}, onStuck = () => {} } = options;
+  const { engine, users, maxBodyBytes = 256 * MIB, record = cannotRecord, onError = () => {} } = options;
   const turns = new Map(
     users.flatMap(({ limits }) => (limits === undefined ? [] : [[limits.turns, new Turns(limits.turns)]])),
   );
@@ -110,17 +110,14 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     const sql = questionOf(asked, body, user);
     const turn = await turns.get(limits.turns)?.enter(gone);
     try {
-      if (user.onRecord === true) await recorded(record, { user: user.name, query: sql, format: asked.defaultFormat });
+      await recordQuery(record, user, sql, asked);
       const { query, connect } = await readerRequest(engine, sql, asked, user);
       const connection = engine.connect(connect);
       const ends = turn === undefined ? [gone] : [gone, turn.displaced];
-      const stuck = setTimeout(() => onStuck(sql), limits.seconds * 1000 + STUCK_MS);
       try {
         await closedAfter(connection, ends, () => run(query, asked, connection, reply));
       } catch (error) {
         throw turn?.displaced.aborted === true ? displaced(limits) : error;
-      } finally {
-        clearTimeout(stuck);
       }
     } finally {
       turn?.end();

@@ -8,15 +8,18 @@ import { trimmed } from './query-text.ts';
 import { type ReaderQuery, readerQuery } from './reader-query.ts';
 import { type Limits, settingsOf, type User } from './users.ts';
 
-export interface Question {
+/** A query as it is recorded. Bounded: the query by `LONGEST_QUERY`, the rest by what a URL may hold. */
+export interface RecordedQuery {
   /** The user of the ClickHouse interface. */
   readonly user: string;
   readonly query: string;
   readonly format: string | undefined;
+  /** Values of `{name: Type}` in the query. */
+  readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Resolves once it is on disk that somebody asks this. Rejects when that cannot be. */
-export type RecordQuestion = (question: Question) => Promise<void>;
+/** Resolves once the query is on disk in the log. Rejects when it cannot be recorded. */
+export type RecordQuery = (query: RecordedQuery) => Promise<void>;
 
 export interface RunnableQuery {
   readonly text: string;
@@ -44,16 +47,21 @@ export function questionOf(asked: ClickHouseRequest, body: Buffer, user: User): 
   return sql;
 }
 
-/** @throws ClickHouseException when it cannot be put on record: then nothing is answered */
-export async function recorded(record: RecordQuestion | undefined, question: Question): Promise<void> {
+/** Records the query of a user that does not record it elsewhere. @throws ClickHouseException 439: it must not run */
+export async function recordQuery(
+  record: RecordQuery,
+  { name: user, recordedElsewhere = false }: User,
+  query: string,
+  { defaultFormat: format, parameters }: ClickHouseRequest,
+): Promise<void> {
+  if (recordedElsewhere) return;
   try {
-    if (record === undefined) throw new Error('no gateway is there to write the log');
-    await record(question);
+    await record({ user, query, format, parameters: Object.fromEntries(parameters) });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new ClickHouseException(
       439,
-      `Code: 439. DB::Exception: queries are put on record, and this one could not be: ${why}. (CANNOT_SCHEDULE_TASK)`,
+      `Code: 439. DB::Exception: the query was not run, because it could not be recorded in the log: ${why}. (CANNOT_SCHEDULE_TASK)`,
     );
   }
 }

@@ -10,8 +10,8 @@ export interface User {
   readonly password: string;
   /** Undefined: may do what the engine lets a writer do. With limits, a user only reads. */
   readonly limits: Limits | undefined;
-  /** Whether each query is put on record before it runs; the one who has the others does so itself. */
-  readonly onRecord?: boolean;
+  /** Set where whoever sends the queries records them. Queries of every other user with limits are recorded before they run. */
+  readonly recordedElsewhere?: boolean;
 }
 
 /** For each query. */

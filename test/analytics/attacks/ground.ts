@@ -66,7 +66,7 @@ export async function startGround(): Promise<Ground> {
   await writer.command({ query: 'INSERT INTO chancery.items SELECT number, toString(number) FROM numbers(10)' });
   const gateway: TestGateway = await startTestGateway({
     analytics: {
-      address: () => ({ url: embedded.url, ...analyst, database: 'chancery' }),
+      address: () => ({ url: embedded.url, username: 'administrator', password: 'governs', database: 'chancery' }),
       status: () => ({ health: 'ok', lagEvents: 0 }),
     },
   });

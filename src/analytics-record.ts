@@ -1,0 +1,39 @@
+/** How the analytics process records queries: the gateway that started it writes the log. */
+import { type QueryRecorded, type QueryToRecord, queryRecorded } from './analytics-messages.ts';
+import type { RecordQuery } from './http/clickhouse/reader-request.ts';
+
+/** What is needed of `process`. */
+export interface GatewayChannel {
+  readonly connected: boolean;
+  send?(message: QueryToRecord): unknown;
+  on(event: 'message', listener: (message: unknown) => void): unknown;
+}
+
+/** Without an answer for so long, a query is refused. */
+const PATIENCE_MS = 10_000;
+
+/** @returns rejects when there is no gateway, when it cannot write the log, and when it does not answer */
+export function recordThroughGateway(gateway: GatewayChannel, patienceMs = PATIENCE_MS): RecordQuery {
+  const waiting = new Map<number, (answer: Pick<QueryRecorded, 'error'>) => void>();
+  let last = 0;
+  gateway.on('message', (message) => {
+    const answer = queryRecorded.safeParse(message);
+    if (answer.success) waiting.get(answer.data.id)?.(answer.data);
+  });
+  return async (query) => {
+    if (!gateway.connected) throw new Error('the gateway is gone');
+    last += 1;
+    const id = last;
+    const answered = Promise.withResolvers<Pick<QueryRecorded, 'error'>>();
+    const tooLate = setTimeout(() => answered.resolve({ error: 'the gateway does not answer' }), patienceMs);
+    waiting.set(id, answered.resolve);
+    try {
+      gateway.send?.({ type: 'query', id, ...query });
+      const { error } = await answered.promise;
+      if (error !== undefined) throw new Error(error);
+    } finally {
+      clearTimeout(tooLate);
+      waiting.delete(id);
+    }
+  };
+}

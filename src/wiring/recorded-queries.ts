@@ -1,0 +1,12 @@
+/** Queries that analysts send to the embedded ClickHouse itself, in the audit log. */
+import type { ReadAudit } from '../commands/audit/audit-reads.ts';
+import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
+
+export function recordQueriesIn(audit: Pick<ReadAudit, 'clickHouseQuery'>): RecordQuery {
+  return async ({ user, query, format, parameters }) => {
+    const sent: Record<string, string> = { query };
+    if (format !== undefined) sent['format'] = format;
+    if (Object.keys(parameters).length > 0) sent['parameters'] = JSON.stringify(parameters);
+    await audit.clickHouseQuery(user, sent);
+  };
+}
