@@ -88,6 +88,28 @@ describe.skipIf(!hasChdb)('the projector', () => {
     await projector.close();
   });
 
+  test('stores with all threads of ClickHouse until everything is stored, and with one from then on', async () => {
+    const log = new MemoryLog();
+    await writeHistory(log, { exchanges: 20, seed: 3 });
+    const store = storeIn(newDatabase());
+    const threads: unknown[] = [];
+    const watched: BatchStore = {
+      ...store,
+      write(batch, logId, asked) {
+        threads.push(asked);
+        return store.write(batch, logId, asked);
+      },
+    };
+    const projector = project(log, watched, 10_000);
+    await expect.poll(async () => (await projector.status()).state).toBe('live');
+    await writeHistory(log, { exchanges: 5, seed: 4 });
+    await storedWhole(log, projector);
+    await projector.close();
+    expect(threads[0]).toBe('all');
+    expect(threads.slice(1)).toContain('one');
+    expect(threads.slice(1)).not.toContain('all');
+  });
+
   test('is made anew from a position on: what goes before is copied, the rest comes from the log', {
     timeout: 60_000,
   }, async () => {

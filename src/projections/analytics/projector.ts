@@ -13,6 +13,7 @@ import { skippedBy, skippedEvents } from '../skipped-events.ts';
 import { type Batch, BatchBuilder, type Range } from './batch.ts';
 import { type BatchStore, OtherLog } from './batch-store.ts';
 import { Lateness } from './lateness.ts';
+import { LivePace } from './live-pace.ts';
 import type { Retention } from './rows.ts';
 
 export interface ProjectorStatus {
@@ -38,6 +39,8 @@ export interface ProjectorOptions {
   readonly batchBytes?: number;
   /** At least so long from one batch to the next, once it has caught up. Default 500 ms. */
   readonly liveMs?: number;
+  /** After a batch that took long, the pause before the next is at most this. Default 5 s. */
+  readonly longestPauseMs?: number;
   /** The first pause after a failure, in milliseconds; doubled each time up to 30 s. Default 250. */
   readonly retryMs?: number;
   /** Told of each batch that is stored whole. */
@@ -59,11 +62,14 @@ const longestRetryMs = 30_000;
 export function startProjector(options: ProjectorOptions): Projector {
   const { log, store, retention, onError = () => {}, onStored = () => {} } = options;
   const { batchEvents = 20_000, batchBytes = 8 * 1024 * 1024, liveMs = 500, retryMs = 250 } = options;
+  const { longestPauseMs = 5000 } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
   let state: ProjectorStatus['state'] = 'starting';
   let failure: string | undefined;
   let stored = 0;
+  /** Whether everything was stored once: from then on, requests come first. */
+  let wasLive = false;
   const lateness = new Lateness(performance.now());
   let pauseMs = retryMs;
   let waiting: { position: number; resolve: () => void; reject: (error: Error) => void }[] = [];
@@ -105,16 +111,19 @@ export function startProjector(options: ProjectorOptions): Projector {
     state = 'catching-up';
 
     let underWay: Promise<void> = Promise.resolve();
-    let lastSent = 0;
+    const pace = new LivePace({ shortestMs: liveMs, longestMs: longestPauseMs });
     const find: typeof store.findAccounts = async (ids, upTo) => {
       await underWay;
       return store.findAccounts(ids, upTo);
     };
     async function send(): Promise<void> {
+      const startedAt = performance.now();
       const batch = await builder.end(find);
       await underWay;
-      lastSent = performance.now();
-      underWay = writeBatch(batch, logId ?? '').then(() => builder.reuse(batch));
+      underWay = writeBatch(batch, logId ?? '').then(() => {
+        builder.reuse(batch);
+        pace.stored(startedAt, performance.now());
+      });
       // It is awaited before the next one, or right away.
       underWay.catch(() => {});
     }
@@ -128,11 +137,14 @@ export function startProjector(options: ProjectorOptions): Projector {
         }
         builder.caughtUp();
         if (builder.events > 0) {
-          await pause(lastSent + liveMs - performance.now(), signal);
+          await pause(pace.waitMs(performance.now()), signal);
           await send();
         }
         await underWay;
-        if (parsePosition(said.position) <= stored) state = 'live';
+        if (parsePosition(said.position) <= stored) {
+          state = 'live';
+          wasLive = true;
+        }
       }
     } finally {
       await underWay.catch(() => {});
@@ -141,7 +153,7 @@ export function startProjector(options: ProjectorOptions): Projector {
 
   async function writeBatch(batch: Batch, logId: string): Promise<void> {
     await store.announce(batch, logId);
-    await store.write(batch, logId);
+    await store.write(batch, logId, wasLive ? 'one' : 'all');
     storedUpTo(batch.to);
     onStored(batch);
   }
