@@ -386,7 +386,10 @@ export async function startGateway(
     projections: () => projections.status(),
     analytics: () => analytics?.status(),
   });
-  if (config.metrics.enabled) registerMetrics(app, metrics, config.metrics.endpoint);
+  if (config.metrics.enabled) {
+    const { endpoint: path, ...access } = config.metrics;
+    registerMetrics(app, metrics, { path, ...access, authenticator: knownKeys.authenticator });
+  }
   registerOpenApi(app);
   await app.listen({ host: config.server.host, port: config.server.port });
 

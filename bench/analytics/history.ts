@@ -7,6 +7,7 @@ import { openLog } from '../../src/events/open-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { type AnalyticsDb, createAnalyticsDb } from '../../src/projections/analytics/analytics-db.ts';
 import { writeHistory } from '../../test/analytics/generated-history.ts';
+import { GATEWAY_KEY } from '../servers/gateway.ts';
 import type { Server } from '../servers/launch.ts';
 
 export const DAYS = 30;
@@ -49,8 +50,9 @@ export function openDb(dataDir: string): AnalyticsDb {
 /** Waits until analytics has everything that is in the log. */
 export async function caughtUp(gateway: Server): Promise<void> {
   const deadline = performance.now() + CATCH_UP_MS;
+  const headers = { authorization: `Bearer ${GATEWAY_KEY}` };
   for (;;) {
-    const text = await (await fetch(`${gateway.origin}/metrics`)).text();
+    const text = await (await fetch(`${gateway.origin}/metrics`, { headers })).text();
     const lag = /^gateway_projection_lag_events\{projection="analytics"\} (\d+)$/m.exec(text)?.[1];
     if (lag === '0') return;
     if (performance.now() > deadline) throw new Error(`analytics is still ${lag} events behind`);

@@ -312,6 +312,32 @@ export const refusals = {
       message: 'This endpoint concerns the whole gateway, and the key administers only its own user path.',
       retryHelps: false,
     }),
+  metricsDenied: () =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'metrics_denied',
+      message:
+        'Metrics are of the whole gateway. They take METRICS_KEY, the master key, or a key that administers the whole gateway.',
+      retryHelps: false,
+    }),
+  hostNotAllowed: (host: string) =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'host_not_allowed',
+      message: `The gateway asks for no key, so it answers only under its own host names, and '${host.slice(0, 255)}' is none of them. Add it to GATEWAY_ALLOWED_HOSTS, or set GATEWAY_MASTER_KEY.`,
+      retryHelps: false,
+    }),
+  crossSiteRefused: () =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'cross_site_refused',
+      message:
+        'The gateway asks for no key, so it refuses requests that a web page of another origin has caused. Set GATEWAY_MASTER_KEY to use it from web pages.',
+      retryHelps: false,
+    }),
   setByHigherAdministrator: (what: string, value: string) =>
     new Refusal({
       status: 403,

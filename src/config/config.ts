@@ -27,6 +27,8 @@ export interface Config {
   readonly server: {
     readonly host: string;
     readonly port: number;
+    /** Host names that clients reach an open gateway by, beside those it knows. */
+    readonly allowedHosts: readonly string[];
     readonly bodyLimitBytes: number;
     readonly maxHeaderBytes: number;
     /** How long a client may take to send its head, and its whole request. */
@@ -65,7 +67,12 @@ export interface Config {
     readonly statelessRoutes: readonly string[] | undefined;
   };
   readonly liveLogs: { readonly enabled: boolean; readonly heartbeatSeconds: number; readonly replayLimit: number };
-  readonly metrics: { readonly enabled: boolean; readonly endpoint: string };
+  readonly metrics: {
+    readonly enabled: boolean;
+    readonly endpoint: string;
+    readonly isPublic: boolean;
+    readonly key: string | undefined;
+  };
   readonly analytics: AnalyticsConfig;
   readonly usageEnabled: boolean;
   /** Off too when usage is not counted. */
@@ -160,6 +167,7 @@ export function configOf(
     server: {
       host: server.host,
       port: server.port,
+      allowedHosts: server.allowed_hosts ?? [],
       bodyLimitBytes: server.body_size_limit,
       maxHeaderBytes: server.max_header_size,
       requestTimeouts: { headersMs: server.headers_timeout, requestMs: server.request_timeout },
@@ -195,7 +203,12 @@ export function configOf(
       heartbeatSeconds: live_logs.heartbeat_interval / 1000,
       replayLimit: live_logs.replay_limit,
     },
-    metrics: settings.metrics,
+    metrics: {
+      enabled: settings.metrics.enabled,
+      endpoint: settings.metrics.endpoint,
+      isPublic: settings.metrics.public,
+      key: settings.metrics.key,
+    },
     analytics: analyticsOf(settings),
     usageEnabled: settings.usage.enabled,
     budgets: budgetConfig({ ...settings.budgets, enabled: settings.budgets.enabled && settings.usage.enabled }),

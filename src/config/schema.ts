@@ -55,6 +55,11 @@ const server = section({
     describe: 'bearer token with every right; made on first start when not set',
   }),
   unsafe_open: setting(toggle(), false, { env: 'GATEWAY_UNSAFE_OPEN', describe: 'serve without any authentication' }),
+  allowed_hosts: optionalSetting(list(), {
+    env: 'GATEWAY_ALLOWED_HOSTS',
+    describe:
+      "host names that clients reach an open gateway by, beside addresses, localhost and the machine's own name",
+  }),
   body_size_limit: setting(size('1K', '100M'), '10M', {
     env: 'BODY_SIZE_LIMIT',
     describe: 'largest request body accepted',
@@ -256,6 +261,12 @@ const settings = {
   metrics: section({
     enabled: setting(toggle(), true, { env: 'METRICS_ENABLED' }),
     endpoint: setting(text('a path starting with /', path), '/metrics', { env: 'METRICS_ENDPOINT' }),
+    public: setting(toggle(), false, { env: 'METRICS_PUBLIC', describe: 'serve the metrics without a key' }),
+    key: optionalSetting(text('a key'), {
+      env: 'METRICS_KEY',
+      secret: true,
+      describe: 'bearer token that reads the metrics and nothing else',
+    }),
   }),
   logging: section({
     level: setting(choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', {

@@ -8,16 +8,19 @@ import { isSameHash, secretHashOf } from '../commands/keys/key-secret.ts';
 import { refusals } from '../commands/refusal.ts';
 import { sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
+import { createCrossSiteCheck } from './cross-site.ts';
 import { parseUserPath } from './user-path.ts';
 
 export interface Authenticator {
-  /** @throws Refusal (401, or 400 for a bad user path header) */
+  /** @throws Refusal (401, 400 for a bad user path header, or 403 for what a web page sends where no key is needed) */
   authenticate(headers: IncomingHttpHeaders): Caller;
 }
 
 export interface AuthenticatorOptions {
   /** Undefined: everything is open, which has to be asked for by name in the configuration. */
   readonly masterKey: string | undefined;
+  /** By which clients reach the gateway, beside addresses and `localhost`. Web pages of other hosts are refused when open. */
+  readonly hostNames?: readonly string[];
   /** Undefined: no header names a user path, for nobody. */
   readonly userPathHeader: string | undefined;
   readonly keys: Pick<KeyDirectory, 'byHash'>;
@@ -29,6 +32,7 @@ export interface AuthenticatorOptions {
 
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { masterKey, keys, now = Date.now } = options;
+  const checkSite = createCrossSiteCheck(options.hostNames ?? []);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   /** The caller that a key makes, when its path says all: a key's object is another one after each change. */
   const callers = new WeakMap<KnownKey, Caller>();
@@ -68,10 +72,11 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   return {
     authenticate(headers) {
       if (expected === undefined) {
+        checkSite(headers);
         return master('no_key', headers);
       }
       const token = readToken(headers);
-      if (!isMaster(token, expected)) return callerWith(managedKey(token), headers);
+      if (!isSameToken(token, expected)) return callerWith(managedKey(token), headers);
       return master('master_key', headers);
     },
   };
@@ -82,13 +87,14 @@ function keyCaller(key: KnownKey, userPath: UserPath | undefined): Caller {
   return { actor, authMethod: 'api_key', userPath, key, sight: sightOf({ actor, userPath, key }) };
 }
 
-/** How long the master key is may be told by how long this takes, and nothing else. */
-function isMaster(token: string, expected: Buffer): boolean {
+/** How long the expected key is may be told by how long this takes, and nothing else. */
+export function isSameToken(token: string, expected: Buffer): boolean {
   const given = Buffer.from(token);
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
-function readToken(headers: IncomingHttpHeaders): string {
+/** @throws Refusal (401) when there is none */
+export function readToken(headers: IncomingHttpHeaders): string {
   const { authorization } = headers;
   if (authorization !== undefined) {
     const match = /^bearer +(\S+) *$/i.exec(authorization);

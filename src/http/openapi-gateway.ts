@@ -75,11 +75,12 @@ export const gatewayOperations: readonly Operation[] = [
     methods: ['GET'],
     path: '/metrics',
     summary: 'Metrics for Prometheus',
-    description: 'Served elsewhere, or not at all, when so configured.',
+    description:
+      'For METRICS_KEY, the master key and keys that administer the whole gateway; for everybody with METRICS_PUBLIC. ' +
+      'Served elsewhere, or not at all, when so configured.',
     tag: 'operations',
     success: { description: 'In the text format of Prometheus', content: { 'text/plain': text } },
-    errors: [],
-    open: true,
+    errors: [401, 403],
   },
   {
     operationId: 'openapi',

@@ -1,4 +1,5 @@
 /** Keys, users and what they may use, wired: who is let in, and to what. */
+import { hostname } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import { type CurrentUserLists, createAuthorizer } from '../commands/access/authorizer.ts';
 import { EffectiveModels } from '../commands/access/effective-models.ts';
@@ -63,6 +64,7 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
   };
   const authenticator = createAuthenticator({
     masterKey,
+    hostNames: [config.server.host, hostname(), ...config.server.allowedHosts],
     userPathHeader: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     keys: directory,
     refused: (reason, keyId) => refused.note(reason, keyId),

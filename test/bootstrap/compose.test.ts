@@ -61,3 +61,15 @@ test('the data sources are those the dashboards ask', () => {
     for (const [, uid] of asked) expect(known).toContain(uid);
   }
 });
+
+test('Prometheus reads the metrics with the key that the gateway gets', () => {
+  const { scrape_configs: jobs } = parse(read('prometheus.yaml'));
+  const compose = parse(read('compose.yaml'));
+  const [secret] = compose.services.prometheus.secrets;
+  expect(jobs[0].authorization.credentials_file).toBe(`/run/secrets/${secret}`);
+  const variable = compose.secrets[secret].environment;
+  const value = compose.services.gateway.environment[variable];
+  expect(value).toMatch(/^\$\{METRICS_KEY:\?/);
+  const loaded = loadConfig({ flags: {}, env: { [variable]: 'k' }, cwd: infra, providerTypes });
+  expect(loaded).toMatchObject({ config: { metrics: { enabled: true, key: 'k', endpoint: '/metrics' } } });
+});

@@ -64,7 +64,7 @@ describe('what is wrong is said so that it can be put right', () => {
     [
       'a key nowhere near any lists those there are',
       { yaml: 'metrics: { colour: blue }' },
-      'metrics.colour: unknown key "colour"; known here: enabled, endpoint',
+      'metrics.colour: unknown key "colour"; known here: enabled, endpoint, public, key',
     ],
     ['a section is a mapping', { yaml: 'server: 8080' }, 'server: expected a mapping of settings, got 8080'],
     [

@@ -9,6 +9,7 @@ describe('where settings come from', () => {
     const { config } = loaded;
     expect(config.server).toEqual({
       host: '127.0.0.1',
+      allowedHosts: [],
       port: 8080,
       bodyLimitBytes: 10 * 1024 * 1024,
       maxHeaderBytes: 16 * 1024,
@@ -42,7 +43,7 @@ describe('where settings come from', () => {
     expect(config.registry).toEqual({ refreshSeconds: 3600, recheckSeconds: 60, modelsMode: 'fallback' });
     expect(config.passthrough).toEqual({ enabled: true, v1Alias: true, types: undefined });
     expect(config.liveLogs).toEqual({ enabled: true, heartbeatSeconds: 15, replayLimit: 1000 });
-    expect(config.metrics).toEqual({ enabled: true, endpoint: '/metrics' });
+    expect(config.metrics).toEqual({ enabled: true, endpoint: '/metrics', isPublic: false });
     expect(config.logging).toEqual({ enabled: true, capture: 'full', keeps: { audio: false, image: false } });
     expect(config.admin).toEqual({ endpointsEnabled: true, uiEnabled: true });
     expect(config).toMatchObject({
@@ -135,6 +136,9 @@ describe('every setting has its variable', () => {
     ['MAX_CONCURRENT_REQUESTS', '3', 'server.maxConcurrentRequests', 3],
     ['GATEWAY_MASTER_KEY', 'k', 'masterKey', 'k'],
     ['GATEWAY_UNSAFE_OPEN', 'true', 'unsafeOpen', true],
+    ['GATEWAY_ALLOWED_HOSTS', 'a, b', 'server.allowedHosts', ['a', 'b']],
+    ['METRICS_PUBLIC', 'true', 'metrics.isPublic', true],
+    ['METRICS_KEY', 'k', 'metrics.key', 'k'],
     ['USER_PATH_HEADER', 'X-Team', 'userPathHeader', 'X-Team'],
     ['USER_PATH_HEADER_ENABLED', 'false', 'userPathHeaderEnabled', false],
     ['LOG_URL', 'kafka://a:9092/p', 'log.url', 'kafka://a:9092/p'],

@@ -234,7 +234,7 @@ describe('analytics with a server', () => {
 });
 
 async function lagOf({ url }: ServedGateway): Promise<number | undefined> {
-  const text = await (await fetch(`${url}/metrics`)).text();
+  const text = await (await ask(url, '/metrics')).text();
   const lag = /^gateway_projection_lag_events\{projection="analytics"\} (\d+)$/m.exec(text)?.[1];
   return lag === undefined ? undefined : Number(lag);
 }

@@ -103,7 +103,7 @@ describe.each([
   it('recovers without a restart as soon as there is space', async () => {
     await freeUp();
     for (let request = 0; request < 5; request++) await expectServed();
-    const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+    const metrics = await (await ask(gateway.url, '/metrics')).text();
     const projections = metrics.split('\n').filter((line) => line.startsWith('gateway_projection_running{'));
     expect(projections.length).toBeGreaterThan(0);
     expect(projections.filter((line) => !line.endsWith(' 1'))).toEqual([]);

@@ -250,7 +250,7 @@ describe('odd but good HTTP', () => {
 describe('after all that', () => {
   it('the same gateway answers as ever, and nothing is left running', async () => {
     await answersAsEver();
-    const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+    const metrics = await (await gateway.fetch('/metrics')).text();
     expect(metrics).toMatch(/^gateway_requests_in_flight 0$/m);
     expect(metrics).not.toMatch(/^gateway_requests_total\{[^}]*status_code="500"/m);
     expect((await fetch(`${gateway.url}/health/ready`)).status).toBe(200);

@@ -243,7 +243,7 @@ describe('after all that', () => {
   it('the same gateway answers as ever, nothing is left running, and nothing was its own fault', async () => {
     const answer = await gateway.post('/v1/chat/completions', chat);
     expect((await json(answer)).choices[0].message.content).toBe('fine');
-    const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+    const metrics = await (await gateway.fetch('/metrics')).text();
     expect(metrics).toMatch(/^gateway_requests_in_flight 0$/m);
     expect(metrics).not.toMatch(/^gateway_requests_total\{[^}]*status_code="500"/m);
     expect((await fetch(`${gateway.url}/health/ready`)).status).toBe(200);

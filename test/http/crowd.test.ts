@@ -32,7 +32,7 @@ async function ask(n: number): Promise<string> {
 }
 
 const inFlight = async () =>
-  /^gateway_requests_in_flight (\d+)$/m.exec(await (await fetch(`${gateway.url}/metrics`)).text())?.[1];
+  /^gateway_requests_in_flight (\d+)$/m.exec(await (await gateway.fetch('/metrics')).text())?.[1];
 
 describe('a crowd', () => {
   it('of two hundred at once gets two hundred answers, each its own', async () => {

@@ -116,6 +116,13 @@ describe('a scrape', () => {
   });
 });
 
+/** Metrics that are public ask for no key. */
+const unusedAuthenticator = {
+  authenticate(): never {
+    throw new Error('nothing is authenticated');
+  },
+};
+
 describe('the endpoint', () => {
   const app = Fastify();
   afterEach(() => app.close());
@@ -123,7 +130,7 @@ describe('the endpoint', () => {
   test('serves them as Prometheus wants them', async () => {
     const metrics = createMetrics({ processMetrics: false });
     metrics.observeExchange(facts);
-    registerMetrics(app, metrics);
+    registerMetrics(app, metrics, { isPublic: true, key: undefined, authenticator: unusedAuthenticator });
     const answer = await app.inject('/metrics');
     expect(answer.statusCode).toBe(200);
     expect(answer.headers['content-type']).toMatch(/^text\/plain; version=0\.0\.4/);

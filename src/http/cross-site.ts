@@ -1,0 +1,51 @@
+/**
+ * Keeps web pages away from a gateway that asks for no key. A browser on the same machine or network sends what any page
+ * wants it to send, and a page reads the answers too once its own name resolves to the gateway (DNS rebinding). Clients
+ * that are not browsers send neither `Origin` nor `Sec-Fetch-Site` (Fetch Metadata Request Headers, W3C).
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
+import { refusals } from '../commands/refusal.ts';
+
+/**
+ * Lets a request through when its `Host` is one of the gateway's own and no other site has caused it. An address is
+ * always its own: a page cannot make an address resolve to another one. So is `localhost`.
+ *
+ * @param ownNames further host names that the gateway is reached by
+ * @returns throws Refusal 403 `host_not_allowed` or `cross_site_refused`
+ */
+export function createCrossSiteCheck(ownNames: readonly string[]): (headers: IncomingHttpHeaders) => void {
+  const own = new Set(ownNames.map((name) => hostNameIn(name) ?? name));
+  return (headers) => {
+    const { host, origin } = headers;
+    // Only HTTP/1.0 comes without one, and no browser speaks it.
+    if (host !== undefined && !isOwn(hostNameIn(host), own)) throw refusals.hostNotAllowed(host);
+    const site = headers['sec-fetch-site'];
+    const isOwnSite = site === undefined || site === 'same-origin' || site === 'none';
+    if (!isOwnSite || (origin !== undefined && !isOriginOf(host, origin))) throw refusals.crossSiteRefused();
+  };
+}
+
+function isOwn(name: string | undefined, own: ReadonlySet<string>): boolean {
+  if (name === undefined) return false;
+  return own.has(name) || name === 'localhost' || name.endsWith('.localhost') || isIP(name) !== 0;
+}
+
+/** In lower case, without port, brackets and the dot of the root; undefined for what is no host. */
+function hostNameIn(host: string): string | undefined {
+  const url = urlOf('http:', host);
+  return url?.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+}
+
+/** The scheme is not compared: behind a proxy that ends TLS it differs, and one port serves one scheme. */
+function isOriginOf(host: string | undefined, origin: string): boolean {
+  if (host === undefined || !URL.canParse(origin)) return false;
+  const { protocol, host: originHost } = new URL(origin);
+  return (protocol === 'http:' || protocol === 'https:') && urlOf(protocol, host)?.host === originHost;
+}
+
+function urlOf(protocol: string, host: string): URL | undefined {
+  const isHost = !/[\s/?#@\\]/.test(host);
+  const text = `${protocol}//${isIP(host) === 6 ? `[${host}]` : host}`;
+  return isHost && URL.canParse(text) ? new URL(text) : undefined;
+}
