@@ -81,8 +81,13 @@ export interface EventLog {
   /**
    * Appends all writes or none. Events get consecutive positions in the order given, and become visible to readers
    * and subscribers together, once they are durable.
-   * @throws WrongExpectedRevision, EventTooLarge, LogUnavailable. After LogUnavailable with `outcome: 'none'` nothing
-   *   was recorded; with `unknown` the events may turn up later (same ids).
+   *
+   * Records what the events are when it is called. Events that come with ids are recorded once: appending them again
+   * resolves like the first time, also while that is under way, and records them if that failed. They are recognised
+   * among the latest 65,536 ids that this process has appended, and however long ago that was when each write expects
+   * `noStream` or a number.
+   * @throws WrongExpectedRevision, EventTooLarge, EventIdReused, LogUnavailable. After LogUnavailable with
+   *   `outcome: 'none'` nothing was recorded; with `unknown` the events may turn up later (same ids).
    */
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended>;
   /** @throws StreamNotFound when the stream has no event. */
@@ -127,6 +132,14 @@ export class EventTooLarge extends Error {
   readonly code = 'event_too_large';
   constructor(type: string, bytes: number, maxBytes: number) {
     super(`event ${type} takes ${bytes} bytes, and this log takes at most ${maxBytes}`);
+  }
+}
+
+/** Events were appended together with others than the first time, or in part. Nothing was recorded. */
+export class EventIdReused extends Error {
+  readonly code = 'event_id_reused';
+  constructor(id: string) {
+    super(`event ${id} was appended before, but not with the same events; a repeated append must be whole`);
   }
 }
 

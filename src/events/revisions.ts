@@ -3,7 +3,7 @@ import type { ReadStreamOptions, StreamWrite } from './log.ts';
 import { WrongExpectedRevision } from './log.ts';
 
 /** @throws WrongExpectedRevision when the stream, whose last event is `last`, is not what the write expects. */
-export function checkExpectedRevision(write: StreamWrite, last: number): void {
+export function checkExpectedRevision(write: Pick<StreamWrite, 'stream' | 'expectedRevision'>, last: number): void {
   const expected = write.expectedRevision;
   if (expected === 'any') return;
   const asExpected =

@@ -5,7 +5,14 @@ import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../sr
 import { streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import type { CaughtUp, EventLog, ExpectedRevision, StreamWrite } from '../../src/events/log.ts';
-import { EventTooLarge, LogUnavailable, START, StreamNotFound, WrongExpectedRevision } from '../../src/events/log.ts';
+import {
+  EventIdReused,
+  EventTooLarge,
+  LogUnavailable,
+  START,
+  StreamNotFound,
+  WrongExpectedRevision,
+} from '../../src/events/log.ts';
 
 export interface LogUnderTest {
   readonly log: EventLog;
@@ -229,6 +236,44 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         const results = await Promise.allSettled(attempts);
         expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
         expect(await collect(log.readStream(a))).toHaveLength(1);
+      });
+    });
+
+    describe('an append of events with ids', () => {
+      const withIds = (...numbers: number[]) => numbers.map((n) => noted({ n }, { id: mintEventId() }));
+
+      it('records them once when it is made again, and says where they are', async () => {
+        const writes = [write(a, 'any', ...withIds(0, 1)), write(b, 'any', ...withIds(2))];
+        const first = await log.append(writes);
+        await appendNumbers(a, 3, 1);
+        expect(await log.append(writes)).toEqual(first);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([0, 1, 2, 3]);
+      });
+
+      it('records them once when it is made again before the first one is durable', async () => {
+        const writes = [write(a, 'noStream', ...withIds(0, 1))];
+        const stages = ['written', 'durable', 'written'] as const;
+        const appended = await Promise.all(stages.map((until) => log.append(writes, { until })));
+        expect(new Set(appended.map(({ position }) => position)).size).toBe(1);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([0, 1]);
+      });
+
+      it('is refused when only some of them were recorded before, or with others', async () => {
+        const [zero, one, two] = withIds(0, 1, 2);
+        if (zero === undefined || one === undefined || two === undefined) throw new Error('there are three');
+        await log.append([write(a, 'any', zero, one)]);
+        for (const events of [[zero], [one, two], [zero, one, two], [zero, one, noted({ n: 3 })]]) {
+          await expect(log.append([write(a, 'any', ...events)])).rejects.toBeInstanceOf(EventIdReused);
+        }
+        await log.append([write(a, 'any', two)]);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([0, 1, 2]);
+      });
+
+      it('may be made again when it was refused', async () => {
+        const events = withIds(0);
+        await expect(log.append([write(a, 'exists', ...events)])).rejects.toBeInstanceOf(WrongExpectedRevision);
+        await log.append([write(a, 'noStream', ...events)]);
+        expect(numbersOf(await collect(log.readAll()))).toEqual([0]);
       });
     });
 

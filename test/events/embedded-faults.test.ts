@@ -3,8 +3,9 @@ import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
-import { streamName } from '../../src/events/event.ts';
-import { LogUnavailable } from '../../src/events/log.ts';
+import { type NewEvent, streamName } from '../../src/events/event.ts';
+import { mintEventId } from '../../src/events/event-id.ts';
+import { LogUnavailable, type StreamWrite } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
 import { faultyDisk } from './faulty-disk.ts';
 import {
@@ -152,6 +153,60 @@ describe('when the disk refuses to be written', () => {
     await appendThings(log, 10, 2);
     expect(filesOf(dir, '.seg').length).toBeGreaterThan(1);
     expect(await readThings(log)).toEqual(upTo(12));
+  });
+});
+
+describe('events with ids whose append failed', () => {
+  async function faultyAppend() {
+    const { dir, disk, log } = await faultyLog();
+    const events = [{ ...thing(0), id: mintEventId() }];
+    const stream = streamName('thing', '0');
+    const append = () => log.append([{ stream, events, expectedRevision: 'any' }]);
+    return { dir, disk, log, append };
+  }
+
+  it('are recorded once by the next attempt, when nothing had been written', async () => {
+    const { disk, log, append } = await faultyAppend();
+    disk.failWrites('ENOSPC');
+    expect((await failureOf(append())).outcome).toBe('none');
+    disk.failWrites(undefined);
+    await becomesOk(log);
+    const { position } = await append();
+    expect((await append()).position).toBe(position);
+    expect(await readThings(log)).toEqual([0]);
+  });
+
+  it('are recorded once, when it was not known whether they had been', async () => {
+    const { disk, log, append } = await faultyAppend();
+    disk.failSyncs('EIO');
+    expect((await failureOf(append())).outcome).toBe('unknown');
+    expect((await failureOf(append())).outcome).toBe('unknown');
+    disk.failSyncs(undefined);
+    await becomesOk(log);
+    await append();
+    expect(await readThings(log)).toEqual([0]);
+  });
+
+  it('are recorded once over a restart, when the writes say where', async () => {
+    const dir = temporaryDirectory();
+    const log = await openTestLog(dir);
+    const [a, b] = ['a', 'b'].map((id) => streamName('thing', id));
+    if (a === undefined || b === undefined) throw new Error('there are two');
+    await log.append([{ stream: a, events: [thing(0)], expectedRevision: 'noStream' }]);
+    const events = [1, 2].map((n) => ({ ...thing(n), id: mintEventId() }));
+    const writes: StreamWrite[] = [
+      { stream: a, events, expectedRevision: 0n },
+      { stream: b, events: [{ ...thing(3), id: mintEventId() }], expectedRevision: 'noStream' },
+    ];
+    const first = await log.append(writes);
+    await log.append([{ stream: a, events: [thing(4)], expectedRevision: 2n }]);
+    await log.close();
+    const reopened = await openTestLog(dir);
+    expect(await reopened.append(writes)).toEqual(first);
+    const others = [{ ...thing(9), id: mintEventId() }];
+    const conflict = reopened.append([{ stream: a, events: others, expectedRevision: 0n }]);
+    await expect(conflict).rejects.toMatchObject({ code: 'wrong_expected_revision', actual: 3n });
+    expect(await readThings(reopened)).toEqual(upTo(5));
   });
 });
 
@@ -304,6 +359,46 @@ describe('when the disk does not keep up', () => {
     expect(accepted.length).toBeLessThan(20);
     expect(await readThings(log)).toEqual(accepted);
     expect(log.status().state).toBe('ok');
+  });
+
+  it('records of an append that waits what its events were when it was called', async () => {
+    const { disk, log } = await faultyLog({ commit: { ...small, queueTimeoutMs: 60_000 } });
+    disk.holdSyncs();
+    const written = appendThing(log, 0, Buffer.alloc(2_000));
+    await until(() => disk.heldSyncs > 0);
+    const before = Date.now();
+    const data = { n: 1 };
+    const body = Buffer.from('before');
+    const events: NewEvent[] = [{ ...thing(0), data, body }];
+    const waiting = log.append([{ stream: streamName('thing', 'w'), events, expectedRevision: 'noStream' }]);
+    expect(log.status().queuedBytes).toBeGreaterThan(0);
+    data.n = 2;
+    body.write('after!');
+    events.push(thing(3));
+    // time passes before its turn comes
+    const called = Date.now();
+    while (Date.now() - called < 20);
+    disk.releaseSyncs();
+    await Promise.all([written, waiting]);
+    const recorded = await collect(log.readStream(streamName('thing', 'w')));
+    expect(recorded.map((event) => [event.data, String(event.body)])).toEqual([[{ n: 1 }, 'before']]);
+    expect(recorded[0]?.at).toBeGreaterThan(before - 5);
+    expect(recorded[0]?.at).toBeLessThan(called + 10);
+  });
+
+  it('records the same ids once, although they are appended again while they wait', async () => {
+    const { disk, log } = await faultyLog({ commit: { ...small, queueTimeoutMs: 60_000 } });
+    disk.holdSyncs();
+    const written = appendThing(log, 0, Buffer.alloc(2_000));
+    await until(() => disk.heldSyncs > 0);
+    const events = [{ ...thing(1), id: mintEventId() }];
+    const append = () => log.append([{ stream: streamName('thing', '1'), events, expectedRevision: 'any' }]);
+    const appends = [append(), append(), append()];
+    disk.releaseSyncs();
+    const positions = (await Promise.all(appends)).map(({ position }) => position);
+    await written;
+    expect(new Set(positions).size).toBe(1);
+    expect(await readThings(log)).toEqual([0, 1]);
   });
 
   it('refuses those that wait when the disk then refuses the first of them, and recovers', async () => {

@@ -1,6 +1,7 @@
 /** The appends of one turn of the event loop, encoded one after the other, to become one frame. */
 import type { RecordedEvent } from '../event.ts';
 import type { Appended } from '../log.ts';
+import type { RecentAppend } from '../recent-appends.ts';
 import type { LiveBatch } from '../subscription.ts';
 import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes } from './frame.ts';
@@ -17,6 +18,18 @@ export interface Waiter {
   readonly durable: boolean;
 }
 
+/** What has become of an append whose events came with ids. */
+export interface AppendOutcome {
+  /** Settles like the append; only for those that had to wait. */
+  readonly waiting?: Promise<unknown>;
+  /** Undefined for as long as it waits. */
+  appended?: Appended;
+  /** Undefined while it waits, and once it is as durable as it can be. */
+  batch?: Batch | undefined;
+}
+
+export type RememberedAppend = RecentAppend<AppendOutcome>;
+
 export class Batch {
   buffer: Buffer;
   /** The frame's bytes so far, with the header's place. */
@@ -27,6 +40,8 @@ export class Batch {
   /** Where in the segment the frame lies, or will. */
   offset: number;
   readonly waiters: Waiter[] = [];
+  /** Those of its appends whose events came with ids. */
+  readonly remembered: RememberedAppend[] = [];
 
   constructor(first: number, segment: Segment, buffer: Buffer | undefined) {
     this.first = first;

@@ -17,9 +17,10 @@ import type {
 } from '../log.ts';
 import { LogUnavailable, StreamNotFound } from '../log.ts';
 import type { LogStatus, WatchableLog } from '../log-status.ts';
+import { haveIds } from '../recent-appends.ts';
+import { recordedBefore } from '../recorded-before.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { SubscriptionHub } from '../subscription.ts';
-import { AppendQueue } from './append-queue.ts';
 import { Archive } from './archive/archive.ts';
 import { InlineArchivist } from './archive/archivist.ts';
 import { ThreadedArchivist } from './archive/threaded-archivist.ts';
@@ -77,8 +78,6 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   readonly #watermark: Watermark;
   readonly #hub: SubscriptionHub;
   readonly #archive: Archive;
-  /** Appends that must wait until the streams of closed segments are known. */
-  readonly #unknown: AppendQueue;
   readonly #lock: WriterLock;
   readonly #statusListeners = new Set<(status: LogStatus) => void>();
 
@@ -118,7 +117,6 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     if (active === undefined) throw new Error('a log has at least one segment');
     this.#segments = new LogSegments(segments);
     this.#writer = new SegmentWriter(disk, dir, mark, options.segmentBytes ?? defaults.segmentBytes, active);
-    this.#unknown = new AppendQueue(commitOptions.maxQueuedBytes, commitOptions.queueTimeoutMs, () => {});
     this.#archive = new Archive({
       disk,
       dir,
@@ -128,7 +126,6 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       segments: this.#segments,
       sealed,
       seal: options.seal ?? true,
-      complete: () => this.#unknown.drain(() => true),
       warn: options.warn ?? (() => {}),
     });
     this.#hub = new SubscriptionHub({
@@ -140,7 +137,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
         mark,
         writer: this.#writer,
         records: this.records,
-        olderRevision: (stream) => this.#olderRevision(stream),
+        olderRevision: (stream) => this.#archive.lastRevision(stream),
+        lookUp: (streams) => this.#archive.lookUp(streams),
         publish: (batch) => this.#hub.publish(batch),
         rotated: (full, fresh) => {
           this.#segments.add(fresh);
@@ -198,15 +196,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   }
 
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
-    if (!this.#archive.complete && writes.some(({ stream }) => this.#revisionIsUnknown(stream))) {
-      return this.#unknown.wait(writes, () => this.append(writes, options));
-    }
-    return this.#commit.append(writes, options);
-  }
-
-  #revisionIsUnknown(stream: StreamName): boolean {
-    const active = this.#writer.active.streams?.lastRevision(stream);
-    return active === undefined && this.#archive.lastRevision(stream) === undefined;
+    const appended = this.#commit.append(writes, options);
+    return haveIds(writes) ? appended.catch((error: unknown) => recordedBefore(this, writes, error)) : appended;
   }
 
   async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
@@ -280,7 +271,6 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   }
 
   async #close(): Promise<void> {
-    this.#unknown.refuseAll(new LogUnavailable('it has been closed', 'none'));
     try {
       await this.#commit.close();
     } finally {
@@ -302,17 +292,6 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
 
   endOf(segment: ReadableSegment): number {
     return this.#segments.endOf(segment);
-  }
-
-  #olderRevision(stream: StreamName): number {
-    let last: number | undefined;
-    try {
-      last = this.#archive.lastRevision(stream);
-    } catch (error) {
-      this.#archive.rebuild(error);
-    }
-    if (last === undefined) throw new LogUnavailable('the stream index is being made again', 'none');
-    return last;
   }
 
   /** Where the stream's visible events lie. */

@@ -1,27 +1,28 @@
 /** Turns one append into records at the end of a batch, with their revisions: all of it, or nothing. */
 import type { StreamName } from '../event.ts';
-import { mintEventId } from '../event-id.ts';
 import type { StreamWrite } from '../log.ts';
-import { EventTooLarge } from '../log.ts';
 import { checkExpectedRevision } from '../revisions.ts';
 import { wallClock } from '../wall-clock.ts';
 import type { Batch } from './batch.ts';
-import { contextText, recordBound, writeRecord } from './event-record.ts';
+import { encodeEvents } from './encode-events.ts';
+import type { PreparedAppend } from './prepared-append.ts';
+import { recordEnd, setRecordRevision } from './record-layout.ts';
+
+/** Revision of a stream's last event in segments before the batch's, -1 for none; undefined when it is not known. */
+export type OlderRevision = (stream: StreamName) => number | undefined;
 
 /**
- * @param olderRevision revision of a stream's last event in segments before the batch's, -1 for none
- * @returns the revision of the last event of each write; -1 where the stream still has none
+ * @returns the revision of the last event of each write, -1 where the stream still has none; undefined when a revision
+ *   is not known, the batch is then as it was
  * @throws WrongExpectedRevision, EventTooLarge, and what makes data no JSON; the batch is then as it was
  */
 export function encodeAppend(
   batch: Batch,
   writes: readonly StreamWrite[],
-  olderRevision: (stream: StreamName) => number,
+  olderRevision: OlderRevision,
   maxEventBytes: number,
-): number[] {
+): number[] | undefined {
   const start = batch.length;
-  const { streams } = batch.segment;
-  if (streams === undefined) throw new Error('the segment that is written to has no stream map');
   const at = wallClock();
   const lasts: number[] = [];
   let count = 0;
@@ -29,32 +30,15 @@ export function encodeAppend(
     for (let index = 0; index < writes.length; index++) {
       const write = writes[index];
       if (write === undefined) continue;
-      const { stream, events } = write;
-      let last = plannedRevision(writes, lasts, index) ?? streams.lastRevision(stream) ?? olderRevision(stream);
-      checkExpectedRevision(write, last);
-      for (const event of events) {
-        last++;
-        const data = JSON.stringify(event.data);
-        const context = contextText(event.context);
-        const id = event.id ?? mintEventId(at);
-        const textLength = id.length + event.type.length + stream.length + context.length + data.length;
-        const bodyLength = event.body?.length ?? 0;
-        checkSize(event.type, textLength + bodyLength, maxEventBytes);
-        batch.reserve(recordBound(textLength, bodyLength));
-        const recordStart = batch.length;
-        batch.length = writeRecord(batch.buffer, recordStart, {
-          event,
-          stream,
-          revision: last,
-          id,
-          at: event.at ?? at,
-          context,
-          data,
-        });
-        checkSize(event.type, batch.length - recordStart, maxEventBytes);
-        count++;
+      const last = revisionBefore(batch, writes, lasts, index, olderRevision);
+      if (last === undefined) {
+        batch.length = start;
+        return undefined;
       }
-      lasts.push(last);
+      checkExpectedRevision(write, last);
+      encodeEvents(batch, write, last + 1, at, maxEventBytes);
+      lasts.push(last + write.events.length);
+      count += write.events.length;
     }
   } catch (error) {
     batch.length = start;
@@ -62,22 +46,60 @@ export function encodeAppend(
   }
   for (let index = 0; index < writes.length; index++) {
     const write = writes[index];
-    const last = lasts[index];
-    if (write === undefined || last === undefined || write.events.length === 0) continue;
-    streams.note(write.stream, batch.offset, last - write.events.length + 1, last);
+    if (write !== undefined) noteStream(batch, write.stream, write.events.length, lasts[index]);
   }
   batch.count += count;
   return lasts;
 }
 
-function checkSize(type: string, bytes: number, maxBytes: number): void {
-  if (bytes > maxBytes) throw new EventTooLarge(type, bytes, maxBytes);
+/** As `encodeAppend`, for records that exist already: only their revisions are put in. */
+export function placeAppend(batch: Batch, append: PreparedAppend, olderRevision: OlderRevision): number[] | undefined {
+  const { writes } = append;
+  const lasts: number[] = [];
+  for (const [index, write] of writes.entries()) {
+    const last = revisionBefore(batch, writes, lasts, index, olderRevision);
+    if (last === undefined) return undefined;
+    checkExpectedRevision(write, last);
+    lasts.push(last + write.count);
+  }
+  batch.reserve(append.records.length);
+  append.records.copy(batch.buffer, batch.length);
+  let record = batch.length;
+  for (const [index, { stream, count }] of writes.entries()) {
+    const last = lasts[index] ?? 0;
+    for (let revision = last - count + 1; revision <= last; revision++) {
+      setRecordRevision(batch.buffer, record, revision);
+      record = recordEnd(batch.buffer, record);
+    }
+    noteStream(batch, stream, count, last);
+    batch.count += count;
+  }
+  batch.length += append.records.length;
+  return lasts;
 }
 
-/** Revision that an earlier write of the same append leaves the stream at; undefined when there is none. */
-function plannedRevision(writes: readonly StreamWrite[], lasts: readonly number[], index: number): number | undefined {
+/** Revision of the stream's last event before this write, earlier writes of the same append counted. */
+function revisionBefore(
+  batch: Batch,
+  writes: readonly { readonly stream: StreamName }[],
+  lasts: readonly number[],
+  index: number,
+  olderRevision: OlderRevision,
+): number | undefined {
+  const stream = writes[index]?.stream;
+  if (stream === undefined) return undefined;
   for (let earlier = index - 1; earlier >= 0; earlier--) {
-    if (writes[earlier]?.stream === writes[index]?.stream) return lasts[earlier];
+    if (writes[earlier]?.stream === stream) return lasts[earlier];
   }
-  return undefined;
+  return streamsOf(batch).lastRevision(stream) ?? olderRevision(stream);
+}
+
+function noteStream(batch: Batch, stream: StreamName, count: number, last: number | undefined): void {
+  if (last === undefined || count === 0) return;
+  streamsOf(batch).note(stream, batch.offset, last - count + 1, last);
+}
+
+function streamsOf({ segment: { streams } }: Batch) {
+  if (streams === undefined) throw new Error('the segment that is written to has no stream map');
+  return streams;
 }

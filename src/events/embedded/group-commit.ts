@@ -3,21 +3,26 @@
  * make everything durable that was written before it began.
  *
  * An append is encoded, and gets its positions and revisions, in the call itself. So when the disk refuses a batch,
- * the whole batch is refused, and what was given out is taken back.
+ * the whole batch is refused, and what was given out is taken back. Only an append for which there is no room, or of
+ * which a stream must be looked up, is encoded for itself and gets positions and revisions when its turn comes.
  */
 import type { StreamName } from '../event.ts';
 import type { Appended, AppendOptions, StreamWrite } from '../log.ts';
 import { LogUnavailable } from '../log.ts';
+import { haveIds, RecentAppends } from '../recent-appends.ts';
 import { formatPosition } from '../sequence-position.ts';
 import type { LiveBatch } from '../subscription.ts';
 import { wallClock } from '../wall-clock.ts';
 import { AppendQueue } from './append-queue.ts';
-import { Batch, BufferPool, LiveFrame } from './batch.ts';
-import { encodeAppend } from './encode-append.ts';
+import { type AppendOutcome, Batch, BufferPool, LiveFrame } from './batch.ts';
+import { encodeAppend, type OlderRevision, placeAppend } from './encode-append.ts';
 import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes, sealFrame } from './frame.ts';
+import { PreparedAppend } from './prepared-append.ts';
+import { RevisionLookups } from './revision-lookups.ts';
 import type { Segment } from './segment.ts';
 import type { SegmentWriter } from './segment-writer.ts';
+import type { WaitingAppend } from './waiting-append.ts';
 
 export interface GroupCommitOptions {
   /** Durable waiters do not wait for the disk, which is synced every so many milliseconds. */
@@ -38,8 +43,10 @@ export interface GroupCommitParts {
   readonly mark: number;
   readonly writer: SegmentWriter;
   readonly records: RecordReader;
-  /** Revision of the stream's last event in segments before the active one, -1 when it has none there. */
-  readonly olderRevision: (stream: StreamName) => number;
+  /** As far as that is known without waiting. */
+  readonly olderRevision: OlderRevision;
+  /** The same for all of the streams, -1 for none. Holds until the next turn of the event loop. */
+  readonly lookUp: (streams: readonly StreamName[]) => Promise<ReadonlyMap<StreamName, number>>;
   /** Events have become visible. */
   readonly publish: (batch: LiveBatch) => void;
   /** A segment is full, although not all of it need be on disk, and another one has taken its place. */
@@ -66,6 +73,8 @@ export class GroupCommit {
   readonly #parts: GroupCommitParts;
   readonly #buffers = new BufferPool();
   readonly #queue: AppendQueue;
+  readonly #lookups: RevisionLookups;
+  readonly #recent = new RecentAppends<AppendOutcome>();
   #batch: Batch | undefined;
   /** Written and not known to be on disk, in order. */
   #unsynced: Batch[] = [];
@@ -92,6 +101,17 @@ export class GroupCommit {
     this.#written = last;
     this.#durable = last;
     this.#queue = new AppendQueue(options.maxQueuedBytes, options.queueTimeoutMs, parts.availabilityChanged);
+    this.#lookups = new RevisionLookups(
+      {
+        isKnown: (stream) => {
+          const { streams } = parts.writer.active;
+          return (streams?.lastRevision(stream) ?? parts.olderRevision(stream)) !== undefined;
+        },
+        lookUp: parts.lookUp,
+        place: (waiting, found) => this.#place(waiting, (stream) => parts.olderRevision(stream) ?? found(stream)),
+      },
+      options,
+    );
   }
 
   get written(): number {
@@ -111,7 +131,7 @@ export class GroupCommit {
   }
 
   get queuedBytes(): number {
-    return this.#queue.bytes;
+    return this.#queue.bytes + this.#lookups.bytes;
   }
 
   /** Why appends are refused, when they are. */
@@ -119,44 +139,128 @@ export class GroupCommit {
     return this.#trouble?.error.message ?? (this.#queue.stuck ? 'the disk does not finish its writes' : undefined);
   }
 
-  append(writes: readonly StreamWrite[], options: AppendOptions | undefined): Promise<Appended> {
+  append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended> {
     const durable = options?.until !== 'written' && this.#options.relaxedSyncMs === undefined;
     if (this.#closed) return Promise.reject(new LogUnavailable('it has been closed', 'none'));
-    if (this.#trouble !== undefined) return Promise.reject(unavailable(this.#trouble.error, 'none'));
-    if (this.#queue.length > 0 || this.#isFull()) {
-      return this.#queue.wait(writes, () => this.#appendNow(writes, durable));
+    const withIds = haveIds(writes);
+    try {
+      const earlier = withIds ? this.#recent.find(writes)?.outcome : undefined;
+      if (earlier !== undefined) return this.#appendAgain(earlier, writes, options, durable);
+      if (this.#trouble !== undefined) return Promise.reject(unavailable(this.#trouble.error, 'none'));
+      if (this.#queue.length > 0 || this.#isFull()) return this.#wait(this.#queue, writes, durable, withIds);
+      if (this.#lookups.holdsBack(writes)) return this.#wait(this.#lookups, writes, durable, withIds);
+      return this.#appendNow(writes, durable, withIds);
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return this.#appendNow(writes, durable);
   }
 
   #isFull(): boolean {
     return this.#unsyncedBytes + (this.#batch?.length ?? 0) > this.#options.maxUnsyncedBytes;
   }
 
-  #appendNow(writes: readonly StreamWrite[], durable: boolean): Promise<Appended> {
-    let batch = this.#batch;
-    if (batch === undefined) {
-      batch = new Batch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
-      this.#batch = batch;
-      this.#endTurnLater();
-    }
+  #appendNow(writes: readonly StreamWrite[], durable: boolean, withIds: boolean): Promise<Appended> {
+    const batch = this.#openBatch();
     const before = batch.count;
-    let lasts: number[];
-    try {
-      lasts = encodeAppend(batch, writes, this.#parts.olderRevision, this.#options.maxEventBytes);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    this.#nextPosition = batch.last + 1;
+    const lasts = encodeAppend(batch, writes, this.#parts.olderRevision, this.#options.maxEventBytes);
+    if (lasts === undefined) return this.#wait(this.#lookups, writes, durable, withIds);
     const appended = { position: formatPosition(batch.last), revisions: lasts.map(BigInt) };
     if (batch.count === before) return Promise.resolve(appended);
-    if (durable) this.#awaited = this.#nextPosition - 1;
-    const { waiters } = batch;
+    if (withIds) batch.remembered.push(this.#recent.add(writes, { appended, batch }));
     const promise = new Promise<Appended>((resolve, reject) => {
-      waiters.push({ resolve, reject, appended, durable });
+      batch.waiters.push({ resolve, reject, appended, durable });
     });
-    if (batch.length >= flushBytes) this.#flush();
+    this.#wasEncoded(batch, durable);
     return promise;
+  }
+
+  /** Encodes the append for itself, and lets it wait. @throws EventTooLarge, and what makes data no JSON */
+  #wait(
+    where: AppendQueue | RevisionLookups,
+    writes: readonly StreamWrite[],
+    durable: boolean,
+    withIds: boolean,
+  ): Promise<Appended> {
+    const append = new PreparedAppend(writes, this.#options.maxEventBytes);
+    const { promise, resolve, reject } = Promise.withResolvers<Appended>();
+    const remembered = withIds ? this.#recent.add(writes, { waiting: promise }) : undefined;
+    where.add({
+      append,
+      durable,
+      since: performance.now(),
+      remembered,
+      resolve,
+      reject: (error) => {
+        if (remembered !== undefined) this.#recent.remove(remembered);
+        reject(error);
+      },
+    });
+    return promise;
+  }
+
+  /** Puts an append that has waited into the batch. */
+  #place(waiting: WaitingAppend, olderRevision: OlderRevision): void {
+    const { append, durable, remembered, resolve, reject } = waiting;
+    const batch = this.#openBatch();
+    const before = batch.count;
+    let lasts: number[] | undefined;
+    try {
+      lasts = placeAppend(batch, append, olderRevision);
+    } catch (error) {
+      reject(error);
+      return;
+    }
+    if (lasts === undefined) {
+      this.#lookups.add(waiting);
+      return;
+    }
+    const appended = { position: formatPosition(batch.last), revisions: lasts.map(BigInt) };
+    if (batch.count === before) {
+      resolve(appended);
+      return;
+    }
+    if (remembered !== undefined) {
+      Object.assign(remembered.outcome, { appended, batch });
+      batch.remembered.push(remembered);
+    }
+    batch.waiters.push({ resolve, reject, appended, durable });
+    this.#wasEncoded(batch, durable);
+  }
+
+  /** Resolves or rejects like the earlier append of the same events. When that comes to nothing, it is made anew. */
+  async #appendAgain(
+    earlier: AppendOutcome,
+    writes: readonly StreamWrite[],
+    options: AppendOptions | undefined,
+    durable: boolean,
+  ): Promise<Appended> {
+    const { appended, batch, waiting } = earlier;
+    if (appended === undefined) {
+      await waiting?.catch(() => {});
+      return this.append(writes, options);
+    }
+    const isWritten = batch !== this.#batch;
+    if (batch === undefined || (isWritten && !durable)) return appended;
+    if (this.#trouble !== undefined) throw unavailable(this.#trouble.error, 'unknown');
+    if (durable) this.#awaited = Math.max(this.#awaited, batch.last);
+    return new Promise((resolve, reject) => {
+      batch.waiters.push({ resolve, reject, appended, durable });
+      if (isWritten) this.#syncSoon();
+    });
+  }
+
+  #openBatch(): Batch {
+    if (this.#batch === undefined) {
+      this.#batch = new Batch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
+      this.#endTurnLater();
+    }
+    return this.#batch;
+  }
+
+  #wasEncoded(batch: Batch, durable: boolean): void {
+    this.#nextPosition = batch.last + 1;
+    if (durable) this.#awaited = batch.last;
+    if (batch.length >= flushBytes) this.#flush();
   }
 
   /** Writes what is left at the end of the turn, and has everything synced. */
@@ -236,7 +340,10 @@ export class GroupCommit {
       this.#becameDurable(batches);
       if (closed) this.#parts.closed();
       if (this.#unsynced.length > 0) this.#syncSoon();
-      this.#queue.drain(() => this.#trouble === undefined && !this.#isFull());
+      this.#queue.drain(
+        () => this.#trouble === undefined && !this.#isFull(),
+        (waiting) => this.#place(waiting, this.#parts.olderRevision),
+      );
       this.#tellIdle();
     });
   }
@@ -251,6 +358,7 @@ export class GroupCommit {
       this.#unsyncedBytes -= batch.length;
       if (this.#options.relaxedSyncMs === undefined) this.#show(batch);
       for (const waiter of batch.waiters) if (waiter.durable) waiter.resolve(waiter.appended);
+      for (const { outcome } of batch.remembered) outcome.batch = undefined;
       this.#buffers.give(batch.buffer);
     }
   }
@@ -272,6 +380,7 @@ export class GroupCommit {
   #refuse(batch: Batch, error: Error): void {
     batch.segment.streams?.forget(batch.buffer, frameHeaderBytes, batch.length, batch.offset);
     this.#nextPosition = batch.first;
+    for (const append of batch.remembered) this.#recent.remove(append);
     for (const waiter of batch.waiters) waiter.reject(unavailable(error, 'none'));
     this.#buffers.give(batch.buffer);
   }
@@ -279,9 +388,14 @@ export class GroupCommit {
   #enterTrouble(trouble: Trouble): void {
     // a failed sync is the graver of the two, and repairs the other as well
     if (this.#trouble?.kind !== 'sync') this.#trouble = trouble;
-    this.#queue.refuseAll(unavailable(trouble.error, 'none'));
+    this.#refuseWaiting(unavailable(trouble.error, 'none'));
     this.#parts.availabilityChanged();
     this.#probeTimer ??= setInterval(() => void this.#recoverOnce(), this.#options.probeMs).unref();
+  }
+
+  #refuseWaiting(error: Error): void {
+    this.#queue.refuseAll(error);
+    this.#lookups.refuseAll(error);
   }
 
   /** Tries whether the disk will take events again. */
@@ -342,7 +456,7 @@ export class GroupCommit {
   async close(): Promise<void> {
     this.#flush();
     this.#closed = true;
-    this.#queue.refuseAll(new LogUnavailable('it has been closed', 'none'));
+    this.#refuseWaiting(new LogUnavailable('it has been closed', 'none'));
     clearTimeout(this.#syncTimer);
     this.#sync();
     while (this.#syncing) {

@@ -29,6 +29,10 @@ export function recordRevision(buffer: Buffer, offset: number): number {
   return buffer.readDoubleLE(offset + 32);
 }
 
+export function setRecordRevision(buffer: Buffer, offset: number, revision: number): void {
+  buffer.writeDoubleLE(revision, offset + 32);
+}
+
 /** Whether the record's lengths agree with each other and with the room there is. */
 export function recordIsSound(buffer: Buffer, offset: number, end: number): boolean {
   if (end - offset < recordHeaderBytes) return false;

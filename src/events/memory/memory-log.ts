@@ -15,6 +15,7 @@ import type {
 } from '../log.ts';
 import { EventTooLarge, LogUnavailable, StreamNotFound } from '../log.ts';
 import type { LogStatus, WatchableLog } from '../log-status.ts';
+import { haveIds, RecentAppends } from '../recent-appends.ts';
 import { checkExpectedRevision, revisionRange } from '../revisions.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { type LiveBatch, SubscriptionHub } from '../subscription.ts';
@@ -36,10 +37,19 @@ export class MemoryLog implements WatchableLog {
     visible: () => this.#all.length,
     reader: (after, filter) => this.#reader(after, filter),
   });
+  readonly #recent = new RecentAppends<Appended>(Number.POSITIVE_INFINITY);
   #closed = false;
 
   async append(writes: readonly StreamWrite[]): Promise<Appended> {
     if (this.#closed) throw new LogUnavailable('it has been closed', 'none');
+    const earlier = this.#recent.find(writes);
+    if (earlier !== undefined) return earlier.outcome;
+    const appended = this.#append(writes);
+    if (haveIds(writes)) this.#recent.add(writes, appended);
+    return appended;
+  }
+
+  #append(writes: readonly StreamWrite[]): Appended {
     const first = this.#all.length + 1;
     const { events, revisions } = this.#plan(writes);
     for (const event of events) {

@@ -28,8 +28,6 @@ export interface ArchiveParts {
   readonly seal: boolean;
   /** Segments that are compressed already. */
   readonly sealed: ReadonlySet<Segment>;
-  /** `lastRevision` knows every stream again. */
-  readonly complete: () => void;
   /** Something that will be tried again, or that someone should look at. */
   readonly warn: (message: string, error: unknown) => void;
 }
@@ -70,12 +68,7 @@ export class Archive {
     this.#complete = this.#allKnown();
   }
 
-  /** Whether all streams of closed segments are known, from the index or from memory. */
-  get complete(): boolean {
-    return this.#complete;
-  }
-
-  /** Resolves when `complete`. Rejects with what stands in the way. */
+  /** Resolves when all streams of closed segments are known. Rejects with what stands in the way. */
   async whenComplete(): Promise<void> {
     if (this.#complete) return;
     await new Promise<void>((resolve, reject) => this.#whenComplete.push({ resolve, reject }));
@@ -113,7 +106,25 @@ export class Archive {
       if (last !== undefined) return last;
     }
     if (this.#index === undefined || this.#greatest.lack(stream)) return -1;
-    return this.#index.lastRevision(stream);
+    try {
+      return this.#index.lastRevision(stream);
+    } catch (error) {
+      this.rebuild(error);
+      return undefined;
+    }
+  }
+
+  /** `lastRevision` of each of the streams, once all of them are known. Rejects with what stands in the way. */
+  async lookUp(streams: readonly StreamName[]): Promise<ReadonlyMap<StreamName, number>> {
+    for (;;) {
+      await this.whenComplete();
+      const found = new Map<StreamName, number>();
+      for (const stream of streams) {
+        const last = this.lastRevision(stream);
+        if (last !== undefined) found.set(stream, last);
+      }
+      if (found.size === streams.length) return found;
+    }
   }
 
   /** Where the stream's events in closed segments lie, ascending. Only when `complete`. @throws IndexIsWrong */
@@ -304,7 +315,6 @@ export class Archive {
   #becameComplete(): void {
     this.#complete = true;
     this.#greatestUnindexed = undefined;
-    this.#parts.complete();
     for (const { resolve } of this.#whenComplete.splice(0)) resolve();
   }
 

@@ -1,0 +1,65 @@
+/**
+ * An append that cannot be put into a batch yet: encoded when it was called, with ids and time, so that it records what
+ * the events were then. Only the revisions are missing.
+ */
+import type { StreamName } from '../event.ts';
+import type { ExpectedRevision, StreamWrite } from '../log.ts';
+import { wallClock } from '../wall-clock.ts';
+import { encodeEvents, type RecordTarget } from './encode-events.ts';
+
+/** What an append takes beside its records. */
+const overheadBytes = 256;
+/** A larger one is not kept. */
+const keptScratchBytes = 256 * 1024;
+
+export interface PreparedWrite {
+  readonly stream: StreamName;
+  readonly expectedRevision: ExpectedRevision;
+  /** How many of the records are of this write. */
+  readonly count: number;
+}
+
+export class PreparedAppend {
+  readonly writes: readonly PreparedWrite[];
+  /** The records, one after the other. */
+  readonly records: Buffer;
+
+  /** @throws EventTooLarge, and what makes data no JSON */
+  constructor(writes: readonly StreamWrite[], maxEventBytes: number) {
+    const at = wallClock();
+    const scratch = takeScratch();
+    for (const write of writes) encodeEvents(scratch, write, 0, at, maxEventBytes);
+    this.records = Buffer.allocUnsafeSlow(scratch.length);
+    scratch.buffer.copy(this.records, 0, 0, scratch.length);
+    this.writes = writes.map(({ stream, expectedRevision, events }) => {
+      return { stream, expectedRevision, count: events.length };
+    });
+  }
+
+  /** What it takes in memory. */
+  get bytes(): number {
+    return this.records.length + overheadBytes;
+  }
+}
+
+/** Where records are encoded before their size is known. */
+class Scratch implements RecordTarget {
+  buffer: Buffer = Buffer.allocUnsafeSlow(16 * 1024);
+  length = 0;
+
+  reserve(bytes: number): void {
+    const needed = this.length + bytes;
+    if (needed <= this.buffer.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.buffer.length * 2));
+    this.buffer.copy(larger, 0, 0, this.length);
+    this.buffer = larger;
+  }
+}
+
+let kept = new Scratch();
+
+function takeScratch(): Scratch {
+  if (kept.buffer.length > keptScratchBytes) kept = new Scratch();
+  kept.length = 0;
+  return kept;
+}

@@ -1,0 +1,48 @@
+/** Recognises, by what is recorded, an append that is made again long after the first time. */
+import type { RecordedEvent } from './event.ts';
+import { type Appended, type EventLog, StreamNotFound, type StreamWrite, WrongExpectedRevision } from './log.ts';
+
+/**
+ * What the append of these events resolved to the first time, when exactly they are recorded where the writes, each of
+ * which must say where, would put them.
+ * @param error why the append was refused this time
+ * @throws error when they are not
+ */
+export async function recordedBefore(
+  log: Pick<EventLog, 'readStream'>,
+  writes: readonly StreamWrite[],
+  error: unknown,
+): Promise<Appended> {
+  if (!(error instanceof WrongExpectedRevision)) throw error;
+  const revisions: bigint[] = [];
+  let last: RecordedEvent | undefined;
+  for (const write of writes) {
+    const first = firstRevision(write);
+    if (first === undefined) throw error;
+    const events = await eventsFrom(log, write, first);
+    if (!write.events.every(({ id }, index) => id !== undefined && id === events[index]?.id)) throw error;
+    last = events.at(-1) ?? last;
+    revisions.push(first + BigInt(write.events.length) - 1n);
+  }
+  if (last === undefined) throw error;
+  return { position: last.position, revisions };
+}
+
+function firstRevision({ expectedRevision }: StreamWrite): bigint | undefined {
+  if (expectedRevision === 'noStream') return 0n;
+  return typeof expectedRevision === 'bigint' ? expectedRevision + 1n : undefined;
+}
+
+async function eventsFrom(
+  log: Pick<EventLog, 'readStream'>,
+  { stream, events }: StreamWrite,
+  fromRevision: bigint,
+): Promise<RecordedEvent[]> {
+  const found: RecordedEvent[] = [];
+  try {
+    for await (const event of log.readStream(stream, { fromRevision, maxCount: events.length })) found.push(event);
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return found;
+}
