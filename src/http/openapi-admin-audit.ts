@@ -70,6 +70,8 @@ const entry = z.object({
     failure_reason: z.string().optional(),
     request_headers: z.record(z.string(), z.string()).optional(),
     request_body: z.unknown().optional().describe('JSON, or text'),
+    request_body_bytes: z.number().optional().describe('size of a body of which only the beginning is kept'),
+    request_body_sha256: z.string().optional().describe('of a body of which only the beginning is kept'),
     request_body_too_big_to_handle: z.literal(true).optional().describe('over 1 MiB, and left out'),
     response_body: z.unknown().optional().describe('JSON, or text: a stream as the client got it'),
     response_body_too_big_to_handle: z.literal(true).optional().describe('only the first MiB is here'),

@@ -55,8 +55,9 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
     end() {},
     ...client,
   };
+  const admission = { admit: async () => {}, giveBack() {} };
   const deps = { log, dialects: new Map(), archive: archiveOf(createResponseRecords(log)) };
-  return { log, told, answered: answerUnderKey({ endpoint: '/v1/x', record, request, client: full }, deps) };
+  return { log, told, answered: answerUnderKey({ endpoint: '/v1/x', record, request, client: full, admission }, deps) };
 }
 
 describe('who waits for a claim that was given up', () => {

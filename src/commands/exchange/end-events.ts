@@ -17,6 +17,7 @@ import type { Refusal } from '../refusal.ts';
 import { itemWrites } from '../responses/item-index.ts';
 import { contextFor, creatorFact, type Owner } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
+import { cutContent, isOfRequest } from './refused-content.ts';
 import type { DeferredWork, StorableResponse } from './relay.ts';
 import { isObject } from './usage.ts';
 
@@ -27,11 +28,13 @@ export interface Received {
   firstByteMs: number | undefined;
 }
 
+/** Of a request that is itself at fault, and of which nothing is on record yet, the content is cut. */
 export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
   const { status, type, code, param, message } = refusal;
   record.note(
     requestRefused.create({ status, type, code, param, message, durationMs: record.elapsed() }, record.context),
   );
+  if (!record.flushed && isOfRequest(refusal)) record.revise(cutContent);
 }
 
 export function noteCompleted(

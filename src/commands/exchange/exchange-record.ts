@@ -68,6 +68,11 @@ export class ExchangeRecord {
     this.#noted.push({ ...event, at: this.receivedAt });
   }
 
+  /** Changes the events that are noted and not handed over yet. */
+  revise(change: (noted: readonly NewEvent[]) => NewEvent[]): void {
+    this.#noted = change(this.#noted);
+  }
+
   /** Keeps a write to another stream, appended in one piece with the events noted here. */
   noteElsewhere(write: StreamWrite): void {
     const at = this.#elsewhere.findIndex(({ stream }) => stream === write.stream);

@@ -24,7 +24,7 @@ import { readJson } from './read-json.ts';
 import type { Dialects } from './recorded-exchange.ts';
 import type { RetryPolicy } from './retry-policy.ts';
 import { oneTarget, type Route, type Router } from './route.ts';
-import type { Run } from './run.ts';
+import type { Admitted, Run } from './run.ts';
 import type { Sessions } from './session.ts';
 import { answerHeaders, settle, tell } from './settle.ts';
 import { noteSpending } from './spending.ts';
@@ -95,22 +95,58 @@ export function runExchange(
 async function answerOnce(run: Run, deps: ExchangeDependencies): Promise<void> {
   const { dialect, request, client, record } = run;
   let asked: Asked | undefined;
+  let admission: KeyedAdmission | undefined;
   let status: number | undefined;
   try {
     asked = heard(run, readJson(dialect, request.body), deps);
-    status = await answerUnderKey({ endpoint: dialect.endpoint, request, record, client }, deps);
+    admission = new KeyedAdmission(run, asked, deps);
+    status = await answerUnderKey({ endpoint: dialect.endpoint, request, record, client, admission }, deps);
   } catch (error) {
     status = await refuse(run, client, error, undefined, deps);
   }
   if (asked !== undefined && status === undefined) {
     // Whoever tries again under the key is to find the answer, also when this client does not wait for it.
     const detached = deps.detached.detach(client);
-    await answer({ ...run, client: detached, begun: { asked, attempts: 0 } }, deps);
+    const begun = { asked, attempts: 0, admitted: admission?.admitted };
+    await answer({ ...run, client: detached, begun }, deps);
     detached.over();
     return;
   }
+  admission?.giveBack();
   deps.open.over(record.stream);
   conclude(run, { asked, status: status ?? 500 }, deps);
+}
+
+/** Admits a request under an idempotency key before its key is claimed, so that nothing is on record when it is refused. */
+class KeyedAdmission {
+  readonly #run: Run;
+  readonly #asked: Asked;
+  readonly #deps: ExchangeDependencies;
+  #route: Route | undefined;
+  #ticket: Ticket | undefined;
+
+  constructor(run: Run, asked: Asked, deps: ExchangeDependencies) {
+    this.#run = run;
+    this.#asked = asked;
+    this.#deps = deps;
+  }
+
+  get admitted(): Admitted | undefined {
+    const route = this.#route;
+    const ticket = this.#ticket;
+    return route === undefined || ticket === undefined ? undefined : { route, ticket };
+  }
+
+  async admit(): Promise<void> {
+    const route = this.#route ?? (await findRoute(this.#run, this.#asked, this.#deps));
+    this.#route = route;
+    this.#ticket ??= this.#deps.admission.admit(admissionOf(this.#run, this.#asked, route));
+  }
+
+  giveBack(): void {
+    this.#ticket?.settle(false);
+    this.#ticket = undefined;
+  }
 }
 
 /** From its request, or from where it was left, to its end. Never throws. */
@@ -131,9 +167,9 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
       deps,
     );
     const heardOf = asked;
-    const found = findRoute(run, asked, deps);
+    const found = begun?.admitted?.route ?? findRoute(run, asked, deps);
     const route = found instanceof Promise ? await found : found;
-    const admitted = deps.admission.admit(admissionOf(run, asked, route));
+    const admitted = begun?.admitted?.ticket ?? deps.admission.admit(admissionOf(run, asked, route));
     ticket = admitted;
     const { pricing } = deps;
     const spender = { dialect, asked, record, request, ticket, pricing };

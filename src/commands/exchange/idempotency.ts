@@ -28,7 +28,7 @@ const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 
 /** @returns the exchange that has the key already; `left` when the client, or the gateway, waits no longer */
 async function claimKey(
-  { endpoint, request, record, client }: Repeat,
+  { endpoint, request, record, client, admission }: Repeat,
   log: EventLog,
 ): Promise<RecordedExchange | 'claimed' | 'left'> {
   const key = request.headers['idempotency-key'] ?? '';
@@ -48,8 +48,10 @@ async function claimKey(
         return earlier;
       }
     }
+    await admission.admit();
     const expectedRevision = newest === undefined ? 'noStream' : newest.revision;
     if (await record.flushIf({ stream, events: [claim], expectedRevision })) return 'claimed';
+    admission.giveBack();
     // Somebody else was faster; who it was can be read as soon as it is on disk.
     await untilMoved(stream, newest?.revision, log, client.ended);
     if (client.ended.aborted) return 'left';
@@ -72,6 +74,12 @@ export interface Repeat {
   readonly record: ExchangeRecord;
   readonly request: ModelRequest;
   readonly client: Client;
+  readonly admission: {
+    /** Called when there is no answer to give again, before anything is recorded. @throws Refusal when it is not admitted */
+    admit(): Promise<void>;
+    /** Another request has claimed the key. */
+    giveBack(): void;
+  };
 }
 
 /**
@@ -162,7 +170,10 @@ async function brokenOff(earlier: RecordedExchange, record: ExchangeRecord): Pro
 }
 
 /** The client left, or the gateway stops. */
-async function endEarly({ record, request, client }: Repeat, bytes: number): Promise<number> {
+async function endEarly(
+  { record, request, client }: Pick<Repeat, 'record' | 'request' | 'client'>,
+  bytes: number,
+): Promise<number> {
   if (client.ended.reason === 'client_gone') {
     events.noteDisconnected(record, { chunks: 0, bytes, firstByteMs: undefined });
     await record.flush('durable');

@@ -1,9 +1,11 @@
 import type { Position } from '../../events/event.ts';
 import type { Refusal } from '../refusal.ts';
+import type { Ticket } from './admission.ts';
 import type { PromisedResponse } from './background.ts';
 import type { Client, ModelRequest } from './client.ts';
 import type { Asked, ExchangeDialect } from './dialect.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
+import type { Route } from './route.ts';
 
 /** One exchange on its way through the pipeline. */
 export interface Run {
@@ -14,11 +16,19 @@ export interface Run {
   readonly begun?: Begun;
 }
 
+/** A request that may be made. */
+export interface Admitted {
+  readonly route: Route;
+  readonly ticket: Ticket;
+}
+
 /** What was done before, of an exchange that does not begin with its request. */
 export interface Begun {
   readonly asked: Asked;
   /** Calls made to a provider. */
   readonly attempts: number;
+  /** Set when the request was let through already. */
+  readonly admitted?: Admitted;
   /** Why it cannot be gone on with: whoever asked for it may not ask any more. */
   readonly refused?: Refusal;
   /** The response that was promised, of an exchange that is taken up again after the gateway went down. */

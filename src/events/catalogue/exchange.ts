@@ -16,7 +16,7 @@ const providerDialects = [...clientDialects, 'ollama_chat', 'ollama_embed'] as c
 export const requestReceived = defineEvent({
   type: 'request.received',
   when: 'A request was authenticated and read whole, before anything else is done with it.',
-  body: "the client's request body, untouched",
+  body: "the client's request body, untouched; of a refused request the first 4 KiB",
   data: z.object({
     dialect: z.enum(clientDialects),
     method: z.string(),
@@ -29,6 +29,12 @@ export const requestReceived = defineEvent({
     capture: z.enum(['full', 'metadata']).describe('the capture level in force'),
     labels: labels.optional(),
     sessionId: sessionId.optional(),
+    bodyBytes: z
+      .number()
+      .int()
+      .optional()
+      .describe('size of the body, where the request was refused and only the first 4 KiB of it are kept'),
+    bodySha256: z.string().optional().describe('of the whole body, hexadecimal, where only its beginning is kept'),
   }),
 });
 
@@ -47,8 +53,8 @@ export const requestPartReceived = defineEvent({
     filename: z.string().optional().describe('absent for a text field'),
     contentType: z.string().optional(),
     bytes: z.number().int(),
-    sha256: z.string().optional().describe('of the bytes of a file, hexadecimal'),
-    value: z.string().optional().describe('of a text field, where bodies are kept'),
+    sha256: z.string().optional().describe('of the bytes of a file, or of a value that was cut, hexadecimal'),
+    value: z.string().optional().describe('of a text field, where bodies are kept; cut when the request was refused'),
   }),
 });
 

@@ -14,6 +14,8 @@ export interface Recorded {
   /** JSON where it is JSON, else text; undefined when it was not kept. */
   readonly requestBody: unknown;
   readonly requestBodyTooBig: boolean;
+  /** Size and SHA-256 of the whole body, where only its beginning is kept. */
+  readonly requestBodyCut: { readonly bytes: number; readonly sha256: string } | undefined;
   readonly responseBody: unknown;
   readonly responseBodyTooBig: boolean;
   /** What providers sent with their errors, by the number of the attempt. */
@@ -97,6 +99,8 @@ function entry(
       request_headers: recorded?.requestHeaders,
       request_body: recorded?.requestBody,
       request_body_too_big_to_handle: recorded?.requestBodyTooBig === true || undefined,
+      request_body_bytes: recorded?.requestBodyCut?.bytes,
+      request_body_sha256: recorded?.requestBodyCut?.sha256,
       response_body: recorded?.responseBody,
       response_body_too_big_to_handle: recorded?.responseBodyTooBig === true || undefined,
     }),

@@ -22,7 +22,7 @@ export async function recordedRequest(
 ): Promise<RecordedRequest | undefined> {
   const found = await requestInLog(stream, deps.log);
   if (found === undefined) return undefined;
-  const { row, usage, headers, body, failures, said } = found;
+  const { row, usage, headers, body, cut, failures, said } = found;
   const requestBodyTooBig = body !== undefined && body.length > MOST_BODY_BYTES;
   const answer = row.outcome === 'in_progress' ? said : await answerAgain(stream, deps, said);
   return {
@@ -32,6 +32,7 @@ export async function recordedRequest(
     requestHeaders: headers,
     requestBody: body === undefined || body.length === 0 || requestBodyTooBig ? undefined : readable(body),
     requestBodyTooBig,
+    requestBodyCut: cut,
     responseBody: answer.bytes === 0 ? undefined : readable(answer.joined()),
     responseBodyTooBig: answer.tooMany,
     attemptBodies: new Map(

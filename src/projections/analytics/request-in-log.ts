@@ -1,4 +1,5 @@
 /** One request as the log has it, with what was said: exact, and there before analytics is. */
+import type { z } from 'zod';
 import {
   attemptFailed,
   attemptStarted,
@@ -18,6 +19,8 @@ export interface RequestInLog {
   readonly usage: RequestUsage | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array | undefined;
+  /** Of the whole body, where only its beginning is kept. */
+  readonly cut: { readonly bytes: number; readonly sha256: string } | undefined;
   /** What providers sent with their errors, by the number of the attempt. */
   readonly failures: ReadonlyMap<number, Uint8Array>;
   /** What the last provider said. */
@@ -38,7 +41,7 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
   const events: RecordedEvent[] = [];
   const said = new FirstBytes();
   const failures = new Map<number, Uint8Array>();
-  let received: Pick<RequestInLog, 'headers' | 'body'> | undefined;
+  let received: Pick<RequestInLog, 'headers' | 'body' | 'cut'> | undefined;
   for await (const event of eventsOf(stream, log)) {
     if (isA(event, chunkReceived)) {
       said.add(event.body);
@@ -47,12 +50,17 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
     // What a provider had said before it was given up is not in the answer.
     if (isA(event, attemptStarted)) said.clear();
     if (isA(event, attemptFailed) && event.body !== undefined) failures.set(event.data.attempt, event.body);
-    if (isA(event, requestReceived)) received = { headers: event.data.headers, body: event.body };
+    if (isA(event, requestReceived)) received = receivedIn(event);
     events.push(event);
   }
   const row = exchangeRowOf(events);
   if (row === undefined || received === undefined) return undefined;
   return { row, usage: usageOf(events), ...received, failures, said };
+}
+
+function receivedIn({ data, body }: RecordedEvent<string, z.infer<typeof requestReceived.data>>) {
+  const { headers, bodyBytes: bytes, bodySha256: sha256 } = data;
+  return { headers, body, cut: bytes === undefined || sha256 === undefined ? undefined : { bytes, sha256 } };
 }
 
 async function* eventsOf(stream: StreamName, log: Reader): AsyncGenerator<RecordedEvent> {
