@@ -19,9 +19,12 @@ import type {
 import { LogUnavailable, StreamNotFound } from '../log.ts';
 import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
+import type { IndexedPart } from './archive/index-reader.ts';
+import { lookIntoIndex } from './archive/index-snapshot.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { readIdentity } from './identity.ts';
+import { IndexIsWrong } from './log-errors.ts';
 import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { readManifest } from './manifest.ts';
@@ -144,16 +147,50 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
 
   async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
     await this.#look(true);
+    let read = 0;
+    try {
+      for await (const event of this.#readParts(stream, options, await this.#partsOf(stream, true))) {
+        read++;
+        yield event;
+      }
+    } catch (error) {
+      if (!(error instanceof IndexIsWrong)) throw error;
+      let skip = read;
+      const parts = await this.#partsOf(stream, false);
+      for await (const event of this.#readParts(stream, options, parts)) if (skip-- <= 0) yield event;
+    }
+  }
+
+  #readParts(
+    stream: StreamName,
+    options: ReadStreamOptions,
+    parts: readonly StreamPart[],
+  ): AsyncIterable<RecordedEvent> {
+    if (parts.length === 0) throw new StreamNotFound(stream);
+    return readStreamParts(this, stream, parts, options);
+  }
+
+  /**
+   * Where the stream's visible events lie: from the index, and from the segments themselves as far as it lacks them.
+   * @throws IndexIsWrong
+   */
+  async #partsOf(stream: StreamName, withIndex: boolean): Promise<StreamPart[]> {
+    const index = withIndex ? lookIntoIndex(this.dir, this.mark, stream) : undefined;
+    // after the index, which therefore knows no segment that is not here
     this.#list();
     const parts: StreamPart[] = [];
-    for (const [at, segment] of this.#segments.all.entries()) {
-      const last = Math.min(this.#visible, (this.#segments.all[at + 1]?.first ?? Number.POSITIVE_INFINITY) - 1);
-      if (last < segment.first) continue;
-      const part = await findStreamPart(this, segment, last, stream);
-      if (part !== undefined) parts.push(part);
+    for (const segment of this.#segments.all) {
+      const end = this.#segments.endOf(segment);
+      if (segment.first > this.#visible) break;
+      const isIndexed = end - 1 <= this.#visible && index?.segments.get(segment.first) === end - 1;
+      const part = isIndexed
+        ? indexedPart(segment, index.parts)
+        : await findStreamPart(this, segment, Math.min(this.#visible, end - 1), stream);
+      if (part === undefined) continue;
+      checkContinues(parts.at(-1), part);
+      parts.push(part);
     }
-    if (parts.length === 0) throw new StreamNotFound(stream);
-    yield* readStreamParts(this, stream, parts, options);
+    return parts;
   }
 
   async *readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
@@ -216,6 +253,18 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
     this.#closed.abort();
     this.#watermark?.close();
   }
+}
+
+function indexedPart(segment: Segment, parts: readonly IndexedPart[]): StreamPart | undefined {
+  const part = parts.find(({ segment: first }) => first === segment.first);
+  return part === undefined ? undefined : { segment, last: part.last, frames: part.frames, indexed: true };
+}
+
+/** @throws IndexIsWrong when events are missing between the two, and one of them is from the index */
+function checkContinues(before: StreamPart | undefined, part: StreamPart): void {
+  const expected = (before?.last ?? -1) + 1;
+  if (part.frames[1] === expected || !(before?.indexed || part.indexed)) return;
+  throw new IndexIsWrong(part.segment.first, `revision ${expected} is missing`);
 }
 
 function noLog(dir: string, cause?: unknown): Error {

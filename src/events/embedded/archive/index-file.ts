@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 
 const version = 1;
 /** A connection that opens or closes holds a lock for an instant. */
-const busyTimeoutMs = 1_000;
+export const busyTimeoutMs = 1_000;
 const suffixes = ['', '-wal', '-shm', '-journal'];
 
 const schema = `
@@ -31,14 +31,20 @@ export function indexFileOf(dir: string): string {
   return path.join(dir, 'index.db');
 }
 
+/** Whether it is the index of the log with that mark, in this version. */
+export function isIndexOf(database: DatabaseSync, mark: number): boolean {
+  const found = database.prepare('pragma user_version').get()?.['user_version'];
+  const owner = database.prepare('pragma application_id').get()?.['application_id'];
+  return found === version && owner === (mark | 0);
+}
+
 /** Opens the index, or creates an empty one. @throws IndexUnusable; SQLite's error when the disk is at fault */
 export function openIndexFile(dir: string, mark: number): DatabaseSync {
   const database = new DatabaseSync(indexFileOf(dir), { timeout: busyTimeoutMs });
   try {
     database.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma cache_size = -4096');
-    const found = database.prepare('pragma user_version').get()?.['user_version'];
-    const owner = database.prepare('pragma application_id').get()?.['application_id'];
-    if (found !== version || owner !== (mark | 0)) {
+    if (!isIndexOf(database, mark)) {
+      const found = database.prepare('pragma user_version').get()?.['user_version'];
       if (found !== 0) throw new IndexUnusable('it belongs to another log or another version');
       database.exec(`begin; ${schema} pragma application_id = ${mark | 0}; pragma user_version = ${version}`);
       database.exec('commit');

@@ -18,7 +18,8 @@ export class IndexReader {
   readonly #lastRevision: StatementSync;
   readonly #parts: StatementSync;
 
-  private constructor(database: DatabaseSync) {
+  /** Takes over the connection. */
+  constructor(database: DatabaseSync) {
     this.#database = database;
     this.#lastRevision = database.prepare(
       'select last_revision from places where stream = ? order by segment desc limit 1',

@@ -1,0 +1,67 @@
+/** One look into the stream index from a process that is not the log's writer, while that writes or when nobody does. */
+import { existsSync, statSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+import type { StreamName } from '../../event.ts';
+import { busyTimeoutMs, indexFileOf, isIndexOf } from './index-file.ts';
+import { type IndexedPart, IndexReader } from './index-reader.ts';
+
+export interface IndexSnapshot {
+  /** First and last position of each segment in the index. */
+  readonly segments: ReadonlyMap<number, number>;
+  /** Where the stream's events in these segments lie, ascending. */
+  readonly parts: readonly IndexedPart[];
+}
+
+const attempts = 3;
+
+/**
+ * Changes no file. Undefined when there is no index, or none that can be used; the segments themselves then tell.
+ * @throws nothing that only concerns the index
+ */
+export function lookIntoIndex(dir: string, mark: number, stream: StreamName): IndexSnapshot | undefined {
+  const file = indexFileOf(dir);
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    const before = stateOf(file);
+    if (before === undefined) return undefined;
+    try {
+      const snapshot = readSnapshot(before.isOpen ? file : immutable(file), mark, stream);
+      // a file that is read as immutable is not locked: what was read counts only if nobody has written meanwhile
+      if (before.isOpen || before.version === stateOf(file)?.version) return snapshot;
+    } catch (error) {
+      if (!isFromSqlite(error)) throw error;
+    }
+  }
+  return undefined;
+}
+
+/** While a connection writes there is a journal, and SQLite's locks are needed; else they would have to be created. */
+function stateOf(file: string): { isOpen: boolean; version: string } | undefined {
+  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+  if (stat === undefined) return undefined;
+  const isOpen = existsSync(`${file}-wal`);
+  return { isOpen, version: `${stat.ino} ${stat.size} ${stat.mtimeNs} ${isOpen}` };
+}
+
+function immutable(file: string): URL {
+  const url = pathToFileURL(file);
+  url.searchParams.set('immutable', '1');
+  return url;
+}
+
+function readSnapshot(location: string | URL, mark: number, stream: StreamName): IndexSnapshot | undefined {
+  const database = new DatabaseSync(location, { readOnly: true, timeout: busyTimeoutMs });
+  try {
+    // both of what is read is as of one moment
+    database.exec('begin');
+    if (!isIndexOf(database, mark)) return undefined;
+    const index = new IndexReader(database);
+    return { segments: index.segments(), parts: index.parts(stream) };
+  } finally {
+    database.close();
+  }
+}
+
+function isFromSqlite(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error;
+}
