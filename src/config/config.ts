@@ -57,6 +57,8 @@ export interface Config {
     readonly refreshSeconds: number;
     readonly recheckSeconds: number;
     readonly modelsMode: 'fallback' | 'allowlist' | 'merge';
+    /** Of providers that are set up at run time: at loopback, link-local and cloud metadata addresses. */
+    readonly allowLocalProviders: boolean;
   };
   readonly passthrough: {
     readonly enabled: boolean;
@@ -191,6 +193,7 @@ export function configOf(
       refreshSeconds: registry.refresh_interval / 1000,
       recheckSeconds: registry.recheck_interval / 1000,
       modelsMode: registry.models_mode,
+      allowLocalProviders: registry.allow_private_providers,
     },
     passthrough: {
       enabled: passthrough.enabled,

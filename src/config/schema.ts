@@ -236,6 +236,10 @@ const settings = {
       env: 'CONFIGURED_PROVIDER_MODELS_MODE',
       describe: "what a provider's configured models mean: used when it lists none, the only ones, or further ones",
     }),
+    allow_private_providers: setting(toggle(), false, {
+      env: 'ALLOW_PRIVATE_PROVIDERS',
+      describe: 'providers that are set up at run time may be at loopback, link-local and cloud metadata addresses',
+    }),
   }),
   passthrough: section({
     enabled: setting(toggle(), true, { env: 'ENABLE_PASSTHROUGH_ROUTES' }),

@@ -41,4 +41,6 @@ export interface ProviderConfig {
   /** An HTTP proxy on the way to it, with its credentials. */
   readonly proxyUrl?: string | undefined;
   readonly source: 'environment' | 'file' | 'stored';
+  /** Whether it may be at loopback, link-local and cloud metadata addresses. Default: unless `source` is `stored`. */
+  readonly localAddresses?: boolean;
 }

@@ -2,12 +2,14 @@
  * What went wrong on the wire, in words that may be shown to a client: no addresses, no credentials. Whoever shows them
  * says of which provider they are.
  */
+import { LOCAL_ADDRESS } from './checked-lookup.ts';
 import { ProviderFailure } from './provider.ts';
 
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EPIPE: 'connection closed',
+  [LOCAL_ADDRESS]: 'its host name resolves to an address where no provider may be that was set up at run time',
   ENOTFOUND: 'its host name is unknown',
   EAI_AGAIN: 'its host name could not be looked up',
   EHOSTUNREACH: 'no route to its host',

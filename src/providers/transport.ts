@@ -1,6 +1,8 @@
 /** The way out: HTTP/1.1 to one origin, over kept-alive connections, straight or through a proxy. */
+import type { LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { type Dispatcher, Pool, ProxyAgent } from 'undici';
+import { checkedLookup, checkHostOf } from './checked-lookup.ts';
 import type { CloseWhen, ProviderReply } from './provider.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
@@ -11,6 +13,13 @@ export interface TransportOptions {
   readonly origin: string;
   /** An HTTP proxy on the way there, with its credentials. */
   readonly proxyUrl?: string | undefined;
+  /**
+   * False: it connects to no loopback, link-local or cloud metadata address. Every address is checked that is connected
+   * to; behind a proxy that is the proxy's, and the provider's own when `origin` names it as an address. Default true.
+   */
+  readonly localAddresses?: boolean;
+  /** How host names are resolved. Default: by the system. */
+  readonly lookup?: LookupFunction;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
   readonly connectTimeoutMs?: number;
@@ -38,13 +47,15 @@ export interface Transport {
   close(when?: CloseWhen): Promise<void>;
 }
 
+/** @throws Error when `origin` or `proxyUrl` has an address that is not allowed */
 export function createTransport(options: TransportOptions): Transport {
   const { provider, origin, proxyUrl, headersTimeoutMs = 600_000 } = options;
+  const connect = { timeout: options.connectTimeoutMs ?? 10_000, ...lookupOf(options) };
   const poolOptions: Pool.Options = {
     connections: options.connections ?? 1024,
     pipelining: 1,
     allowH2: false,
-    connect: { timeout: options.connectTimeoutMs ?? 10_000 },
+    connect,
     maxHeaderSize: 64 * 1024,
     // A call's own timer counts the wait for a connection too; this one would begin after it.
     headersTimeout: 0,
@@ -52,7 +63,7 @@ export function createTransport(options: TransportOptions): Transport {
     bodyTimeout: options.idleTimeoutMs ?? 300_000,
   };
   const pool: Dispatcher =
-    proxyUrl === undefined ? new Pool(origin, poolOptions) : throughProxy(proxyUrl, poolOptions, options);
+    proxyUrl === undefined ? new Pool(origin, poolOptions) : throughProxy(proxyUrl, poolOptions, connect);
 
   let destroyed = false;
 
@@ -72,10 +83,21 @@ export function createTransport(options: TransportOptions): Transport {
   };
 }
 
-function throughProxy(proxyUrl: string, poolOptions: Pool.Options, { connectTimeoutMs = 10_000 }: TransportOptions) {
+function lookupOf({ origin, proxyUrl, localAddresses = true, lookup }: TransportOptions): { lookup?: LookupFunction } {
+  if (localAddresses) return lookup === undefined ? {} : { lookup };
+  for (const url of [origin, proxyUrl]) if (url !== undefined) checkHostOf(url);
+  return { lookup: checkedLookup(lookup) };
+}
+
+function throughProxy(
+  proxyUrl: string,
+  poolOptions: Pool.Options,
+  { timeout, lookup }: { readonly timeout: number; readonly lookup?: LookupFunction },
+) {
   return new ProxyAgent({
     uri: proxyUrl,
-    connectTimeout: connectTimeoutMs,
+    connectTimeout: timeout,
+    ...(lookup === undefined ? {} : { proxyTls: { lookup } }),
     // The proxy's own way to connect comes with the options that it gives.
     factory: (origin, given): Dispatcher => new Pool(origin, { ...poolOptions, ...given }),
   });

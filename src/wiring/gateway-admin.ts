@@ -1,5 +1,6 @@
 /** The routes of the admin API that concern the gateway itself: its providers, models, switches and tags. */
 import type { FastifyInstance } from 'fastify';
+import { addressesCheck } from '../commands/credentials/check-address.ts';
 import { publicUrl } from '../commands/credentials/masked-url.ts';
 import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
 import { strategies } from '../commands/virtual-models/virtual-model.ts';
@@ -43,6 +44,7 @@ export function gatewayAdmin(options: GatewayAdminOptions): (admin: FastifyInsta
       log,
       stored,
       sealers,
+      checkAddresses: config.registry.allowLocalProviders ? async () => {} : addressesCheck(),
       managed: config.providers,
       follow: () => providers.follow(),
       problems: () => providers.problems(),

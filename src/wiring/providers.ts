@@ -74,7 +74,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions): 
       if (!credential.enabled || managed.has(credential.name)) continue;
       try {
         const opened = openCredential(credential, sealers, config.registry.modelsMode);
-        settings.push({ ...opened, timeouts, resilience: shared });
+        settings.push({ ...opened, timeouts, resilience: shared, localAddresses: config.registry.allowLocalProviders });
       } catch (error) {
         unusable.set(credential.name, error instanceof Error ? error.message : String(error));
       }

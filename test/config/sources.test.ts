@@ -40,7 +40,12 @@ describe('where settings come from', () => {
       openMs: 30_000,
     });
     expect(config.circuitBreaker.failureOnStatuses).toEqual([429, ...Array.from({ length: 100 }, (_, i) => 500 + i)]);
-    expect(config.registry).toEqual({ refreshSeconds: 3600, recheckSeconds: 60, modelsMode: 'fallback' });
+    expect(config.registry).toEqual({
+      refreshSeconds: 3600,
+      recheckSeconds: 60,
+      modelsMode: 'fallback',
+      allowLocalProviders: false,
+    });
     expect(config.passthrough).toEqual({ enabled: true, v1Alias: true, types: undefined });
     expect(config.liveLogs).toEqual({ enabled: true, heartbeatSeconds: 15, replayLimit: 1000 });
     expect(config.metrics).toEqual({ enabled: true, endpoint: '/metrics', isPublic: false });
@@ -137,6 +142,7 @@ describe('every setting has its variable', () => {
     ['GATEWAY_MASTER_KEY', 'k', 'masterKey', 'k'],
     ['GATEWAY_UNSAFE_OPEN', 'true', 'unsafeOpen', true],
     ['GATEWAY_ALLOWED_HOSTS', 'a, b', 'server.allowedHosts', ['a', 'b']],
+    ['ALLOW_PRIVATE_PROVIDERS', 'true', 'registry.allowLocalProviders', true],
     ['METRICS_PUBLIC', 'true', 'metrics.isPublic', true],
     ['METRICS_KEY', 'k', 'metrics.key', 'k'],
     ['USER_PATH_HEADER', 'X-Team', 'userPathHeader', 'X-Team'],

@@ -33,7 +33,10 @@ const LARGE = 'llamacpp/simulated-large';
 const chat = '/v1/chat/completions';
 const dataDir = (run: number) => join(folder.path, String(run));
 const start = (run: number): Promise<ServedGateway> =>
-  serve({ dataDir: dataDir(run), env: { LLAMACPP_BASE_URL: upstream, DRAIN_TIMEOUT: '0s' } });
+  serve({
+    dataDir: dataDir(run),
+    env: { LLAMACPP_BASE_URL: upstream, DRAIN_TIMEOUT: '0s', ALLOW_PRIVATE_PROVIDERS: 'true' },
+  });
 
 async function get(url: string, path: string): Promise<Answered> {
   const answer = await ask(url, path);

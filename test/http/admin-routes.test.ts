@@ -59,7 +59,7 @@ const table: readonly Row[] = [
   { route: 'GET /admin/provider-credentials/types', answers: global(200) },
   {
     route: 'PUT /admin/provider-credentials',
-    body: { name: 'another', type: 'vllm', base_url: 'http://127.0.0.1:9/v1', enabled: false },
+    body: { name: 'another', type: 'vllm', base_url: 'http://192.0.2.1/v1', enabled: false },
     answers: global(200),
   },
   {
@@ -67,7 +67,7 @@ const table: readonly Row[] = [
     given: {
       method: 'PUT',
       path: '/admin/provider-credentials',
-      body: { name: 'removed', type: 'vllm', base_url: 'http://127.0.0.1:9/v1', enabled: false },
+      body: { name: 'removed', type: 'vllm', base_url: 'http://192.0.2.1/v1', enabled: false },
     },
     path: '/admin/provider-credentials/removed',
     answers: global(204),

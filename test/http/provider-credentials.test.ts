@@ -19,6 +19,8 @@ import {
 const SECRET = 'sk-the-very-secret-key-of-this-test';
 const MASK = '********';
 const ROUTE = '/admin/provider-credentials';
+/** The providers of the tests are on this machine. */
+const LOCAL = { ALLOW_PRIVATE_PROVIDERS: 'true' };
 
 const upstreams: SimulatedProvider[] = [];
 afterAll(() => Promise.all(upstreams.map((one) => one.close())));
@@ -97,7 +99,7 @@ function countOf(gateway: Fetching, name: string): Promise<number> {
 }
 
 describe('a provider that is set up', () => {
-  const gateway = withGateway();
+  const gateway = withGateway({ env: LOCAL });
 
   it('answers at once, and is shown without its secret', async () => {
     const { url } = await upstream(['hot']);
@@ -237,7 +239,7 @@ describe('a provider that is set up', () => {
 });
 
 describe('what may be sent', () => {
-  const gateway = withGateway({ register: (url) => ({ LLAMACPP_BASE_URL: url }) });
+  const gateway = withGateway({ env: LOCAL, register: (url) => ({ LLAMACPP_BASE_URL: url }) });
   const good = { name: 'good', type: 'openai', api_keys: [SECRET] };
   const put400 = async (body: object | string) => {
     const answer = await gateway.fetch(ROUTE, {
@@ -326,7 +328,7 @@ describe('what may be sent', () => {
 });
 
 describe('the types', () => {
-  const gateway = withGateway();
+  const gateway = withGateway({ env: LOCAL });
 
   it('say what each is set up with', async () => {
     const types = await json(await gateway.fetch(`${ROUTE}/types`));
@@ -390,7 +392,7 @@ describe('secrets', () => {
     return dataDir;
   };
   const start = async (options: TestGatewayOptions) => {
-    const gateway = await startTestGateway(options);
+    const gateway = await startTestGateway({ ...options, env: { ...LOCAL, ...options.env } });
     open.push(gateway);
     return gateway;
   };
@@ -508,7 +510,7 @@ describe('secrets', () => {
 describe('the demonstration', () => {
   let gateway: TestGateway;
   beforeAll(async () => {
-    gateway = await startTestGateway({ simulated: false });
+    gateway = await startTestGateway({ simulated: false, env: LOCAL });
   });
   afterAll(() => gateway.close());
   const isThere = async () => (await chat(gateway, 'demo/simulated-small')).status === 200;

@@ -7,7 +7,13 @@ async function started() {
   const upstream = createSimulatedProvider({ models: ['m'] });
   const baseUrl = await upstream.listen();
   const common = { name: 'p', type: 'vllm', apiKeys: [], models: [], options: {} } as const;
-  const provider = createProvider({ ...common, baseUrl, modelsMode: 'fallback', source: 'stored' });
+  const provider = createProvider({
+    ...common,
+    baseUrl,
+    modelsMode: 'fallback',
+    source: 'stored',
+    localAddresses: true,
+  });
   const ask = () => {
     const body = Buffer.from(
       JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello!' }], stream: true }),

@@ -58,6 +58,7 @@ async function providerBehind(proxyUrl: string) {
     options: {},
     proxyUrl,
     source: 'stored',
+    localAddresses: true,
   });
   closing.push(
     () => provider.close(),

@@ -12,7 +12,7 @@ const resilience = {
 
 function config(name: string, more: Partial<RosterConfig> = {}): RosterConfig {
   const common = { type: 'vllm', baseUrl: 'http://127.0.0.1:9/v1', apiKeys: [], models: [], options: {} };
-  return { name, ...common, modelsMode: 'fallback', source: 'stored', resilience, ...more };
+  return { name, ...common, modelsMode: 'fallback', source: 'stored', localAddresses: true, resilience, ...more };
 }
 
 const rosters: ProviderRoster[] = [];

@@ -90,7 +90,7 @@ function checkOptions(
   const baseUrl = usualUrl ?? 'http://localhost/v1';
   const config = { name, type, baseUrl, apiKeys: [], models: [], modelsMode: 'fallback' as const };
   try {
-    void createProvider({ ...config, options: providerOptions(type, options), source: 'stored' }).close();
+    void createProvider({ ...config, options: providerOptions(type, options), source: 'file' }).close();
   } catch (error) {
     const [field = null] = Object.keys(options);
     throw refusals.invalidRequest(error instanceof Error ? `${error.message}.` : String(error), field);

@@ -1,5 +1,6 @@
 /** `/admin/provider-credentials`: the providers that administrators set up, and those of the configuration beside them. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { CheckAddresses } from '../../commands/credentials/check-address.ts';
 import {
   type Credential,
   type CredentialCommand,
@@ -21,6 +22,8 @@ export interface ProviderCredentialsOptions {
   readonly log: EventLog;
   readonly stored: Pick<RunningProjection<StoredCredentials>, 'state' | 'whenProcessed'>;
   readonly sealers: SealerSource;
+  /** Refuses addresses that no provider may be at. @throws Refusal 400 */
+  readonly checkAddresses: CheckAddresses;
   /** Those of the configuration, which are changed there. */
   readonly managed: readonly ManagedProvider[];
   /** Makes what is stored now true of the running gateway. */
@@ -30,7 +33,7 @@ export interface ProviderCredentialsOptions {
 }
 
 export function registerProviderCredentials(admin: FastifyInstance, options: ProviderCredentialsOptions): void {
-  const { log, stored, sealers, problems } = options;
+  const { log, stored, sealers, checkAddresses, problems } = options;
   const managed = new Map(options.managed.map((one) => [one.name, one]));
   const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
 
@@ -72,6 +75,7 @@ export function registerProviderCredentials(admin: FastifyInstance, options: Pro
     const body = readBody(request, credentialSchema);
     refuseManaged(body.name);
     const command = saveCommand(body, sealers, eventContextOf(request));
+    await checkAddresses(body);
     const { revision } = await execute(body.name, command, request);
     reply.header('etag', `"${revision}"`);
     return rowOf(body.name);

@@ -60,6 +60,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     provider: config.name,
     origin: base.origin,
     proxyUrl: config.proxyUrl,
+    localAddresses: config.localAddresses ?? config.source !== 'stored',
     connections: config.connections,
     connectTimeoutMs: config.timeouts?.connectMs,
     headersTimeoutMs: config.timeouts?.headersMs,

@@ -1,0 +1,41 @@
+/** Refuses the address of a provider at the moment at which it is set, rather than at its first request. */
+import { lookup as systemLookup } from 'node:dns';
+import type { LookupFunction } from 'node:net';
+import { CURE, checkedLookup, checkHostOf, hostOf, LOCAL_ADDRESS } from '../../providers/checked-lookup.ts';
+import { providerType } from '../../providers/types.ts';
+import { refusals } from '../refusal.ts';
+import type { CredentialBody } from './credential-fields.ts';
+
+/** A name that is not resolved by then is checked when it is connected to. */
+const PATIENCE_MS = 3000;
+
+export type CheckAddresses = (body: Pick<CredentialBody, 'type' | 'base_url' | 'proxy_url'>) => Promise<void>;
+
+/** @returns throws Refusal 400 `provider_address_refused`; a name that cannot be resolved now is accepted */
+export function addressesCheck(lookup: LookupFunction = systemLookup): CheckAddresses {
+  const checked = checkedLookup(lookup);
+  return async ({ type, base_url, proxy_url }) => {
+    // An empty address is one that is not given: then the usual one of the type is in force.
+    const urls = { base_url: base_url || providerType(type)?.defaultBaseUrl, proxy_url };
+    for (const [field, url] of Object.entries(urls)) {
+      if (url === undefined || url === '' || !(await isLocal(url, checked))) continue;
+      throw refusals.invalidRequest(
+        `'${field}' leads to a loopback, link-local or cloud metadata address: ${CURE}.`,
+        field,
+        'provider_address_refused',
+      );
+    }
+  };
+}
+
+async function isLocal(url: string, lookup: LookupFunction): Promise<boolean> {
+  try {
+    checkHostOf(url);
+  } catch {
+    return true;
+  }
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(resolve, PATIENCE_MS, false);
+  lookup(hostOf(url), { all: true }, (error) => resolve(error?.code === LOCAL_ADDRESS));
+  return promise.finally(() => clearTimeout(timer));
+}

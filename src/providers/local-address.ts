@@ -1,0 +1,80 @@
+/**
+ * Addresses at which no provider may be that was set up at run time: this machine, its link, and what clouds serve to
+ * their machines alone, such as credentials. Private networks are allowed, since own model servers are there.
+ */
+import { BlockList, isIP, isIPv6 } from 'node:net';
+
+type Kind = 'loopback' | 'link-local' | 'cloud metadata' | 'unusable';
+
+const kinds: readonly (readonly [Kind, BlockList])[] = [
+  // Metadata first: some of it is within link-local ranges.
+  [
+    'cloud metadata',
+    listOf([
+      '169.254.169.254/32', // AWS, Azure, Google Cloud and others
+      '169.254.170.2/32', // AWS ECS: credentials of a task
+      '169.254.170.23/32', // AWS EKS: credentials of a pod
+      '168.63.129.16/32', // Azure WireServer
+      '100.100.100.200/32', // Alibaba Cloud
+      '192.0.0.192/32', // Oracle Cloud
+      'fd00:ec2::/32', // AWS, among them fd00:ec2::254
+      'fd20:ce::254/128', // Google Cloud
+      'fd00:42::42/128', // Scaleway
+    ]),
+  ],
+  ['loopback', listOf(['127.0.0.0/8', '0.0.0.0/8', '::1/128', '::/128'])],
+  ['link-local', listOf(['169.254.0.0/16', 'fe80::/10'])],
+  ['unusable', listOf(['224.0.0.0/3', 'ff00::/8'])],
+];
+
+/** Ranges of IPv6 whose addresses lead to an IPv4 address, and where in them it is: its first of two groups. */
+const embedding: readonly (readonly [BlockList, number])[] = [
+  [listOf(['::/96']), 6], // IPv4-compatible (RFC 4291 §2.5.5.1)
+  [listOf(['::ffff:0:0/96']), 6], // IPv4-mapped (RFC 4291 §2.5.5.2)
+  [listOf(['::ffff:0:0:0/96']), 6], // IPv4-translated (RFC 2765 §2.1)
+  [listOf(['64:ff9b::/96', '64:ff9b:1::/48']), 6], // NAT64 (RFC 6052, RFC 8215)
+  [listOf(['2002::/16']), 1], // 6to4 (RFC 3056)
+];
+
+/**
+ * @param address IPv4 in four decimal parts or IPv6, as a resolver or the URL parser returns it
+ * @returns why no provider may be there; undefined when one may
+ */
+export function localKindOf(address: string): Kind | undefined {
+  const [plain = ''] = address.split('%');
+  const family = isIP(plain);
+  if (family === 0) return 'unusable';
+  const kind = kindIn(plain, family === 6 ? 'ipv6' : 'ipv4');
+  if (kind !== undefined || family === 4) return kind;
+  const place = embedding.find(([range]) => range.check(plain, 'ipv6'))?.[1];
+  return place === undefined ? undefined : kindIn(ipv4In(plain, place), 'ipv4');
+}
+
+function kindIn(address: string, family: 'ipv4' | 'ipv6'): Kind | undefined {
+  return kinds.find(([, list]) => list.check(address, family))?.[0];
+}
+
+function ipv4In(address: string, place: number): string {
+  const [first = 0, second = 0] = groupsOf(address).slice(place);
+  return [first >> 8, first & 255, second >> 8, second & 255].join('.');
+}
+
+/** The eight groups of an IPv6 address. */
+function groupsOf(address: string): number[] {
+  // The URL parser writes the last 32 bits in hexadecimal, whatever their form was.
+  const written = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [head = '', tail] = written.split('::');
+  const before = head === '' ? [] : head.split(':');
+  const after = tail === undefined || tail === '' ? [] : tail.split(':');
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0');
+  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
+}
+
+function listOf(subnets: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const subnet of subnets) {
+    const [address = '', bits] = subnet.split('/');
+    list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
+  }
+  return list;
+}
