@@ -263,6 +263,7 @@ export async function startGateway(
     requestTimeoutMs: config.server.requestTimeouts.requestMs,
     isStopping: () => stopping,
     authenticator: knownKeys.authenticator,
+    admitRequest: (caller) => limits.admission.admitRequest(caller),
     logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
   });
   registerHealth(app, {
@@ -303,6 +304,7 @@ export async function startGateway(
   });
   registerCountTokens(app, {
     router,
+    admission: limits.admission,
     exchanges,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });

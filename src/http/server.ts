@@ -18,6 +18,11 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Served to anybody: health, metrics, the API's description. */
     open?: boolean;
+    /**
+     * Of a writing route of the `/v1` API: who holds its requests against the rate limits. `exchange`: the exchange that
+     * its handler runs. Every other such route is `request`: the server does it before the body is read.
+     */
+    limits?: 'exchange' | 'request';
   }
 }
 
@@ -28,6 +33,8 @@ export interface ServerOptions {
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly authenticator: Authenticator;
+  /** Counts a request that begins no exchange in the rate limits. @throws Refusal 429 */
+  readonly admitRequest: (caller: Caller, request: FastifyRequest) => void;
   /** Whether the gateway is stopping: kept-alive connections are then closed behind their next answer. */
   readonly isStopping: () => boolean;
   readonly logError: (error: unknown, context: { method: string; url: string; requestId: string }) => void;
@@ -76,6 +83,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   app.server.on('connect', (_request, socket) => socket.end(rawErrorAnswer('CONNECT')));
   app.decorateRequest('caller', undefined);
+  app.addHook('onRoute', (route) => {
+    if (isWritingV1(route.url, route.method)) route.config = { limits: 'request', ...route.config };
+  });
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
     if (options.isStopping()) reply.header('connection', 'close');
@@ -83,9 +93,17 @@ export function createServer(options: ServerOptions): FastifyInstance {
     const type = request.headers['content-type'];
     if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';
     if (request.routeOptions.config.open !== true) request.caller = authenticator.authenticate(request.headers);
+    const isCounted = request.routeOptions.config.limits === 'request' && !READING.has(request.method);
+    if (isCounted) options.admitRequest(callerOf(request), request);
     done();
   });
   return app;
+}
+
+const READING = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+function isWritingV1(url: string, methods: string | readonly string[]): boolean {
+  return url.startsWith('/v1/') && [methods].flat().some((method) => !READING.has(method));
 }
 
 export function callerOf(request: FastifyRequest): Caller {

@@ -1,5 +1,6 @@
 /** Admission by budgets and rate limits. Where there is neither, it costs a look at two numbers. */
 import { type Admission, type AdmissionRequest, type Charge, freeTicket, type Ticket } from '../exchange/admission.ts';
+import type { Caller } from '../exchange/client.ts';
 import type { Target } from '../exchange/dialect.ts';
 import { Refusal } from '../refusal.ts';
 import type { BudgetGate, BudgetHold } from './budget-gate.ts';
@@ -46,6 +47,17 @@ export class LimitAdmission implements Admission {
     } catch (error) {
       hold?.settle(false);
       if (error instanceof Refusal) this.#parts.refused(error);
+      throw error;
+    }
+  }
+
+  admitRequest(caller: Pick<Caller, 'userPath' | 'key'>): void {
+    const { limits, now, refused } = this.#parts;
+    if (limits.isOpen) return;
+    try {
+      limits.pass(caller, now());
+    } catch (error) {
+      if (error instanceof Refusal) refused(error);
       throw error;
     }
   }

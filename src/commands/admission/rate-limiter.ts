@@ -59,6 +59,15 @@ export class RateLimiter {
     return chain;
   }
 
+  /** Counts a request of no duration in the periods of the path and of those above it. @throws Refusal 429 */
+  pass(caller: Limited, at: number): void {
+    this.#follow();
+    const periods = this.#chain(caller.userPath ?? '/').filter(({ rule }) => rule.periodSeconds > 0);
+    const refusal = refusalOf(periods, caller, at);
+    if (refusal !== undefined) throw refusal;
+    for (const gauge of periods) gauge.countRequest(at);
+  }
+
   /** The gauges of the provider and of the model. @returns why there is no room with them */
   enter(target: Target, caller: Limited): Passed | Refusal {
     this.#follow();

@@ -33,6 +33,11 @@ export interface Charge {
 export interface Admission {
   /** Reserves an estimate for the caller's user path and those above it. @throws Refusal (429) */
   admit(request: AdmissionRequest): Ticket;
+  /**
+   * Counts a request that begins no exchange, such as one that changes a conversation, in the rate limits of periods; it
+   * does not count in those of requests at the same time. @throws Refusal (429)
+   */
+  admitRequest(caller: Pick<Caller, 'userPath' | 'key'>): void;
   /** Whether the provider and the model have room now: a saturated target counts as unavailable for balancing. */
   hasRoom(target: Target): boolean;
 }
@@ -72,4 +77,8 @@ export const freeTicket: Ticket = {
 };
 
 /** Nobody has set a limit. */
-export const everybodyAdmitted: Admission = { admit: () => freeTicket, hasRoom: () => true };
+export const everybodyAdmitted: Admission = {
+  admit: () => freeTicket,
+  admitRequest: () => {},
+  hasRoom: () => true,
+};

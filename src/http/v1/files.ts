@@ -70,7 +70,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
 
   app.register(async (scope) => {
     takeFormsAsTheyCome(scope);
-    scope.post<Asked>('/v1/files', (request, reply) =>
+    scope.post<Asked>('/v1/files', { config: { limits: 'exchange' } }, (request, reply) =>
       run(request, reply, uploadDialect(create(request), deps(request))),
     );
   });
@@ -80,7 +80,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
   });
   app.delete<ById>('/v1/files/:id', (request) => deleteFile(request.params.id, objectRequest(request), deps(request)));
 
-  app.post<Asked>('/v1/batches', (request, reply) => {
+  app.post<Asked>('/v1/batches', { config: { limits: 'exchange' } }, (request, reply) => {
     return run(request, reply, batchDialect(create(request), callerOf(request).sight, deps(request)));
   });
   app.post<ById>('/v1/batches/:id/cancel', async (request) => {
