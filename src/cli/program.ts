@@ -109,6 +109,16 @@ const commands: readonly Command[] = [
     },
   },
   {
+    name: 'log accept-loss',
+    about:
+      'Let a log of which files or events are missing go on without them: records who accepted the loss, when, and which positions. They are not used again. Not while a gateway runs.',
+    flags: { reason: { value: 'TEXT', about: 'why; it is kept in the log' }, ...whereFlags },
+    run: async (args, parts) => {
+      const { logAcceptLoss } = await import('./log-accept-loss.ts');
+      return withTerminal((terminal) => logAcceptLoss(args, parts, userInfo().username, terminal));
+    },
+  },
+  {
     name: 'views list',
     about: 'Name the read models that are kept between two starts.',
     flags: { json: { about: 'as JSON' } },

@@ -25,6 +25,20 @@ export const logRecovered = defineEvent({
       .number()
       .int()
       .optional()
-      .describe('events that had been acknowledged as being on disk and are gone; more than 0 when the disk lied'),
+      .describe('events that had been acknowledged as being on disk and are gone, which an operator accepted'),
+  }),
+});
+
+export const logLossAccepted = defineEvent({
+  type: 'log.loss_accepted',
+  when: 'An operator accepted that events or files of the log are lost (`chancery log accept-loss`). Positions that are lost are not used again.',
+  data: z.object({
+    acceptedAt: z.string(),
+    by: z.string(),
+    reason: z.string(),
+    positions: z
+      .array(z.object({ first: z.number().int(), last: z.number().int() }))
+      .describe('ranges of lost positions, both ends included'),
+    files: z.array(z.string()).describe('what was missing'),
   }),
 });

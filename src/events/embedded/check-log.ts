@@ -5,17 +5,20 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { catalogue } from '../catalogue/catalogue.ts';
 import type { RecordedEvent, StreamName } from '../event.ts';
+import { indexedSegments } from './archive/indexed-segments.ts';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import type { FrameRun } from './frame-run.ts';
-import { readIdentity } from './identity.ts';
-import { LogCorrupted } from './log-errors.ts';
+import { identityFile, identityInFile, readIdentity } from './identity.ts';
+import { type Inspection, inspectSegments } from './inspect-segments.ts';
+import { describeMissing, LogCorrupted, type MissingPart } from './log-errors.ts';
+import { readLosses } from './losses.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { recordEnd, recordIsSound } from './record-layout.ts';
 import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
-import { Segment, segmentsIn } from './segment.ts';
+import { Segment, segmentName, segmentsIn } from './segment.ts';
 import { walkSegment } from './walk-segment.ts';
-import { Watermark } from './watermark.ts';
+import { Watermark, watermarkFile } from './watermark.ts';
 
 export interface LogProblem {
   readonly segment: string;
@@ -45,14 +48,18 @@ export interface CheckLogOptions {
   readonly signal?: AbortSignal;
 }
 
+const nothingRead = { segments: 0, batches: 0, events: 0, streams: 0, bytes: 0, unfinishedBytes: 0 };
+
 /** @throws Error when there is no log in that directory, or when aborted */
 export async function checkLog(directory: string, options: CheckLogOptions = {}): Promise<LogCheck> {
   const dir = path.resolve(directory);
   const disk = options.disk ?? nodeDisk;
   const found = await readIdentity(disk, dir).catch(problemOf);
-  if (found === undefined) throw new Error(`there is no event log in ${dir}`);
+  if (found === undefined && Watermark.find(disk, dir) === undefined)
+    throw new Error(`there is no event log in ${dir}`);
+  if (found === undefined) return { ...nothingRead, problem: problemOfMissing({ files: [identityFile] }) };
   if ('reason' in found) {
-    return { segments: 0, batches: 0, events: 0, streams: 0, bytes: 0, unfinishedBytes: 0, problem: found };
+    return { ...nothingRead, problem: found };
   }
   const check = new Check(disk, dir, found.mark, options);
   try {
@@ -67,6 +74,12 @@ function problemOf(error: unknown): LogProblem {
   if (error instanceof BadEvent) return error.problem;
   if (error instanceof LogCorrupted) return { segment: error.segment, offset: error.offset, reason: error.reason };
   throw error;
+}
+
+function problemOfMissing(part: MissingPart): LogProblem {
+  const position = part.positions?.first;
+  const segment = position === undefined ? (part.files[0] ?? '') : segmentName(position);
+  return { segment, offset: 0, position, reason: describeMissing(part) };
 }
 
 class BadEvent extends Error {
@@ -115,20 +128,73 @@ class Check {
   }
 
   async run(): Promise<void> {
-    const firsts = [...segmentsIn(this.disk.list(this.dir)).keys()];
-    let next = firsts[0] ?? 1;
-    if (next !== 1) throw new LogCorrupted(new Segment(next).name, 0, `positions 1 to ${next - 1} are missing`);
+    // beside a writer: what is noted first must be there when the folder is listed afterwards
+    const durable = this.#noted();
+    const inspection = this.#inspect(durable);
+    const firsts = this.#firsts(inspection);
+    const losses = readLosses(this.disk, this.dir);
+    let last = 0;
     for (const [at, first] of firsts.entries()) {
       const segment = new Segment(first);
-      if (first !== next) throw new LogCorrupted(segment.name, 0, `positions ${next} to ${first - 1} are missing`);
+      const before = losses.lastBefore(first);
+      if (before !== last) throw this.#gap(inspection, segment, last, before);
+      if (before !== first - 1) this.#revisions.eventsAreLost();
       const following = firsts[at + 1];
-      next =
-        (following === undefined ? await this.#checkLast(segment) : await this.#checkClosed(segment, following)) + 1;
+      last =
+        following === undefined
+          ? await this.#checkLast(segment, durable ?? 0)
+          : await this.#checkClosed(segment, Math.min(losses.lastBefore(following), this.#lastOf(inspection, first)));
+    }
+    if (inspection instanceof Error) throw inspection;
+    const [missing] = inspection.missing;
+    if (missing !== undefined) throw new BadEvent(problemOfMissing(missing));
+    if (identityInFile(this.disk, this.dir) === undefined)
+      throw new BadEvent(problemOfMissing({ files: [identityFile] }));
+    if (durable === undefined) throw new BadEvent(problemOfMissing({ files: [watermarkFile] }));
+  }
+
+  /** First positions of the segments, up to where the log is torn. */
+  #firsts(inspection: Inspection | LogCorrupted): number[] {
+    const whole = [...segmentsIn(this.disk.list(this.dir))].filter(([, kinds]) => kinds.has('seg') || kinds.size > 1);
+    const later = inspection instanceof Error ? [] : (inspection.tear?.later ?? []);
+    return whole.map(([first]) => first).filter((first) => !later.includes(segmentName(first)));
+  }
+
+  #lastOf(inspection: Inspection | LogCorrupted, first: number): number {
+    const known = inspection instanceof Error ? undefined : inspection.lasts.get(first);
+    return known ?? Number.POSITIVE_INFINITY;
+  }
+
+  #noted(): number | undefined {
+    const watermark = Watermark.openForReading(this.disk, this.dir, this.mark);
+    const position = watermark?.read();
+    watermark?.close();
+    return position;
+  }
+
+  /** What the next writer would find to be missing, or why it could not tell. */
+  #inspect(durable: number | undefined): Inspection | LogCorrupted {
+    const indexed = indexedSegments(this.dir, this.mark);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return inspectSegments(this, { durable, indexed, losses: readLosses(this.disk, this.dir) });
+      } catch (error) {
+        if (error instanceof LogCorrupted) return error;
+        // a segment is compressed, and its first form removed, at any moment
+        if (!isMissing(error) || attempt === 3) throw error;
+      }
     }
   }
 
-  async #checkClosed(segment: Segment, following: number): Promise<number> {
-    const last = following - 1;
+  #gap(inspection: Inspection | LogCorrupted, segment: Segment, last: number, before: number): Error {
+    const parts = inspection instanceof Error ? [] : inspection.missing;
+    const part = parts.find(({ positions }) => positions?.first === last + 1);
+    if (part !== undefined) return new BadEvent(problemOfMissing(part));
+    if (inspection instanceof Error) return inspection;
+    return new LogCorrupted(segment.name, 0, `positions ${last + 1} to ${before} are missing`);
+  }
+
+  async #checkClosed(segment: Segment, last: number): Promise<number> {
     const manifest = this.#manifestOf(segment);
     const hash = manifest === undefined ? undefined : createHash('sha256');
     await this.#checkFrames(segment, last, (run) => hash?.update(run.buffer.subarray(run.start, run.end)));
@@ -151,36 +217,29 @@ class Check {
     }
   }
 
-  async #checkLast(segment: Segment): Promise<number> {
+  async #checkLast(segment: Segment, known: number): Promise<number> {
     let end: LogEnd;
     try {
-      end = this.#endOf(segment);
+      end = this.#endOf(segment, known);
     } catch (error) {
       if (!isMissing(error)) throw error;
       const { last } = readManifest(this.disk, this.dir, segment.name);
-      return this.#checkClosed(segment, last + 1);
+      return this.#checkClosed(segment, last);
     }
     const { scanned, durable } = end;
     const { last, fileBytes, defect } = scanned;
     await this.#checkFrames(segment, last);
-    if (durable > last) {
+    if (durable > last && defect !== undefined) {
       const lost = `events up to position ${durable} had been on disk`;
-      throw new LogCorrupted(
-        segment.name,
-        scanned.segment.bytes,
-        `${defect ?? 'the segment ends too early'}, although ${lost}`,
-      );
+      throw new LogCorrupted(segment.name, scanned.segment.bytes, `${defect}, although ${lost}`);
     }
     this.#unfinishedBytes = fileBytes - scanned.segment.bytes;
     return last;
   }
 
   /** Where the log ends. What looks unfinished, or too short, may have been finished while it was looked at. */
-  #endOf(segment: Segment): LogEnd {
+  #endOf(segment: Segment, known: number): LogEnd {
     for (let before = -1; ; ) {
-      const watermark = Watermark.openForReading(this.disk, this.dir, this.mark);
-      const known = watermark?.read() ?? 0;
-      watermark?.close();
       const scanned = scanSegment(this.disk, this.dir, this.mark, segment.first);
       const { bytes } = scanned.segment;
       const later = findLaterFrames(this.disk, this.dir, this.mark, segment.name, bytes, scanned.last + 1);
@@ -233,7 +292,9 @@ class Check {
     if (event === undefined) throw bad('the event cannot be read');
     const expected = this.#revisions.next(event.stream);
     const revision = Number(event.revision);
-    if (revision !== expected) throw bad(`revision ${revision} of ${event.stream} stands where ${expected} should`);
+    const jumps = revision > expected && this.#revisions.mayJump(event.stream);
+    if (revision !== expected && !jumps)
+      throw bad(`revision ${revision} of ${event.stream} stands where ${expected} should`);
     this.#revisions.saw(event.stream, revision);
     const definition = catalogue.get(event.type);
     if (definition !== undefined && event.schema <= definition.version) {
@@ -257,12 +318,16 @@ class StreamRevisions {
   readonly #known;
   readonly #keep;
   #segment = new Map<StreamName, number>();
+  /** How many times events were lost so far, and how many times before the last event of each stream. */
+  #losses = 0;
   streams = 0;
 
   constructor() {
-    this.#database.exec('create table revisions (stream text primary key, last integer not null) without rowid; begin');
-    this.#known = this.#database.prepare('select last from revisions where stream = ?');
-    this.#keep = this.#database.prepare('insert or replace into revisions (stream, last) values (?, ?)');
+    this.#database.exec(
+      'create table revisions (stream text primary key, last integer not null, losses integer not null) without rowid; begin',
+    );
+    this.#known = this.#database.prepare('select last, losses from revisions where stream = ?');
+    this.#keep = this.#database.prepare('insert or replace into revisions (stream, last, losses) values (?, ?, ?)');
   }
 
   next(stream: StreamName): number {
@@ -273,12 +338,22 @@ class StreamRevisions {
     return known === undefined ? 0 : Number(known) + 1;
   }
 
+  /** Whether events of the stream may be among those that are lost between the last one and the next. */
+  mayJump(stream: StreamName): boolean {
+    if (this.#losses === 0 || this.#segment.has(stream)) return false;
+    return Number(this.#known.get(stream)?.['losses'] ?? 0) < this.#losses;
+  }
+
   saw(stream: StreamName, revision: number): void {
     this.#segment.set(stream, revision);
   }
 
+  eventsAreLost(): void {
+    this.#losses++;
+  }
+
   endSegment(): void {
-    for (const [stream, last] of this.#segment) this.#keep.run(stream, last);
+    for (const [stream, last] of this.#segment) this.#keep.run(stream, last, this.#losses);
     this.#segment = new Map();
   }
 

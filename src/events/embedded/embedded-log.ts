@@ -1,8 +1,8 @@
 /** The default engine: segment files in a directory, one writing process, group commit. */
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { logRecovered } from '../catalogue/gateway.ts';
-import { type Position, type RecordedEvent, type StreamName, streamName } from '../event.ts';
+import { logLossAccepted, logRecovered } from '../catalogue/gateway.ts';
+import { type NewEvent, type Position, type RecordedEvent, type StreamName, streamName } from '../event.ts';
 import { ReaderIteration } from '../event-reader.ts';
 import { CompiledFilter } from '../filter.ts';
 import type {
@@ -23,19 +23,21 @@ import { formatPosition, parsePosition } from '../sequence-position.ts';
 import { SubscriptionHub } from '../subscription.ts';
 import { Archive } from './archive/archive.ts';
 import { InlineArchivist } from './archive/archivist.ts';
+import { indexedSegments } from './archive/indexed-segments.ts';
 import { ThreadedArchivist } from './archive/threaded-archivist.ts';
 import { type Disk, nodeDisk, syncDirectory } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
-import { ensureIdentity } from './identity.ts';
 import { IndexIsWrong } from './log-errors.ts';
 import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
-import { type OpenedSegments, openSegments, type Recovery } from './recover.ts';
+import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
+import { openFiles } from './open-files.ts';
+import type { LossAcceptance, OpenedSegments, Recovery } from './recover.ts';
 import type { Segment } from './segment.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { readStreamParts, type StreamPart, visiblePart } from './stream-reader.ts';
-import { Watermark } from './watermark.ts';
+import type { Watermark } from './watermark.ts';
 import { lockForWriting, type WriterLock } from './writer-lock.ts';
 
 export type Durability = 'standard' | 'strict' | 'relaxed';
@@ -49,6 +51,8 @@ export interface EmbeddedLogOptions {
   readonly commit?: Partial<GroupCommitOptions>;
   /** Told of what goes wrong in the background and is tried again. */
   readonly warn?: (message: string, error: unknown) => void;
+  /** Given to open a log of which something is missing: that is then recorded as lost, and no position is used again. */
+  readonly acceptLoss?: LossAcceptance;
   /** For tests. Full segments are then archived on the thread that opened the log. */
   readonly disk?: Disk;
 }
@@ -64,6 +68,8 @@ const defaults = {
   unawaitedSyncMs: 5,
 };
 
+const embeddedStream = streamName('log', 'embedded');
+
 export class EmbeddedLog implements WatchableLog, ReadableLog {
   readonly capabilities: LogCapabilities;
   readonly dir: string;
@@ -72,6 +78,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   readonly records = new RecordReader();
   /** What was cut off when the log was opened, if anything. */
   readonly recovery: Recovery | undefined;
+  /** What was missing and has been given up when the log was opened. */
+  readonly acceptedLoss: AcceptedLoss | undefined;
   readonly #segments: LogSegments;
   readonly #writer: SegmentWriter;
   readonly #commit: GroupCommit;
@@ -93,7 +101,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     lock: WriterLock;
   }) {
     const { dir, disk, mark, options } = parts;
-    const { segments, sealed, last, recovery } = parts.opened;
+    const { segments, sealed, last, recovery, losses, accepted } = parts.opened;
     const relaxed = options.durability === 'relaxed';
     const commitOptions: GroupCommitOptions = {
       ...defaults,
@@ -104,6 +112,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     this.disk = disk;
     this.mark = mark;
     this.recovery = recovery;
+    this.acceptedLoss = accepted;
     this.#lock = parts.lock;
     this.#watermark = parts.watermark;
     this.capabilities = {
@@ -115,7 +124,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     };
     const active = segments.at(-1);
     if (active === undefined) throw new Error('a log has at least one segment');
-    this.#segments = new LogSegments(segments);
+    this.#segments = new LogSegments(segments, losses);
     this.#writer = new SegmentWriter(disk, dir, mark, options.segmentBytes ?? defaults.segmentBytes, active);
     this.#archive = new Archive({
       disk,
@@ -157,7 +166,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     );
   }
 
-  /** @throws LogCorrupted, LogLocked, and what the file system throws */
+  /** @throws LogIncomplete, LogCorrupted, LogLocked, and what the file system throws */
   static async open(directory: string, options: EmbeddedLogOptions = {}): Promise<EmbeddedLog> {
     const dir = path.resolve(directory);
     const disk = options.disk ?? nodeDisk;
@@ -165,13 +174,14 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     const lock = lockForWriting(dir);
     let watermark: Watermark | undefined;
     try {
-      const { mark } = await ensureIdentity(disk, dir);
-      watermark = await Watermark.openForWriting(disk, dir, mark);
-      const opened = await openSegments(disk, dir, mark, watermark.read());
-      watermark.reset(opened.last);
-      const log = new EmbeddedLog({ dir, disk, mark, options, opened, watermark, lock });
+      const files = await openFiles(disk, dir, (mark) => indexedSegments(dir, mark), options.acceptLoss);
+      ({ watermark } = files);
+      const log = new EmbeddedLog({ dir, disk, options, lock, ...files });
       log.#archive.start();
-      if (opened.recovery !== undefined) await log.#recordRecovery(opened.recovery);
+      const { recovery, losses } = files.opened;
+      if (recovery !== undefined)
+        await log.#recordWhenPossible(logRecovered.create({ ...recovery }, { actor: 'system' }));
+      await log.#recordLosses(losses);
       return log;
     } catch (error) {
       watermark?.close();
@@ -180,17 +190,34 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     }
   }
 
+  /** Appends the events about losses that have none yet: the process that accepted one may have been killed. */
+  async #recordLosses(losses: Losses): Promise<void> {
+    if (losses.accepted.every(({ recorded }) => recorded)) return;
+    for (const { recorded, at, ...loss } of losses.accepted) {
+      if (recorded) continue;
+      const event = logLossAccepted.create({ acceptedAt: at, ...loss }, { actor: 'system' });
+      try {
+        await this.append([{ stream: embeddedStream, events: [event], expectedRevision: 'any' }]);
+      } catch (error) {
+        // at the next opening then
+        if (error instanceof LogUnavailable) return;
+        throw error;
+      }
+    }
+    const accepted = losses.accepted.map((loss) => ({ ...loss, recorded: true }));
+    await writeLosses(this.disk, this.dir, accepted);
+  }
+
   /** A disk that is full is no reason not to open, and the event comes when it can. */
-  async #recordRecovery(recovery: Recovery): Promise<void> {
-    const event = logRecovered.create({ ...recovery }, { actor: 'system' });
+  async #recordWhenPossible(event: NewEvent): Promise<void> {
     try {
-      await this.append([{ stream: streamName('log', 'embedded'), events: [event], expectedRevision: 'any' }]);
+      await this.append([{ stream: embeddedStream, events: [event], expectedRevision: 'any' }]);
     } catch (error) {
       if (!(error instanceof LogUnavailable) || error.outcome === 'unknown') return;
       const stop = this.onStatusChange(({ state }) => {
         if (state !== 'ok') return;
         stop();
-        void this.#recordRecovery(recovery);
+        void this.#recordWhenPossible(event);
       });
     }
   }
@@ -276,6 +303,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     } finally {
       this.#hub.close();
       await this.#archive.close();
+      await this.#watermark.sync().catch(() => {});
       this.#writer.close();
       this.#watermark.close();
       this.#lock.release();
@@ -292,6 +320,10 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
 
   endOf(segment: ReadableSegment): number {
     return this.#segments.endOf(segment);
+  }
+
+  lostUntil(position: number): number | undefined {
+    return this.#segments.losses.lostUntil(position);
   }
 
   /** Where the stream's visible events lie. */

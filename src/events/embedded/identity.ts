@@ -18,38 +18,45 @@ const identitySchema = z.object({
   mark: z.string().regex(/^[0-9a-f]{8}$/),
 });
 
-const identityFile = 'log.json';
+export const identityFile = 'log.json';
 
 export interface LogIdentity {
   readonly id: string;
   readonly mark: number;
 }
 
-/** @throws LogCorrupted when there are segments and neither the file nor they tell the mark */
+/**
+ * The identity, for reading. When the file is lost or damaged the mark is told by the segments, and the id is empty.
+ * @throws LogCorrupted when there are segments and neither the file nor they tell the mark
+ */
 export async function readIdentity(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
-  if (disk.list(dir).includes(identityFile)) {
-    const parsed = identitySchema.safeParse(parseJson(disk.readFile(path.join(dir, identityFile)).toString()));
-    if (parsed.success) return { id: parsed.data.id, mark: Number.parseInt(parsed.data.mark, 16) };
-  }
-  return identityFromSegments(disk, dir);
+  const found = identityInFile(disk, dir);
+  if (found !== undefined) return found;
+  const mark = await markFromSegments(disk, dir);
+  return mark === undefined ? undefined : { id: unknownId, mark };
 }
 
-/** Reads the identity, or gives a new one to a log without. */
-export async function ensureIdentity(disk: Disk, dir: string): Promise<LogIdentity> {
-  const found = await readIdentity(disk, dir);
-  const identity = found ?? { id: mintEventId(), mark: randomBytes(4).readUInt32LE() };
-  if (found === undefined || found.id === unknownId) {
-    const id = found === undefined ? identity.id : mintEventId();
-    const content = { format: 'chancery-log', version: 1, id, mark: identity.mark.toString(16).padStart(8, '0') };
-    await replaceFile(disk, path.join(dir, identityFile), Buffer.from(`${JSON.stringify(content)}\n`));
-  }
-  return identity;
+/** Undefined when the file is lost or damaged. */
+export function identityInFile(disk: Disk, dir: string): LogIdentity | undefined {
+  if (!disk.list(dir).includes(identityFile)) return undefined;
+  const parsed = identitySchema.safeParse(parseJson(disk.readFile(path.join(dir, identityFile)).toString()));
+  return parsed.success ? { id: parsed.data.id, mark: Number.parseInt(parsed.data.mark, 16) } : undefined;
+}
+
+export function newMark(): number {
+  return randomBytes(4).readUInt32LE();
+}
+
+/** Gives the log an id. The last step of creating a log: a folder with an id has had everything else. */
+export async function writeIdentity(disk: Disk, dir: string, mark: number): Promise<void> {
+  const content = { format: 'chancery-log', version: 1, id: mintEventId(), mark: mark.toString(16).padStart(8, '0') };
+  await replaceFile(disk, path.join(dir, identityFile), Buffer.from(`${JSON.stringify(content)}\n`));
 }
 
 const unknownId = '';
 
 /** The file is lost or damaged: every whole frame carries the mark too. */
-async function identityFromSegments(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
+export async function markFromSegments(disk: Disk, dir: string): Promise<number | undefined> {
   const segments = segmentsIn(disk.list(dir));
   let withBytes: string | undefined;
   for (const first of segments.keys()) {
@@ -59,7 +66,7 @@ async function identityFromSegments(disk: Disk, dir: string): Promise<LogIdentit
     if (block === undefined) continue;
     withBytes ??= segmentFile(dir, name, 'seg');
     const mark = markOf(block.buffer.subarray(block.start, block.end));
-    if (mark !== undefined) return { id: unknownId, mark };
+    if (mark !== undefined) return mark;
   }
   if (withBytes === undefined) return undefined;
   throw new LogCorrupted(path.basename(withBytes), 0, `${identityFile} is missing or damaged, and no frame is whole`);

@@ -15,6 +15,35 @@ export class LogCorrupted extends Error {
   }
 }
 
+/** A stretch of positions that had been acknowledged and is not there, or a file without events that is not there. */
+export interface MissingPart {
+  /** Both included; absent for a file that holds no events. */
+  readonly positions?: { readonly first: number; readonly last: number };
+  /** The files that are missing, or that end too early. */
+  readonly files: readonly string[];
+}
+
+/** What was there once is there no more. Nothing was changed, so that it can be put back. */
+export class LogIncomplete extends Error {
+  readonly code = 'log_incomplete';
+  readonly missing: readonly MissingPart[];
+  constructor(dir: string, missing: readonly MissingPart[]) {
+    const parts = missing.map(describeMissing).join('; ');
+    super(
+      `the event log in ${dir} is incomplete: ${parts}. Put the files back from a backup, or record the loss with ` +
+        '"chancery log accept-loss --reason TEXT" and go on without them',
+    );
+    this.missing = missing;
+  }
+}
+
+export function describeMissing({ positions, files }: MissingPart): string {
+  const names = files.join(', ');
+  if (positions === undefined) return `${names} is missing or damaged`;
+  const { first, last } = positions;
+  return `${first === last ? `position ${first} is` : `positions ${first} to ${last} are`} missing (${names})`;
+}
+
 /** Another process (or another log object of this one) is the writer. */
 export class LogLocked extends Error {
   readonly code = 'log_locked';

@@ -30,8 +30,10 @@ export interface ReadableLog {
   visible(): number;
   /** The segment that holds the position. */
   segmentOf(position: number): ReadableSegment | undefined;
-  /** First position of the segment after that one; infinite when there is none. */
+  /** The position after the segment's last event; infinite for the last segment. */
   endOf(segment: ReadableSegment): number;
+  /** The last of the accepted lost positions from that one on; undefined when that one is not lost. */
+  lostUntil(position: number): number | undefined;
 }
 
 export class LogReader implements EventReader {
@@ -89,6 +91,7 @@ export class LogReader implements EventReader {
   async load(): Promise<boolean> {
     let attempts = 0;
     while (!this.#closed && this.#position < this.#limit()) {
+      if (this.#stepOverLoss()) continue;
       if (this.#segment === undefined) await this.#enterSegment();
       this.#block = await this.#blocks?.read(this.#offset, blockBytes, true);
       if (this.#closed) break;
@@ -111,6 +114,15 @@ export class LogReader implements EventReader {
     this.#closed = true;
     this.#block = undefined;
     this.#leaveSegment();
+  }
+
+  #stepOverLoss(): boolean {
+    const lost = this.#log.lostUntil(this.#position + 1);
+    if (lost === undefined) return false;
+    this.#position = Math.min(lost, this.#limit());
+    this.#block = undefined;
+    this.#leaveSegment();
+    return true;
   }
 
   #limit(): number {
@@ -140,7 +152,7 @@ export class LogReader implements EventReader {
   #enterFrame(block: Block): string | undefined {
     const wanted = this.#position + 1;
     if (wanted > this.#limit()) return 'nothing more is visible';
-    if (wanted >= this.#segmentEnd) return 'the next segment begins';
+    if (wanted >= this.#segmentEnd) return 'the segment ends here';
     const { mark } = this.#log;
     for (;;) {
       const header = readFrameHeader(block.buffer, this.#frameAt, block.end, mark);

@@ -1,11 +1,14 @@
 /** The segments of a log in the order of positions. */
+import { type Losses, noLosses } from './losses.ts';
 import { lastIndexWhere, type Segment } from './segment.ts';
 
 export class LogSegments {
   #list: Segment[];
+  readonly losses: Losses;
 
-  constructor(list: readonly Segment[]) {
+  constructor(list: readonly Segment[], losses: Losses = noLosses) {
     this.#list = [...list];
+    this.losses = losses;
   }
 
   get all(): readonly Segment[] {
@@ -17,10 +20,14 @@ export class LogSegments {
     return this.#list[lastIndexWhere(this.#list, (segment) => segment.first <= position)];
   }
 
-  /** First position of the segment after that one; infinite when there is none. */
+  /**
+   * The position after the segment's last event: the next segment begins there, or positions that were accepted as lost.
+   * Infinite for the last segment.
+   */
   endOf({ first }: { readonly first: number }): number {
     const at = lastIndexWhere(this.#list, (segment) => segment.first <= first);
-    return this.#list[at + 1]?.first ?? Number.POSITIVE_INFINITY;
+    const next = this.#list[at + 1];
+    return next === undefined ? Number.POSITIVE_INFINITY : this.losses.lastBefore(next.first) + 1;
   }
 
   add(segment: Segment): void {

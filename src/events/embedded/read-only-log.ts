@@ -27,6 +27,7 @@ import { readIdentity } from './identity.ts';
 import { IndexIsWrong } from './log-errors.ts';
 import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
+import { lossesFile, noLosses, readLosses } from './losses.ts';
 import { readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
@@ -82,6 +83,7 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
     });
     if (identity === undefined) throw noLog(dir);
     const log = new ReadOnlyLog(dir, disk, identity.mark, options.pollMs ?? 50);
+    log.#list();
     await log.#look(true);
     return log;
   }
@@ -100,10 +102,15 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
     return this.#segments.endOf(segment);
   }
 
+  lostUntil(position: number): number | undefined {
+    return this.#segments.losses.lostUntil(position);
+  }
+
   #list(): void {
-    this.#segments = new LogSegments(
-      [...segmentsIn(this.disk.list(this.dir)).keys()].map((first) => new Segment(first)),
-    );
+    const files = this.disk.list(this.dir);
+    const segments = [...segmentsIn(files).keys()].map((first) => new Segment(first));
+    const losses = files.includes(lossesFile) ? readLosses(this.disk, this.dir) : noLosses;
+    this.#segments = new LogSegments(segments, losses);
   }
 
   /** Finds out how far the log may be read by now. */
@@ -187,7 +194,8 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
         ? indexedPart(segment, index.parts)
         : await findStreamPart(this, segment, Math.min(this.#visible, end - 1), stream);
       if (part === undefined) continue;
-      checkContinues(parts.at(-1), part);
+      // where events were lost, revisions jump
+      if (!this.#segments.losses.any) checkContinues(parts.at(-1), part);
       parts.push(part);
     }
     return parts;

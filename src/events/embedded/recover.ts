@@ -1,10 +1,11 @@
-/** Finds out, when a log is opened for writing, where it ends, and cuts off what a crash left behind that. */
+/** Makes a log ready to be written to: cuts off what a crash left behind its end, and brings to disk what may not be. */
 import path from 'node:path';
 import { type Disk, datasync, syncDirectory, writeFully } from './disk.ts';
-import { LogCorrupted } from './log-errors.ts';
-import { readManifest } from './manifest.ts';
-import { findLaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
-import { Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';
+import { type Inspection, inspectSegments, type KnownOfLog, type LogFiles } from './inspect-segments.ts';
+import { LogIncomplete, type MissingPart } from './log-errors.ts';
+import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
+import type { ScannedSegment } from './scan-segment.ts';
+import { Segment, seekPlace, segmentFile } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
 
 const copyBytes = 1024 * 1024;
@@ -13,7 +14,7 @@ export interface Recovery {
   readonly segment: string;
   readonly keptBytes: number;
   readonly cutBytes: number;
-  /** Events that had been acknowledged as durable and are not there any more: the disk broke its promise. */
+  /** Events that had been acknowledged as durable and are not there any more; an operator accepted that. */
   readonly lostEvents: number;
 }
 
@@ -22,82 +23,76 @@ export interface OpenedSegments {
   readonly segments: Segment[];
   /** Those of them that are compressed. */
   readonly sealed: ReadonlySet<Segment>;
-  /** Position of the last event. */
+  /** Position of the last event, or of the last one that was accepted as lost. */
   readonly last: number;
+  readonly losses: Losses;
+  /** What was missing and has been given up at this opening. */
+  readonly accepted: AcceptedLoss | undefined;
   readonly recovery: Recovery | undefined;
 }
 
+/** Who says that what is missing is lost. */
+export interface LossAcceptance {
+  readonly by: string;
+  readonly reason: string;
+  readonly at: Date;
+}
+
 /**
- * @param durable the last position known to have been on disk, when that is known
- * @throws LogCorrupted when events are damaged or missing that had been acknowledged, and others follow
+ * @param absent files without events that are missing
+ * @param acceptance given when what is missing is to be given up
+ * @throws LogIncomplete when something is missing and `acceptance` is not given; nothing was changed then
+ * @throws LogCorrupted when events are damaged that had been acknowledged, and others follow
  */
 export async function openSegments(
-  disk: Disk,
-  dir: string,
-  mark: number,
-  durable: number | undefined,
-): Promise<OpenedSegments> {
-  const found = removeLeftovers(disk, dir);
-  const firsts = [...found.keys()];
-  const isSealed = (first: number) => !found.get(first)?.has('seg');
-  const unsure = firsts.slice(firstUnsure(firsts, isSealed, durable));
-  const segments = firsts.slice(0, firsts.length - unsure.length).map(closedSegment);
-  const sealed = new Set(segments.filter(({ first }) => isSealed(first)));
-  if (unsure.length > 0) {
-    const end = await openUnsure({ disk, dir, mark }, unsure, durable);
-    return { segments: [...segments, ...end.segments], sealed, last: end.last, recovery: end.recovery };
-  }
-  const lastFirst = firsts.at(-1);
-  const last = lastFirst === undefined ? 0 : readManifest(disk, dir, segmentName(lastFirst)).last;
-  const active = await createSegment(disk, dir, last + 1);
-  return { segments: [...segments, active], sealed, last, recovery: lossWithoutDefect(active, last, durable) };
-}
-
-/**
- * Index of the first segment that may not have been wholly on disk when the writer ended: the last one, and those
- * before it that it had not heard to be, unless they are compressed already.
- */
-function firstUnsure(firsts: readonly number[], isSealed: (first: number) => boolean, durable = 0): number {
-  let index = firsts.length;
-  while (index > 0) {
-    const first = firsts[index - 1] ?? 0;
-    const following = firsts[index];
-    if (isSealed(first) || (following !== undefined && durable >= following - 1)) break;
-    index--;
-  }
-  return index;
-}
-
-interface LogFiles {
-  readonly disk: Disk;
-  readonly dir: string;
-  readonly mark: number;
-}
-
-/** Opens the segments at the end of the log, of which the last is to be written to, unless the log ends before it. */
-async function openUnsure(
   log: LogFiles,
-  firsts: readonly number[],
-  durable: number | undefined,
-): Promise<{ segments: Segment[]; last: number; recovery: Recovery | undefined }> {
-  const { disk, dir, mark } = log;
-  const segments: Segment[] = [];
-  let last = (firsts[0] ?? 1) - 1;
-  for (const [index, first] of firsts.entries()) {
-    const following = firsts[index + 1];
-    const scanned = scanSegment(disk, dir, mark, first, following);
-    segments.push(scanned.segment);
-    ({ last } = scanned);
-    if (following === undefined ? scanned.defect !== undefined : last < following - 1) {
-      const recovery = await cut(log, scanned, firsts.slice(index + 1), durable);
-      await makeDurable(log, segments, durable);
-      return { segments, last, recovery };
-    }
+  known: KnownOfLog,
+  absent: readonly MissingPart[],
+  acceptance: LossAcceptance | undefined,
+): Promise<OpenedSegments> {
+  const { disk, dir } = log;
+  const inspection = inspectSegments(log, known);
+  const missing = [...absent, ...inspection.missing];
+  let { losses } = known;
+  let accepted: AcceptedLoss | undefined;
+  if (missing.length > 0) {
+    if (acceptance === undefined) throw new LogIncomplete(dir, missing);
+    // before anything is changed: whatever happens from here on, the lost positions are not given out again
+    accepted = entryFor(missing, acceptance);
+    losses = await writeLosses(disk, dir, [...losses.accepted, accepted]);
   }
-  if (last > (durable ?? 0)) await makeDurable(log, segments, durable);
-  const active = segments.at(-1);
-  const recovery = active === undefined ? undefined : lossWithoutDefect(active, last, durable);
-  return { segments, last, recovery };
+  for (const file of inspection.leftovers) await disk.removeLater(file);
+  for (const file of inspection.halves) disk.rename(file, `${file}.damaged`);
+  const lost = losses.lostUntil(inspection.last + 1);
+  const recovery = await cut(log, inspection, (lost ?? inspection.last) - inspection.last);
+  const ends = await endSegments(log, inspection.end, lost !== undefined);
+  const last = lost ?? inspection.last;
+  if (recovery !== undefined || inspection.last > (known.durable ?? 0)) await makeDurable(log, ends, known.durable);
+  const active = ends.at(-1);
+  if (active === undefined || lost !== undefined) ends.push(await createSegment(disk, dir, last + 1));
+  return { segments: [...inspection.closed, ...ends], sealed: inspection.sealed, last, losses, accepted, recovery };
+}
+
+function entryFor(missing: readonly MissingPart[], { by, reason, at }: LossAcceptance): AcceptedLoss {
+  return {
+    at: at.toISOString(),
+    by,
+    reason,
+    positions: missing.map(({ positions }) => positions).filter((positions) => positions !== undefined),
+    files: missing.flatMap(({ files }) => files),
+    recorded: false,
+  };
+}
+
+/** The segments at the end; not one without events when the positions that it was to hold are lost. */
+async function endSegments({ disk, dir }: LogFiles, end: readonly ScannedSegment[], lost: boolean): Promise<Segment[]> {
+  const segments = end.map(({ segment }) => segment);
+  const empty = lost && segments.at(-1)?.bytes === 0 ? segments.pop() : undefined;
+  if (empty !== undefined) {
+    disk.remove(segmentFile(dir, empty.name, 'seg'));
+    await syncDirectory(disk, dir);
+  }
+  return segments;
 }
 
 /**
@@ -125,38 +120,33 @@ async function makeDurable({ disk, dir }: LogFiles, segments: readonly Segment[]
   await syncDirectory(disk, dir);
 }
 
-/** Cuts the log off where the segment is torn; `later` are the segments after it. */
+/** Cuts the log off where it is torn. @param lostEvents how many of the events that go had been acknowledged */
 async function cut(
-  { disk, dir, mark }: LogFiles,
-  { segment, last, fileBytes, defect = 'the segment ends too early' }: ScannedSegment,
-  later: readonly number[],
-  durable: number | undefined,
-): Promise<Recovery> {
-  const names = later.map(segmentName);
-  const evidence = [
-    findLaterFrames(disk, dir, mark, segment.name, segment.bytes, last + 1),
-    ...names.map((name) => findLaterFrames(disk, dir, mark, name, 0, last + 1)),
-  ];
-  const acknowledged = Math.max(durable ?? 0, ...evidence.map((frames) => frames.durable));
-  // Whole frames behind a damaged one are no proof of damage: after a power cut a disk may have kept the later of two
-  // writes that it was never asked to finish. That the damaged one had been acknowledged is.
-  if (evidence.some(({ found }) => found) && (durable === undefined || acknowledged > last)) {
-    throw new LogCorrupted(segment.name, segment.bytes, `${defect}, and whole batches of events follow`);
+  { disk, dir }: LogFiles,
+  { tear, closed }: Inspection,
+  lostEvents: number,
+): Promise<Recovery | undefined> {
+  if (tear === undefined) return undefined;
+  const { scanned, later } = tear;
+  const segment = scanned?.segment ?? closed.at(-1) ?? new Segment(1);
+  let cutBytes = 0;
+  if (scanned !== undefined) {
+    if (lostEvents > 0) keepAside(disk, dir, segment, scanned.fileBytes);
+    cutBytes = scanned.fileBytes - segment.bytes;
   }
-  const lostEvents = Math.max(0, acknowledged - last);
-  if (lostEvents > 0) keepAside(disk, dir, segment, fileBytes);
-  let cutBytes = fileBytes - segment.bytes;
-  for (const name of names.toReversed()) {
+  for (const name of later.toReversed()) {
     const file = segmentFile(dir, name, 'seg');
     cutBytes += fileSize(disk, file);
     disk.remove(file);
   }
   await syncDirectory(disk, dir);
-  const fd = disk.open(segmentFile(dir, segment.name, 'seg'), 'write');
-  try {
-    disk.truncate(fd, segment.bytes);
-  } finally {
-    disk.close(fd);
+  if (scanned !== undefined) {
+    const fd = disk.open(segmentFile(dir, segment.name, 'seg'), 'write');
+    try {
+      disk.truncate(fd, segment.bytes);
+    } finally {
+      disk.close(fd);
+    }
   }
   return { segment: segment.name, keptBytes: segment.bytes, cutBytes, lostEvents };
 }
@@ -170,11 +160,6 @@ function fileSize(disk: Disk, file: string): number {
   }
 }
 
-function lossWithoutDefect(segment: Segment, last: number, durable: number | undefined): Recovery | undefined {
-  if (durable === undefined || durable <= last) return undefined;
-  return { segment: segment.name, keptBytes: segment.bytes, cutBytes: 0, lostEvents: durable - last };
-}
-
 /** A damaged end that had been acknowledged is evidence: it is copied before it is cut off. */
 function keepAside(disk: Disk, dir: string, segment: Segment, fileBytes: number): void {
   const from = disk.open(segmentFile(dir, segment.name, 'seg'), 'read');
@@ -186,38 +171,10 @@ function keepAside(disk: Disk, dir: string, segment: Segment, fileBytes: number)
   disk.close(to);
 }
 
-function closedSegment(first: number): Segment {
-  const segment = new Segment(first);
-  segment.visibleBytes = Number.POSITIVE_INFINITY;
-  return segment;
-}
-
 async function createSegment(disk: Disk, dir: string, first: number): Promise<Segment> {
   const segment = new Segment(first);
   segment.streams = new SegmentStreams();
   disk.close(disk.open(segmentFile(dir, segment.name, 'seg'), 'create'));
   await syncDirectory(disk, dir);
   return segment;
-}
-
-/** Removes what an interrupted sealing left: of each segment either the frames stay or the sealed form. */
-function removeLeftovers(disk: Disk, dir: string): Map<number, Set<string>> {
-  const files = disk.list(dir);
-  for (const file of files) if (file.endsWith('.tmp')) disk.remove(path.join(dir, file));
-  const found = segmentsIn(files);
-  for (const [first, kinds] of found) {
-    const name = segmentName(first);
-    if (!kinds.has('seg')) {
-      if (!kinds.has('zst') || !kinds.has('json')) throw new LogCorrupted(name, 0, 'one of its two files is missing');
-      continue;
-    }
-    const surplus = isSealedWhole(disk, dir, name, kinds) ? (['seg'] as const) : (['json', 'zst'] as const);
-    for (const kind of surplus) if (kinds.delete(kind)) disk.remove(segmentFile(dir, name, kind));
-  }
-  return found;
-}
-
-function isSealedWhole(disk: Disk, dir: string, name: string, kinds: Set<string>): boolean {
-  if (!kinds.has('zst') || !kinds.has('json')) return false;
-  return fileSize(disk, segmentFile(dir, name, 'zst')) === readManifest(disk, dir, name).compressedBytes;
 }

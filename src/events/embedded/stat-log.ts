@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { readIdentity } from './identity.ts';
+import { readLosses } from './losses.ts';
 import { readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
@@ -43,8 +44,10 @@ export async function statLog(directory: string, options: { readonly disk?: Disk
   const segments: SegmentStat[] = [];
   const streams: Record<string, number> = {};
   const found = [...segmentsIn(disk.list(dir))];
+  const losses = readLosses(disk, dir);
   for (const [at, [first, kinds]] of found.entries()) {
-    const following = found[at + 1]?.[0];
+    const next = found[at + 1]?.[0];
+    const following = next === undefined ? undefined : losses.lastBefore(next) + 1;
     const { segment, counts } = kinds.has('seg') ? await statRaw(log, first, following) : await statSealed(log, first);
     segments.push(segment);
     for (const [category, count] of Object.entries(counts)) streams[category] = (streams[category] ?? 0) + count;
@@ -52,7 +55,7 @@ export async function statLog(directory: string, options: { readonly disk?: Disk
   return {
     id: identity.id,
     segments,
-    events: (segments.at(-1)?.last ?? 0) - (segments[0]?.first ?? 1) + 1,
+    events: segments.reduce((sum, { first, last }) => sum + last - first + 1, 0),
     rawBytes: segments.reduce((sum, { rawBytes }) => sum + rawBytes, 0),
     storedBytes: segments.reduce((sum, { storedBytes }) => sum + storedBytes, 0),
     streams,

@@ -10,7 +10,7 @@ import { type Disk, datasync, isMissing, syncDirectory } from './disk.ts';
 /** Two places, in different sectors and written in turn, so that a note that is torn leaves the one before it. */
 const slots = [0, 512] as const;
 const slotBytes = 16;
-const fileName = 'durable';
+export const watermarkFile = 'durable';
 
 export class Watermark {
   readonly #disk: Disk;
@@ -24,21 +24,38 @@ export class Watermark {
     this.#buffer.writeUInt32LE(mark, 0);
   }
 
-  /** Opens the note, or begins one that says nothing yet. */
-  static async openForWriting(disk: Disk, dir: string, mark: number): Promise<Watermark> {
-    const found = Watermark.openForReading(disk, dir, mark, 'write');
-    if (found !== undefined) return found;
-    const created = new Watermark(disk, disk.open(path.join(dir, fileName), 'create'), mark);
-    created.reset(0);
-    // once there is a note it must never be missing: without it a torn end looks like damage
-    await datasync(disk, created.#fd);
-    await syncDirectory(disk, dir);
-    return created;
+  /** Begins a note that says nothing yet, in the place of any other. On disk when this resolves. */
+  static async create(disk: Disk, dir: string, mark: number): Promise<Watermark> {
+    const file = path.join(dir, watermarkFile);
+    await disk.removeLater(file);
+    const created = new Watermark(disk, disk.open(file, 'create'), mark);
+    try {
+      created.reset(0);
+      // once there is a note it must never be missing: without it a missing end cannot be told from none
+      await datasync(disk, created.#fd);
+      await syncDirectory(disk, dir);
+      return created;
+    } catch (error) {
+      created.close();
+      throw error;
+    }
+  }
+
+  /** What the note says, of whichever log it is; undefined when there is none, or it is damaged. */
+  static find(disk: Disk, dir: string): { readonly mark: number; readonly position: number } | undefined {
+    const note = Watermark.openForReading(disk, dir, 0);
+    if (note === undefined) return undefined;
+    try {
+      const found = slots.map((offset) => note.#readAnySlot(offset)).filter((slot) => slot !== undefined);
+      return found.toSorted((a, b) => b.position - a.position)[0];
+    } finally {
+      note.close();
+    }
   }
 
   static openForReading(disk: Disk, dir: string, mark: number, mode: 'read' | 'write' = 'read'): Watermark | undefined {
     try {
-      return new Watermark(disk, disk.open(path.join(dir, fileName), mode), mark);
+      return new Watermark(disk, disk.open(path.join(dir, watermarkFile), mode), mark);
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw error;
@@ -72,11 +89,20 @@ export class Watermark {
   }
 
   #readSlot(offset: number): number | undefined {
+    const found = this.#readAnySlot(offset);
+    return found?.mark === this.#buffer.readUInt32LE(0) ? found.position : undefined;
+  }
+
+  #readAnySlot(offset: number): { readonly mark: number; readonly position: number } | undefined {
     const found = Buffer.alloc(slotBytes);
     if (this.#disk.read(this.#fd, found, 0, slotBytes, offset) < slotBytes) return undefined;
-    if (found.readUInt32LE(0) !== this.#buffer.readUInt32LE(0)) return undefined;
     if (found.readUInt32LE(12) !== crc32(found.subarray(0, 12))) return undefined;
-    return found.readDoubleLE(4);
+    return { mark: found.readUInt32LE(0), position: found.readDoubleLE(4) };
+  }
+
+  /** Makes the note survive a power cut. Not after each sync: an older note claims less, and that is always true. */
+  async sync(): Promise<void> {
+    await datasync(this.#disk, this.#fd);
   }
 
   close(): void {

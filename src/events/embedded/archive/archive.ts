@@ -182,11 +182,10 @@ export class Archive {
   #missingFromIndex(): Segment[] {
     const closed = this.#closedSegments();
     const indexed = this.#index?.segments() ?? new Map<number, number>();
-    const { all } = this.#parts.segments;
-    const missing = closed.filter((segment, at) => {
+    const missing = closed.filter((segment) => {
       const last = indexed.get(segment.first);
       indexed.delete(segment.first);
-      return last !== (all[at + 1]?.first ?? 0) - 1;
+      return last !== this.#parts.segments.endOf(segment) - 1;
     });
     if (indexed.size === 0) return missing;
     this.#dropIndex();

@@ -1,0 +1,265 @@
+/**
+ * Finds out what segments a log has and where it ends, and whether anything that had been acknowledged is missing.
+ * Changes nothing.
+ */
+import path from 'node:path';
+import type { Disk } from './disk.ts';
+import { endsWithPosition } from './last-frame.ts';
+import { LogCorrupted, type MissingPart } from './log-errors.ts';
+import type { Losses } from './losses.ts';
+import { readManifest } from './manifest.ts';
+import { findLaterFrames, type LaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
+import { Segment, segmentFile, segmentName, segmentsIn } from './segment.ts';
+
+/** A list of missing files is cut off after so many. */
+const namesShown = 8;
+
+export interface LogFiles {
+  readonly disk: Disk;
+  readonly dir: string;
+  readonly mark: number;
+}
+
+/** What is known of the log apart from its segments. */
+export interface KnownOfLog {
+  /** The last position noted to be on disk; undefined when the note is lost. */
+  readonly durable: number | undefined;
+  /** First and last position of the segments in the stream index; all of them were on disk when they were entered. */
+  readonly indexed: ReadonlyMap<number, number>;
+  readonly losses: Losses;
+}
+
+/** Where the log is torn. What follows was never acknowledged. */
+export interface Tear {
+  /** The segment that is torn; undefined when the log ends with the last closed one. */
+  readonly scanned: ScannedSegment | undefined;
+  /** Names of the segments after it, in order. */
+  readonly later: readonly string[];
+}
+
+export interface Inspection {
+  /** Segments that are wholly on disk, in order. */
+  readonly closed: readonly Segment[];
+  /** Those of them that are compressed. */
+  readonly sealed: ReadonlySet<Segment>;
+  /** The segments after those, up to the tear: what the last writer wrote may not all be on disk. */
+  readonly end: readonly ScannedSegment[];
+  readonly tear: Tear | undefined;
+  /** Position of the last event. */
+  readonly last: number;
+  /** Position of the last event of each segment, by that of its first one. */
+  readonly lasts: ReadonlyMap<number, number>;
+  readonly missing: readonly MissingPart[];
+  /** Files that an interrupted step left, full paths. */
+  readonly leftovers: readonly string[];
+  /** Compressed files without their table, and tables without their file; full paths. */
+  readonly halves: readonly string[];
+}
+
+/** @throws LogCorrupted when events are damaged that had been acknowledged, and others follow */
+export function inspectSegments(log: LogFiles, known: KnownOfLog): Inspection {
+  return new SegmentInspection(log, known).run();
+}
+
+class SegmentInspection {
+  readonly #log: LogFiles;
+  readonly #known: KnownOfLog;
+  readonly #sealedFirsts = new Set<number>();
+  readonly #leftovers: string[] = [];
+  /** By the segment's first position: the half that is there, the name of the one that is not, and the last position. */
+  readonly #halves = new Map<number, { readonly file: string; readonly missing: string; readonly last: number }>();
+  readonly #missing: MissingPart[] = [];
+  readonly #end: ScannedSegment[] = [];
+  readonly #lasts = new Map<number, number>();
+  #tear: Tear | undefined;
+  #last = 0;
+  /** Evidence that events up to this position were on disk. */
+  #acknowledged = 0;
+
+  constructor(log: LogFiles, known: KnownOfLog) {
+    this.#log = log;
+    this.#known = known;
+    this.#acknowledged = known.durable ?? 0;
+    for (const last of known.indexed.values()) this.#acknowledged = Math.max(this.#acknowledged, last);
+  }
+
+  run(): Inspection {
+    const firsts = this.#listSegments();
+    const unsure = firsts.splice(this.#firstUnsure(firsts));
+    for (const [at, first] of firsts.entries()) this.#lookAtClosed(first, firsts[at + 1] ?? unsure[0]);
+    const closed = firsts.map(closedSegment);
+    this.#lookAtEnd(unsure);
+    const reached = this.#known.losses.lostUntil(this.#last + 1) ?? this.#last;
+    if (this.#acknowledged > reached) this.#noteMissing(reached + 1, this.#acknowledged);
+    return {
+      closed,
+      sealed: new Set(closed.filter(({ first }) => this.#sealedFirsts.has(first))),
+      end: this.#end,
+      tear: this.#tear,
+      last: this.#last,
+      lasts: this.#lasts,
+      missing: this.#missing,
+      leftovers: this.#leftovers,
+      halves: [...this.#halves.values()].map(({ file }) => file),
+    };
+  }
+
+  /** First positions of the segments that there are in one whole form. The frames are trusted more than what was made of them. */
+  #listSegments(): number[] {
+    const { disk, dir } = this.#log;
+    const files = disk.list(dir);
+    for (const file of files) if (file.endsWith('.tmp')) this.#leftovers.push(path.join(dir, file));
+    const firsts: number[] = [];
+    for (const [first, kinds] of segmentsIn(files)) {
+      const name = segmentName(first);
+      const compressed = (['json', 'zst'] as const).filter((kind) => kinds.has(kind));
+      if (kinds.has('seg')) {
+        this.#leftovers.push(...compressed.map((kind) => segmentFile(dir, name, kind)));
+        firsts.push(first);
+      } else if (compressed.length === 2) {
+        this.#sealedFirsts.add(first);
+        firsts.push(first);
+      } else if (compressed[0] !== undefined) {
+        const last = compressed[0] === 'json' ? readManifest(disk, dir, name).last : first;
+        const missing = path.basename(segmentFile(dir, name, compressed[0] === 'json' ? 'zst' : 'json'));
+        this.#halves.set(first, { file: segmentFile(dir, name, compressed[0]), missing, last });
+        this.#acknowledged = Math.max(this.#acknowledged, last);
+      }
+    }
+    return firsts;
+  }
+
+  /**
+   * Index of the first segment that may not have been wholly on disk when the writer ended: the last one, and those
+   * before it that it had not heard to be, unless they are compressed already.
+   */
+  #firstUnsure(firsts: readonly number[]): number {
+    const { durable = 0 } = this.#known;
+    let index = firsts.length;
+    while (index > 0) {
+      const following = firsts[index];
+      if (this.#sealedFirsts.has(firsts[index - 1] ?? 0)) break;
+      if (following !== undefined && durable >= following - 1) break;
+      index--;
+    }
+    return index;
+  }
+
+  #lookAtClosed(first: number, following: number | undefined): void {
+    const before = this.#lastBefore(first);
+    if (before > this.#last) this.#noteMissing(this.#last + 1, before);
+    if (this.#known.losses.lostUntil(first) !== undefined) throw comeBack(first);
+    this.#last = this.#lastOfClosed(first, following);
+    this.#lasts.set(first, this.#last);
+  }
+
+  #lastOfClosed(first: number, following: number | undefined): number {
+    const { disk, dir, mark } = this.#log;
+    const name = segmentName(first);
+    if (this.#sealedFirsts.has(first)) {
+      const indexed = this.#known.indexed.get(first);
+      return following !== undefined && indexed === following - 1 ? indexed : readManifest(disk, dir, name).last;
+    }
+    const wanted = following === undefined ? Number.POSITIVE_INFINITY : this.#known.losses.lastBefore(following);
+    if (endsWithPosition(this.#log, name, wanted)) return wanted;
+    const { last, segment, defect } = scanSegment(disk, dir, mark, first, wanted + 1);
+    if (defect !== undefined) throw new LogCorrupted(name, segment.bytes, defect);
+    return last;
+  }
+
+  #lookAtEnd(firsts: readonly number[]): void {
+    const { disk, dir, mark } = this.#log;
+    const { losses } = this.#known;
+    for (const [at, first] of firsts.entries()) {
+      const before = this.#lastBefore(first);
+      if (before > this.#last) {
+        // the name of a file whose events nobody was told of may be lost in a power cut, and that of a later one not
+        const { durable } = this.#laterFrames(firsts.slice(at));
+        if (Math.max(durable, this.#acknowledged) <= this.#last) {
+          this.#tear = { scanned: this.#end.at(-1), later: firsts.slice(at).map(segmentName) };
+          return;
+        }
+        this.#noteMissing(this.#last + 1, before);
+      }
+      const lost = losses.lostUntil(first) !== undefined;
+      const following = lost ? undefined : firsts[at + 1];
+      const until = following === undefined ? undefined : losses.lastBefore(following) + 1;
+      const scanned = scanSegment(disk, dir, mark, first, until);
+      if (lost && scanned.segment.bytes > 0) throw comeBack(first);
+      this.#end.push(scanned);
+      this.#last = scanned.last;
+      this.#lasts.set(first, scanned.last);
+      if (scanned.defect === undefined || scanned.last + 1 === until) continue;
+      this.#tearIn(scanned, firsts.slice(at + 1));
+      return;
+    }
+  }
+
+  #tearIn(scanned: ScannedSegment, later: readonly number[]): void {
+    const { segment, defect = '' } = scanned;
+    const { found, durable } = this.#laterFrames(later, segment);
+    const acknowledged = Math.max(durable, this.#acknowledged);
+    // Whole frames behind a damaged one are no proof of damage: after a power cut a disk may have kept the later of two
+    // writes that it was never asked to finish. That the damaged one had been acknowledged is.
+    if (found && (this.#known.durable === undefined || acknowledged > this.#last)) {
+      throw new LogCorrupted(segment.name, segment.bytes, `${defect}, and whole batches of events follow`);
+    }
+    this.#tear = { scanned, later: later.map(segmentName) };
+  }
+
+  /** What is there behind the log's last whole frame: in `torn`, and in the segments that begin at `firsts`. */
+  #laterFrames(firsts: readonly number[], torn?: Segment): LaterFrames {
+    const { disk, dir, mark } = this.#log;
+    const from = this.#last + 1;
+    const found = firsts.map((first) => findLaterFrames(disk, dir, mark, segmentName(first), 0, from));
+    if (torn !== undefined) found.push(findLaterFrames(disk, dir, mark, torn.name, torn.bytes, from));
+    return {
+      found: found.some((one) => one.found),
+      durable: Math.max(0, ...found.map(({ durable }) => durable)),
+    };
+  }
+
+  /** Position of the last event that should be before that segment. @throws LogCorrupted when there are later ones */
+  #lastBefore(first: number): number {
+    const before = this.#known.losses.lastBefore(first);
+    if (before >= this.#last) return before;
+    const reason = `it begins with position ${first}, and the segment before it has events up to ${this.#last}`;
+    throw new LogCorrupted(segmentName(first), 0, reason);
+  }
+
+  #noteMissing(first: number, last: number): void {
+    this.#missing.push({ positions: { first, last }, files: this.#namesOfMissing(first, last) });
+  }
+
+  /** The files that held the positions, as far as their names can be told. */
+  #namesOfMissing(first: number, last: number): string[] {
+    const torn = this.#end.at(-1);
+    if (torn?.defect !== undefined) return [`${torn.segment.name}.seg from byte ${torn.segment.bytes} on`];
+    const firsts = new Set([first, ...this.#known.indexed.keys(), ...this.#halves.keys()]);
+    const wereSealed = [...this.#sealedFirsts].some((other) => other > last);
+    const names: string[] = [];
+    for (const one of [...firsts].sort((a, b) => a - b)) {
+      if (one < first || one > last) continue;
+      const name = segmentName(one);
+      const compressed = wereSealed || this.#known.indexed.has(one);
+      names.push(this.#halves.get(one)?.missing ?? (compressed ? `${name}.zst and .json, or .seg` : `${name}.seg`));
+    }
+    const further = names.splice(namesShown).length;
+    if (further > 0) names.push(`and ${further} more`);
+    if (torn !== undefined && torn.segment.bytes > 0 && torn.last === first - 1) {
+      names.push(`or the end of ${torn.segment.name}.seg, from byte ${torn.segment.bytes} on`);
+    }
+    return names;
+  }
+}
+
+function comeBack(first: number): LogCorrupted {
+  const reason = 'its positions were accepted as lost, and it is there: move its files out of the folder';
+  return new LogCorrupted(segmentName(first), 0, reason);
+}
+
+function closedSegment(first: number): Segment {
+  const segment = new Segment(first);
+  segment.visibleBytes = Number.POSITIVE_INFINITY;
+  return segment;
+}

@@ -1,0 +1,78 @@
+/** Opens or creates the files of a log for its writer, and makes sure that none is missing that was there once. */
+import type { Disk } from './disk.ts';
+import { identityFile, identityInFile, markFromSegments, newMark, writeIdentity } from './identity.ts';
+import type { MissingPart } from './log-errors.ts';
+import { lossesFile, noLosses, readLosses } from './losses.ts';
+import { type LossAcceptance, type OpenedSegments, openSegments } from './recover.ts';
+import { segmentsIn } from './segment.ts';
+import { Watermark, watermarkFile } from './watermark.ts';
+
+export interface OpenedFiles {
+  readonly mark: number;
+  readonly watermark: Watermark;
+  readonly opened: OpenedSegments;
+}
+
+/**
+ * A log is created in this order, each step on disk before the next: note of what is on disk, identity, first segment.
+ * So an identity without the note, or anything else without the identity, is what is left of a log.
+ * @param indexed first and last position of the segments in the stream index of the log with that mark
+ * @throws LogIncomplete, LogCorrupted
+ */
+export async function openFiles(
+  disk: Disk,
+  dir: string,
+  indexed: (mark: number) => ReadonlyMap<number, number>,
+  acceptance?: LossAcceptance,
+): Promise<OpenedFiles> {
+  const identity = identityInFile(disk, dir);
+  if (identity === undefined && !hasTraces(disk, dir)) {
+    if (acceptance !== undefined) throw new Error(`there is no event log in ${dir}`);
+    return createFiles(disk, dir);
+  }
+  const mark = identity?.mark ?? (await markOfTraces(disk, dir));
+  const absent: MissingPart[] = identity === undefined ? [{ files: [identityFile] }] : [];
+  let watermark = Watermark.openForReading(disk, dir, mark, 'write');
+  try {
+    const durable = watermark?.read();
+    if (durable === undefined) absent.push({ files: [watermarkFile] });
+    const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir) };
+    const opened = await openSegments({ disk, dir, mark }, known, absent, acceptance);
+    if (watermark === undefined || durable === undefined) {
+      watermark?.close();
+      watermark = undefined;
+      watermark = await Watermark.create(disk, dir, mark);
+    }
+    if (identity === undefined) await writeIdentity(disk, dir, mark);
+    // last of all: until here the next opening finds the same to be missing
+    watermark.reset(opened.last);
+    return { mark, watermark, opened };
+  } catch (error) {
+    watermark?.close();
+    throw error;
+  }
+}
+
+async function createFiles(disk: Disk, dir: string): Promise<OpenedFiles> {
+  const mark = newMark();
+  const watermark = await Watermark.create(disk, dir, mark);
+  try {
+    await writeIdentity(disk, dir, mark);
+    const known = { durable: 0, indexed: new Map<number, number>(), losses: noLosses };
+    return { mark, watermark, opened: await openSegments({ disk, dir, mark }, known, [], undefined) };
+  } catch (error) {
+    watermark.close();
+    throw error;
+  }
+}
+
+/** Whether there is anything that a log has only after it had an identity. */
+function hasTraces(disk: Disk, dir: string): boolean {
+  const files = disk.list(dir);
+  if (files.some((file) => file === identityFile || file === lossesFile || file === 'index.db')) return true;
+  return segmentsIn(files).size > 0 || (Watermark.find(disk, dir)?.position ?? 0) > 0;
+}
+
+async function markOfTraces(disk: Disk, dir: string): Promise<number> {
+  return (await markFromSegments(disk, dir)) ?? Watermark.find(disk, dir)?.mark ?? newMark();
+}
