@@ -389,8 +389,7 @@ export async function startGateway(
     analytics: () => analytics?.status(),
   });
   if (config.metrics.enabled) {
-    const { endpoint: path, ...access } = config.metrics;
-    registerMetrics(app, metrics, { path, ...access, authenticator: knownKeys.authenticator });
+    registerMetrics(app, metrics, { path: config.metrics.endpoint, isPublic: config.metrics.isPublic });
   }
   registerOpenApi(app);
   await app.listen({ host: config.server.host, port: config.server.port });

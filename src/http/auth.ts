@@ -6,7 +6,7 @@ import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/exchange/client.ts';
 import { isSameHash, secretHashOf } from '../commands/keys/key-secret.ts';
 import { refusals } from '../commands/refusal.ts';
-import { sightOf } from '../commands/visibility.ts';
+import { maySeeEverything, sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
 import { createCrossSiteCheck } from './cross-site.ts';
 import { parseUserPath } from './user-path.ts';
@@ -14,11 +14,15 @@ import { parseUserPath } from './user-path.ts';
 export interface Authenticator {
   /** @throws Refusal (401, 400 for a bad user path header, or 403 for what a web page sends where no key is needed) */
   authenticate(headers: IncomingHttpHeaders): Caller;
+  /** Lets through the key of the scraper and keys that see everything. @throws Refusal as above, and 403 `metrics_denied` */
+  authorizeMetrics(headers: IncomingHttpHeaders): void;
 }
 
 export interface AuthenticatorOptions {
   /** Undefined: everything is open, which has to be asked for by name in the configuration. */
   readonly masterKey: string | undefined;
+  /** Reads the metrics and nothing else. */
+  readonly metricsKey?: string | undefined;
   /** By which clients reach the gateway, beside addresses and `localhost`. Web pages of other hosts are refused when open. */
   readonly hostNames?: readonly string[];
   /** Undefined: no header names a user path, for nobody. */
@@ -34,6 +38,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   const { masterKey, keys, now = Date.now } = options;
   const checkSite = createCrossSiteCheck(options.hostNames ?? []);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
+  const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
   /** The caller that a key makes, when its path says all: a key's object is another one after each change. */
   const callers = new WeakMap<KnownKey, Caller>();
 
@@ -69,15 +74,21 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return { actor: 'master', authMethod, userPath, sight: sightOf({ actor: 'master', userPath }) };
   }
 
+  function authenticate(headers: IncomingHttpHeaders): Caller {
+    if (expected === undefined) {
+      checkSite(headers);
+      return master('no_key', headers);
+    }
+    const token = readToken(headers);
+    if (!isSameToken(token, expected)) return callerWith(managedKey(token), headers);
+    return master('master_key', headers);
+  }
+
   return {
-    authenticate(headers) {
-      if (expected === undefined) {
-        checkSite(headers);
-        return master('no_key', headers);
-      }
-      const token = readToken(headers);
-      if (!isSameToken(token, expected)) return callerWith(managedKey(token), headers);
-      return master('master_key', headers);
+    authenticate,
+    authorizeMetrics(headers) {
+      if (scraper !== undefined && hasToken(headers) && isSameToken(readToken(headers), scraper)) return;
+      if (!maySeeEverything(authenticate(headers))) throw refusals.metricsDenied();
     },
   };
 }
@@ -88,13 +99,17 @@ function keyCaller(key: KnownKey, userPath: UserPath | undefined): Caller {
 }
 
 /** How long the expected key is may be told by how long this takes, and nothing else. */
-export function isSameToken(token: string, expected: Buffer): boolean {
+function isSameToken(token: string, expected: Buffer): boolean {
   const given = Buffer.from(token);
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
+function hasToken({ authorization, 'x-api-key': key }: IncomingHttpHeaders): boolean {
+  return authorization !== undefined || key !== undefined;
+}
+
 /** @throws Refusal (401) when there is none */
-export function readToken(headers: IncomingHttpHeaders): string {
+function readToken(headers: IncomingHttpHeaders): string {
   const { authorization } = headers;
   if (authorization !== undefined) {
     const match = /^bearer +(\S+) *$/i.exec(authorization);

@@ -10,7 +10,7 @@ export interface Readiness {
 }
 
 export function registerHealth(app: FastifyInstance, readiness: Readiness): void {
-  const open = { config: { open: true } };
+  const open = { config: { access: 'public' } } as const;
   app.get('/health', open, () => ({ status: 'ok' }));
   app.get('/health/ready', open, (_request, reply) => {
     const storage = readiness.log();

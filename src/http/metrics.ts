@@ -2,14 +2,10 @@
  * What the gateway counts, for Prometheus. Recording an exchange costs the request path about two microseconds; what
  * can be asked for when it is scraped is not recorded at all.
  */
-import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/circuit-breaker.ts';
 import type { ExchangeSummary } from '../commands/exchange/exchange.ts';
-import { refusals } from '../commands/refusal.ts';
-import { maySeeEverything } from '../commands/visibility.ts';
-import { type Authenticator, isSameToken, readToken } from './auth.ts';
 
 /** What is asked at a scrape. A source that is absent leaves its metrics out; one that throws, too. */
 export interface MetricSources {
@@ -269,29 +265,14 @@ export function metricsPath(asked = '/metrics'): string {
   return path === '/' || /^\/(v1|p|admin)(\/|$)/.test(path) || /[?#*:]|\/\.\.(\/|$)/.test(path) ? '/metrics' : path;
 }
 
-export interface MetricsAccess {
+export interface MetricsRoute {
   readonly path?: string | undefined;
   /** Served to everybody. */
   readonly isPublic: boolean;
-  /** A key for the scraper, which opens nothing else. */
-  readonly key: string | undefined;
-  readonly authenticator: Authenticator;
 }
 
-/** They are of the whole gateway: for the scraper's key, and for keys that see everything. */
-export function registerMetrics(app: FastifyInstance, metrics: Metrics, access: MetricsAccess): void {
-  const { isPublic, authenticator } = access;
-  const key = access.key === undefined ? undefined : Buffer.from(access.key);
-  const isScraper = (headers: IncomingHttpHeaders) =>
-    key !== undefined && hasToken(headers) && isSameToken(readToken(headers), key);
-  app.get(metricsPath(access.path), { config: { open: true } }, async (request, reply) => {
-    const { headers } = request;
-    if (!isPublic && !isScraper(headers) && !maySeeEverything(authenticator.authenticate(headers)))
-      throw refusals.metricsDenied();
+export function registerMetrics(app: FastifyInstance, metrics: Metrics, { path, isPublic }: MetricsRoute): void {
+  app.get(metricsPath(path), { config: { access: isPublic ? 'public' : 'metrics' } }, async (_request, reply) => {
     return reply.type(metrics.contentType).send(await metrics.text());
   });
-}
-
-function hasToken({ authorization, 'x-api-key': key }: IncomingHttpHeaders): boolean {
-  return authorization !== undefined || key !== undefined;
 }

@@ -184,7 +184,7 @@ function shape(path: string): string {
 }
 
 export function registerOpenApi(app: FastifyInstance): void {
-  app.get('/openapi.json', { config: { open: true } }, async (_request, reply) => {
+  app.get('/openapi.json', { config: { access: 'public' } }, async (_request, reply) => {
     return reply.type('application/json; charset=utf-8').send(openApiDocument());
   });
 }

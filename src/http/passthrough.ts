@@ -56,6 +56,7 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
     method: METHODS,
     url: '/p/:provider/*',
     exposeHeadRoute: false,
+    config: { access: 'passthrough' },
     handler: async (request, reply) => {
       const { provider: name } = request.params;
       const provider = options.provider(name);

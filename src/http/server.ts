@@ -5,6 +5,7 @@ import type { Caller } from '../commands/exchange/client.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
+import { requireAccessClass } from './access-class.ts';
 import type { Authenticator } from './auth.ts';
 import { createErrorHandler, rawErrorAnswer } from './errors.ts';
 import { redactUrl } from './redaction.ts';
@@ -16,8 +17,6 @@ declare module 'fastify' {
     caller: Caller | undefined;
   }
   interface FastifyContextConfig {
-    /** Served to anybody: health, metrics, the API's description. */
-    open?: boolean;
     /**
      * Of a writing route of the `/v1` API: who holds its requests against the rate limits. `exchange`: the exchange that
      * its handler runs. Every other such route is `request`: the server does it before the body is read.
@@ -83,6 +82,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   app.server.on('connect', (_request, socket) => socket.end(rawErrorAnswer('CONNECT')));
   app.decorateRequest('caller', undefined);
+  app.addHook('onRoute', requireAccessClass);
   app.addHook('onRoute', (route) => {
     if (isWritingV1(route.url, route.method)) route.config = { limits: 'request', ...route.config };
   });
@@ -92,9 +92,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
     if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') throw refusals.noHost();
     const type = request.headers['content-type'];
     if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';
-    if (request.routeOptions.config.open !== true) request.caller = authenticator.authenticate(request.headers);
-    const isCounted = request.routeOptions.config.limits === 'request' && !READING.has(request.method);
-    if (isCounted) options.admitRequest(callerOf(request), request);
+    const { access, limits } = request.routeOptions.config;
+    if (access === 'metrics') authenticator.authorizeMetrics(request.headers);
+    else if (access !== 'public') request.caller = authenticator.authenticate(request.headers);
+    if (limits === 'request' && !READING.has(request.method)) options.admitRequest(callerOf(request), request);
     done();
   });
   return app;

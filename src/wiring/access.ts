@@ -64,6 +64,7 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
   };
   const authenticator = createAuthenticator({
     masterKey,
+    metricsKey: config.metrics.key,
     hostNames: [config.server.host, hostname(), ...config.server.allowedHosts],
     userPathHeader: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     keys: directory,

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { refusals } from '../../src/commands/refusal.ts';
 import { everything } from '../../src/commands/visibility.ts';
+import { anyKey } from '../../src/http/access-class.ts';
 import { createServer } from '../../src/http/server.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, json, modelsListed, user } from '../support/with-gateway.ts';
@@ -103,7 +104,10 @@ describe('a new route', () => {
     maxHeaderBytes: 16_384,
     headersTimeoutMs: 1000,
     requestTimeoutMs: 1000,
-    authenticator: { authenticate: () => ({ actor: 'master', authMethod: 'no_key', sight: everything }) },
+    authenticator: {
+      authenticate: () => ({ actor: 'master', authMethod: 'no_key', sight: everything }),
+      authorizeMetrics: () => {},
+    },
     admitRequest(_caller, { url }) {
       admitted.push(url);
       throw refusals.rateLimitExceeded('full', 1);
@@ -115,12 +119,12 @@ describe('a new route', () => {
 
   it('under /v1 is limited unless it only reads, or says that its exchange does it', async () => {
     app.register(async (scope) => {
-      scope.post('/v1/new', () => 'done');
+      scope.post('/v1/new', anyKey, () => 'done');
     });
-    app.route({ method: ['GET', 'PUT'], url: '/v1/mixed', handler: () => 'done' });
-    app.get('/v1/read', () => 'done');
-    app.post('/v1/exchange', { config: { limits: 'exchange' } }, () => 'done');
-    app.post('/other', () => 'done');
+    app.route({ method: ['GET', 'PUT'], url: '/v1/mixed', ...anyKey, handler: () => 'done' });
+    app.get('/v1/read', anyKey, () => 'done');
+    app.post('/v1/exchange', { config: { access: 'any-key', limits: 'exchange' } }, () => 'done');
+    app.post('/other', anyKey, () => 'done');
     const statuses = [];
     for (const [method, url] of [
       ['POST', '/v1/new'],

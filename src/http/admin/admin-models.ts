@@ -53,7 +53,7 @@ export interface AdminModelsOptions {
 }
 
 export function registerAdminModels(admin: FastifyInstance, options: AdminModelsOptions): void {
-  const route = { exposeHeadRoute: false, config: { admin: 'scoped' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
 
   admin.get<{ Querystring: { category?: unknown } }>('/models', route, (request) => {
     const category = categoryOf(request.query.category);

@@ -28,7 +28,7 @@ const MOST_BYTES = 8 * 1024 * 1024;
 export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails): void {
   const { audit, recorded } = deps;
 
-  admin.get('/audit/detail', { config: { admin: 'scoped' } }, async (request) => {
+  admin.get('/audit/detail', { config: { access: 'scoped-admin' } }, async (request) => {
     const stream = streamIn(request);
     if (!deps.isKept) throw refusals.featureUnavailable('Requests are not kept for looking at: LOGGING_ENABLED=false.');
     const facts = stream === undefined ? undefined : await rowInLog(stream, recorded.log);
@@ -39,7 +39,7 @@ export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails):
     return fullEntry(found.row, found.usage, found);
   });
 
-  admin.get('/audit/conversation', { config: { admin: 'scoped' } }, async (request) => {
+  admin.get('/audit/conversation', { config: { access: 'scoped-admin' } }, async (request) => {
     const stream = streamIn(request);
     const id = single(queryOf(request)['log_id']) ?? '';
     const limit = wholeNumber(queryOf(request), 'limit', { least: 1, most: MOST_TURNS }) ?? USUAL_TURNS;

@@ -34,7 +34,7 @@ type ExportFormat = keyof typeof types;
 
 export function registerAuditExport(admin: FastifyInstance, deps: AuditExport): void {
   const { db, audit, isKept, isOn, now } = deps;
-  admin.get('/audit/export', { config: { admin: 'scoped' }, exposeHeadRoute: false }, async (request, reply) => {
+  admin.get('/audit/export', { config: { access: 'scoped-admin' }, exposeHeadRoute: false }, async (request, reply) => {
     const filter = auditFilterOf(request, now());
     const format = oneOf(queryOf(request), 'format', ['csv', 'ndjson']) ?? 'csv';
     if (!isKept) return send(reply, format, 0, nothing(format));

@@ -25,7 +25,7 @@ export interface AuditReports {
 const sizes = { usual: 25, most: 100 };
 
 export function registerAuditLog(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
-  admin.get('/audit/log', { config: { admin: 'scoped' } }, async (request, reply) => {
+  admin.get('/audit/log', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const filter = auditFilterOf(request, now());
     const { limit, offset } = pageIn(queryOf(request), sizes);
     const after = cursorIn(queryOf(request));
@@ -46,7 +46,7 @@ export function registerAuditLog(admin: FastifyInstance, { db, isKept, now }: Au
     };
   });
 
-  admin.get('/audit/sessions', { config: { admin: 'scoped' } }, async (request, reply) => {
+  admin.get('/audit/sessions', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const filter = { ...auditFilterOf(request, now()), sessionId: undefined };
     const page = pageIn(queryOf(request), sizes);
     if (!isKept) return { sessions: [], total: 0, ...page };

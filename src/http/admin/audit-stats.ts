@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 const DAYS_BY_HOUR = 3;
 
 export function registerAuditStats(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
-  admin.get('/audit/stats', { config: { admin: 'scoped' } }, async (request, reply) => {
+  admin.get('/audit/stats', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const at = now();
     const range = rangeOf(request, at);
     const subtree = subtreeOf(request);

@@ -84,7 +84,7 @@ const newDashboardAccess = z.strictObject({ dashboard_access: z.boolean() });
 const newUserPathHeader = z.strictObject({ user_path_header: z.boolean() });
 const rename = z.strictObject({ from: label, to: label });
 
-const scoped = { config: { admin: 'scoped' } } as const;
+const scoped = { config: { access: 'scoped-admin' } } as const;
 
 export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOptions): void {
   const { log, keys, now = Date.now } = options;

@@ -63,8 +63,8 @@ const newSettings = z.strictObject({
   monthly_reset_minute: whole(0, 59),
 });
 
-const scoped = { config: { admin: 'scoped' } } as const;
-const global = { config: { admin: 'global' } } as const;
+const scoped = { config: { access: 'scoped-admin' } } as const;
+const global = { config: { access: 'global-admin' } } as const;
 const scopes = ['user_path', 'label'] as const;
 const settingsDecider = budgetSettingsDecider(defaultAnchors);
 

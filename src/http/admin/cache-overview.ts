@@ -16,7 +16,7 @@ export interface CacheOverviewOptions {
 }
 
 export function registerCacheOverview(admin: FastifyInstance, { db, enabled, now }: CacheOverviewOptions): void {
-  admin.get('/cache/overview', { config: { admin: 'global' } }, async (request, reply) => {
+  admin.get('/cache/overview', { config: { access: 'global-admin' } }, async (request, reply) => {
     const { filter, timeZone } = filterOf(request, now());
     const interval = intervalOf(request);
     if (!enabled) throw refusals.featureUnavailable('There is no cache of answers here.');

@@ -38,7 +38,7 @@ export interface ExplainOptions {
 export function registerExplain(admin: FastifyInstance, options: ExplainOptions): void {
   const { log, declared, resolve } = options;
 
-  admin.get('/explain', { config: { admin: 'scoped' } }, async (request) => {
+  admin.get('/explain', { config: { access: 'scoped-admin' } }, async (request) => {
     const query = request.query as Query;
     const model = single(query['model']);
     if (model === undefined) throw refusals.invalidRequest("'model' is missing.", 'model');

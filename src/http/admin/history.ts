@@ -28,7 +28,7 @@ const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 200;
 
 export function registerHistory(admin: FastifyInstance, { log, journal }: HistoryDependencies): void {
-  admin.get('/history', { config: { admin: 'scoped' } }, async (request) => {
+  admin.get('/history', { config: { access: 'scoped-admin' } }, async (request) => {
     const query = request.query as Query;
     const page = readPage(query);
     const subject = subjectIn(query);

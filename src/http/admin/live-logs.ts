@@ -61,7 +61,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
   const events = new LiveTail(log, eventView(log));
   const clients = new Set<LiveClient>();
 
-  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (!enabled) {
       throw refusals.featureUnavailable(

@@ -29,7 +29,7 @@ const selector = z.string().min(1).max(MAX_SELECTOR_LENGTH);
 const newOverride = z.strictObject({ selector, pricing: pricingSchema });
 const oneOverride = z.strictObject({ selector });
 
-const route = { exposeHeadRoute: false, config: { admin: 'global' } } as const;
+const route = { exposeHeadRoute: false, config: { access: 'global-admin' } } as const;
 
 export function registerPricingOverrides(admin: FastifyInstance, options: PricingOverridesOptions): void {
   const { log, overrides, asOf } = options;

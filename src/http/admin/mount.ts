@@ -1,8 +1,7 @@
 /**
  * The admin API, mounted where it lives and, as it was promised to older clients, under `/admin/api/v1`.
  *
- * Every route says by `config.admin` who may call it: `scoped` is open to an administrator of a subtree, who sees and
- * changes only what is in it; `global` concerns the whole gateway. `guardAdmin` keeps to that before a body is read.
+ * `guardAdmin` keeps to the access class of a route before a body is read.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Caller } from '../../commands/exchange/client.ts';
@@ -11,28 +10,17 @@ import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
 import { callerOf } from '../server.ts';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Of a route of the admin API: who may call it. */
-    admin?: 'global' | 'scoped';
-  }
-}
-
 const LEGACY = {
   deprecation: 'true',
   sunset: 'Sun, 09 Aug 2026 00:00:00 GMT',
   link: '</admin/>; rel="successor-version"',
 };
 
-/** @param register gives each route its path below `/admin`, and its `config.admin`. It is called twice. */
+/** @param register gives each route its path below `/admin`, and its access class. It is called twice. */
 export function mountAdmin(app: FastifyInstance, register: (admin: FastifyInstance) => void): void {
   const mount = (prefix: string, headers: Record<string, string> | undefined) =>
     app.register(
       async (admin) => {
-        admin.addHook('onRoute', ({ path, config }) => {
-          if (config?.admin === undefined && config?.open !== true)
-            throw new Error(`${path} does not say who may call it`);
-        });
         admin.addHook('onRequest', async (request, reply) => {
           if (headers !== undefined) reply.headers(headers);
           guardAdmin(request);
@@ -47,11 +35,11 @@ export function mountAdmin(app: FastifyInstance, register: (admin: FastifyInstan
 
 /** @throws Refusal 403 */
 function guardAdmin(request: FastifyRequest): void {
-  const { admin } = request.routeOptions.config;
-  if (admin === undefined) return;
+  const { access } = request.routeOptions.config;
+  if (access !== 'scoped-admin' && access !== 'global-admin') return;
   const caller = callerOf(request);
   if (!mayAdminister(caller)) throw refusals.dashboardAccessDenied();
-  if (admin === 'global' && adminScope(caller) !== undefined) throw refusals.adminScopeDenied();
+  if (access === 'global-admin' && adminScope(caller) !== undefined) throw refusals.adminScopeDenied();
 }
 
 function mayAdminister({ key }: Caller): boolean {

@@ -35,7 +35,7 @@ export interface ProviderCredentialsOptions {
 export function registerProviderCredentials(admin: FastifyInstance, options: ProviderCredentialsOptions): void {
   const { log, stored, sealers, checkAddresses, problems } = options;
   const managed = new Map(options.managed.map((one) => [one.name, one]));
-  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
 
   /** What the name stands for now; undefined for nothing. */
   const rowOf = (name: string) => {

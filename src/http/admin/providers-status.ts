@@ -53,7 +53,7 @@ interface Verdict {
 }
 
 export function registerProvidersStatus(admin: FastifyInstance, providers: () => readonly ProviderFacts[]): void {
-  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   admin.get('/providers/status', route, () => providersStatus(providers()));
 }
 

@@ -51,8 +51,8 @@ const ruleName = z.strictObject({ ...subjectMembers, limit_key: z.strictObject(p
 const newRule = ruleName.extend({ max_requests: most, max_tokens: most });
 const oneReset = z.strictObject({ ...subjectMembers, ...periodMembers });
 
-const scoped = { config: { admin: 'scoped' } } as const;
-const global = { config: { admin: 'global' } } as const;
+const scoped = { config: { access: 'scoped-admin' } } as const;
+const global = { config: { access: 'global-admin' } } as const;
 const scopes = ['user_path', 'provider', 'model'] as const;
 
 export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOptions): void {

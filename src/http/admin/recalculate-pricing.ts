@@ -44,7 +44,7 @@ const request = z
 export function registerRecalculation(admin: FastifyInstance, options: RecalculationOptions): void {
   const { enabled, recalculate, modelsOf, now, limitMs } = options;
 
-  admin.post('/usage/recalculate-pricing', { config: { admin: 'global' } }, async (asked, reply) => {
+  admin.post('/usage/recalculate-pricing', { config: { access: 'global-admin' } }, async (asked, reply) => {
     const { days, start_date, end_date, user_path, selector } = readBody(asked, request);
     const { from, until } = dateRange({ days, start_date, end_date }, timeZoneOf(asked), now());
     const userPath = user_path === undefined ? undefined : parseUserPath(user_path, 'user_path');

@@ -15,8 +15,8 @@ export interface RuntimeOptions {
 const settingSchema = z.strictObject({ value: z.string() });
 
 export function registerRuntime(admin: FastifyInstance, { flags, refresh }: RuntimeOptions): void {
-  const open = { exposeHeadRoute: false, config: { admin: 'scoped' as const } };
-  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+  const open = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   const config = () => {
     const told = Object.entries(flags()).filter(([, value]) => value !== undefined && value !== '');
     return Object.fromEntries(told.map(([name, value]) => [name, typeof value === 'boolean' ? onOff(value) : value]));

@@ -55,7 +55,7 @@ const notLetIn = new Set([192, 193, 194, 516]);
 
 export function registerSql(admin: FastifyInstance, { audit, address, isServer }: SqlDependencies): void {
   const ask = isServer ? createAskServer() : askSql;
-  admin.post('/sql', { config: { admin: 'global' } }, async (request, reply) => {
+  admin.post('/sql', { config: { access: 'global-admin' } }, async (request, reply) => {
     const { query, format } = readBody(request, sqlQuestion);
     const where = address();
     if (where === undefined) {

@@ -33,7 +33,7 @@ export interface TaggingOptions {
 }
 
 export function registerTagging(admin: FastifyInstance, { log, set, managed }: TaggingOptions): void {
-  const route = { exposeHeadRoute: false, config: { admin: 'global' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
   const view = () => ({
     headers: [...managed.map((one) => toWire(one, true)), ...set.state.headers.map((one) => toWire(one, false))],
     editable: true,

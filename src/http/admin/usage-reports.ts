@@ -53,7 +53,7 @@ const SESSIONS = { usual: 50, most: 200, capped: true };
 const ENTRIES = { usual: 50, most: 200 };
 
 export function registerUsageReports(admin: FastifyInstance, { db, enabled, now }: UsageReportOptions): void {
-  const scoped = { config: { admin: 'scoped' as const } };
+  const scoped = { config: { access: 'scoped-admin' as const } };
   const ask = async <Row>({ sql, parameters }: Question, signal: AbortSignal): Promise<Row[]> =>
     enabled ? db.rows<Row>(sql, parameters, signal) : [];
 
@@ -104,7 +104,7 @@ export function registerUsageReports(admin: FastifyInstance, { db, enabled, now 
     return { entries, total: found.total, ...page };
   });
 
-  admin.get('/usage/throughput', { config: { admin: 'global' } }, async (request, reply) => {
+  admin.get('/usage/throughput', { config: { access: 'global-admin' } }, async (request, reply) => {
     const granularity = granularityOf(request);
     const at = now();
     const { seconds, ...times } = throughputTimes(granularity, at);

@@ -46,7 +46,7 @@ const newPolicy = z.strictObject({
   description: z.string().max(2000).nullish(),
 });
 
-const scoped = { config: { admin: 'scoped' } } as const;
+const scoped = { config: { access: 'scoped-admin' } } as const;
 
 export function registerUsers(admin: FastifyInstance, options: UsersOptions): void {
   const { log, users, keys, declared } = options;

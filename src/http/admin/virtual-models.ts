@@ -73,7 +73,7 @@ const written = z.strictObject({
 
 const named = z.strictObject({ source: z.string() });
 
-const global = { config: { admin: 'global' } } as const;
+const global = { config: { access: 'global-admin' } } as const;
 
 export function registerVirtualModels(admin: FastifyInstance, options: VirtualModelsOptions): void {
   const { view, changes, providers, facts, asOf } = options;

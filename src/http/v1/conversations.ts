@@ -14,6 +14,7 @@ import {
   updateConversation,
 } from '../../commands/conversations/conversations.ts';
 import { conversationStream } from '../../commands/conversations/load-conversation.ts';
+import { anyKey } from '../access-class.ts';
 import { type Query, single } from '../query.ts';
 import { bodyOf, callerOf, requesterOf } from '../server.ts';
 
@@ -37,24 +38,24 @@ export function registerConversations(app: FastifyInstance, deps: ConversationDe
     const { id, context } = at(request);
     return audit.stored('conversation_items', conversationStream(id), callerOf(request), context);
   };
-  app.post(CONVERSATIONS, (request) => createConversation(bodyOf(request), requesterOf(request), deps));
-  app.get<ById>(CONVERSATION, (request) => retrieveConversation(at(request), deps));
-  app.post<ById>(CONVERSATION, (request) => updateConversation(at(request), bodyOf(request), deps));
-  app.delete<ById>(CONVERSATION, (request) => deleteConversation(at(request), deps));
-  app.post<ById>(ITEMS, (request) => addItems(at(request), bodyOf(request), deps));
-  app.get<ById>(ITEMS, async (request) => {
+  app.post(CONVERSATIONS, anyKey, (request) => createConversation(bodyOf(request), requesterOf(request), deps));
+  app.get<ById>(CONVERSATION, anyKey, (request) => retrieveConversation(at(request), deps));
+  app.post<ById>(CONVERSATION, anyKey, (request) => updateConversation(at(request), bodyOf(request), deps));
+  app.delete<ById>(CONVERSATION, anyKey, (request) => deleteConversation(at(request), deps));
+  app.post<ById>(ITEMS, anyKey, (request) => addItems(at(request), bodyOf(request), deps));
+  app.get<ById>(ITEMS, anyKey, async (request) => {
     const { limit, order, after } = request.query;
     const asked = { limit: single(limit), order: single(order), after: single(after) };
     const page = await listItems(at(request), asked, deps);
     await noteRead(request);
     return page;
   });
-  app.get<ByItem>(ITEM, async (request) => {
+  app.get<ByItem>(ITEM, anyKey, async (request) => {
     const item = await retrieveItem(at(request), request.params.item, deps);
     await noteRead(request);
     return item;
   });
-  app.delete<ByItem>(ITEM, (request) => deleteItem(at(request), request.params.item, deps));
+  app.delete<ByItem>(ITEM, anyKey, (request) => deleteItem(at(request), request.params.item, deps));
 }
 
 function at(request: FastifyRequest<{ Params: { id: string } }>): AtConversation {

@@ -21,6 +21,7 @@ import {
 import { batches, files, type ObjectKind } from '../../commands/files/tracked.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
+import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { type Query, single } from '../query.ts';
 import { callerOf, eventContextOf, requesterOf } from '../server.ts';
@@ -70,32 +71,34 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
 
   app.register(async (scope) => {
     takeFormsAsTheyCome(scope);
-    scope.post<Asked>('/v1/files', { config: { limits: 'exchange' } }, (request, reply) =>
+    scope.post<Asked>('/v1/files', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) =>
       run(request, reply, uploadDialect(create(request), deps(request))),
     );
   });
-  app.get<ById>('/v1/files/:id/content', (request, reply) => {
+  app.get<ById>('/v1/files/:id/content', anyKey, (request, reply) => {
     const note = () => noteRead('file_content', request);
     return run(request, reply, contentDialect(request.params.id, objectRequest(request), deps(request), note));
   });
-  app.delete<ById>('/v1/files/:id', (request) => deleteFile(request.params.id, objectRequest(request), deps(request)));
+  app.delete<ById>('/v1/files/:id', anyKey, (request) =>
+    deleteFile(request.params.id, objectRequest(request), deps(request)),
+  );
 
-  app.post<Asked>('/v1/batches', { config: { limits: 'exchange' } }, (request, reply) => {
+  app.post<Asked>('/v1/batches', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
     return run(request, reply, batchDialect(create(request), callerOf(request).sight, deps(request)));
   });
-  app.post<ById>('/v1/batches/:id/cancel', async (request) => {
+  app.post<ById>('/v1/batches/:id/cancel', anyKey, async (request) => {
     const batch = await cancelBatch(request.params.id, objectRequest(request), deps(request));
     await noteRead('batch', request);
     return batch;
   });
 
   for (const kind of [files, batches]) {
-    app.get<Asked>(kind.endpoint, async (request) => {
+    app.get<Asked>(kind.endpoint, anyKey, async (request) => {
       const listed = await listObjects(kind, listRequest(kind, request), deps(request));
       await noteList(kind, request);
       return listed;
     });
-    app.get<ById>(`${kind.endpoint}/:id`, async (request) => {
+    app.get<ById>(`${kind.endpoint}/:id`, anyKey, async (request) => {
       const object = await retrieveObject(kind, request.params.id, objectRequest(request), deps(request));
       await noteRead(kind.name, request);
       return object;

@@ -18,12 +18,16 @@ export interface CountTokensOptions {
 
 export function registerCountTokens(app: FastifyInstance, options: CountTokensOptions): void {
   const { router, admission, exchanges, run } = options;
-  app.post(countTokensDialect.endpoint, { config: { limits: 'exchange' } }, async (request, reply) => {
-    const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
-    if (estimate !== undefined) {
-      admission.admitRequest(callerOf(request));
-      return { input_tokens: estimate };
-    }
-    return exchanges.run(request, reply, (asked, client) => run(countTokensDialect, asked, client));
-  });
+  app.post(
+    countTokensDialect.endpoint,
+    { config: { access: 'any-key', limits: 'exchange' } },
+    async (request, reply) => {
+      const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
+      if (estimate !== undefined) {
+        admission.admitRequest(callerOf(request));
+        return { input_tokens: estimate };
+      }
+      return exchanges.run(request, reply, (asked, client) => run(countTokensDialect, asked, client));
+    },
+  );
 }

@@ -29,7 +29,7 @@ export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpo
         createForwardDialect(operation, { ...options.forward, ...changes }),
         options.checkFiles,
       );
-      scope.post(endpoint, { config: { limits: 'exchange' } }, (request, reply) => {
+      scope.post(endpoint, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
         const isForm = body === 'form' || (body === 'json or form' && isMultipart(request));
         const dialect = isForm ? formDialect(operation, options.forward) : json;
         return options.exchanges.run(request, reply, (modelRequest, client) =>

@@ -13,7 +13,7 @@ export function registerModelRoutes(
   },
 ): void {
   for (const dialect of options.dialects) {
-    app.post(dialect.endpoint, { config: { limits: 'exchange' } }, (request, reply) =>
+    app.post(dialect.endpoint, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) =>
       options.exchanges.run(request, reply, (modelRequest, client) => options.run(dialect, modelRequest, client)),
     );
   }

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';
+import { anyKey } from '../access-class.ts';
 import { isAnthropicClient } from '../manners.ts';
 import { callerOf } from '../server.ts';
 import type { ListedModel } from './listed-model.ts';
@@ -9,12 +10,12 @@ import { type ModelsQuery, modelInfo, pageOfModels } from './messages-models.ts'
 
 /** @param models a model that the caller may not use is not among them */
 export function registerModels(app: FastifyInstance, models: VisibleModels<ListedModel>): void {
-  app.get<{ Querystring: ModelsQuery }>('/v1/models', (request) => {
+  app.get<{ Querystring: ModelsQuery }>('/v1/models', anyKey, (request) => {
     const listed = models.list(callerOf(request));
     if (isAnthropicClient(request)) return pageOfModels(listed, request.query);
     return { object: 'list', data: listed.map(toWire) };
   });
-  app.get<{ Params: { '*': string } }>('/v1/models/*', (request) => {
+  app.get<{ Params: { '*': string } }>('/v1/models/*', anyKey, (request) => {
     const selector = request.params['*'];
     const model = models.find(selector, callerOf(request));
     if (model === undefined) throw refusals.modelNotFound(selector);

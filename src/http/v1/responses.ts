@@ -13,6 +13,7 @@ import {
   retrieveResponse,
 } from '../../commands/responses/lifecycle.ts';
 import { streamName } from '../../events/event.ts';
+import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { type Query, single } from '../query.ts';
 import { sendEvents } from '../send-events.ts';
@@ -32,7 +33,7 @@ export function registerResponses(
   /** Before the body of the answer is given, and after it is known that the caller may have it. */
   const noteRead = (what: 'response' | 'response_stream' | 'response_input_items', request: FastifyRequest<ById>) =>
     audit.stored(what, streamName('response', request.params.id), callerOf(request), eventContextOf(request));
-  app.get<ById>('/v1/responses/:id', async (request, reply) => {
+  app.get<ById>('/v1/responses/:id', anyKey, async (request, reply) => {
     checkRetrieveQuery(request.query);
     if (request.query['stream'] !== 'true') {
       const response = await retrieveResponse(lifecycleRequest(request), deps);
@@ -56,7 +57,7 @@ export function registerResponses(
     });
     return reply;
   });
-  app.get<ById>('/v1/responses/:id/input_items', async (request) => {
+  app.get<ById>('/v1/responses/:id/input_items', anyKey, async (request) => {
     const { limit, order, after } = request.query;
     const page = pageInputItems([], { limit: single(limit), order: single(order), after: single(after) });
     if (!page.ok) throw refusals.invalidRequest(page.refusal.message, page.refusal.param, page.refusal.code);
@@ -67,12 +68,12 @@ export function registerResponses(
     await noteRead('response_input_items', request);
     return listed.page;
   });
-  app.post<ById>('/v1/responses/:id/cancel', async (request) => {
+  app.post<ById>('/v1/responses/:id/cancel', anyKey, async (request) => {
     const response = await cancelResponse(lifecycleRequest(request), deps);
     await noteRead('response', request);
     return response;
   });
-  app.delete<ById>('/v1/responses/:id', (request) => deleteResponse(lifecycleRequest(request), deps));
+  app.delete<ById>('/v1/responses/:id', anyKey, (request) => deleteResponse(lifecycleRequest(request), deps));
 }
 
 function checkRetrieveQuery(query: ById['Querystring']): void {

@@ -6,6 +6,7 @@ import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.t
 import { refusals } from '../../commands/refusal.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
+import { anyKey } from '../access-class.ts';
 import { ruleMembers } from '../admin/limit-subject.ts';
 import type { Counted } from '../admin/rate-limit-rows.ts';
 import { calendarDay } from '../calendar-day.ts';
@@ -58,7 +59,7 @@ export interface UsageAsked {
 }
 
 export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, figures, now }: UsageOptions): void {
-  app.get<{ Querystring: Query }>('/v1/usage', async (request) => {
+  app.get<{ Querystring: Query }>('/v1/usage', anyKey, async (request) => {
     const caller = callerOf(request);
     const { userPath = '/', key } = caller;
     const at = now();
