@@ -44,6 +44,7 @@ async function live(seed: number, { syncFailure, writeFailure, seal }: Life): Pr
     const log = await EmbeddedLog.open(temporaryDirectory('memory'), {
       disk: simulated.disk,
       segmentBytes: 2_500,
+      layOutBytes: Math.floor(random() * 3) * 600,
       seal,
       commit: { probeMs: 1 },
     });

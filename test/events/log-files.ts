@@ -19,9 +19,12 @@ export function temporaryDirectory(parent: 'disk' | 'memory' = 'disk'): string {
   return dir;
 }
 
-/** Opens the log, to be closed at the end of the test at the latest. */
+/**
+ * Opens the log, to be closed at the end of the test at the latest. Its files end where their frames end, unless
+ * `layOutBytes` is given.
+ */
 export async function openTestLog(dir: string, options?: EmbeddedLogOptions): Promise<EmbeddedLog> {
-  const log = await EmbeddedLog.open(dir, options);
+  const log = await EmbeddedLog.open(dir, { layOutBytes: 0, ...options });
   onTestFinished(() => log.close().catch(() => {}));
   return log;
 }

@@ -46,6 +46,8 @@ export interface EmbeddedLogOptions {
   readonly durability?: Durability;
   /** Size at which a new segment is begun. Default 64 MiB. */
   readonly segmentBytes?: number;
+  /** Zeros written ahead of the frames of the active segment; see `SegmentWriter`. Default 512 KiB. */
+  readonly layOutBytes?: number;
   /** Whether full segments are compressed. Default true. */
   readonly seal?: boolean;
   readonly commit?: Partial<GroupCommitOptions>;
@@ -59,6 +61,7 @@ export interface EmbeddedLogOptions {
 
 const defaults = {
   segmentBytes: 64 * 1024 * 1024,
+  layOutBytes: 512 * 1024,
   maxEventBytes: 64 * 1024 * 1024,
   maxUnsyncedBytes: 32 * 1024 * 1024,
   maxQueuedBytes: 64 * 1024 * 1024,
@@ -125,7 +128,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     const active = segments.at(-1);
     if (active === undefined) throw new Error('a log has at least one segment');
     this.#segments = new LogSegments(segments, losses);
-    this.#writer = new SegmentWriter(disk, dir, mark, options.segmentBytes ?? defaults.segmentBytes, active);
+    const { segmentBytes = defaults.segmentBytes, layOutBytes = defaults.layOutBytes } = options;
+    this.#writer = new SegmentWriter(disk, dir, mark, { segmentBytes, layOutBytes }, active);
     this.#archive = new Archive({
       disk,
       dir,

@@ -12,6 +12,7 @@ export interface ScannedSegment {
   readonly segment: Segment;
   /** Position of its last event; one before its first when it has none. */
   readonly last: number;
+  /** Of the file, without zeros at its end: the writer lays them out and overwrites them with frames. */
   readonly fileBytes: number;
   /** What lies at `segment.bytes`, when that is not the end of the file. */
   readonly defect: string | undefined;
@@ -33,7 +34,7 @@ export function scanSegment(
   segment.streams = streams;
   const fd = disk.open(segmentFile(dir, segment.name, 'seg'), 'read');
   try {
-    const fileBytes = disk.size(fd);
+    let fileBytes = disk.size(fd);
     let buffer = Buffer.allocUnsafeSlow(Math.min(chunkBytes, Math.max(fileBytes, frameHeaderBytes)));
     let chunkOffset = 0;
     let chunkEnd = 0;
@@ -52,7 +53,8 @@ export function scanSegment(
         continue;
       }
       if (typeof frame === 'string') {
-        defect = frame;
+        fileBytes = endWithoutZeros(disk, fd, segment.bytes, fileBytes);
+        if (fileBytes > segment.bytes) defect = frame;
         break;
       }
       if (frame.first !== next) {
@@ -69,6 +71,26 @@ export function scanSegment(
   } finally {
     disk.close(fd);
   }
+}
+
+/** Where the zeros begin that the file ends with, but not before `from`. */
+function endWithoutZeros(disk: Disk, fd: number, from: number, fileBytes: number): number {
+  const buffer = Buffer.allocUnsafeSlow(Math.min(chunkBytes, fileBytes - from));
+  let end = fileBytes;
+  while (end > from) {
+    const start = Math.max(from, end - buffer.length);
+    const read = disk.read(fd, buffer, 0, end - start, start);
+    const last = lastNonZero(buffer, read);
+    if (last >= 0) return start + last + 1;
+    end = start;
+  }
+  return from;
+}
+
+function lastNonZero(buffer: Buffer, length: number): number {
+  let at = length - 1;
+  while (at >= 0 && buffer[at] === 0) at--;
+  return at;
 }
 
 export interface LaterFrames {

@@ -14,6 +14,18 @@ export interface WrittenFrame {
 interface OpenSegment {
   readonly segment: Segment;
   readonly fd: number;
+  /** Up to here the file has room: behind the last frame it holds zeros. */
+  laidOutBytes: number;
+}
+
+export interface SegmentSizes {
+  /** From this size on, a segment is full. */
+  readonly segmentBytes: number;
+  /**
+   * Zeros that are written behind the frames whenever those have reached the end of the file, up to `segmentBytes`.
+   * Frames that overwrite them change neither the size nor the blocks of the file, so a sync has only them to write.
+   */
+  readonly layOutBytes: number;
 }
 
 export class SegmentWriter {
@@ -21,6 +33,7 @@ export class SegmentWriter {
   readonly #dir: string;
   readonly #mark: number;
   readonly #segmentBytes: number;
+  readonly #zeros: Buffer;
   #active: OpenSegment;
   /** Segments before the active one that are not wholly on disk. */
   #unsynced: OpenSegment[] = [];
@@ -29,12 +42,16 @@ export class SegmentWriter {
   #tailIsDirty = false;
 
   /** @param active the last segment, ending in a whole frame, with its `streams` */
-  constructor(disk: Disk, dir: string, mark: number, segmentBytes: number, active: Segment) {
+  constructor(disk: Disk, dir: string, mark: number, { segmentBytes, layOutBytes }: SegmentSizes, active: Segment) {
     this.#disk = disk;
     this.#dir = dir;
     this.#mark = mark;
     this.#segmentBytes = segmentBytes;
-    this.#active = { segment: active, fd: disk.open(segmentFile(dir, active.name, 'seg'), 'write') };
+    this.#zeros = Buffer.alloc(layOutBytes);
+    const fd = disk.open(segmentFile(dir, active.name, 'seg'), 'write');
+    this.#active = { segment: active, fd, laidOutBytes: active.bytes };
+    // What lies there was written by a process that was killed: it need not be zeros only.
+    this.#tailIsDirty = disk.size(fd) > active.bytes;
     this.#directoryChanged = active.bytes === 0;
   }
 
@@ -46,6 +63,7 @@ export class SegmentWriter {
   write(frame: WrittenFrame): void {
     const { segment, fd } = this.#active;
     if (this.#tailIsDirty) this.#cutTail();
+    this.#layOut(segment.bytes + frame.length);
     try {
       writeFully(this.#disk, fd, frame.buffer, 0, frame.length, segment.bytes);
     } catch (error) {
@@ -61,6 +79,20 @@ export class SegmentWriter {
     segment.bytes += frame.length;
   }
 
+  /** Makes room behind a frame that is about to be written and ends at `end`. Without room on the disk, there is none. */
+  #layOut(end: number): void {
+    const active = this.#active;
+    const bytes = Math.min(this.#zeros.length, this.#segmentBytes - end);
+    if (end <= active.laidOutBytes || bytes <= 0) return;
+    // When it fails, too: the frames that follow are then written as if there was nothing to be gained.
+    active.laidOutBytes = end + bytes;
+    try {
+      this.#disk.write(active.fd, this.#zeros, 0, bytes, end);
+    } catch {
+      // the frame itself finds out whether the disk takes it
+    }
+  }
+
   /** Whether the disk would take this many bytes now; leaves no trace. */
   probe(bytes: number): void {
     const { segment, fd } = this.#active;
@@ -71,6 +103,7 @@ export class SegmentWriter {
 
   #cutTail(): void {
     this.#disk.truncate(this.#active.fd, this.#active.segment.bytes);
+    this.#active.laidOutBytes = this.#active.segment.bytes;
     this.#tailIsDirty = false;
   }
 
@@ -95,7 +128,7 @@ export class SegmentWriter {
     const fd = this.#disk.open(segmentFile(this.#dir, segment.name, 'seg'), 'create');
     segment.streams = new SegmentStreams();
     this.#directoryChanged = true;
-    return { segment, fd };
+    return { segment, fd, laidOutBytes: 0 };
   }
 
   /** Brings everything written before the call to disk. `closed`: with that, full segments are wholly there. */
@@ -202,7 +235,7 @@ export class SegmentWriter {
     }
     segment.durableBytes = segment.bytes;
     segment.streams = streams;
-    return { segment, fd };
+    return { segment, fd, laidOutBytes: segment.bytes };
   }
 
   #removeIfThere(file: string): void {
@@ -213,7 +246,13 @@ export class SegmentWriter {
     }
   }
 
+  /** What was laid out and not used is cut off, so that a log at rest holds frames alone. */
   close(): void {
+    try {
+      this.#cutTail();
+    } catch {
+      // zeros at the end of the file are no frames
+    }
     for (const { fd } of [...this.#unsynced, this.#active]) this.#disk.close(fd);
   }
 }
