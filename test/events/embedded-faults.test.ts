@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
@@ -7,7 +7,7 @@ import { type NewEvent, streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
 import { LogUnavailable, type StreamWrite } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
-import { faultyDisk } from './faulty-disk.ts';
+import { type FaultyDisk, faultyDisk } from './faulty-disk.ts';
 import {
   appendThing,
   appendThings,
@@ -280,6 +280,96 @@ describe('when a sync fails', () => {
     }
     expect(steps).toBeGreaterThan(3);
   });
+
+  /** Appends 0 to 2 durably and 3 to 11 so that their sync fails, over several segments. */
+  async function withFailedSync(log: EmbeddedLog, disk: FaultyDisk): Promise<void> {
+    await appendThings(log, 0, 3);
+    await until(() => log.status().unsyncedBytes === 0);
+    disk.holdSyncs();
+    const appends = [];
+    for (let n = 3; n < 12; n++) {
+      const events = [thing(n)];
+      appends.push(
+        log.append([{ stream: streamName('thing', 'a'), events, expectedRevision: 'any' }], { until: 'written' }),
+      );
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await Promise.all(appends);
+    await until(() => disk.heldSyncs > 0);
+    disk.failSyncs('EIO');
+    disk.releaseSyncs();
+    await until(() => log.status().state === 'unavailable');
+  }
+
+  const layouts: [string, number][] = [
+    ['one segment', 1_000_000],
+    ['several segments', 400],
+    ['a segment each', 1],
+  ];
+
+  it.each(layouts)(
+    'leaves every written event for the next start, killed at any step of the repair: %s',
+    async (_, segmentBytes) => {
+      const { dir, disk, log } = await faultyLog({ ...soon, segmentBytes, seal: false });
+      await withFailedSync(log, disk);
+      const copies: string[] = [];
+      const copy = () => {
+        const to = temporaryDirectory('memory');
+        cpSync(dir, to, { recursive: true });
+        for (const file of ['writer.lock', 'writer.json']) rmSync(path.join(to, file), { force: true });
+        copies.push(to);
+      };
+      disk.beforeChange = copy;
+      disk.failSyncs(undefined);
+      await becomesOk(log);
+      disk.beforeChange = () => {};
+      copy();
+      expect(copies.length).toBeGreaterThan(4);
+      for (const found of copies) {
+        const reopened = await openTestLog(found, { seal: false });
+        expect(await readThings(reopened)).toEqual(upTo(12));
+        await reopened.close();
+        expect(await readThings(await openTestLog(found, { seal: false }))).toEqual(upTo(12));
+      }
+    },
+  );
+
+  it.each(layouts)(
+    'shows every acknowledged event while it repairs, failing at any step, with relaxed durability: %s',
+    async (_, segmentBytes) => {
+      let steps = 1;
+      for (let failing = 0; failing < steps; failing++) {
+        const { dir, disk, log } = await faultyLog({
+          durability: 'relaxed',
+          segmentBytes,
+          seal: false,
+          commit: { probeMs: 2, relaxedSyncMs: 1 },
+        });
+        await withFailedSync(log, disk);
+        let step = 0;
+        let reached: (() => void) | undefined;
+        const stuck = new Promise<void>((resolve) => {
+          reached = resolve;
+        });
+        disk.beforeChange = () => {
+          if (step++ < failing) return;
+          reached?.();
+          throw Object.assign(new Error('EIO: injected'), { code: 'EIO' });
+        };
+        disk.failSyncs(undefined);
+        await Promise.race([stuck, becomesOk(log)]);
+        expect(await readThings(log)).toEqual(upTo(12));
+        steps = Math.max(steps, log.status().state === 'ok' ? step : failing + 2);
+        disk.beforeChange = () => {};
+        await becomesOk(log);
+        await appendThings(log, 12, 2);
+        expect(await readThings(log)).toEqual(upTo(14));
+        await log.close();
+        expect(await readThings(await openTestLog(dir, { seal: false }))).toEqual(upTo(14));
+      }
+      expect(steps).toBeGreaterThan(4);
+    },
+  );
 
   it('repairs across segments that were begun in the meantime', async () => {
     const { dir, disk, log } = await faultyLog({ ...soon, segmentBytes: 400, seal: false });

@@ -426,6 +426,15 @@ export class GroupCommit {
     const batches = this.#unsynced;
     if (batches.length === 0) return;
     const { writer } = this.#parts;
+    if (!writer.isRewriting) await this.#moveUnsynced(batches);
+    await writer.finishRewrite();
+    this.#becameDurable(batches.length);
+    this.#parts.closed();
+  }
+
+  /** Writes the batches again into a segment of their own and lets readers find them there. */
+  async #moveUnsynced(batches: readonly Batch[]): Promise<void> {
+    const { writer } = this.#parts;
     const adopt = await writer.rewrite(batches);
     // nothing may be awaited from here on: readers must find every event in one place
     const cut = adopt();
@@ -443,8 +452,6 @@ export class GroupCommit {
       offset += batch.length;
     }
     if (this.#options.relaxedSyncMs !== undefined) writer.active.visibleBytes = writer.active.bytes;
-    this.#becameDurable(batches.length);
-    this.#parts.closed();
   }
 
   #tellIdle(): void {

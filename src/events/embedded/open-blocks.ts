@@ -3,7 +3,7 @@ import { LogCorrupted } from './log-errors.ts';
 import { readManifest } from './manifest.ts';
 import { RawBlocks } from './raw-blocks.ts';
 import { SealedBlocks } from './sealed-blocks.ts';
-import { type SegmentPlace, segmentFile } from './segment.ts';
+import { rewrittenFile, type SegmentPlace, segmentFile } from './segment.ts';
 import type { SegmentBlocks } from './segment-blocks.ts';
 import { unpackLater } from './zstd.ts';
 
@@ -26,6 +26,11 @@ export async function openBlocks(
   try {
     const manifest = readManifest(disk, dir, name);
     return new SealedBlocks(disk, disk.open(segmentFile(dir, name, 'zst'), 'read'), name, manifest, unpackLater);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  try {
+    return new RawBlocks(disk, disk.open(rewrittenFile(dir, name), 'read'), mark, places);
   } catch (error) {
     throw isMissing(error) ? new LogCorrupted(name, 0, 'its files are missing', error) : error;
   }

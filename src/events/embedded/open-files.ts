@@ -3,8 +3,8 @@ import type { Disk } from './disk.ts';
 import { identityFile, identityInFile, markFromSegments, newMark, writeIdentity } from './identity.ts';
 import type { MissingPart } from './log-errors.ts';
 import { lossesFile, noLosses, readLosses } from './losses.ts';
-import { type LossAcceptance, type OpenedSegments, openSegments } from './recover.ts';
-import { segmentsIn } from './segment.ts';
+import { finishRewrites, type LossAcceptance, type OpenedSegments, openSegments } from './recover.ts';
+import { rewrittenIn, segmentsIn } from './segment.ts';
 import { Watermark, watermarkFile } from './watermark.ts';
 
 export interface OpenedFiles {
@@ -30,6 +30,7 @@ export async function openFiles(
     if (acceptance !== undefined) throw new Error(`there is no event log in ${dir}`);
     return createFiles(disk, dir);
   }
+  await finishRewrites(disk, dir);
   const mark = identity?.mark ?? (await markOfTraces(disk, dir));
   const absent: MissingPart[] = identity === undefined ? [{ files: [identityFile] }] : [];
   let watermark = Watermark.openForReading(disk, dir, mark, 'write');
@@ -70,7 +71,7 @@ async function createFiles(disk: Disk, dir: string): Promise<OpenedFiles> {
 function hasTraces(disk: Disk, dir: string): boolean {
   const files = disk.list(dir);
   if (files.some((file) => file === identityFile || file === lossesFile || file === 'index.db')) return true;
-  return segmentsIn(files).size > 0 || (Watermark.find(disk, dir)?.position ?? 0) > 0;
+  return segmentsIn(files).size > 0 || rewrittenIn(files).length > 0 || (Watermark.find(disk, dir)?.position ?? 0) > 0;
 }
 
 async function markOfTraces(disk: Disk, dir: string): Promise<number> {

@@ -5,7 +5,7 @@ import { type Inspection, inspectSegments, type KnownOfLog, type LogFiles } from
 import { LogIncomplete, type MissingPart } from './log-errors.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import type { ScannedSegment } from './scan-segment.ts';
-import { Segment, seekPlace, segmentFile } from './segment.ts';
+import { rewrittenFile, rewrittenIn, Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
 
 const copyBytes = 1024 * 1024;
@@ -71,6 +71,22 @@ export async function openSegments(
   const active = ends.at(-1);
   if (active === undefined || lost !== undefined) ends.push(await createSegment(disk, dir, last + 1));
   return { segments: [...inspection.closed, ...ends], sealed: inspection.sealed, last, losses, accepted, recovery };
+}
+
+/**
+ * Finishes what a killed process began after a failed sync: the rewritten segment takes the place of those that it
+ * replaces. It is whole and on disk, else it would not have its name.
+ */
+export async function finishRewrites(disk: Disk, dir: string): Promise<void> {
+  for (const name of rewrittenIn(disk.list(dir))) {
+    const replaced = [...segmentsIn(disk.list(dir))].filter(
+      ([first, kinds]) => first >= Number(name) && kinds.has('seg'),
+    );
+    for (const [first] of replaced.toReversed()) disk.remove(segmentFile(dir, segmentName(first), 'seg'));
+    await syncDirectory(disk, dir);
+    disk.rename(rewrittenFile(dir, name), segmentFile(dir, name, 'seg'));
+    await syncDirectory(disk, dir);
+  }
 }
 
 function entryFor(missing: readonly MissingPart[], { by, reason, at }: LossAcceptance): AcceptedLoss {

@@ -1,7 +1,7 @@
 /** The end of the log on disk: writes frames, syncs them, begins new segments, and repairs after a failed sync. */
 import { type Disk, datasync, isMissing, syncDirectory, writeFully } from './disk.ts';
 import { readFrame } from './frame.ts';
-import { Segment, segmentFile } from './segment.ts';
+import { rewrittenFile, Segment, segmentFile } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
 
 export interface WrittenFrame {
@@ -40,6 +40,8 @@ export class SegmentWriter {
   #directoryChanged: boolean;
   /** Bytes of a failed write may lie behind the last whole frame. */
   #tailIsDirty = false;
+  /** The segment that was rewritten and what it replaces, until that is removed. */
+  #unfinished: { readonly fresh: string; readonly kept: Segment | undefined; readonly replaced: string[] } | undefined;
 
   /** @param active the last segment, ending in a whole frame, with its `streams` */
   constructor(disk: Disk, dir: string, mark: number, { segmentBytes, layOutBytes }: SegmentSizes, active: Segment) {
@@ -174,8 +176,9 @@ export class SegmentWriter {
 
   /**
    * After a failed sync: what the kernel still holds of the unsynced frames cannot be trusted, although it may say that
-   * all is well. Cuts them off and writes them, from memory, into a new segment; they are on disk when this resolves.
-   * When it rejects it may be called again. A crash in the middle can only lose what nobody was told is safe.
+   * all is well. Writes them, from memory, into a new segment beside those that hold them; it is on disk when this
+   * resolves, and the next opening finds it if the process ends before `finishRewrite`. Nothing is removed until then.
+   * When it rejects it may be called again.
    * @param frames all that is not on disk, in order; at least one
    * @returns what makes the new segment the active one, and tells which segment was cut, if it has anything left: to be
    *   called at once, and together with what else must know of it
@@ -185,18 +188,10 @@ export class SegmentWriter {
     const [oldest, ...later] = suspects;
     const first = frames[0]?.first;
     if (oldest === undefined || first === undefined) throw new Error('there is nothing to rewrite');
-    const kept = oldest.segment.durableBytes > 0 ? oldest : undefined;
-    if (kept !== undefined) {
-      this.#disk.truncate(kept.fd, kept.segment.durableBytes);
-      await datasync(this.#disk, kept.fd);
-    }
+    const kept = oldest.segment.durableBytes > 0 ? oldest.segment : undefined;
     const fresh = await this.#writeAside(first, frames);
+    const file = rewrittenFile(this.#dir, fresh.segment.name);
     try {
-      for (const { segment } of kept === undefined ? suspects : later) {
-        // the one with the new segment's name is replaced by the renaming
-        if (segment.first !== first) this.#removeIfThere(segmentFile(this.#dir, segment.name, 'seg'));
-      }
-      const file = segmentFile(this.#dir, fresh.segment.name, 'seg');
       this.#disk.rename(`${file}.tmp`, file);
       await syncDirectory(this.#disk, this.#dir);
     } catch (error) {
@@ -204,20 +199,65 @@ export class SegmentWriter {
       throw error;
     }
     return () => {
+      // one of the same name would be read in the place of the new one
+      this.#removeIfThere(segmentFile(this.#dir, fresh.segment.name, 'seg'));
       for (const { fd } of suspects) this.#disk.close(fd);
       this.#unsynced = [];
       this.#active = fresh;
       this.#tailIsDirty = false;
       this.#directoryChanged = false;
-      kept?.segment.shrinkTo(kept.segment.durableBytes);
-      return kept?.segment;
+      kept?.shrinkTo(kept.durableBytes);
+      const replaced = (kept === undefined ? suspects : later).map(({ segment }) => segment.name);
+      this.#unfinished = { fresh: fresh.segment.name, kept, replaced };
+      return kept;
     };
+  }
+
+  /** Whether a segment was rewritten and what it replaces may still be there. */
+  get isRewriting(): boolean {
+    return this.#unfinished !== undefined;
+  }
+
+  /** Removes what `rewrite` replaced. Nothing may be written until this has resolved; it may be called again. */
+  async finishRewrite(): Promise<void> {
+    if (this.#unfinished === undefined) return;
+    const { fresh, kept, replaced } = this.#unfinished;
+    for (const name of replaced.toReversed()) {
+      if (name !== fresh) this.#removeIfThere(segmentFile(this.#dir, name, 'seg'));
+    }
+    if (kept !== undefined) await this.#truncate(kept);
+    await syncDirectory(this.#disk, this.#dir);
+    try {
+      this.#disk.rename(rewrittenFile(this.#dir, fresh), segmentFile(this.#dir, fresh, 'seg'));
+    } catch (error) {
+      // renamed already, when an earlier call failed after that
+      if (!isMissing(error)) throw error;
+    }
+    await syncDirectory(this.#disk, this.#dir);
+    this.#unfinished = undefined;
+  }
+
+  async #truncate({ name, bytes }: Segment): Promise<void> {
+    let fd: number;
+    try {
+      fd = this.#disk.open(segmentFile(this.#dir, name, 'seg'), 'write');
+    } catch (error) {
+      // compressed by now
+      if (isMissing(error)) return;
+      throw error;
+    }
+    try {
+      this.#disk.truncate(fd, bytes);
+      await datasync(this.#disk, fd);
+    } finally {
+      this.#disk.close(fd);
+    }
   }
 
   async #writeAside(first: number, frames: readonly WrittenFrame[]): Promise<OpenSegment> {
     const segment = new Segment(first);
     const streams = new SegmentStreams();
-    const temporary = `${segmentFile(this.#dir, segment.name, 'seg')}.tmp`;
+    const temporary = `${rewrittenFile(this.#dir, segment.name)}.tmp`;
     this.#removeIfThere(temporary);
     const fd = this.#disk.open(temporary, 'create');
     try {

@@ -75,6 +75,19 @@ export function segmentFile(dir: string, name: string, kind: 'seg' | 'zst' | 'js
   return path.join(dir, `${name}.${kind}`);
 }
 
+/**
+ * A segment that was written again after a failed sync and is on disk, whole. It replaces every uncompressed segment from
+ * its first position on; when they have been removed it gets its usual name.
+ */
+export function rewrittenFile(dir: string, name: string): string {
+  return path.join(dir, `${name}.rewritten`);
+}
+
+/** Names of the segments that were written again and have not replaced the others yet. */
+export function rewrittenIn(files: readonly string[]): string[] {
+  return files.filter((file) => /^\d{16}\.rewritten$/.test(file)).map((file) => file.slice(0, digits));
+}
+
 /** What kinds of files there are of each segment, in the order of positions. */
 export function segmentsIn(files: readonly string[]): Map<number, Set<string>> {
   const found = new Map<number, Set<string>>();
