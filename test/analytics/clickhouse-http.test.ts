@@ -60,8 +60,8 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect(rows).toBe(2);
     });
 
-    test('query streams rows as they come', async () => {
-      const result = await analyst.query({ query: 'SELECT number FROM numbers(150000)', format: 'JSONEachRow' });
+    test('query streams rows to the writer as they come', async () => {
+      const result = await writer.query({ query: 'SELECT number FROM numbers(150000)', format: 'JSONEachRow' });
       let sum = 0;
       let portions = 0;
       for await (const rows of result.stream<{ number: string | number }>()) {
@@ -161,7 +161,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
 
     test('an error in the middle of a stream is an error, not an end', async () => {
       const query = 'SELECT throwIf(number = 120000) AS x, number FROM numbers(150000)';
-      const result = await analyst.query({
+      const result = await writer.query({
         query,
         format: 'JSONEachRow',
         clickhouse_settings: { max_block_size: '5000' },
@@ -170,6 +170,11 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
         for await (const rows of result.stream()) void rows;
       };
       await expect(read()).rejects.toMatchObject({ code: '395' });
+    });
+
+    test("an error after the first rows of a reader's query is an error and no rows", async () => {
+      const query = 'SELECT throwIf(number = 120000) AS x, number FROM numbers(150000)';
+      await expect(analyst.query({ query, format: 'JSONEachRow' })).rejects.toMatchObject({ code: '395' });
     });
   });
 

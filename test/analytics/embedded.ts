@@ -23,6 +23,8 @@ export const hasChdb = (() => {
 
 export interface Embedded {
   readonly url: string;
+  /** Of the engine's data. */
+  readonly folder: string;
   readonly server: Server;
   /** Queries of analysts, in the order in which they were recorded. */
   readonly recorded: RecordedQuery[];
@@ -67,6 +69,7 @@ export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embe
   const clients: ClickHouseClient[] = [];
   return {
     url,
+    folder,
     server,
     recorded,
     clientOf(name, database) {

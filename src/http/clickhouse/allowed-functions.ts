@@ -1,7 +1,7 @@
 /**
  * Functions that readers may call: what computes from its arguments, in time that its arguments bound. Left out is what
  * reads files or dictionaries, calls a model or a server, tells of the machine, names a format or a table in a string,
- * or takes the square of the length of a text without a pause. Spelled as ClickHouse 26.7 does; upper and lower case are
+ * or takes the square of the length of a text, or of the number of rows, without a pause. Spelled as ClickHouse 26.7 does; upper and lower case are
  * one. A test holds the list against the engine's own: a new function is for readers when it stands here.
  */
 
@@ -18,7 +18,7 @@ const text = `
   first_value_respect_nulls firstValueRespectNulls group_concat groupArray groupArrayInsertAt groupArrayIntersect
   groupArrayLast groupArrayMovingAvg groupArrayMovingSum groupArraySample groupArraySorted groupBitAnd groupBitmap
   groupBitmapAnd groupBitmapOr groupBitmapXor groupBitOr groupBitXor groupConcat groupNumericIndexedVector
-  groupUniqArray histogram intervalLengthSum kolmogorovSmirnovTest kurtPop kurtSamp lag lagInFrame
+  groupUniqArray histogram intervalLengthSum kurtPop kurtSamp lag lagInFrame
   largestTriangleThreeBuckets last_value last_value_respect_nulls lastValueRespectNulls lead leadInFrame lttb
   mannWhitneyUTest max max_by maxIntersections maxIntersectionsPosition maxMappedArrays meanZTest median
   medianBFloat16 medianBFloat16Weighted medianDD medianDeterministic medianExact medianExactHigh medianExactLow

@@ -91,7 +91,7 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
       }
       const format = formatIn(sql) ?? asked.defaultFormat ?? 'TabSeparated';
       return run(
-        { text: withData(sql, insert, body), format, selects: selects.has(firstWord(sql)) },
+        { text: withData(sql, insert, body), format, streams: isStreamable(format) && selects.has(firstWord(sql)) },
         asked,
         connection,
         reply,
@@ -175,12 +175,12 @@ async function takeIn(
 }
 
 async function run(
-  { text, format, selects }: RunnableQuery,
+  { text, format, streams }: RunnableQuery,
   asked: ClickHouseRequest,
   connection: EmbeddedConnection,
   reply: ServerResponse,
 ): Promise<void> {
-  if (!isStreamable(format) || asked.waitEndOfQuery || !selects) {
+  if (!streams || asked.waitEndOfQuery) {
     const { bytes, rowsRead, bytesRead, elapsedSeconds } = await connection.query(text, format);
     const read = { read_rows: rowsRead, read_bytes: bytesRead, result_bytes: bytes.length };
     reply.setHeader('X-ClickHouse-Summary', summary(read, elapsedSeconds));

@@ -27,18 +27,16 @@ export interface ReaderContext {
 export interface ReaderQuery extends EndClauses {
   /** To be run in place of what was sent. */
   readonly text: string;
-  /** Whether rows come from a SELECT, and not from SHOW and the like. */
-  readonly selects: boolean;
 }
 
 /** @param form ClickHouse's normal form, one character for each byte. @throws NotForReaders */
 export function readerQuery(form: string, context: ReaderContext): ReaderQuery {
   if (form.length > LONGEST_FORM) throw new NotForReaders('a query this long');
   const tokens = withIdentifiers(tokensOfForm(form), context.parameters);
-  const selects = checkStatement(tokens);
+  checkStatement(tokens);
   checkNames(tokens, context.engineFunctions);
   checkTables(tokens, context.databases);
-  return { text: inAscii(form), selects, ...endClauses(tokens) };
+  return { text: inAscii(form), ...endClauses(tokens) };
 }
 
 function tokensOfForm(form: string): Token[] {

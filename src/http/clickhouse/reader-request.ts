@@ -24,8 +24,8 @@ export type RecordQuery = (query: RecordedQuery) => Promise<void>;
 export interface RunnableQuery {
   readonly text: string;
   readonly format: string;
-  /** Whether the engine can stream its rows. */
-  readonly selects: boolean;
+  /** Whether rows are sent before the last one is there. */
+  readonly streams: boolean;
 }
 
 /** The body comes after what the URL says. */
@@ -76,9 +76,10 @@ export async function readerRequest(
   const { parameters } = asked;
   const database = databaseOf(asked, engine);
   const context = { parameters, databases: engine.databases, engineFunctions: engine.functions };
-  const { text, selects, format, settings } = checked(await engine.normalForm(sql), context, user);
+  const { text, format, settings } = checked(await engine.normalForm(sql), context, user);
   return {
-    query: { text, selects, format: format ?? formatOf(asked) },
+    // The engine plans a query that is streamed, and runs its scalar subqueries, on the thread that serves everyone.
+    query: { text, streams: false, format: format ?? formatOf(asked) },
     connect: {
       settings: settingsOf(user, new Map([...asked.settings, ...settings])),
       parameters,

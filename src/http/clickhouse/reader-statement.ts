@@ -23,17 +23,17 @@ const existing = [['table'], ['view'], ['database']];
 
 const explanations = [[], ['ast'], ['syntax'], ['query', 'tree'], ['plan'], ['pipeline'], ['estimate']];
 
-/** @returns whether it is a SELECT. @throws NotForReaders */
-export function checkStatement(tokens: readonly Token[]): boolean {
+/** @throws NotForReaders */
+export function checkStatement(tokens: readonly Token[]): void {
   checkKeywords(tokens);
   const first = tokens[0];
-  if (beginsSelect(tokens, 0)) return true;
-  if (isWord(first, 'show') && beginsWithOne(tokens, 1, shown)) return false;
-  if (isWord(first, 'exists') && beginsWithOne(tokens, 1, existing)) return false;
-  if (isWord(first, 'describe') && isWord(tokens[1], 'table')) return false;
+  if (beginsSelect(tokens, 0)) return;
+  if (isWord(first, 'show') && beginsWithOne(tokens, 1, shown)) return;
+  if (isWord(first, 'exists') && beginsWithOne(tokens, 1, existing)) return;
+  if (isWord(first, 'describe') && isWord(tokens[1], 'table')) return;
   if (isWord(first, 'explain')) {
     const kind = explanations.findLast((words) => beginsWith(tokens, 1, words)) ?? [];
-    if (beginsSelect(tokens, afterOptions(tokens, 1 + kind.length))) return false;
+    if (beginsSelect(tokens, afterOptions(tokens, 1 + kind.length))) return;
   }
   const words = tokens.slice(0, 3).flatMap((token) => (token.kind === 'name' ? [token.text] : []));
   throw new NotForReaders(

@@ -10,12 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTestGateway, type TestGateway } from '../../support/gateway.ts';
 import { type Embedded, startEmbedded } from '../embedded.ts';
-
-export interface Attempt {
-  readonly query: string;
-  /** In the URL of the ClickHouse port: settings, parameters, the database. */
-  readonly url?: Readonly<Record<string, string>>;
-}
+import type { Attempt } from './attempts/attempt.ts';
 
 export interface Outcome {
   readonly by: 'port' | 'admin';
@@ -31,7 +26,7 @@ export interface Ground {
   readonly outside: string;
   /** Where nobody may connect to. */
   readonly listener: { readonly host: string; contacts(): number };
-  /** Through the ClickHouse port, and through `POST /admin/sql` when nothing has to be in the URL. */
+  /** Through the ClickHouse port, and through `POST /admin/sql` when nothing has to be in the URL or a header. */
   attempt(attempt: Attempt): Promise<Outcome[]>;
   /** What an attack must not change. */
   state(): Promise<unknown>;
@@ -71,17 +66,30 @@ export async function startGround(): Promise<Ground> {
     },
   });
 
-  async function byPort({ query, url = {} }: Attempt): Promise<Outcome> {
-    const answer = await fetch(`${embedded.url}/?${new URLSearchParams(url)}`, {
+  const places: Readonly<Record<string, string>> = {
+    $FILE: canary.path,
+    $HOST: host,
+    $OUTSIDE: outside,
+    $DATA: embedded.folder,
+  };
+  const placed = (text: string) => text.replaceAll(/\$(?:FILE|HOST|OUTSIDE|DATA)/g, (name) => places[name] ?? name);
+  const placedAll = (texts: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(texts).map(([name, value]) => [placed(name), placed(value)]));
+
+  async function byPort({ query, url = {}, headers = {} }: Attempt): Promise<Outcome> {
+    const answer = await fetch(`${embedded.url}/?${new URLSearchParams(placedAll(url))}`, {
       method: 'POST',
-      body: query,
-      headers: { authorization: `Basic ${Buffer.from(`${analyst.username}:${analyst.password}`).toString('base64')}` },
+      body: placed(query),
+      headers: {
+        ...headers,
+        authorization: `Basic ${Buffer.from(`${analyst.username}:${analyst.password}`).toString('base64')}`,
+      },
     });
     return { by: 'port', status: answer.status, text: await answer.text() };
   }
 
   async function byAdmin({ query }: Attempt): Promise<Outcome> {
-    const answer = await gateway.fetch('/admin/sql', { json: { query, format: 'TabSeparated' } });
+    const answer = await gateway.fetch('/admin/sql', { json: { query: placed(query), format: 'TabSeparated' } });
     return { by: 'admin', status: answer.status, text: await answer.text() };
   }
 
@@ -92,12 +100,16 @@ export async function startGround(): Promise<Ground> {
     listener: { host, contacts: () => contacts },
     async attempt(attempt) {
       const port = await byPort(attempt);
-      return attempt.url === undefined ? [port, await byAdmin(attempt)] : [port];
+      return attempt.url === undefined && attempt.headers === undefined ? [port, await byAdmin(attempt)] : [port];
     },
     async state() {
       const rows = async (query: string) => (await writer.query({ query, format: 'TabSeparated' })).text();
       return {
-        tables: await rows("SELECT database, name, create_table_query FROM system.tables WHERE database = 'chancery'"),
+        tables: await rows("SELECT database, name, create_table_query FROM system.tables WHERE database != 'system'"),
+        // No role may list users, roles and the like, nor make any.
+        functions: await rows("SELECT name FROM system.functions WHERE origin != 'System'"),
+        settings: await rows('SELECT name, value FROM system.settings WHERE changed ORDER BY name'),
+        folder: filesIn(embedded.folder),
         rows: await rows('SELECT count(), sum(id), groupArray(name) FROM (SELECT * FROM chancery.items ORDER BY id)'),
         outside: readdirSync(outside),
         canary: existsSync(canary.path) && readFileSync(canary.path, 'utf8'),
@@ -111,6 +123,14 @@ export async function startGround(): Promise<Ground> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Files a query could write. Left out are the parts of tables, which ClickHouse merges, and what it keeps meanwhile. */
+function filesIn(folder: string): string[] {
+  const ofTables = /^(store|tmp)(\/|$)/;
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => !ofTables.test(name))
+    .sort();
 }
 
 /** The environment of this process, as the kernel shows it: distinctive, and never part of an answer. */

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasChdb } from '../embedded.ts';
-import { type Attempt, environmentSecret, type Ground, startGround } from './ground.ts';
+import type { Attempt } from './attempts/attempt.ts';
+import { environmentSecret, type Ground, startGround } from './ground.ts';
 
 let ground: Ground;
 
@@ -94,6 +95,39 @@ describe.skipIf(!hasChdb)('ways in that were found from outside', () => {
         expect(byPort?.status).toBeGreaterThanOrEqual(400);
       }
       await other;
+    });
+  });
+
+  describe('queries that are planned for long', () => {
+    test('others are answered while scalar subqueries run', { timeout: 60_000 }, async () => {
+      const leaving = new AbortController();
+      const query = `SELECT ${Array.from({ length: 15 }, (_, n) => `(SELECT sleep(2.${n + 10}))`).join(' + ')} FORMAT TSV`;
+      const slow = fetch(`${ground.embedded.url}`, {
+        method: 'POST',
+        body: query,
+        headers: { 'x-clickhouse-user': 'administrator', 'x-clickhouse-key': 'governs' },
+        signal: leaving.signal,
+      }).then(
+        () => 'answered',
+        () => 'left',
+      );
+      const running = async () => {
+        const sql =
+          "SELECT count() FROM system.processes WHERE query LIKE '%sleep(2.%' AND query NOT LIKE '%processes%'";
+        return (await ground.embedded.clientOf('projector').query({ query: sql, format: 'TabSeparated' })).text();
+      };
+      await expect.poll(running, { timeout: 20_000 }).toBe('1\n');
+      expect(await ground.ping()).toBe('Ok.\n');
+      leaving.abort();
+      expect(await slow).toBe('left');
+    });
+
+    test('a query that grows with its subqueries is refused', { timeout: 60_000 }, async () => {
+      const parts = Array.from(
+        { length: 30 },
+        (_, n) => `a${n + 1} AS (SELECT l.n AS n FROM a${n} AS l CROSS JOIN a${n} AS r)`,
+      );
+      await refused({ query: `WITH a0 AS (SELECT 1 AS n), ${parts.join(', ')} SELECT count() FROM a30` });
     });
   });
 

@@ -1,0 +1,24 @@
+/** What readers ask keeps working, through both interfaces. The documented questions are in `questions.test.ts`. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hasChdb } from '../embedded.ts';
+import { allowedQueries } from './allowed-queries.ts';
+import { type Ground, startGround } from './ground.ts';
+
+let ground: Ground;
+
+describe.skipIf(!hasChdb)('what readers ask', () => {
+  beforeAll(async () => {
+    ground = await startGround();
+  }, 60_000);
+  afterAll(() => ground?.close());
+
+  test('is answered', { timeout: 120_000 }, async () => {
+    const wrong: unknown[] = [];
+    for (const { query, url, holds = '' } of allowedQueries) {
+      for (const { by, status, text } of await ground.attempt({ query, ...(url === undefined ? {} : { url }) })) {
+        if (status !== 200 || !text.includes(holds)) wrong.push({ query, by, status, text: text.slice(0, 200) });
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+});

@@ -1,0 +1,48 @@
+/** Every attempt, through both interfaces, on the real engine. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hasChdb } from '../embedded.ts';
+import type { Attempt } from './attempts/attempt.ts';
+import { changes } from './attempts/changes.ts';
+import { dictionaries } from './attempts/dictionaries.ts';
+import { exhaustion } from './attempts/exhaustion.ts';
+import { files } from './attempts/files.ts';
+import { network } from './attempts/network.ts';
+import { ownTables } from './attempts/own-tables.ts';
+import { processes } from './attempts/processes.ts';
+import { settings } from './attempts/settings.ts';
+import { type Ground, startGround } from './ground.ts';
+import { harmOf } from './harm.ts';
+
+const families: Readonly<Record<string, readonly Attempt[]>> = {
+  files,
+  network,
+  processes,
+  settings,
+  dictionaries,
+  'own tables': ownTables,
+  changes,
+  exhaustion,
+};
+
+let ground: Ground;
+
+describe.skipIf(!hasChdb)('readers', () => {
+  beforeAll(async () => {
+    ground = await startGround();
+  }, 60_000);
+  afterAll(() => ground?.close());
+
+  test.each(Object.entries(families))('cannot: %s', { timeout: 180_000 }, async (_, attempts) => {
+    const before = await ground.state();
+    const harm: string[] = [];
+    for (const attempt of attempts) harm.push(...(await harmOf(attempt, ground)));
+    expect(harm).toEqual([]);
+    expect(ground.listener.contacts()).toBe(0);
+    expect(await ground.state()).toEqual(before);
+  });
+
+  test('are attacked in more than 200 ways', () => {
+    const ways = new Set(Object.values(families).flatMap((attempts) => attempts.map((each) => JSON.stringify(each))));
+    expect(ways.size).toBeGreaterThan(200);
+  });
+});

@@ -1,0 +1,97 @@
+/**
+ * Attempts in disguise, through both interfaces: `ATTACK_CASES` of them (300 by default), the same for the same
+ * `ATTACK_SEED`. None may show or change anything, whether it is refused, answered or no SQL at all.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hasChdb } from '../embedded.ts';
+import { disguised, oneOf, randomFrom, rewritten } from './disguise.ts';
+import { type Ground, startGround } from './ground.ts';
+import { harmOf } from './harm.ts';
+
+const cases = Number(process.env['ATTACK_CASES'] ?? 300);
+const seed = Number(process.env['ATTACK_SEED'] ?? 43);
+
+const attempts: readonly [string, ...string[]] = [
+  "SELECT file('$FILE')",
+  "SELECT arrayMap(file, ['$FILE'])",
+  "SELECT * APPLY(file) FROM (SELECT '$FILE' AS x)",
+  "WITH file AS f SELECT arrayMap(f, ['$FILE'])",
+  "SELECT * FROM file('$FILE', 'LineAsString')",
+  'SELECT * FROM default.`$FILE`',
+  "SELECT * FROM url('http://$HOST/', 'TSV', 'a String')",
+  "SELECT * FROM remote('$HOST', system.one)",
+  "DESCRIBE TABLE url('http://$HOST/', 'TSV')",
+  "SELECT * FROM executable('id', 'TSV', 'a String')",
+  'SELECT * FROM system.models',
+  "SELECT * FROM merge('system', '^models$')",
+  'SELECT query FROM system.processes',
+  "SELECT 1 INTO OUTFILE '$OUTSIDE/a'",
+  "SELECT 1 AS a FORMAT Template SETTINGS format_template_row = '$FILE'",
+  'SELECT 1 SETTINGS readonly = 0',
+  "INSERT INTO chancery.items VALUES (99, 'x')",
+  'DROP TABLE chancery.items',
+  'ALTER TABLE chancery.items DELETE WHERE 1',
+  "CREATE TABLE chancery.f (a String) ENGINE = File(LineAsString, '$FILE')",
+  'SYSTEM STOP MERGES',
+  'KILL QUERY WHERE 1',
+  'SET readonly = 0',
+];
+
+const questions: readonly [string, ...string[]] = [
+  'SELECT count() AS n, max(id) FROM chancery.items WHERE id >= 3',
+  'WITH t AS (SELECT id, name FROM chancery.items) SELECT sum(id) FROM t GROUP BY id % 2 ORDER BY 1 DESC LIMIT 5',
+  "SELECT name LIKE '%1%' AS hit, count() FROM chancery.items GROUP BY hit ORDER BY hit",
+  'SELECT id, sum(id) OVER (ORDER BY id) FROM chancery.items ORDER BY id',
+  'SELECT l.id FROM chancery.items AS l JOIN chancery.items AS r ON l.id = r.id ORDER BY l.id',
+  "SELECT 'it''s /* no comment */ -- either' AS text",
+  'DESCRIBE TABLE chancery.items',
+];
+
+const keywords = new Set(
+  'SELECT FROM WHERE WITH AS GROUP BY ORDER DESC LIMIT LIKE OVER JOIN ON DESCRIBE TABLE'.split(' '),
+);
+
+let ground: Ground;
+
+describe.skipIf(!hasChdb)('queries in disguise', () => {
+  beforeAll(async () => {
+    ground = await startGround();
+  }, 60_000);
+  afterAll(() => ground?.close());
+
+  test(`${cases} attempts with seed ${seed} do no harm`, { timeout: 60_000 + cases * 1000 }, async () => {
+    const random = randomFrom(seed);
+    const before = await ground.state();
+    const harm: string[] = [];
+    for (let index = 0; index < cases; index++) {
+      const query = disguised(oneOf(random, attempts), random);
+      harm.push(...(await harmOf({ query, outcome: 'harmless' }, ground)));
+    }
+    expect(harm).toEqual([]);
+    expect(ground.listener.contacts()).toBe(0);
+    expect(await ground.state()).toEqual(before);
+  });
+
+  test('the text is the same for the same seed', () => {
+    const texts = () => {
+      const random = randomFrom(seed);
+      return Array.from({ length: 50 }, () => disguised(oneOf(random, attempts), random));
+    };
+    expect(texts()).toEqual(texts());
+    expect(new Set(texts()).size).toBeGreaterThan(40);
+  });
+
+  test('questions that are only written in another way are answered as before', { timeout: 60_000 }, async () => {
+    const random = randomFrom(seed);
+    for (const query of questions) {
+      const [first] = await ground.attempt({ query });
+      expect([query, first?.status]).toEqual([query, 200]);
+      for (let again = 0; again < 6; again++) {
+        const other = rewritten(query, random, keywords);
+        for (const { status, text } of await ground.attempt({ query: other })) {
+          expect([other, status, text]).toEqual([other, 200, first?.text]);
+        }
+      }
+    }
+  });
+});
