@@ -33,6 +33,7 @@ import type { Config } from './config/config.ts';
 import { gatewayStarted, gatewayStopped } from './events/catalogue/gateway.ts';
 import { streamName } from './events/event.ts';
 import { mintEventId } from './events/event-id.ts';
+import type { LogStatus } from './events/log-status.ts';
 import { openLog } from './events/open-log.ts';
 import { createLiveLogs } from './http/admin/live-logs.ts';
 import { mountAdmin } from './http/admin/mount.ts';
@@ -111,7 +112,10 @@ export async function startGateway(
 
   // The log, and what is known from it.
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
-  const log = await openLog(config.log.url, { durability: config.log.durability });
+  const log = await openLog(config.log.url, {
+    durability: config.log.durability,
+    warn: (message, error) => logger.warn({ err: error }, message),
+  });
   const views = openViewStore(join(config.dataDir, 'views.db'), { onDiscarded: (reason) => logger.warn(reason) });
   const projections = createProjectionRunner(log, views, { onError });
   const remembered = projections.run(providerMemory);
@@ -267,7 +271,7 @@ export async function startGateway(
     logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
   });
   registerHealth(app, {
-    log: () => (log.status().state === 'ok' ? 'ok' : 'down'),
+    log: () => storageHealth(log.status()),
     stopping: () => stopping,
     ...(analytics === undefined ? {} : { analytics: () => analytics.status().health }),
   });
@@ -383,6 +387,8 @@ export async function startGateway(
       available: log.status().state === 'ok',
       head: await log.head(),
       unsyncedBytes: log.status().unsyncedBytes,
+      degraded: log.status().degraded !== undefined,
+      failedRotations: log.status().failedRotations,
     }),
     providers: () => providersSeen(registry, resilience),
     projections: () => projections.status(),
@@ -462,6 +468,11 @@ export async function startGateway(
       await log.close();
     }
   }
+}
+
+function storageHealth({ state, degraded }: LogStatus): 'ok' | 'degraded' | 'down' {
+  if (state !== 'ok') return 'down';
+  return degraded === undefined ? 'ok' : 'degraded';
 }
 
 /**

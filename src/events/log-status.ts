@@ -16,6 +16,10 @@ export interface LogStatus {
   /** Bytes of appends that wait for the disk to keep up. */
   readonly queuedBytes: number;
   readonly segments: number;
+  /** What fails in the background while events are taken: full segments are not replaced, indexed or compressed. */
+  readonly degraded?: string;
+  /** How often that has failed since the log was opened. */
+  readonly failedRotations?: number;
   readonly subscriptions: number;
 }
 

@@ -2,8 +2,8 @@
 import type { FastifyInstance } from 'fastify';
 
 export interface Readiness {
-  /** Whether the log can be written. */
-  log(): 'ok' | 'down';
+  /** Whether the log can be written; `degraded` when it can, and full segments are not replaced or compressed. */
+  log(): 'ok' | 'degraded' | 'down';
   stopping(): boolean;
   /** Whether figures and SQL are up to date; absent when analytics is off. Requests do not depend on it. */
   analytics?(): 'ok' | 'behind' | 'down' | 'off';
@@ -14,9 +14,9 @@ export function registerHealth(app: FastifyInstance, readiness: Readiness): void
   app.get('/health', open, () => ({ status: 'ok' }));
   app.get('/health/ready', open, (_request, reply) => {
     const storage = readiness.log();
-    const ready = storage === 'ok' && !readiness.stopping();
+    const ready = storage !== 'down' && !readiness.stopping();
     const analytics = readiness.analytics?.();
-    const degraded = analytics === 'behind' || analytics === 'down';
+    const degraded = storage === 'degraded' || analytics === 'behind' || analytics === 'down';
     const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
     const components = { storage, ...(analytics === undefined ? {} : { analytics }) };
     return reply.code(ready ? 200 : 503).send({ status, components });

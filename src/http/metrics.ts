@@ -25,6 +25,9 @@ export interface LogFigures {
   /** Of engines that number their events. */
   readonly head?: string;
   readonly unsyncedBytes?: number;
+  /** Full segments are not replaced, indexed or compressed. */
+  readonly degraded?: boolean;
+  readonly failedRotations?: number;
   /** How long the last sync took. */
   readonly syncMs?: number;
 }
@@ -228,6 +231,17 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
   });
   single('gateway_log_unsynced_bytes', 'Bytes appended and not yet on disk', async () => {
     return (await sources.log?.())?.unsyncedBytes;
+  });
+  single(
+    'gateway_log_degraded',
+    'Whether full segments of the event log cannot be replaced or compressed',
+    async () => {
+      const figures = await sources.log?.();
+      return figures?.degraded === undefined ? undefined : Number(figures.degraded);
+    },
+  );
+  single('gateway_log_rotation_failures', 'Failed attempts to replace or compress a full segment', async () => {
+    return (await sources.log?.())?.failedRotations;
   });
   single('gateway_log_sync_duration_seconds', 'How long the last sync to disk took', async () => {
     const ms = (await sources.log?.())?.syncMs;

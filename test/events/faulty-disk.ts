@@ -1,4 +1,5 @@
 /** The real disk, of which each operation can be made to fail. */
+import { rmSync } from 'node:fs';
 import { type Disk, nodeDisk } from '../../src/events/embedded/disk.ts';
 
 export interface FaultyDisk extends Disk {
@@ -90,9 +91,10 @@ export function faultyDisk(): FaultyDisk {
       nodeDisk.remove(file);
     },
   };
-  disk.removeLater = (file) => {
+  // at once, so that a test which copies the folder never does so in the middle of it
+  disk.removeLater = async (file) => {
     disk.beforeChange('remove');
-    return nodeDisk.removeLater(file);
+    rmSync(file, { force: true });
   };
   return disk;
 }

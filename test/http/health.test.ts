@@ -1,4 +1,6 @@
+import fastify from 'fastify';
 import { describe, expect, it } from 'vitest';
+import { registerHealth } from '../../src/http/health.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 
@@ -102,5 +104,18 @@ describe('an open gateway', () => {
     } finally {
       await unsafe.close();
     }
+  });
+});
+
+describe('GET /health/ready', () => {
+  it.each([
+    ['ok', 200, 'ready'],
+    ['degraded', 200, 'degraded'],
+    ['down', 503, 'not_ready'],
+  ] as const)('storage %s: answers %i %s', async (storage, code, status) => {
+    const app = fastify();
+    registerHealth(app, { log: () => storage, stopping: () => false });
+    const answer = await app.inject('/health/ready');
+    expect([answer.statusCode, answer.json()]).toEqual([code, { status, components: { storage } }]);
   });
 });

@@ -72,7 +72,14 @@ describe('a scrape', () => {
     ];
     metrics.watch({ inFlight: () => 3, liveClients: () => 2, providers: () => providers });
     metrics.watch({
-      log: () => ({ available: true, head: '0000000000000042', unsyncedBytes: 7, syncMs: 3 }),
+      log: () => ({
+        available: true,
+        head: '0000000000000042',
+        unsyncedBytes: 7,
+        degraded: true,
+        failedRotations: 2,
+        syncMs: 3,
+      }),
       projections: () => [{ name: 'in-flight', phase: 'live', lagMs: 1500 }],
     });
     const text = await metrics.text();
@@ -82,6 +89,8 @@ describe('a scrape', () => {
       'gateway_log_available 1',
       'gateway_log_head_position 42',
       'gateway_log_unsynced_bytes 7',
+      'gateway_log_degraded 1',
+      'gateway_log_rotation_failures 2',
       'gateway_log_sync_duration_seconds 0.003',
       'gateway_provider_up{provider="b"} 0',
       'gateway_circuit_breaker_state{provider="b"} 2',

@@ -34,6 +34,7 @@ import { LogSegments } from './log-segments.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import { openFiles } from './open-files.ts';
 import type { LossAcceptance, OpenedSegments, Recovery } from './recover.ts';
+import { RotationHealth } from './rotation-health.ts';
 import type { Segment } from './segment.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { readStreamParts, type StreamPart, visiblePart } from './stream-reader.ts';
@@ -89,6 +90,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   readonly #watermark: Watermark;
   readonly #hub: SubscriptionHub;
   readonly #archive: Archive;
+  readonly #rotation: RotationHealth;
   readonly #lock: WriterLock;
   readonly #statusListeners = new Set<(status: LogStatus) => void>();
 
@@ -130,6 +132,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     this.#segments = new LogSegments(segments, losses);
     const { segmentBytes = defaults.segmentBytes, layOutBytes = defaults.layOutBytes } = options;
     this.#writer = new SegmentWriter(disk, dir, mark, { segmentBytes, layOutBytes }, active);
+    const warn = options.warn ?? (() => {});
+    this.#rotation = new RotationHealth(warn);
     this.#archive = new Archive({
       disk,
       dir,
@@ -139,7 +143,9 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       segments: this.#segments,
       sealed,
       seal: options.seal ?? true,
-      warn: options.warn ?? (() => {}),
+      warn,
+      failed: (error) => this.#rotation.failed('archive', error),
+      worked: () => this.#rotation.worked('archive'),
     });
     this.#hub = new SubscriptionHub({
       visible: () => this.visible(),
@@ -153,7 +159,9 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
         olderRevision: (stream) => this.#archive.lastRevision(stream),
         lookUp: (streams) => this.#archive.lookUp(streams),
         publish: (batch) => this.#hub.publish(batch),
+        rotationFailed: (error) => this.#rotation.failed('begin', error),
         rotated: (full, fresh) => {
+          this.#rotation.worked('begin');
           this.#segments.add(fresh);
           this.#archive.rotated(full);
         },
@@ -281,6 +289,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       unsyncedBytes: this.#commit.unsyncedBytes,
       queuedBytes: this.#commit.queuedBytes,
       segments: this.#segments.all.length,
+      degraded: this.#rotation.trouble,
+      failedRotations: this.#rotation.failures,
       subscriptions: this.#hub.counts.open,
     };
   }

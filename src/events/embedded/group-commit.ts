@@ -51,6 +51,8 @@ export interface GroupCommitParts {
   readonly publish: (batch: LiveBatch) => void;
   /** A segment is full, although not all of it need be on disk, and another one has taken its place. */
   readonly rotated: (full: Segment, fresh: Segment) => void;
+  /** The active segment is full and no other could be begun: it grows on, and that is tried again. */
+  readonly rotationFailed: (error: Error) => void;
   /** All that was not on disk is now in the fresh segment, and out of `cut` and of any after it. */
   readonly rewritten: (cut: Segment | undefined, fresh: Segment) => void;
   /** One or more full segments are now wholly on disk. */
@@ -305,7 +307,8 @@ export class GroupCommit {
     for (const waiter of batch.waiters) if (!waiter.durable) waiter.resolve(waiter.appended);
     const full = batch.segment;
     const fresh = writer.rotateWhenFull(this.#nextPosition);
-    if (fresh !== undefined) this.#parts.rotated(full, fresh);
+    if (fresh instanceof Error) this.#parts.rotationFailed(fresh);
+    else if (fresh !== undefined) this.#parts.rotated(full, fresh);
   }
 
   /** Lets readers see the batch. */

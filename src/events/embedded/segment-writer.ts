@@ -111,17 +111,17 @@ export class SegmentWriter {
 
   /**
    * Goes on in a new segment when the active one is full, and returns the new one. A disk that refuses a new file
-   * is no reason to refuse events: then the active one grows on.
+   * is no reason to refuse events: then the active one grows on, and the disk's error is returned.
    */
-  rotateWhenFull(nextPosition: number): Segment | undefined {
+  rotateWhenFull(nextPosition: number): Segment | Error | undefined {
     if (this.#active.segment.bytes < this.#segmentBytes) return undefined;
     try {
       const next = this.#create(nextPosition);
       this.#unsynced.push(this.#active);
       this.#active = next;
       return next.segment;
-    } catch {
-      return undefined;
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
     }
   }
 

@@ -49,7 +49,7 @@ export async function archiveSegment(log: ArchivedLog, task: ArchiveTask, pace: 
     }
     const categories = categoriesOf(streams);
     if (task.index) await indexSegment(log, task, streams, categories, pace);
-    const finished = sealed?.finish(task, categories);
+    const finished = sealed?.finish(task, categories, mark, pace);
     sealed = undefined;
     await finished;
     return categories;

@@ -30,9 +30,15 @@ export interface ArchiveParts {
   readonly sealed: ReadonlySet<Segment>;
   /** Something that will be tried again, or that someone should look at. */
   readonly warn: (message: string, error: unknown) => void;
+  /** A full segment could not be indexed or compressed, and stays as it is for now. */
+  readonly failed: (error: unknown) => void;
+  /** A full segment has been indexed or compressed. */
+  readonly worked: () => void;
 }
 
 const retryMs = 1_000;
+/** A step that goes on failing is tried again ever less often, down to this. */
+const longestRetryMs = 60_000;
 /** With more full segments than these waiting, archiving no longer leaves all processor time to others. */
 const idleSegments = 3;
 /** So many streams of full segments may be in memory before the index is brought up to date first. */
@@ -210,6 +216,7 @@ export class Archive {
 
   async #workOff(): Promise<void> {
     const { signal } = this.#stop;
+    let retryAfterMs = retryMs;
     while (!signal.aborted) {
       try {
         if (this.#indexIsWrong) {
@@ -217,7 +224,13 @@ export class Archive {
           this.#indexIsWrong = false;
         }
         if (!this.#complete) await this.#learnGreatest();
-        if (!(await this.#archiveNext())) return;
+        const isDone = !(await this.#archiveNext());
+        // one step that works says nothing about another one that failed
+        if (isDone || !this.#indexFirst) {
+          retryAfterMs = retryMs;
+          this.#parts.worked();
+        }
+        if (isDone) return;
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof TakenOver) continue;
@@ -226,9 +239,10 @@ export class Archive {
           continue;
         }
         for (const { reject } of this.#whenComplete.splice(0)) reject(error);
-        this.#parts.warn('a full segment cannot be indexed or compressed; it stays as it is for now', error);
+        this.#parts.failed(error);
         this.#indexFirst = true;
-        await delay(retryMs, undefined, { signal, ref: false }).catch(() => {});
+        await delay(retryAfterMs, undefined, { signal, ref: false }).catch(() => {});
+        retryAfterMs = Math.min(retryAfterMs * 2, longestRetryMs);
       }
     }
   }

@@ -1,4 +1,7 @@
-/** Writes the compressed form of a closed segment. Whatever is interrupted, the segment stays readable in one form. */
+/**
+ * Writes the compressed form of a closed segment, and removes the frames only after what was written has been read back
+ * and found to be the same. Whatever is interrupted or fails, the segment stays readable in one form.
+ */
 import { createHash } from 'node:crypto';
 import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
 import type { FrameRun } from '../frame-run.ts';
@@ -6,6 +9,8 @@ import type { Manifest } from '../manifest.ts';
 import { segmentFile } from '../segment.ts';
 import type { StreamCategories } from '../segment-streams.ts';
 import { packNow } from '../zstd.ts';
+import type { Pace } from './pace.ts';
+import { verifySealed } from './verify-sealed.ts';
 
 export class SealedFile {
   readonly #disk: Disk;
@@ -14,6 +19,7 @@ export class SealedFile {
   readonly #fd: number;
   readonly #hash = createHash('sha256');
   readonly #blocks: Manifest['blocks'] = [];
+  #frames = 0;
   #rawBytes = 0;
   #compressedBytes = 0;
   #firstAt = 0;
@@ -41,12 +47,23 @@ export class SealedFile {
     if (this.#blocks.length === 0) this.#firstAt = run.frames[0]?.at ?? 0;
     this.#lastAt = run.frames.at(-1)?.at ?? 0;
     this.#blocks.push({ position: run.frames[0]?.first ?? 0, offset: run.offset, at: this.#compressedBytes });
+    this.#frames += run.frames.length;
     this.#rawBytes += raw.length;
     this.#compressedBytes += compressed.length;
   }
 
-  /** Puts the compressed form in the place of the frames. Nothing may be called after that. */
-  async finish(segment: { readonly first: number; readonly last: number }, categories: StreamCategories) {
+  /**
+   * Puts the compressed form in the place of the frames. Nothing may be called after that.
+   * @throws Error when what is read back is not what was written; the frames are then left as they are
+   */
+  async finish(
+    segment: { readonly first: number; readonly last: number },
+    categories: StreamCategories,
+    mark: number,
+    pace: Pace,
+  ): Promise<void> {
+    const file = (kind: 'seg' | 'zst' | 'json') => segmentFile(this.#dir, this.#name, kind);
+    const temporary = temporaryFile(this.#dir, this.#name);
     try {
       await datasync(this.#disk, this.#fd);
     } finally {
@@ -65,10 +82,17 @@ export class SealedFile {
       categories,
       blocks: this.#blocks,
     };
-    const file = (kind: 'seg' | 'zst' | 'json') => segmentFile(this.#dir, this.#name, kind);
-    this.#disk.rename(temporaryFile(this.#dir, this.#name), file('zst'));
-    await replaceFile(this.#disk, file('json'), Buffer.from(`${JSON.stringify(manifest)}\n`));
-    // both are on disk under their names: only now may the frames themselves go
+    const table = Buffer.from(`${JSON.stringify(manifest)}\n`);
+    try {
+      await verifySealed({ disk: this.#disk, mark }, temporary, manifest, this.#frames, pace);
+    } catch (error) {
+      await this.#disk.removeLater(temporary);
+      throw error;
+    }
+    this.#disk.rename(temporary, file('zst'));
+    await replaceFile(this.#disk, file('json'), table);
+    if (!this.#disk.readFile(file('json')).equals(table)) throw new Error(`${file('json')} is not what was written`);
+    // both are on disk under their names and say what the frames say: only now may the frames themselves go
     await this.#disk.removeLater(file('seg'));
   }
 
