@@ -1,0 +1,209 @@
+/**
+ * Who may call which route of /v1, /p and /admin: every route of the running gateway is in the table, with the answer that
+ * each caller gets, and every answer is tried over HTTP.
+ */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { FastifyInstance } from 'fastify';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
+import type { AccessClass } from '../../src/http/access-class.ts';
+import { operations } from '../../src/http/openapi-operations.ts';
+import { MASTER_KEY, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { errorOf, json, modelsListed } from '../support/with-gateway.ts';
+import { adminRoutes } from './route-access/admin-routes.ts';
+import { passthroughRoutes } from './route-access/passthrough-routes.ts';
+import { type CallerName, callers, type Row } from './route-access/row.ts';
+import { v1Routes } from './route-access/v1-routes.ts';
+
+const table: readonly Row[] = [...v1Routes, ...passthroughRoutes, ...adminRoutes];
+
+interface Registered {
+  readonly method: string;
+  readonly url: string;
+  readonly access: AccessClass | undefined;
+}
+
+const servers: Registered[][] = [];
+const watch = (message: unknown) => {
+  const routes: Registered[] = [];
+  servers.push(routes);
+  (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', ({ method, url, config }) => {
+    for (const one of [method].flat()) routes.push({ method: one, url, access: config?.access });
+  });
+};
+
+/** What is cancelled must not have ended by itself, however slow the machine is. */
+const native = createSimulatedProvider({ apiKey: 'sk-native', backgroundMs: 3_600_000 });
+let echo: ScriptedProvider;
+let gateway: TestGateway;
+const keyAt = new Map<string, string>();
+const keys = new Map<CallerName, string>([['master', MASTER_KEY]]);
+
+async function newKey(body: object): Promise<string> {
+  const answer = await gateway.fetch('/admin/auth-keys', { json: { name: 'a key', ...body } });
+  expect(answer.status).toBe(201);
+  return (await json(answer)).value;
+}
+
+beforeAll(async () => {
+  echo = await startScriptedProvider();
+  echo.script((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
+  const nativeUrl = await native.listen();
+  subscribe('fastify.initialization', watch);
+  gateway = await startTestGateway({
+    register: (url) => ({
+      LLAMACPP_BASE_URL: url,
+      OPENAI_BASE_URL: nativeUrl,
+      OPENAI_API_KEY: 'sk-native',
+      OPENAI_ECHO_BASE_URL: echo.url,
+      OPENAI_ECHO_API_KEY: 'sk-echo',
+    }),
+  });
+  unsubscribe('fastify.initialization', watch);
+  await modelsListed(gateway, 3);
+  keys.set('unbound plain key', await newKey({}));
+  keys.set('bound plain key', await newKey({ user_path: '/team/a' }));
+  keys.set("other tenant's key", await newKey({ user_path: '/rival' }));
+  keys.set('scoped admin', await newKey({ user_path: '/team', dashboard_access: true }));
+  keys.set('global admin', await newKey({ dashboard_access: true }));
+  for (const path of ['/team/a', '/third']) keyAt.set(path, await newKey({ user_path: path }));
+});
+afterAll(async () => {
+  await gateway.close();
+  await echo.close();
+  await native.close();
+});
+
+/** Those of the gateway: the simulated provider of a test may be a server of the same kind. */
+const registered = (): readonly Registered[] =>
+  servers.find((one) => one.some(({ url }) => url === '/openapi.json')) ?? [];
+const isOlder = ({ url }: Registered) => url.startsWith('/admin/api/v1/');
+const isInTable = (one: Registered) => /^\/(v1|p|admin)\//.test(one.url) && !isOlder(one);
+/** Fastify adds a HEAD route for a GET route: it has the same class, which `access-class.test.ts` shows. */
+const isAdded = ({ method, url }: Registered) =>
+  method === 'HEAD' && registered().some((one) => one.url === url && one.method === 'GET') && !url.startsWith('/p/');
+/** The dashboard's own pages, which need no key. */
+const isPage = ({ url, access }: Registered) => access === 'public' && /^\/admin\/(dashboard|static)/.test(url);
+const nameOf = ({ method, url }: Pick<Registered, 'method' | 'url'>) => `${method} ${url}`;
+
+describe('the table', () => {
+  it('has every route that the running gateway has, and no other', () => {
+    const there = registered().filter((one) => isInTable(one) && !isAdded(one) && !isPage(one));
+    expect(there.length).toBeGreaterThan(90);
+    const rows = [...new Set<string>(table.map(({ route }) => route))];
+    expect(there.map(nameOf).sort()).toEqual(rows.sort());
+  });
+
+  it('has no row twice', () => {
+    const names = table.map(({ route, about }) => `${route} ${about ?? ''}`);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('expects of every row what the access class of its route says', () => {
+    const classes = new Map(registered().map((one) => [nameOf(one), one.access]));
+    for (const { route, answers } of table) {
+      const [noKey, unbound, bound, other, scoped, global, master] = answers;
+      expect(noKey, route).toBe(401);
+      const access = classes.get(route);
+      if (access === 'scoped-admin' || access === 'global-admin') {
+        expect([unbound, bound, other], route).toEqual([403, 403, 403]);
+      }
+      if (access === 'global-admin') expect(scoped, route).toBe(403);
+      expect(global, route).toBe(master);
+    }
+  });
+});
+
+describe('the older name of the admin API', () => {
+  it('has every route of the newer one, of the same class', () => {
+    const newer = registered().filter((one) => one.url.startsWith('/admin/') && !isOlder(one));
+    const older = registered().filter(isOlder);
+    const describeOf = ({ method, url, access }: Registered) =>
+      `${method} ${url.replace('/admin/api/v1/', '/admin/')} ${access}`;
+    const moved = 'GET /admin/dashboard/config scoped-admin';
+    const names = older.map(describeOf).filter((name) => name !== moved);
+    expect(names.sort()).toEqual(newer.map(describeOf).sort());
+  });
+});
+
+function target({ route, path }: Row, id: string): string {
+  const [, url = ''] = route.split(' ');
+  return path === undefined ? url.replace(':id', id) : path(id);
+}
+
+async function call(row: Row, id: string, caller: CallerName, url = target(row, id)): Promise<Response> {
+  const stop = new AbortController();
+  const headers = new Headers();
+  const key = keys.get(caller);
+  if (key !== undefined) headers.set('authorization', `Bearer ${key}`);
+  const body = row.body?.(id);
+  const isForm = body instanceof FormData;
+  if (body !== undefined && !isForm) headers.set('content-type', 'application/json');
+  const answer = await fetch(`${gateway.url}${url}`, {
+    method: row.route.split(' ')[0] ?? 'GET',
+    signal: stop.signal,
+    headers,
+    ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+  });
+  // A stream without an end was begun, and that is all there is to know.
+  if (answer.headers.get('content-type')?.startsWith('text/event-stream')) stop.abort();
+  return answer;
+}
+
+/** The error of a refusal, in OpenAI's envelope. */
+async function expectRefusal(answer: Response, status: number): Promise<void> {
+  const { type, code } = await errorOf(answer, status);
+  if (status === 401) expect([type, code]).toEqual(['authentication_error', 'missing_credentials']);
+  if (status === 404) expect(type).toBe('not_found_error');
+  if (status === 403) expect(type).toBe('permission_error');
+  const reasons = /^(dashboard_access_denied|admin_scope_denied|user_path_out_of_scope|passthrough_scope_denied)$/;
+  if (status === 403) expect(code).toMatch(reasons);
+}
+
+/** The answer is one that the description of the API has, with all its members and no other. */
+async function expectAsDescribed(route: string, answer: Response): Promise<void> {
+  const [method = '', url = ''] = route.split(' ');
+  if (!url.startsWith('/admin/')) return;
+  const path = url.replaceAll(/:(\w+)/g, '{$1}');
+  const operation = operations.find((one) => one.path === path && one.methods.includes(method));
+  const { success, otherAnswers = {}, errors = [] } = operation ?? {};
+  const statuses = [success?.status ?? 200, ...Object.keys(otherAnswers).map(Number), ...errors];
+  expect(statuses, route).toContain(answer.status);
+  const schema = success?.content?.['application/json'];
+  if (!answer.ok || !(schema instanceof z.ZodType)) return;
+  const body = await json(answer);
+  // What a schema does not know, it leaves out.
+  expect(schema.parse(body), route).toEqual(body);
+}
+
+describe.each(table.map((row) => [`${row.route}${row.about === undefined ? '' : ` (${row.about})`}`, row] as const))(
+  '%s',
+  (_name, row) => {
+    it.each(callers.map((caller, place) => [caller, row.answers[place] ?? 0, place] as const))(
+      'answers %s with %i',
+      async (caller, status, place) => {
+        const id = (await row.make?.({ gateway, keyAt })) ?? '';
+        const answer = await call(row, id, caller);
+        // What is endless has been aborted.
+        const text = row.route === 'GET /admin/live/logs' && answer.ok ? '' : await answer.clone().text();
+        expect({ status: answer.status, text: answer.status === status ? '' : text }).toEqual({ status, text: '' });
+        if (row.shows !== undefined) expect(text.includes(id), text).toBe(row.shows[place]);
+        if (row.route.startsWith('HEAD ') || row.route.includes(' /v1/messages')) return;
+        if ([401, 403, 404].includes(status)) await expectRefusal(answer, status);
+        else await expectAsDescribed(row.route, answer);
+      },
+    );
+
+    if (row.route.includes(' /admin/')) {
+      it('is guarded under its older name too, and says that it is old', async () => {
+        const answer = await call(row, '', 'bound plain key', target(row, 'none').replace('/admin/', '/admin/api/v1/'));
+        expect(answer.status).toBe(403);
+        expect(answer.headers.get('deprecation')).toBe('true');
+        expect(answer.headers.get('sunset')).toBe('Sun, 09 Aug 2026 00:00:00 GMT');
+        expect(answer.headers.get('link')).toBe('</admin/>; rel="successor-version"');
+      });
+    }
+  },
+);
