@@ -31,7 +31,13 @@ function gateOf(amount: number, more: Partial<BudgetMeter> = {}) {
     meter: spending,
     admit(forecast: Partial<CostForecast> = {}) {
       const exchangeId = String(exchanges++);
-      const hold = gate.admit(requestFor({ exchangeId }), () => ({ least: 0, likely: 0, learned: true, ...forecast }));
+      const hold = gate.admit(requestFor({ exchangeId }), () => ({
+        least: 0,
+        likely: 0,
+        most: undefined,
+        learned: true,
+        ...forecast,
+      }));
       if (hold === undefined) throw new Error('the budget does not concern it');
       return { hold, exchangeId };
     },
@@ -91,6 +97,31 @@ describe('a request', () => {
     expect(refusalOf(() => admit({ least: 2, likely: 2, learned: false })).code).toBe('budget_exceeded');
   });
 
+  test('reserves the longest answer that it allows, and beside others is refused when that does not fit', () => {
+    const one = gateOf(100);
+    const { hold } = one.admit({ likely: 5, most: 60 });
+    expect(one.reserved).toBe(60);
+    expect(refusalOf(() => one.admit({ likely: 5, most: 60 })).code).toBe('budget_exceeded');
+    expect(() => one.admit({ likely: 5, most: 40 })).not.toThrow();
+    end(hold);
+  });
+
+  test('is let through alone when it is likely to fit, although the longest answer would not', () => {
+    expect(() => gateOf(100).admit({ likely: 5, most: 1000 })).not.toThrow();
+  });
+
+  test('is refused later when turns in front of it turn out not to fit, and keeps nothing then', () => {
+    const one = gateOf(100);
+    const first = one.admit({ likely: 5, most: 60 });
+    const second = one.admit({ likely: 5, most: 10 });
+    const more = { least: 0, likely: 30, most: 50, learned: true };
+    expect(refusalOf(() => second.hold.expect(more)).code).toBe('budget_exceeded');
+    expect(one.reserved).toBe(60);
+    end(first.hold);
+    second.hold.expect(more);
+    expect(one.reserved).toBe(50);
+  });
+
   test('of which nobody knows the cost reserves a tenth of the budget', () => {
     const one = gateOf(100);
     for (let request = 0; request < 10; request++) one.admit({ likely: undefined, learned: false });
@@ -113,7 +144,9 @@ describe('a request', () => {
       { scope: 'user_path', subject: '/a', periodSeconds: 2_592_000, amount: 100, end: NOW + 99_000, spent: 10 },
     ];
     const gate = new BudgetGate({ any: true, metersOf: () => meters }, () => NOW);
-    const refusal = refusalOf(() => gate.admit(requestFor({}), () => ({ least: 0, likely: 1, learned: true })));
+    const refusal = refusalOf(() =>
+      gate.admit(requestFor({}), () => ({ least: 0, likely: 1, most: 1, learned: true })),
+    );
     expect(refusal).toMatchObject({ retryAfterSeconds: 9 });
     expect(refusal.message).toContain("daily budget of '/a'");
   });

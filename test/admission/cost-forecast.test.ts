@@ -27,13 +27,13 @@ describe('what a request is going to cost', () => {
   test('is guessed from its size and from what it allows, before any other was seen', () => {
     const forecaster = new CostForecaster(priced(1, 10));
     const request = requestFor({ bodyBytes: 300, json: { max_completion_tokens: 50 } });
-    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 100 + 500, learned: false });
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 100 + 500, most: 100 + 500, learned: false });
     expect(forecaster.forecast(requestFor({ bodyBytes: 300 })).likely).toBe(100 + 10_240);
   });
 
   test('is known when it is a price per request', () => {
     const forecaster = new CostForecaster(priced(0, 0, 7));
-    expect(forecaster.forecast(requestFor({}))).toEqual({ least: 7, likely: 7, learned: true });
+    expect(forecaster.forecast(requestFor({}))).toEqual({ least: 7, likely: 7, most: 7, learned: true });
   });
 
   test('is what requests of its size have cost of late, the most of them', () => {
@@ -64,6 +64,26 @@ describe('what a request is going to cost', () => {
     expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, n: 3 } })).likely).toBe(15);
   });
 
+  test('counts every answer that is made, although fewer are returned', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, best_of: 20, n: 2 } })).likely).toBe(100);
+  });
+
+  test('is at most that of the longest answer that the request allows, however short others were', () => {
+    const forecaster = new CostForecaster(priced(0, 1));
+    forecaster.learn(tiny, requestFor({}), spent(0, 20));
+    expect(forecaster.forecast(requestFor({ json: { max_tokens: 8000, n: 2 } }))).toMatchObject({
+      likely: 40,
+      most: 16_000,
+    });
+    expect(forecaster.forecast(requestFor({}))).toMatchObject({ likely: 20, most: 20 });
+  });
+
+  test('counts turns that go in front of what the request says', () => {
+    const forecaster = new CostForecaster(priced(1, 0));
+    expect(forecaster.forecast(requestFor({ bodyBytes: 300 }), 30_000).likely).toBe(30_100);
+  });
+
   test('has no output where none is made', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     expect(forecaster.forecast(requestFor({ endpoint: '/v1/embeddings' })).likely).toBe(0);
@@ -81,28 +101,28 @@ describe('what a request is going to cost', () => {
   test('is not known where the provider tells it, until it has done so', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     const request = requestFor({ candidates: [targetOf('router', 'unknown', 'openrouter')] });
-    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: undefined, learned: false });
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: undefined, most: undefined, learned: false });
     forecaster.learn(targetOf('router', 'unknown', 'openrouter'), request, spent(1, 1, '3'));
-    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 3, learned: true });
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 3, most: 3, learned: true });
   });
 
   test('is nothing for a model of which nobody ever tells the cost', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     const request = requestFor({ candidates: [targetOf('local', 'unknown')] });
-    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 0, learned: true });
+    expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 0, most: 0, learned: true });
   });
 
   test('is that of what is asked for beside tokens', () => {
     const pricing = { costOf: ({ units }) => ({ totalCost: String((units?.outputImages ?? 0) * 40) }) } as Pricing;
     const request = requestFor({ units: { outputImages: 2 } });
-    expect(new CostForecaster(pricing).forecast(request)).toEqual({ least: 80, likely: 80, learned: true });
+    expect(new CostForecaster(pricing).forecast(request)).toEqual({ least: 80, likely: 80, most: 80, learned: true });
   });
 
   test('is that of others of its kind where nobody reads which model is asked', () => {
     const forecaster = new CostForecaster(priced(1, 1, 1));
     const passed = (endpoint: string) => requestFor({ candidates: [targetOf('local', '')], endpoint });
     forecaster.learn(targetOf('local', ''), passed('/p'), spent(1, 1, '9'));
-    expect(forecaster.forecast(passed('/p'))).toEqual({ least: 0, likely: 9, learned: true });
+    expect(forecaster.forecast(passed('/p'))).toEqual({ least: 0, likely: 9, most: 9, learned: true });
     expect(forecaster.forecast(passed('/v1/files')).likely).toBe(0);
   });
 

@@ -372,6 +372,35 @@ describe('two hundred requests at once, against a budget for ten', () => {
     expect(served).toBeLessThanOrEqual(10);
     expect(Number((await row('/tokens'))?.spent)).toBeLessThanOrEqual(cost * 10.5);
   });
+
+  test('count the turns that go in front of a response', async () => {
+    const model = 'llamacpp/simulated-large';
+    const pricing = { input_per_mtok: 1000, output_per_mtok: 1000 };
+    expect((await put('/admin/model-pricing-overrides', { selector: model, pricing })).status).toBe(200);
+    const respond = (json: object) =>
+      gateway.post(
+        '/v1/responses',
+        { model, max_output_tokens: 16, ...json },
+        { headers: { 'x-gateway-user-path': '/turns' } },
+      );
+    await put('/admin/budgets/%2Fturns/daily', { amount: 1_000_000 });
+    const first = await respond({ input: 'hello '.repeat(4000) });
+    await spentOf(exchangeOf(first));
+    const { id } = await json(first);
+    const cost = Number((await row('/turns'))?.spent);
+    expect(cost).toBeGreaterThan(1);
+    const amount = cost * 3.5;
+    await put('/admin/budgets/%2Fturns/daily', { amount });
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, () => respond({ input: 'hi', previous_response_id: id })),
+    );
+    await Promise.all(answers.map((answer) => answer.text()));
+    const served = answers.filter(({ status }) => status === 200).map(exchangeOf);
+    for (const exchange of served) await spentOf(exchange);
+    expect(served.length).toBeGreaterThan(0);
+    expect(answers.filter(({ status }) => status === 429).length).toBe(12 - served.length);
+    expect(Number((await row('/turns'))?.spent)).toBeLessThanOrEqual(amount);
+  });
 });
 
 describe('an administrator of a subtree', () => {

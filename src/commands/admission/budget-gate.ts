@@ -37,6 +37,8 @@ export interface SpendLedger {
 export interface BudgetHold {
   /** Reserves so much in place of what was expected. @throws Refusal 429 `budget_exceeded` */
   reserve(nano: number): void;
+  /** Reserves by this forecast in place of the one before it. @throws Refusal 429 `budget_exceeded` */
+  expect(forecast: CostForecast): void;
   /** What is reserved stays so after `settle`, until `release`. @returns nano-dollars */
   defer(): number;
   /** Called before the log is told of it. */
@@ -80,19 +82,21 @@ export class BudgetGate {
     const at = this.#now();
     const meters = this.#ledger.metersOf(caller.userPath ?? '/', labels, at);
     if (meters.length === 0) return undefined;
-    const expected = forecast();
-    const amount = Math.ceil(expected.likely ?? shareOf(meters));
-    this.#refuse(meters, { ...expected, likely: amount }, at, caller);
+    const expected = completed(forecast(), meters);
+    this.#refuse(meters, expected, at, caller);
     const stream = streamName('exchange', exchangeId);
-    const hold = this.#hold(stream, meters, amount);
+    const hold = this.#hold(stream, meters, expected.most);
+    const expectInstead = (other: CostForecast) => {
+      hold.expect(0);
+      const now = this.#now();
+      const metersNow = this.#ledger.metersOf(caller.userPath ?? '/', labels, now);
+      const instead = completed(other, metersNow.length === 0 ? meters : metersNow);
+      this.#refuse(metersNow, instead, now, caller);
+      hold.expect(instead.most);
+    };
     return {
-      reserve: (nano) => {
-        hold.expect(0);
-        const now = this.#now();
-        const firm = { least: nano, likely: nano, learned: true };
-        this.#refuse(this.#ledger.metersOf(caller.userPath ?? '/', labels, now), firm, now, caller);
-        hold.expect(nano);
-      },
+      reserve: (nano) => expectInstead({ least: nano, likely: nano, most: nano, learned: true }),
+      expect: expectInstead,
       defer: () => hold.defer(),
       charge: (charge) => hold.charge(charge),
       settle: (isRecorded) => {
@@ -137,7 +141,7 @@ export class BudgetGate {
 
   #refuse(
     meters: readonly BudgetMeter[],
-    forecast: CostForecast & { likely: number },
+    forecast: CompleteForecast,
     at: number,
     caller: AdmissionRequest['caller'],
   ): void {
@@ -226,19 +230,32 @@ class Hold {
   }
 }
 
+interface CompleteForecast extends CostForecast {
+  readonly likely: number;
+  readonly most: number;
+}
+
+function completed(forecast: CostForecast, meters: readonly BudgetMeter[]): CompleteForecast {
+  const likely = Math.ceil(forecast.likely ?? shareOf(meters));
+  return { ...forecast, likely, most: Math.max(likely, Math.ceil(forecast.most ?? 0)) };
+}
+
 /** Of the smallest budget: so many requests at once, and no more, while nobody knows what they cost. */
 function shareOf(meters: readonly BudgetMeter[]): number {
   return Math.min(...meters.map(({ amount }) => amount)) / SHARE_OF_THE_UNKNOWN;
 }
 
-/** A guess is no reason to refuse a request that would be alone. */
+/**
+ * Beside others, a request is refused unless the longest answer that it allows fits. Alone, it is refused for what it is
+ * likely to cost; a guess is no reason to refuse a request that would be alone.
+ */
 function isExceeded(
   { amount, spent }: BudgetMeter,
   reserved: number,
-  { least, likely, learned }: CostForecast & { likely: number },
+  { least, likely, most, learned }: CompleteForecast,
 ): boolean {
   if (spent >= amount || spent + reserved + least > amount) return true;
-  return (learned || reserved > 0) && spent + reserved + likely > amount;
+  return reserved > 0 ? spent + reserved + most > amount : learned && spent + likely > amount;
 }
 
 /** Without amounts. */

@@ -17,6 +17,8 @@ export interface CostForecast {
   readonly least: number;
   /** Undefined: its provider is going to tell what it costs, and has not done so yet. */
   readonly likely: number | undefined;
+  /** With the longest answer that the request allows; `likely` where it does not say. */
+  readonly most: number | undefined;
   /** Whether it comes from requests that were made, and not from a guess: a guess alone refuses nobody. */
   readonly learned: boolean;
 }
@@ -53,7 +55,7 @@ const COUNTING = '/v1/messages/count_tokens';
 const EMBEDDINGS = '/v1/embeddings';
 const BATCHES = '/v1/batches';
 
-const freeForecast: CostForecast = { least: 0, likely: 0, learned: true };
+const freeForecast: CostForecast = { least: 0, likely: 0, most: 0, learned: true };
 
 export class CostForecaster {
   readonly #pricing: Pricing;
@@ -63,12 +65,15 @@ export class CostForecaster {
     this.#pricing = pricing;
   }
 
-  /** Of the dearest of those that may be asked. */
-  forecast(request: AdmissionRequest): CostForecast {
+  /**
+   * Of the dearest of those that may be asked.
+   * @param earlierTokens of turns that go in front of what the request says itself
+   */
+  forecast(request: AdmissionRequest, earlierTokens = 0): CostForecast {
     if (request.endpoint === COUNTING) return freeForecast;
     let dearest: CostForecast | undefined;
     for (const target of request.candidates) {
-      const one = this.#forecastFor(target, request);
+      const one = this.#forecastFor(target, request, earlierTokens);
       if (dearest === undefined || isDearer(one, dearest)) dearest = one;
     }
     return dearest ?? freeForecast;
@@ -112,24 +117,28 @@ export class CostForecaster {
     }
   }
 
-  #forecastFor(target: Target, { bodyBytes, asked, endpoint, units }: AdmissionRequest): CostForecast {
+  #forecastFor(target: Target, request: AdmissionRequest, earlierTokens: number): CostForecast {
+    const { bodyBytes, asked, endpoint, units } = request;
     const seen = this.#seen.get(keyOf(target, endpoint));
     // Nearly nothing that names no model costs anything, a list or a file; a passthrough does as others did before it.
-    if (target.model === '') return { least: 0, likely: seen?.cost ?? 0, learned: true };
+    if (target.model === '') return { least: 0, likely: seen?.cost ?? 0, most: seen?.cost ?? 0, learned: true };
     const answers = answersAsked(asked.json);
-    const limit = outputLimit(asked.json);
+    const limit = endpoint === EMBEDDINGS ? undefined : outputLimit(asked.json);
     const usual = endpoint === EMBEDDINGS ? 0 : (seen?.outputTokens ?? limit ?? OUTPUT_TOKENS);
     const outputTokens = Math.ceil(Math.min(usual, limit ?? usual) * answers);
-    const inputTokens = Math.ceil(bodyBytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN));
-    const likely = this.#costOf(target, { endpoint, units, inputTokens, outputTokens });
+    const inputTokens = Math.ceil(bodyBytes * (seen?.inputPerByte ?? 1 / BYTES_PER_TOKEN)) + earlierTokens;
+    const assumed = { endpoint, units, inputTokens, outputTokens };
+    const likely = this.#costOf(target, assumed);
     if (likely === undefined) {
       // What neither a table nor the provider tells the cost of can be charged to nobody.
       if (!reportsCost(target.provider.type)) return freeForecast;
-      return { least: 0, likely: seen?.cost, learned: seen !== undefined };
+      return { least: 0, likely: seen?.cost, most: seen?.cost, learned: seen !== undefined };
     }
-    if (seen !== undefined) return { least: 0, likely, learned: true };
+    const longest = limit === undefined ? outputTokens : Math.max(outputTokens, Math.ceil(limit * answers));
+    const most = longest === outputTokens ? likely : this.#costOf(target, { ...assumed, outputTokens: longest });
+    if (seen !== undefined) return { least: 0, likely, most, learned: true };
     const least = this.#costOf(target, { endpoint, units, inputTokens: 0, outputTokens: 0 }) ?? 0;
-    return { least, likely, learned: least === likely };
+    return { least, likely, most, learned: least === likely };
   }
 
   #costOf({ provider: { name: provider, type: providerType }, model }: Target, assumed: Assumed): number | undefined {

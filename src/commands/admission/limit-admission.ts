@@ -120,10 +120,21 @@ class LimitTicket implements Ticket {
   }
 
   reserve(nano: number): void {
+    this.#inHold((hold) => hold.reserve(nano));
+  }
+
+  expectEarlierTurns(tokens: number): void {
+    const { forecaster, request } = this.#parts;
+    this.#inHold((hold) => hold.expect(forecaster.forecast(request, tokens)));
+  }
+
+  #inHold(change: (hold: BudgetHold) => void): void {
+    const { hold, refused } = this.#parts;
+    if (hold === undefined) return;
     try {
-      this.#parts.hold?.reserve(nano);
+      change(hold);
     } catch (error) {
-      if (error instanceof Refusal) this.#parts.refused(error);
+      if (error instanceof Refusal) refused(error);
       throw error;
     }
   }

@@ -71,6 +71,7 @@ export const freeTicket: Ticket = {
   headers: () => undefined,
   isMetered: false,
   reserve: () => {},
+  expectEarlierTurns: () => {},
   defer: () => undefined,
   charge: () => {},
   settle: () => {},

@@ -34,6 +34,8 @@ export interface Reservation {
   readonly isMetered: boolean;
   /** Reserves so much in place of the estimate. @param nano nano-dollars. @throws Refusal (429) */
   reserve(nano: number): void;
+  /** Adds turns that go in front of what the request says itself to the estimate. @throws Refusal (429) */
+  expectEarlierTurns(tokens: number): void;
 }
 
 export interface PlanInput {

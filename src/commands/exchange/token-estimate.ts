@@ -53,7 +53,11 @@ export function expectedOutput(json: Readonly<Record<string, unknown>>, usual: n
   return Math.ceil((outputLimit(json) ?? usual) * answersAsked(json));
 }
 
-/** How many answers are asked for at once. */
-export function answersAsked({ n }: Readonly<Record<string, unknown>>): number {
-  return typeof n === 'number' && n > 1 && n <= 1000 ? n : 1;
+/** How many answers are made at once: `best_of` of them are paid for, `n` are returned. */
+export function answersAsked({ n, best_of }: Readonly<Record<string, unknown>>): number {
+  return Math.max(answerCount(n), answerCount(best_of));
+}
+
+function answerCount(value: unknown): number {
+  return typeof value === 'number' && value > 1 && value <= 1000 ? value : 1;
 }
