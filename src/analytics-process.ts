@@ -51,8 +51,8 @@ export interface AnalyticsProcess {
   status(): AnalyticsStatus;
   /**
    * Where the gateway asks for figures; undefined until it has said so.
-   * @param user `administrator`: for the queries of `POST /admin/sql`. A server has one user, and what is asked of it is
-   *   read-only.
+   * @param user `administrator`: for the queries of `POST /admin/sql`. On a server these run as its user for analysts, and
+   *   nowhere when none is configured.
    */
   address(user?: Reader): AnalyticsAddress | undefined;
   /** Resolves when it has ended. */
@@ -258,6 +258,12 @@ class Supervised implements AnalyticsProcess {
     say(`Analytics: ask it as the user "analyst"; the password is in ${clickHousePasswordFile(dataDir)}.`);
   }
 
+  #serverAddress(url: string, reader: Reader): AnalyticsAddress | undefined {
+    const { user, password = '', database, analyst } = this.#options.config.analytics.clickhouse;
+    if (reader === 'gateway') return { url, username: user, password, database };
+    return analyst && { url, username: analyst.user, password: analyst.password, database };
+  }
+
   #embeddedUrl(): string {
     return `http://127.0.0.1:${this.#port}`;
   }
@@ -291,8 +297,8 @@ class Supervised implements AnalyticsProcess {
 
   address(username: Reader = 'gateway'): AnalyticsAddress | undefined {
     const { config } = this.#options;
-    const { url, user, password: ofUser = '', database } = config.analytics.clickhouse;
-    if (url !== undefined) return { url, username: user, password: ofUser, database };
+    const { url, database } = config.analytics.clickhouse;
+    if (url !== undefined) return this.#serverAddress(url, username);
     if (this.#off || this.#report === undefined) return undefined;
     const password = readersPasswords(config, this.#administratorPassword)[username];
     return { url: this.#embeddedUrl(), username, password, database };

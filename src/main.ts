@@ -15,6 +15,7 @@ const exitCode = runCli(process.argv.slice(2), {
   providerTypes: async () => (await import('./providers/types.ts')).providerTypes,
   serve: async (flags) => (await import('./serve.ts')).serve(flags),
   analytics: async (flags) => (await import('./analytics.ts')).runAnalytics(flags),
+  setUpAnalyst: async (config, options) => (await import('./analytics-setup.ts')).setUpAnalyst(config, options),
   analyticsProgress: async (config) => (await import('./analytics-progress.ts')).analyticsProgress(config),
   rebuildAnalytics: async (config, options) =>
     (await import('./analytics-rebuild.ts')).rebuildAnalytics(config, options),

@@ -18,7 +18,14 @@ export interface ProgramParts {
   readonly writeParquet: (events: AsyncIterable<RecordedEvent>, path: string) => Promise<void>;
   /** Makes the tables of analytics anew, after `from` alone when it is given; resolves to the position they go up to. */
   readonly rebuildAnalytics: (config: Config, options: AnalyticsRebuild) => Promise<string>;
+  /** Makes the account of analysts on the ClickHouse server; resolves to what it may do though it must not. */
+  readonly setUpAnalyst: (config: Config, options: AnalystSetup) => Promise<readonly string[]>;
   readonly analyticsProgress: (config: Config) => Promise<AnalyticsProgress>;
+}
+
+export interface AnalystSetup {
+  readonly admin: { readonly user: string; readonly password: string } | undefined;
+  readonly onStep: (step: string) => void;
 }
 
 export interface AnalyticsRebuild {

@@ -43,6 +43,16 @@ const commands: readonly Command[] = [
     run: (args, parts) => parts.serve(args.values),
   },
   {
+    name: 'analytics setup',
+    about:
+      'Make the user of analysts (CLICKHOUSE_ANALYST_USER) on the server at CLICKHOUSE_URL, as CLICKHOUSE_ADMIN_USER or else CLICKHOUSE_USER. May be repeated.',
+    flags: whereFlags,
+    run: async (args, parts) => {
+      const { analyticsSetup } = await import('./analytics-setup.ts');
+      return withTerminal((terminal) => analyticsSetup(args, parts, terminal));
+    },
+  },
+  {
     name: 'analytics',
     about: 'Project the log into ClickHouse, embedded or at CLICKHOUSE_URL. "serve" does this by itself.',
     flags: {

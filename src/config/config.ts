@@ -17,6 +17,8 @@ export interface AnalyticsConfig {
     readonly user: string;
     readonly password: string | undefined;
     readonly database: string;
+    /** Of a server: who runs the SQL of people. Not the user who writes. */
+    readonly analyst: { readonly user: string; readonly password: string } | undefined;
   };
   /** Days; 0 is for good. */
   readonly retention: { readonly audit: number; readonly usage: number };
@@ -278,13 +280,20 @@ export function configOf(
 }
 
 function analyticsOf({ analytics, logging, usage }: FileSettings): AnalyticsConfig {
-  const { url, user, password, database } = analytics.clickhouse;
+  const { url, user, password, database, analyst_user, analyst_password } = analytics.clickhouse;
+  const hasAnalyst = analyst_user !== undefined && analyst_password !== undefined;
   return {
     enabled: analytics.enabled,
     httpPort: analytics.http_port,
     analystPassword: analytics.analyst_password,
     sandbox: analytics.sandbox,
-    clickhouse: { url, user, password, database },
+    clickhouse: {
+      url,
+      user,
+      password,
+      database,
+      analyst: hasAnalyst ? { user: analyst_user, password: analyst_password } : undefined,
+    },
     retention: { audit: logging.retention_days, usage: usage.retention_days },
   };
 }

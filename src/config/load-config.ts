@@ -7,7 +7,7 @@ import { type Problem, problemsOf } from './problem.ts';
 import { providersInEnvironment } from './provider-variables.ts';
 import { isMapping, RawSettings, type Source, withoutEmpty } from './raw-settings.ts';
 import { misplacedOptions, overlayProviders, resolveProviders } from './resolve-providers.ts';
-import { fileSchema, type ProviderTypes } from './schema.ts';
+import { type FileSettings, fileSchema, type ProviderTypes } from './schema.ts';
 import { leavesOf } from './schema-walk.ts';
 import { type Environment, readEnvFile, readSettingsFile } from './sources.ts';
 
@@ -72,6 +72,9 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   if (!parsed.success) problems.push(...problemsOf(parsed.error, raw, schema));
   if (!parsed.success || problems.length > 0) return { ok: false, problems };
 
+  const sameUser = analystWhoWrites(parsed.data, raw);
+  if (sameUser !== undefined) return { ok: false, problems: [sameUser] };
+
   const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing);
   notices.push(...resolved.notices);
   if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
@@ -82,6 +85,17 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
     notices.push('budgets are off, because they need usage to be counted (USAGE_ENABLED)');
   }
   return { ok: true, config: configOf(parsed.data, resolved.providers, notices, cwd), written: raw };
+}
+
+function analystWhoWrites({ analytics }: FileSettings, raw: RawSettings): Problem | undefined {
+  const { url, user, analyst_user } = analytics.clickhouse;
+  if (url === undefined || analyst_user !== user) return undefined;
+  return {
+    path: 'analytics.clickhouse.analyst_user',
+    variable: 'CLICKHOUSE_ANALYST_USER',
+    source: raw.origin(['analytics', 'clickhouse', 'analyst_user']).source,
+    message: 'expected a user who only reads, got the one who writes (CLICKHOUSE_USER)',
+  };
 }
 
 /** The rows of both, those of `over` in place of those of `under` that are alike. */

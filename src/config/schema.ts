@@ -381,6 +381,11 @@ const settings = {
       }),
       user: setting(text('a user'), 'default', { env: 'CLICKHOUSE_USER' }),
       password: optionalSetting(text('a password'), { env: 'CLICKHOUSE_PASSWORD', secret: true }),
+      analyst_user: optionalSetting(text('a user'), {
+        env: 'CLICKHOUSE_ANALYST_USER',
+        describe: 'of the server: runs the SQL of people, and only reads; "chancery analytics setup" makes it',
+      }),
+      analyst_password: optionalSetting(text('a password'), { env: 'CLICKHOUSE_ANALYST_PASSWORD', secret: true }),
       database: setting(text('a plain name', /^[A-Za-z_]\w{0,63}$/), 'chancery', {
         env: 'CLICKHOUSE_DATABASE',
         describe: 'holds one log',

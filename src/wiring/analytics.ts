@@ -50,11 +50,21 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
         state,
         administrator: () => analytics?.address('administrator'),
         isServer: config.analytics.clickhouse.url !== undefined,
+        whyNoSql: analytics === undefined ? undefined : whyNoSql(config),
         now,
       });
     },
     close: () => asked.close(),
   };
+}
+
+/** With a server, the SQL of people runs as a user that only reads, and never as the one who writes. */
+function whyNoSql({ analytics: { clickhouse } }: Config): string | undefined {
+  if (clickhouse.url === undefined || clickhouse.analyst !== undefined) return undefined;
+  return (
+    'SQL on the server at CLICKHOUSE_URL needs a user that only reads: set CLICKHOUSE_ANALYST_USER and ' +
+    'CLICKHOUSE_ANALYST_PASSWORD, and run `chancery analytics setup` once to make it.'
+  );
 }
 
 function stateOf(analytics: AskedAnalytics | undefined): AnalyticsState {

@@ -25,15 +25,17 @@ export interface AuditReportsWiring extends AuditRecords {
   administrator(): AnalyticsAddress | undefined;
   /** Whether that is a ClickHouse server, and not the embedded one. */
   readonly isServer: boolean;
+  /** Why there is no such place, when that is not for the moment. */
+  readonly whyNoSql: string | undefined;
   now(): number;
 }
 
 export function registerAuditReports(admin: FastifyInstance, wiring: AuditReportsWiring): void {
-  const { audit, recorded, db, isKept, state, administrator, isServer, now } = wiring;
+  const { audit, recorded, db, isKept, state, administrator, isServer, whyNoSql, now } = wiring;
   const reports = { db, isKept, now };
   registerAuditLog(admin, reports);
   registerAuditStats(admin, reports);
   registerAuditDetail(admin, { ...reports, audit, recorded });
   registerAuditExport(admin, { ...reports, audit, isOn: () => state() !== 'off' });
-  registerSql(admin, { audit, address: administrator, isServer });
+  registerSql(admin, { audit, address: administrator, isServer, whyNot: whyNoSql });
 }

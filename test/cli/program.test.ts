@@ -35,6 +35,7 @@ describe('the command line', () => {
       analytics: async () => 0,
       rebuildAnalytics: async () => '0',
       writeParquet: async () => {},
+      setUpAnalyst: async () => [],
       analyticsProgress: async () => ({ position: 0 }),
     };
     const argv = ['serve', '--port', '9000', '--host=::1', '--log-url', 'memory:', '--log-durability', 'strict'];

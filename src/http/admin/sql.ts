@@ -20,6 +20,8 @@ export interface SqlDependencies {
   address(): AnalyticsAddress | undefined;
   /** Whether a ClickHouse server is asked: the embedded one checks readers' queries itself. */
   readonly isServer: boolean;
+  /** Why no address is given, when that is not for the moment. */
+  readonly whyNot?: string | undefined;
 }
 
 /** An answer is held whole before it is given, so it is shorter than what ClickHouse itself would give. */
@@ -53,13 +55,13 @@ const tooMuch = new Set([158, 159, 160, 241, 307, 396]);
 /** And for credentials that are not right: nothing the client can do. */
 const notLetIn = new Set([192, 193, 194, 516]);
 
-export function registerSql(admin: FastifyInstance, { audit, address, isServer }: SqlDependencies): void {
+export function registerSql(admin: FastifyInstance, { audit, address, isServer, whyNot }: SqlDependencies): void {
   const ask = isServer ? createAskServer() : askSql;
   admin.post('/sql', { config: { access: 'global-admin' } }, async (request, reply) => {
     const { query, format } = readBody(request, sqlQuestion);
     const where = address();
     if (where === undefined) {
-      throw refusals.featureUnavailable('Analytics is off, or has not started yet: there is nobody to ask.');
+      throw refusals.featureUnavailable(whyNot ?? 'Analytics is off, or has not started yet: there is nobody to ask.');
     }
     // Before it is looked at any further: who tried what is worth knowing too.
     await audit.question('sql', { query, format }, eventContextOf(request));

@@ -20,7 +20,7 @@ export interface EngineAccess {
 export const becomeReader = 'SET ROLE reader';
 
 /** Settings by which a query names files, hosts, other languages or further SQL. Nobody changes them. */
-const constantSettings = [
+export const constantSettings: readonly string[] = [
   'additional_result_filter',
   'additional_table_filters',
   'allow_archive_path_syntax',

@@ -1,0 +1,83 @@
+/** `chancery analytics setup`: makes the account of analysts on the ClickHouse server, and checks what it may do. */
+import type { ClickHouseClient } from '@clickhouse/client';
+import { writeToServer } from './analytics-clickhouse.ts';
+import type { Config } from './config/config.ts';
+import { analystAccount, mustBeRefused, namesAsked } from './http/clickhouse/analyst-account.ts';
+
+/** The message says which setting is missing. */
+export class NothingToSetUp extends Error {
+  readonly code = 'analytics_setup';
+}
+
+export interface SetupOptions {
+  /** Who may manage access. Default: the user who writes. */
+  readonly admin?: { readonly user: string; readonly password: string } | undefined;
+  /** Told of each statement and of each check, without passwords. */
+  readonly onStep: (step: string) => void;
+}
+
+/** ClickHouse's codes for what a user may not do: 497 has no grant, 164 only reads, 164 and 392 no table function. */
+const refusals = new Set(['164', '392', '497']);
+
+/** Resolves to what the account may do though it must not: nothing when all is well. @throws NothingToSetUp, ClickHouseError */
+export async function setUpAnalyst({ analytics }: Config, { admin, onStep }: SetupOptions): Promise<readonly string[]> {
+  const { url, user, password = '', database, analyst } = analytics.clickhouse;
+  if (url === undefined) {
+    throw new NothingToSetUp(
+      'CLICKHOUSE_URL is not set: the embedded ClickHouse makes the user "analyst" by itself, and there is nothing to set up',
+    );
+  }
+  if (analyst === undefined) {
+    throw new NothingToSetUp('set CLICKHOUSE_ANALYST_USER and CLICKHOUSE_ANALYST_PASSWORD to the account to be made');
+  }
+  const managing = writeToServer({ url, ...(admin ?? { user, password }) });
+  try {
+    const server = {
+      settings: await namesOf(managing.client, 'SELECT name FROM system.settings', namesAsked.settings),
+      systemTables: await namesOf(
+        managing.client,
+        "SELECT name FROM system.tables WHERE database = 'system'",
+        namesAsked.systemTables,
+      ),
+    };
+    for (const { text, shown } of analystAccount({ ...analyst, database }, server)) {
+      onStep(shown);
+      await managing.client.command({ query: text });
+    }
+  } finally {
+    await managing.close();
+  }
+  const asking = writeToServer({ url, ...analyst });
+  try {
+    await asking.client.command({ query: 'SELECT 1' });
+    onStep(`-- ${analyst.user} may connect`);
+    const allowed: string[] = [];
+    for (const query of mustBeRefused) {
+      const isRefused = await refuses(asking.client, query);
+      onStep(`-- ${analyst.user} ${isRefused ? 'is refused' : 'MAY RUN'}: ${query}`);
+      if (!isRefused) allowed.push(query);
+    }
+    return allowed;
+  } finally {
+    await asking.close();
+  }
+}
+
+async function namesOf(
+  client: ClickHouseClient,
+  query: string,
+  asked: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const result = await client.query({ query, format: 'TabSeparated' });
+  const there = new Set((await result.text()).split('\n'));
+  return new Set(asked.filter((name) => there.has(name)));
+}
+
+async function refuses(client: ClickHouseClient, query: string): Promise<boolean> {
+  try {
+    await client.command({ query });
+    return false;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && refusals.has(String(error.code));
+  }
+}

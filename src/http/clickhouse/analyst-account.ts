@@ -1,0 +1,75 @@
+/** The account of analysts on a ClickHouse server, as statements: what it may read, and how much. */
+import { constantSettings } from './engine-access.ts';
+import { literal } from './normal-form.ts';
+import { readableSystemTables } from './system-tables.ts';
+import { analystLimits } from './users.ts';
+
+export interface AnalystAccount {
+  readonly user: string;
+  readonly password: string;
+  readonly database: string;
+}
+
+/** What the server has: another version may lack some. */
+export interface ServerNames {
+  readonly settings: ReadonlySet<string>;
+  readonly systemTables: ReadonlySet<string>;
+}
+
+export interface Statement {
+  readonly text: string;
+  /** The same without the password. */
+  readonly shown: string;
+}
+
+/** Of the user. Beyond a maximum, and below 1, which would be no limit, the server refuses a setting. */
+const limits: Readonly<Record<string, number>> = {
+  max_execution_time: analystLimits.seconds,
+  max_memory_usage: analystLimits.memoryBytes,
+  max_rows_to_read: analystLimits.rowsToRead,
+  max_result_rows: analystLimits.resultRows,
+  max_result_bytes: analystLimits.resultBytes,
+};
+
+/** Settings and tables whose names are needed of the server. */
+export const namesAsked = { settings: constantSettings, systemTables: [...readableSystemTables] };
+
+/**
+ * To be run in this order, by a user who may manage access; again after a change, with the same result. Grants that the
+ * user had before stay.
+ */
+export function analystAccount({ user, password, database }: AnalystAccount, server: ServerNames): Statement[] {
+  const [name, profile] = [quoted(user), quoted(`${database}_analyst`)];
+  const bounded = Object.entries(limits).map(([setting, most]) => `${setting} = ${most} MIN 1 MAX ${most}`);
+  const constant = constantSettings.filter((setting) => server.settings.has(setting));
+  const settings = ['readonly = 2', ...bounded, ...constant.map((setting) => `${setting} CONST`)];
+  const tables = [...readableSystemTables].filter((table) => server.systemTables.has(table)).sort();
+  const own = tables.map((table) => `SELECT ON system.${quoted(table)}`);
+  const account = (secret: string) =>
+    `${name} IDENTIFIED WITH sha256_password BY ${secret} SETTINGS PROFILE ${profile}`;
+  return [
+    open(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}`),
+    open(`CREATE SETTINGS PROFILE OR REPLACE ${profile} SETTINGS ${settings.join(', ')}`),
+    masked((secret) => `CREATE USER IF NOT EXISTS ${account(secret)}`, password),
+    masked((secret) => `ALTER USER ${account(secret)}`, password),
+    open(`GRANT ${[`SELECT ON ${quoted(database)}.*`, ...own].join(', ')} TO ${name}`),
+  ];
+}
+
+/** What the account must be refused: the processes of others, and a connection to another server. */
+export const mustBeRefused: readonly string[] = [
+  'SELECT count() FROM system.processes',
+  "SELECT * FROM url('http://127.0.0.1:1/', 'TSV', 'a String')",
+];
+
+function open(text: string): Statement {
+  return { text, shown: text };
+}
+
+function masked(write: (secret: string) => string, password: string): Statement {
+  return { text: write(literal(password)), shown: write("'***'") };
+}
+
+function quoted(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+}
