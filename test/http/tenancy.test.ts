@@ -398,6 +398,24 @@ describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('a list, 
     for (const stranger of of.strangers) expect(await listed(stranger), nameOf(stranger)).not.toContain(id);
     for (const friend of of.friends) expect(await listed(friend), nameOf(friend)).toContain(id);
   });
+
+  it.each([
+    ['/v1/files', file],
+    ['/v1/batches', batch],
+  ] as const)(
+    '%s goes on behind it for friends, and for strangers not otherwise than behind nothing',
+    async (path, make) => {
+      const id = await make(of.owner);
+      for (const query of ['', '&provider=openai']) {
+        const page = (after: string, caller: Caller) => gateway.fetch(`${path}?after=${after}${query}`, as(caller));
+        for (const stranger of of.strangers) {
+          const missing = await refusalOf(await page('none_at_all', stranger), 'none_at_all');
+          expect(await refusalOf(await page(id, stranger), id), nameOf(stranger)).toEqual(missing);
+        }
+        for (const friend of of.friends) expect((await page(id, friend)).status, nameOf(friend)).toBe(200);
+      }
+    },
+  );
 });
 
 describe('an idempotency key', () => {

@@ -23,16 +23,13 @@ export async function listObjects(kind: ObjectKind, request: ListRequest, deps: 
   const { limit, after, order, provider: named, sight } = request;
   const providers =
     named === undefined ? candidates(kind, deps.providers) : [ableProvider(kind, named, deps.providers)];
+  const isVisible = async (id: string): Promise<boolean> =>
+    seesEverything(sight) || (await deps.tracked.find(kind.name, id, sight)) !== undefined;
+  // Providers know the objects of all callers, and would answer otherwise for one that there is.
+  if (after !== undefined && !(await isVisible(after))) throw kind.notFound(after);
   const page = await mergedPage(
     providers.map((provider) => listOf(kind, provider, request)),
-    {
-      limit,
-      after,
-      order,
-      isVisible: async (id) => {
-        return seesEverything(sight) || (await deps.tracked.find(kind.name, id, sight)) !== undefined;
-      },
-    },
+    { limit, after, order, isVisible },
   );
   if (page === undefined) throw kind.notFound(after ?? '');
   const { data, hasMore } = page;
