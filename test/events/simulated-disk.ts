@@ -116,7 +116,8 @@ export class SimulatedDisk {
   }
 
   #read(fd: number, buffer: Buffer, offset: number, length: number, position: number): number {
-    return this.#inode(fd).content.copy(buffer, offset, position, position + length);
+    const { content } = this.#inode(fd);
+    return position >= content.length ? 0 : content.copy(buffer, offset, position, position + length);
   }
 
   get disk(): Disk {

@@ -28,7 +28,7 @@ import { ThreadedArchivist } from './archive/threaded-archivist.ts';
 import { type Disk, nodeDisk, syncDirectory } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
-import { IndexIsWrong } from './log-errors.ts';
+import { IndexIsWrong, LogTakenOver } from './log-errors.ts';
 import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
@@ -39,7 +39,7 @@ import type { Segment } from './segment.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { readStreamParts, type StreamPart, visiblePart } from './stream-reader.ts';
 import type { Watermark } from './watermark.ts';
-import { lockForWriting, type WriterLock } from './writer-lock.ts';
+import { lockForWriting, type WriterLock, whoWrites } from './writer-lock.ts';
 
 export type Durability = 'standard' | 'strict' | 'relaxed';
 
@@ -154,6 +154,8 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     this.#commit = new GroupCommit(
       {
         mark,
+        writerId: parts.watermark.writer.writer,
+        takenOver: () => this.#takenOver(),
         writer: this.#writer,
         records: this.records,
         olderRevision: (stream) => this.#archive.lastRevision(stream),
@@ -311,16 +313,36 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     return this.#closing;
   }
 
+  #takenOver(): Error | undefined {
+    try {
+      if (!this.#watermark.writer.isTakenOver()) return undefined;
+    } catch {
+      // a disk that cannot be read says nothing about another writer
+      return undefined;
+    }
+    return new LogTakenOver(this.dir, whoWrites(this.dir), formatPosition(this.#commit.visible));
+  }
+
   async #close(): Promise<void> {
     try {
       await this.#commit.close();
     } finally {
       this.#hub.close();
       await this.#archive.close();
-      await this.#watermark.sync().catch(() => {});
+      await this.#endWriting();
       this.#writer.close();
       this.#watermark.close();
       this.#lock.release();
+    }
+  }
+
+  /** Says that this writer writes nothing more, unless some of what it wrote may not be on disk. */
+  async #endWriting(): Promise<void> {
+    try {
+      if (this.#commit.unsyncedBytes === 0) this.#watermark.writer.close();
+      await this.#watermark.sync();
+    } catch {
+      // the next writer then begins a segment of its own
     }
   }
 

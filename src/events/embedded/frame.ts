@@ -6,7 +6,7 @@
  *      8  u32  CRC-32 of the header after this field
  *     12  u8   format version        13  u8  flags (0)        14  u16 header bytes
  *     16  u32  payload bytes         20  u32 event count
- *     24  u32  CRC-32 of the payload 28  u32 reserved (0)
+ *     24  u32  CRC-32 of the payload 28  u32 writer: when it opened the log, see writer-note.ts (0: not known)
  *     32  f64  position of the first event
  *     40  f64  position of the last event known to be on disk when this frame was written
  *     48  f64  when the batch was closed, milliseconds since the epoch
@@ -29,6 +29,8 @@ export interface Frame {
   /** See the header's field: evidence that everything up to there had been acknowledged. */
   readonly durable: number;
   readonly at: number;
+  /** Which writer wrote it: the second since the epoch at which it opened the log; 0 when that is not known. */
+  readonly writer: number;
   /** Where the payload begins and ends in the buffer that the frame was read from. */
   readonly start: number;
   readonly end: number;
@@ -40,7 +42,7 @@ export type FrameDefect = 'no frame' | 'cut short' | 'header damaged' | 'unknown
 export function sealFrame(
   buffer: Buffer,
   end: number,
-  frame: { mark: number; count: number; first: number; durable: number; at: number },
+  frame: { mark: number; count: number; first: number; durable: number; at: number; writer: number },
 ): void {
   buffer.writeUInt32LE(magic, 0);
   buffer.writeUInt32LE(frame.mark, 4);
@@ -50,7 +52,7 @@ export function sealFrame(
   buffer.writeUInt32LE(end - frameHeaderBytes, 16);
   buffer.writeUInt32LE(frame.count, 20);
   buffer.writeUInt32LE(crc32(buffer.subarray(frameHeaderBytes, end)), 24);
-  buffer.writeUInt32LE(0, 28);
+  buffer.writeUInt32LE(frame.writer, 28);
   buffer.writeDoubleLE(frame.first, 32);
   buffer.writeDoubleLE(frame.durable, 40);
   buffer.writeDoubleLE(frame.at, 48);
@@ -85,6 +87,7 @@ export function readFrameHeader(buffer: Buffer, at: number, end: number, mark: n
     last: first + count - 1,
     durable: buffer.readDoubleLE(at + 40),
     at: buffer.readDoubleLE(at + 48),
+    writer: buffer.readUInt32LE(at + 28),
     start,
     end: start + buffer.readUInt32LE(at + 16),
   };

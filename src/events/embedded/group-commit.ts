@@ -41,6 +41,10 @@ export interface GroupCommitOptions {
 
 export interface GroupCommitParts {
   readonly mark: number;
+  /** Which writer this is, for the frames. */
+  readonly writerId: number;
+  /** Why this process may write the log no more, when another one has taken it over. */
+  readonly takenOver: () => Error | undefined;
   readonly writer: SegmentWriter;
   readonly records: RecordReader;
   /** As far as that is known without waiting. */
@@ -68,7 +72,7 @@ export interface GroupCommitParts {
 const flushBytes = 16 * 1024;
 const probeBytes = 64 * 1024;
 
-type Trouble = { readonly kind: 'write' | 'sync'; readonly error: Error };
+type Trouble = { readonly kind: 'write' | 'sync' | 'taken over'; readonly error: Error };
 
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
@@ -285,9 +289,16 @@ export class GroupCommit {
       this.#buffers.give(batch.buffer);
       return;
     }
-    const { mark, writer } = this.#parts;
+    const takenOver = this.#parts.takenOver();
+    if (takenOver !== undefined) {
+      this.#refuse(batch, takenOver);
+      this.#wasTakenOver(takenOver);
+      return;
+    }
+    const { mark, writer, writerId } = this.#parts;
     sealFrame(batch.buffer, batch.length, {
       mark,
+      writer: writerId,
       count: batch.count,
       first: batch.first,
       durable: this.#durable,
@@ -303,6 +314,15 @@ export class GroupCommit {
     this.#written = batch.last;
     this.#unsynced.push(batch);
     this.#unsyncedBytes += batch.length;
+    if (batch.waiters.some(({ durable }) => !durable)) {
+      // whoever took over in between may not have seen it
+      const tooLate = this.#parts.takenOver();
+      if (tooLate !== undefined) {
+        for (const waiter of batch.waiters.splice(0)) waiter.reject(unavailable(tooLate, 'unknown'));
+        this.#wasTakenOver(tooLate);
+        return;
+      }
+    }
     if (this.#options.relaxedSyncMs !== undefined) this.#show(batch);
     for (const waiter of batch.waiters) if (!waiter.durable) waiter.resolve(waiter.appended);
     const full = batch.segment;
@@ -332,12 +352,18 @@ export class GroupCommit {
 
   #sync(): void {
     if (this.#syncing || this.#unsynced.length === 0 || this.#trouble?.kind === 'sync') return;
+    if (this.#trouble?.kind === 'taken over') return;
     this.#syncing = true;
     const batches = this.#unsynced.length;
     this.#parts.writer.sync((error, closed) => {
       this.#syncing = false;
       if (error !== null) {
         this.#syncFailed(error);
+        return;
+      }
+      const takenOver = this.#parts.takenOver();
+      if (takenOver !== undefined) {
+        this.#wasTakenOver(takenOver);
         return;
       }
       this.#becameDurable(batches);
@@ -367,6 +393,12 @@ export class GroupCommit {
   }
 
   #syncFailed(error: Error): void {
+    this.#refuseUnsynced(error);
+    this.#enterTrouble({ kind: 'sync', error });
+    this.#tellIdle();
+  }
+
+  #refuseUnsynced(error: Error): void {
     const open = this.#batch;
     this.#batch = undefined;
     if (open !== undefined) this.#refuse(open, error);
@@ -375,7 +407,17 @@ export class GroupCommit {
         if (waiter.durable) waiter.reject(unavailable(error, 'unknown'));
       }
     }
-    this.#enterTrouble({ kind: 'sync', error });
+  }
+
+  /** Stops for good: the files belong to another writer, so nothing is repaired, and nothing is acknowledged any more. */
+  #wasTakenOver(error: Error): void {
+    if (this.#trouble?.kind === 'taken over') return;
+    this.#trouble = { kind: 'taken over', error };
+    clearInterval(this.#probeTimer);
+    clearTimeout(this.#syncTimer);
+    this.#refuseUnsynced(error);
+    this.#refuseWaiting(unavailable(error, 'none'));
+    this.#parts.availabilityChanged();
     this.#tellIdle();
   }
 
@@ -389,6 +431,7 @@ export class GroupCommit {
   }
 
   #enterTrouble(trouble: Trouble): void {
+    if (this.#trouble?.kind === 'taken over') return;
     // a failed sync is the graver of the two, and repairs the other as well
     if (this.#trouble?.kind !== 'sync') this.#trouble = trouble;
     this.#refuseWaiting(unavailable(trouble.error, 'none'));
@@ -404,7 +447,12 @@ export class GroupCommit {
   /** Tries whether the disk will take events again. */
   async #recover(): Promise<void> {
     const trouble = this.#trouble;
-    if (trouble === undefined || this.#syncing) return;
+    if (trouble === undefined || trouble.kind === 'taken over' || this.#syncing) return;
+    const takenOver = this.#parts.takenOver();
+    if (takenOver !== undefined) {
+      this.#wasTakenOver(takenOver);
+      return;
+    }
     try {
       if (trouble.kind === 'sync') await this.#rewriteUnsynced();
       else this.#parts.writer.probe(probeBytes);

@@ -4,12 +4,19 @@
  */
 import path from 'node:path';
 import type { Disk } from './disk.ts';
-import { endsWithPosition } from './last-frame.ts';
+import { endOfPosition } from './last-frame.ts';
 import { LogCorrupted, type MissingPart } from './log-errors.ts';
 import type { Losses } from './losses.ts';
 import { readManifest } from './manifest.ts';
-import { findLaterFrames, type LaterFrames, type ScannedSegment, scanSegment } from './scan-segment.ts';
+import {
+  findLaterFrames,
+  type LaterFrames,
+  type ScannedSegment,
+  scanSegment,
+  type WrittenRange,
+} from './scan-segment.ts';
 import { Segment, segmentFile, segmentName, segmentsIn } from './segment.ts';
+import { surplusFrames } from './surplus-frames.ts';
 
 /** A list of missing files is cut off after so many. */
 const namesShown = 8;
@@ -54,6 +61,14 @@ export interface Inspection {
   readonly leftovers: readonly string[];
   /** Compressed files without their table, and tables without their file; full paths. */
   readonly halves: readonly string[];
+  /** Segments with events of another writer behind the place where the log goes on elsewhere. */
+  readonly surplus: readonly Surplus[];
+}
+
+export interface Surplus {
+  readonly name: string;
+  /** Where those events begin. */
+  readonly from: number;
 }
 
 /** @throws LogCorrupted when events are damaged that had been acknowledged, and others follow */
@@ -69,6 +84,7 @@ class SegmentInspection {
   /** By the segment's first position: the half that is there, the name of the one that is not, and the last position. */
   readonly #halves = new Map<number, { readonly file: string; readonly missing: string; readonly last: number }>();
   readonly #missing: MissingPart[] = [];
+  readonly #surplus: Surplus[] = [];
   readonly #end: ScannedSegment[] = [];
   readonly #lasts = new Map<number, number>();
   #tear: Tear | undefined;
@@ -89,6 +105,7 @@ class SegmentInspection {
     for (const [at, first] of firsts.entries()) this.#lookAtClosed(first, firsts[at + 1] ?? unsure[0]);
     const closed = firsts.map(closedSegment);
     this.#lookAtEnd(unsure);
+    this.#compareWriters();
     const reached = this.#known.losses.lostUntil(this.#last + 1) ?? this.#last;
     if (this.#acknowledged > reached) this.#noteMissing(reached + 1, this.#acknowledged);
     return {
@@ -101,6 +118,7 @@ class SegmentInspection {
       missing: this.#missing,
       leftovers: this.#leftovers,
       halves: [...this.#halves.values()].map(({ file }) => file),
+      surplus: this.#surplus,
     };
   }
 
@@ -161,10 +179,12 @@ class SegmentInspection {
       return following !== undefined && indexed === following - 1 ? indexed : readManifest(disk, dir, name).last;
     }
     const wanted = following === undefined ? Number.POSITIVE_INFINITY : this.#known.losses.lastBefore(following);
-    if (endsWithPosition(this.#log, name, wanted)) return wanted;
-    const { last, segment, defect } = scanSegment(disk, dir, mark, first, wanted + 1);
-    if (defect !== undefined) throw new LogCorrupted(name, segment.bytes, defect);
-    return last;
+    const seen = endOfPosition(this.#log, name, wanted);
+    const scanned = seen === undefined ? scanSegment(disk, dir, mark, first, wanted + 1) : undefined;
+    if (scanned?.defect !== undefined) throw new LogCorrupted(name, scanned.segment.bytes, scanned.defect);
+    const { bytes, fileBytes } = seen ?? { bytes: scanned?.segment.bytes ?? 0, fileBytes: scanned?.fileBytes ?? 0 };
+    if (bytes < fileBytes && following !== undefined) this.#lookAtSurplus(name, bytes, following);
+    return scanned?.last ?? wanted;
   }
 
   #lookAtEnd(firsts: readonly number[]): void {
@@ -189,6 +209,10 @@ class SegmentInspection {
       this.#end.push(scanned);
       this.#last = scanned.last;
       this.#lasts.set(first, scanned.last);
+      const isShort = scanned.segment.bytes < scanned.fileBytes;
+      if (isShort && following !== undefined && scanned.last + 1 === until) {
+        this.#lookAtSurplus(scanned.segment.name, scanned.segment.bytes, following);
+      }
       if (scanned.defect === undefined || scanned.last + 1 === until) continue;
       this.#tearIn(scanned, firsts.slice(at + 1));
       return;
@@ -227,6 +251,24 @@ class SegmentInspection {
     throw new LogCorrupted(segmentName(first), 0, reason);
   }
 
+  #lookAtSurplus(name: string, from: number, following: number): void {
+    const surplus = surplusFrames(this.#log, name, from, following);
+    if (surplus === undefined) return;
+    this.#surplus.push({ name, from });
+    const files = [`${name}.seg from byte ${from} on`, `${segmentName(following)}.seg`];
+    const reason = `two writers wrote the log at the same time: ${described(surplus)} lie behind the place where another writer went on`;
+    this.#missing.push({ files, reason });
+  }
+
+  /** A writer opens the log after the one before it, and that one writes nothing any more. */
+  #compareWriters(): void {
+    const ranges = this.#end.flatMap(({ writers }) => writers);
+    if (ranges.every(({ writer }, at) => writer >= (ranges[at - 1]?.writer ?? 0))) return;
+    const files = this.#end.map(({ segment }) => `${segment.name}.seg`);
+    const reason = `two writers wrote the log at the same time: ${ranges.map(described).join(', ')}`;
+    this.#missing.push({ files, reason });
+  }
+
   #noteMissing(first: number, last: number): void {
     this.#missing.push({ positions: { first, last }, files: this.#namesOfMissing(first, last) });
   }
@@ -251,6 +293,12 @@ class SegmentInspection {
     }
     return names;
   }
+}
+
+function described({ writer, first, last }: WrittenRange): string {
+  const who =
+    writer === 0 ? 'an unknown writer' : `the writer that opened it at ${new Date(writer * 1000).toISOString()}`;
+  return `positions ${first} to ${last} of ${who}`;
 }
 
 function comeBack(first: number): LogCorrupted {

@@ -5,14 +5,14 @@ import { segmentFile } from './segment.ts';
 const tailBytes = 256 * 1024;
 
 /**
- * Whether the end of an uncompressed segment has a whole frame whose last event has that position. False also when that
- * frame is too large to be seen at one glance: then the segment must be scanned.
+ * Where in an uncompressed segment the frame ends whose last event has that position. Undefined when there is none in the
+ * segment's end, also when that frame is too large to be seen at one glance: then the segment must be scanned.
  */
-export function endsWithPosition(
+export function endOfPosition(
   { disk, dir, mark }: { readonly disk: Disk; readonly dir: string; readonly mark: number },
   name: string,
   last: number,
-): boolean {
+): { readonly bytes: number; readonly fileBytes: number } | undefined {
   const fd = disk.open(segmentFile(dir, name, 'seg'), 'read');
   try {
     const size = disk.size(fd);
@@ -21,9 +21,10 @@ export function endsWithPosition(
     const prefix = framePrefix(mark);
     for (let at = buffer.lastIndexOf(prefix); at !== -1; at = at === 0 ? -1 : buffer.lastIndexOf(prefix, at - 1)) {
       const frame = readFrameHeader(buffer, at, end, mark);
-      if (typeof frame !== 'string' && frame.last === last) return frame.end <= end;
+      if (typeof frame === 'string' || frame.last !== last || frame.end > end) continue;
+      return { bytes: size - buffer.length + frame.end, fileBytes: size };
     }
-    return false;
+    return undefined;
   } finally {
     disk.close(fd);
   }

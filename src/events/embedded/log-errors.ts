@@ -21,6 +21,8 @@ export interface MissingPart {
   readonly positions?: { readonly first: number; readonly last: number };
   /** The files that are missing, or that end too early. */
   readonly files: readonly string[];
+  /** What is wrong, when it is something else than that files are missing. */
+  readonly reason?: string;
 }
 
 /** What was there once is there no more. Nothing was changed, so that it can be put back. */
@@ -37,8 +39,9 @@ export class LogIncomplete extends Error {
   }
 }
 
-export function describeMissing({ positions, files }: MissingPart): string {
+export function describeMissing({ positions, files, reason }: MissingPart): string {
   const names = files.join(', ');
+  if (reason !== undefined) return `${reason} (${names})`;
   if (positions === undefined) return `${names} is missing or damaged`;
   const { first, last } = positions;
   return `${first === last ? `position ${first} is` : `positions ${first} to ${last} are`} missing (${names})`;
@@ -49,6 +52,17 @@ export class LogLocked extends Error {
   readonly code = 'log_locked';
   constructor(dir: string, holder: string) {
     super(`the event log in ${dir} is already open for writing by ${holder}; only one process can write it`);
+  }
+}
+
+/** Another process has opened the log for writing while this one had it open: its lock was lost. */
+export class LogTakenOver extends Error {
+  readonly code = 'log_taken_over';
+  constructor(dir: string, holder: string, last: string) {
+    super(
+      `the event log in ${dir} was taken over by ${holder} while this process was writing it; this one acknowledged ` +
+        `nothing after position ${last} and writes no more. Make sure that only one gateway uses the folder, and restart`,
+    );
   }
 }
 

@@ -30,19 +30,21 @@ export async function openFiles(
     if (acceptance !== undefined) throw new Error(`there is no event log in ${dir}`);
     return createFiles(disk, dir);
   }
-  await finishRewrites(disk, dir);
   const mark = identity?.mark ?? (await markOfTraces(disk, dir));
+  await finishRewrites({ disk, dir, mark });
   const absent: MissingPart[] = identity === undefined ? [{ files: [identityFile] }] : [];
   let watermark = Watermark.openForReading(disk, dir, mark, 'write');
   try {
     const durable = watermark?.read();
     if (durable === undefined) absent.push({ files: [watermarkFile] });
     const known = { durable, indexed: indexed(mark), losses: readLosses(disk, dir) };
-    const opened = await openSegments({ disk, dir, mark }, known, absent, acceptance);
+    const takeOver = async () => (await watermark?.takeOver()) ?? false;
+    const opened = await openSegments({ disk, dir, mark }, known, absent, acceptance, takeOver);
     if (watermark === undefined || durable === undefined) {
       watermark?.close();
       watermark = undefined;
       watermark = await Watermark.create(disk, dir, mark);
+      await watermark.takeOver();
     }
     if (identity === undefined) await writeIdentity(disk, dir, mark);
     // last of all: until here the next opening finds the same to be missing
@@ -60,7 +62,11 @@ async function createFiles(disk: Disk, dir: string): Promise<OpenedFiles> {
   try {
     await writeIdentity(disk, dir, mark);
     const known = { durable: 0, indexed: new Map<number, number>(), losses: noLosses };
-    return { mark, watermark, opened: await openSegments({ disk, dir, mark }, known, [], undefined) };
+    return {
+      mark,
+      watermark,
+      opened: await openSegments({ disk, dir, mark }, known, [], undefined, () => watermark.takeOver()),
+    };
   } catch (error) {
     watermark.close();
     throw error;

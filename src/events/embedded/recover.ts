@@ -1,10 +1,10 @@
 /** Makes a log ready to be written to: cuts off what a crash left behind its end, and brings to disk what may not be. */
 import path from 'node:path';
 import { type Disk, datasync, syncDirectory, writeFully } from './disk.ts';
-import { type Inspection, inspectSegments, type KnownOfLog, type LogFiles } from './inspect-segments.ts';
+import { type Inspection, inspectSegments, type KnownOfLog, type LogFiles, type Surplus } from './inspect-segments.ts';
 import { LogIncomplete, type MissingPart } from './log-errors.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
-import type { ScannedSegment } from './scan-segment.ts';
+import { type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { rewrittenFile, rewrittenIn, Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
 
@@ -31,6 +31,9 @@ export interface OpenedSegments {
   readonly recovery: Recovery | undefined;
 }
 
+/** Makes this process the writer. Resolves to whether the writer before it closed the log. */
+export type TakeOver = () => Promise<boolean>;
+
 /** Who says that what is missing is lost. */
 export interface LossAcceptance {
   readonly by: string;
@@ -40,6 +43,7 @@ export interface LossAcceptance {
 
 /**
  * @param absent files without events that are missing
+ * @param takeOver called when nothing is missing, before the end of the log is finally looked at
  * @param acceptance given when what is missing is to be given up
  * @throws LogIncomplete when something is missing and `acceptance` is not given; nothing was changed then
  * @throws LogCorrupted when events are damaged that had been acknowledged, and others follow
@@ -49,9 +53,17 @@ export async function openSegments(
   known: KnownOfLog,
   absent: readonly MissingPart[],
   acceptance: LossAcceptance | undefined,
+  takeOver: TakeOver,
 ): Promise<OpenedSegments> {
   const { disk, dir } = log;
-  const inspection = inspectSegments(log, known);
+  const seen = filesNow(log);
+  let inspection = inspectSegments(log, known);
+  if (acceptance === undefined && absent.length + inspection.missing.length > 0) {
+    throw new LogIncomplete(dir, [...absent, ...inspection.missing]);
+  }
+  const wasClosed = await takeOver();
+  // a writer whose lock was lost may have acknowledged more until then; from now on it does not
+  if (filesNow(log) !== seen) inspection = inspectSegments(log, known);
   const missing = [...absent, ...inspection.missing];
   let { losses } = known;
   let accepted: AcceptedLoss | undefined;
@@ -63,13 +75,20 @@ export async function openSegments(
   }
   for (const file of inspection.leftovers) await disk.removeLater(file);
   for (const file of inspection.halves) disk.rename(file, `${file}.damaged`);
+  for (const surplus of inspection.surplus) await moveAside(log, surplus);
   const lost = losses.lostUntil(inspection.last + 1);
   const recovery = await cut(log, inspection, (lost ?? inspection.last) - inspection.last);
   const ends = await endSegments(log, inspection.end, lost !== undefined);
   const last = lost ?? inspection.last;
   if (recovery !== undefined || inspection.last > (known.durable ?? 0)) await makeDurable(log, ends, known.durable);
   const active = ends.at(-1);
-  if (active === undefined || lost !== undefined) ends.push(await createSegment(disk, dir, last + 1));
+  // a writer that has not closed the log may still write behind the end of its segment, or into its empty one
+  if (active !== undefined && !wasClosed && active.bytes === 0) {
+    disk.remove(segmentFile(dir, active.name, 'seg'));
+    ends.pop();
+  }
+  const goesOn = active !== undefined && wasClosed && lost === undefined && accepted === undefined;
+  if (!goesOn) ends.push(await createSegment(disk, dir, last + 1));
   return { segments: [...inspection.closed, ...ends], sealed: inspection.sealed, last, losses, accepted, recovery };
 }
 
@@ -77,15 +96,49 @@ export async function openSegments(
  * Finishes what a killed process began after a failed sync: the rewritten segment takes the place of those that it
  * replaces. It is whole and on disk, else it would not have its name.
  */
-export async function finishRewrites(disk: Disk, dir: string): Promise<void> {
+export async function finishRewrites({ disk, dir, mark }: LogFiles): Promise<void> {
   for (const name of rewrittenIn(disk.list(dir))) {
-    const replaced = [...segmentsIn(disk.list(dir))].filter(
-      ([first, kinds]) => first >= Number(name) && kinds.has('seg'),
-    );
-    for (const [first] of replaced.toReversed()) disk.remove(segmentFile(dir, segmentName(first), 'seg'));
+    const raw = [...segmentsIn(disk.list(dir))].filter(([, kinds]) => kinds.has('seg')).map(([first]) => first);
+    for (const first of raw.toReversed()) {
+      if (first >= Number(name)) disk.remove(segmentFile(dir, segmentName(first), 'seg'));
+    }
+    const cut = raw.findLast((first) => first < Number(name));
+    if (cut !== undefined) await cutAt(disk, dir, scanSegment(disk, dir, mark, cut, Number(name)).segment);
     await syncDirectory(disk, dir);
     disk.rename(rewrittenFile(dir, name), segmentFile(dir, name, 'seg'));
     await syncDirectory(disk, dir);
+  }
+}
+
+/** The segments' files and the size of the last one: what changes when somebody else writes. */
+function filesNow({ disk, dir }: LogFiles): string {
+  const files = disk.list(dir).filter((file) => /^\d{16}\./.test(file));
+  const last = files
+    .filter((file) => file.endsWith('.seg'))
+    .toSorted()
+    .at(-1);
+  return [...files.toSorted(), last === undefined ? 0 : fileSize(disk, path.join(dir, last))].join();
+}
+
+/** Copies what another writer left behind the end of a segment into a file of its own, and cuts it off. */
+async function moveAside({ disk, dir }: LogFiles, { name, from }: Surplus): Promise<void> {
+  const file = segmentFile(dir, name, 'seg');
+  keepAside(disk, dir, { name, bytes: from }, fileSize(disk, file));
+  await syncDirectory(disk, dir);
+  await cutAt(disk, dir, { name, bytes: from });
+}
+
+async function cutAt(
+  disk: Disk,
+  dir: string,
+  { name, bytes }: { readonly name: string; readonly bytes: number },
+): Promise<void> {
+  const fd = disk.open(segmentFile(dir, name, 'seg'), 'write');
+  try {
+    disk.truncate(fd, bytes);
+    await datasync(disk, fd);
+  } finally {
+    disk.close(fd);
   }
 }
 
@@ -177,7 +230,12 @@ function fileSize(disk: Disk, file: string): number {
 }
 
 /** A damaged end that had been acknowledged is evidence: it is copied before it is cut off. */
-function keepAside(disk: Disk, dir: string, segment: Segment, fileBytes: number): void {
+function keepAside(
+  disk: Disk,
+  dir: string,
+  segment: { readonly name: string; readonly bytes: number },
+  fileBytes: number,
+): void {
   const from = disk.open(segmentFile(dir, segment.name, 'seg'), 'read');
   const bytes = Buffer.allocUnsafeSlow(fileBytes - segment.bytes);
   disk.read(from, bytes, 0, bytes.length, segment.bytes);

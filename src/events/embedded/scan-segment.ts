@@ -1,6 +1,6 @@
 /** Walks the frames of an uncompressed segment as it is opened, and judges what is wrong with its end. */
 import type { Disk } from './disk.ts';
-import { frameHeaderBytes, framePrefix, readFrame, readFrameHeader } from './frame.ts';
+import { type Frame, frameHeaderBytes, framePrefix, readFrame, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { Segment, segmentFile } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
@@ -16,6 +16,15 @@ export interface ScannedSegment {
   readonly fileBytes: number;
   /** What lies at `segment.bytes`, when that is not the end of the file. */
   readonly defect: string | undefined;
+  /** Who wrote which positions, in order. */
+  readonly writers: readonly WrittenRange[];
+}
+
+/** Positions that one writer wrote one after the other. */
+export interface WrittenRange {
+  readonly writer: number;
+  readonly first: number;
+  readonly last: number;
 }
 
 /**
@@ -40,6 +49,7 @@ export function scanSegment(
     let chunkEnd = 0;
     let next = first;
     let defect: string | undefined;
+    const writers: WrittenRange[] = [];
     while (segment.bytes < fileBytes && next < until) {
       const at = segment.bytes - chunkOffset;
       const frame = readFrame(buffer, at, chunkEnd, mark);
@@ -60,6 +70,7 @@ export function scanSegment(
       if (frame.first !== next) {
         throw new LogCorrupted(segment.name, segment.bytes, `it continues at position ${frame.first}, not ${next}`);
       }
+      noteWriter(writers, frame);
       segment.notePlace(next, segment.bytes);
       streams.noteFrame(buffer, frame, segment.bytes);
       segment.bytes += frame.end - at;
@@ -67,7 +78,7 @@ export function scanSegment(
     }
     segment.durableBytes = segment.bytes;
     segment.visibleBytes = segment.bytes;
-    return { segment, last: next - 1, fileBytes, defect };
+    return { segment, last: next - 1, fileBytes, defect, writers };
   } finally {
     disk.close(fd);
   }
@@ -91,6 +102,12 @@ function lastNonZero(buffer: Buffer, length: number): number {
   let at = length - 1;
   while (at >= 0 && buffer[at] === 0) at--;
   return at;
+}
+
+function noteWriter(ranges: WrittenRange[], { writer, first, last }: Frame): void {
+  const latest = ranges.at(-1);
+  if (latest?.writer === writer) ranges[ranges.length - 1] = { ...latest, last };
+  else ranges.push({ writer, first, last });
 }
 
 export interface LaterFrames {

@@ -6,6 +6,7 @@
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import { type Disk, datasync, isMissing, syncDirectory } from './disk.ts';
+import { WriterNote } from './writer-note.ts';
 
 /** Two places, in different sectors and written in turn, so that a note that is torn leaves the one before it. */
 const slots = [0, 512] as const;
@@ -16,11 +17,14 @@ export class Watermark {
   readonly #disk: Disk;
   readonly #fd: number;
   readonly #buffer = Buffer.alloc(slotBytes);
+  /** Who writes the log: kept in the same file, and open as long as this is. */
+  readonly writer: WriterNote;
   #turn: 0 | 1 = 0;
 
   private constructor(disk: Disk, fd: number, mark: number) {
     this.#disk = disk;
     this.#fd = fd;
+    this.writer = new WriterNote(disk, fd, mark);
     this.#buffer.writeUInt32LE(mark, 0);
   }
 
@@ -60,6 +64,13 @@ export class Watermark {
       if (isMissing(error)) return undefined;
       throw error;
     }
+  }
+
+  /** Makes this process the writer of the log. On disk when this resolves to whether the writer before closed the log. */
+  async takeOver(): Promise<boolean> {
+    const wasClosed = this.writer.takeOver(Math.floor(Date.now() / 1000));
+    await this.sync();
+    return wasClosed;
   }
 
   write(position: number): void {

@@ -68,6 +68,11 @@ function noteHolder(dir: string): void {
   }
 }
 
+/** The process that opened the log last, as far as it noted that. */
+export function whoWrites(dir: string): string {
+  return holder(dir);
+}
+
 function holder(dir: string): string {
   try {
     const { pid, since }: { pid?: unknown; since?: unknown } = JSON.parse(

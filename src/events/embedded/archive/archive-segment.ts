@@ -1,5 +1,6 @@
 /** One step of archiving: a closed segment is read once, checked, and indexed and compressed on the way. */
 import type { Disk } from '../disk.ts';
+import { LogCorrupted } from '../log-errors.ts';
 import type { Manifest } from '../manifest.ts';
 import { RawBlocks } from '../raw-blocks.ts';
 import { SealedBlocks } from '../sealed-blocks.ts';
@@ -47,6 +48,7 @@ export async function archiveSegment(log: ArchivedLog, task: ArchiveTask, pace: 
       sealed?.add(run);
       await pace();
     }
+    if (sealed !== undefined) checkNoneBehind(log, task.name, sealed.rawBytes);
     const categories = categoriesOf(streams);
     if (task.index) await indexSegment(log, task, streams, categories, pace);
     const finished = sealed?.finish(task, categories, mark, pace);
@@ -56,6 +58,16 @@ export async function archiveSegment(log: ArchivedLog, task: ArchiveTask, pace: 
   } finally {
     blocks.close();
     await sealed?.abandon();
+  }
+}
+
+/** Compressing ends with removing the frames: events that are none of the log's must not go with them. */
+function checkNoneBehind({ disk, dir }: ArchivedLog, name: string, bytes: number): void {
+  const fd = disk.open(segmentFile(dir, name, 'seg'), 'read');
+  try {
+    if (disk.size(fd) > bytes) throw new LogCorrupted(name, bytes, 'bytes lie behind the events of the segment');
+  } finally {
+    disk.close(fd);
   }
 }
 

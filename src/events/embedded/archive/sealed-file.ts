@@ -38,6 +38,11 @@ export class SealedFile {
     return new SealedFile(disk, dir, name, disk.open(temporary, 'create'));
   }
 
+  /** Of the frames that were added. */
+  get rawBytes(): number {
+    return this.#rawBytes;
+  }
+
   /** Adds the next frames of the segment as one block. */
   add(run: FrameRun): void {
     const raw = run.buffer.subarray(run.start, run.end);
