@@ -18,6 +18,7 @@ import { messagesDialect } from './commands/exchange/messages-dialect.ts';
 import { type CloseOpen, OpenRecords } from './commands/exchange/open-records.ts';
 import { passthroughDialect } from './commands/exchange/passthrough.ts';
 import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts';
+import { RefusedRequests } from './commands/exchange/refused-requests.ts';
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
 import { resumeExchange } from './commands/exchange/resume-exchange.ts';
 import { createSessions } from './commands/exchange/session.ts';
@@ -77,6 +78,7 @@ import { adminPast } from './wiring/past.ts';
 import { gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
 import { recordQueriesIn } from './wiring/recorded-queries.ts';
+import { requestAdmission } from './wiring/request-admission.ts';
 import { createVirtualModels } from './wiring/virtual-models.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
@@ -214,8 +216,11 @@ export async function startGateway(
     resilience: () => resilience,
     random: Math.random,
   });
+  const refused = new RefusedRequests({ log, alone: config.logging.refusalsPerMinute, onError });
+  const admitRequest = requestAdmission({ admission: limits.admission, refused, metrics });
   const deps: ExchangeDependencies = {
     log,
+    refused,
     archive,
     dialects,
     detached,
@@ -267,7 +272,7 @@ export async function startGateway(
     requestTimeoutMs: config.server.requestTimeouts.requestMs,
     isStopping: () => stopping,
     authenticator: knownKeys.authenticator,
-    admitRequest: (caller) => limits.admission.admitRequest(caller),
+    admitRequest: (caller, { routeOptions }) => admitRequest(caller, routeOptions.url ?? ''),
     logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
   });
   registerHealth(app, {
@@ -308,7 +313,7 @@ export async function startGateway(
   });
   registerCountTokens(app, {
     router,
-    admission: limits.admission,
+    admitRequest,
     exchanges,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
@@ -443,6 +448,7 @@ export async function startGateway(
       await providers.close();
       await journal.settled();
       await knownKeys.stop();
+      await refused.stop();
       await limits.stop().catch(onError);
       await open.stop();
       await saveViews().catch(onError);

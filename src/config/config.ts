@@ -89,6 +89,8 @@ export interface Config {
   readonly logging: {
     readonly enabled: boolean;
     readonly capture: 'full' | 'metadata';
+    /** Refused requests of one key that are recorded one by one in a minute. */
+    readonly refusalsPerMinute: number;
     /** Whether the bytes of audio and of images are kept too. */
     readonly keeps: { readonly audio: boolean; readonly image: boolean };
   };
@@ -225,6 +227,7 @@ export function configOf(
     logging: {
       enabled: logging.enabled,
       capture: logging.bodies ? 'full' : 'metadata',
+      refusalsPerMinute: logging.refusals_per_minute,
       keeps: { audio: logging.audio_bodies, image: logging.image_bodies },
     },
     credentials: {

@@ -290,6 +290,10 @@ const settings = {
       env: 'LOGGING_LOG_BODIES',
       describe: 'keep request and answer bodies on the record; false keeps metadata only',
     }),
+    refusals_per_minute: setting(whole(0, 1_000_000), 100, {
+      env: 'LOGGING_REFUSALS_PER_MINUTE',
+      describe: 'refused requests of one key that are recorded one by one in a minute; those beyond are counted',
+    }),
     audio_bodies: setting(toggle(), false, {
       env: 'LOGGING_LOG_AUDIO_BODIES',
       describe: 'keep the bytes of audio on the record too, and not only their number and digest',

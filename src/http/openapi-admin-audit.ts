@@ -44,6 +44,7 @@ const entry = z.object({
   alias_used: z.boolean().optional(),
   cache_type: z.enum(['exact', 'semantic']).optional(),
   outcome: z.enum(['completed', 'failed', 'refused', 'disconnected', 'in_progress']),
+  requests: z.number().optional().describe('of refused requests that were counted together: how many'),
   status_code: z.int().describe('0 when the client got none, 499 when it left'),
   request_id: z.string().optional(),
   auth_key_id: z.string().optional(),

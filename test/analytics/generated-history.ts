@@ -9,6 +9,7 @@ import {
   modelResolved,
   requestReceived,
   requestRefused,
+  requestsRefused,
   usageRecalculated,
   usageRecorded,
 } from '../../src/events/catalogue/exchange.ts';
@@ -27,6 +28,8 @@ export interface HistoryOptions {
   readonly everyMs?: number;
   /** Pieces of an answer, at the most. Default 4. */
   readonly chunks?: number;
+  /** Whether refused requests that were counted together are among it. Default false. */
+  readonly refusals?: boolean;
 }
 
 /** A whole number from 0 to below this one. */
@@ -43,7 +46,7 @@ const words = ["it's\ta\\tab", 'line\nbreak', 'ünïcödé 🙂', 'plain', ''];
 
 /** Appends the history. Exchanges overlap: some events of one come between those of the next. */
 export async function writeHistory(log: EventLog, options: HistoryOptions): Promise<void> {
-  const { exchanges, seed, everyMs = 50, chunks = 4 } = options;
+  const { exchanges, seed, everyMs = 50, chunks = 4, refusals = false } = options;
   const { from = Date.now() - 2 * 3600_000 } = options;
   const { between } = createChance(seed);
   const chance: Chance = (below) => between(0, below - 1);
@@ -60,6 +63,7 @@ export async function writeHistory(log: EventLog, options: HistoryOptions): Prom
     }
     unfinished.push(end);
     if (usage !== undefined) recorded.push({ usage, stream: begin.stream });
+    if (refusals && chance(20) === 0) writes.push(refusedTogether(at, chance));
     if (chance(50) === 0) writes.push(...keyChanges(index, at, chance));
     if (recorded.length > 0 && chance(10) === 0) {
       const corrected = recorded[chance(recorded.length)];
@@ -74,6 +78,21 @@ export async function writeHistory(log: EventLog, options: HistoryOptions): Prom
     }
   }
   await log.append([...writes, ...unfinished]);
+}
+
+function refusedTogether(at: number, chance: Chance): StreamWrite {
+  const key = `key-${chance(7)}`;
+  const count = 1 + chance(500);
+  const [status, type, code] = chance(2) === 0 ? [429, 'rate_limit_error', 'x\ty'] : [404, 'not_found_error', null];
+  const path = paths[chance(paths.length)];
+  const context: EventContext = {
+    actor: `key:${key}`,
+    ...(path === '/' ? {} : { userPath: path as UserPath }),
+  };
+  const data = { status, type, code, authMethod: 'api_key', count, durationMs: count * chance(20) } as const;
+  const endpoint = chance(2) === 0 ? '/v1/responses' : undefined;
+  const event = requestsRefused.create({ ...data, endpoint, firstAt: at, lastAt: at + chance(50_000) }, context);
+  return { stream: streamName('refusals', key), events: [{ ...event, at: at + 60_000 }], expectedRevision: 'any' };
 }
 
 const costs = new WeakMap<NewEvent, string | null>();

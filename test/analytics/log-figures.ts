@@ -1,5 +1,5 @@
 /** What a log comes to, counted in plain TypeScript from its events: what analytics must say too, to the last unit. */
-import { usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
+import { requestsRefused, usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { EventLog } from '../../src/events/log.ts';
 
 export interface Figures {
@@ -51,6 +51,9 @@ export async function figuresOfLog(log: EventLog): Promise<Figures> {
     byType[event.type] = (byType[event.type] ?? 0) + 1;
     const outcome = outcomes[event.type];
     if (outcome !== undefined) ended[outcome] = (ended[outcome] ?? 0) + 1;
+    if (event.type === requestsRefused.type) {
+      ended['refused'] = (ended['refused'] ?? 0) + requestsRefused.data.parse(event.data).count;
+    }
     if (event.type === usageRecorded.type) {
       const data = usageRecorded.data.parse(event.data);
       const tokens = [data.inputTokens ?? 0, data.outputTokens ?? 0, data.cachedInputTokens ?? 0] as const;

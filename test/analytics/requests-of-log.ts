@@ -7,6 +7,7 @@ import {
   modelResolved,
   requestReceived,
   requestRefused,
+  requestsRefused,
   usageRecalculated,
   usageRecorded,
 } from '../../src/events/catalogue/exchange.ts';
@@ -36,6 +37,8 @@ export interface RequestTold {
   /** Nano-dollars, by the usage they are of. */
   readonly costs: Map<string, bigint | null>;
   ended: boolean;
+  /** More than one of refused requests that were counted together. */
+  readonly requests: number;
 }
 
 /** Nano-dollars; null when no part of it has a price. */
@@ -44,6 +47,24 @@ export function costOf({ costs }: RequestTold): bigint | null {
   return known.length === 0 ? null : known.reduce((sum, cost) => sum + cost, 0n);
 }
 
+const nothing = {
+  requestId: '',
+  sessionId: '',
+  model: '',
+  stream: false,
+  provider: '',
+  providerType: '',
+  attempts: 0,
+  status: 0,
+  durationMs: 0,
+  errorType: '',
+  errorMessage: '',
+  cacheType: '',
+  tokens: undefined,
+  ended: false,
+  requests: 1,
+};
+
 /** Those that have ended, newest first. */
 export async function requestsOfLog(log: EventLog): Promise<RequestTold[]> {
   const requests = new Map<string, RequestTold>();
@@ -51,6 +72,7 @@ export async function requestsOfLog(log: EventLog): Promise<RequestTold[]> {
     if (type === requestReceived.type) {
       const received = requestReceived.data.parse(data);
       requests.set(stream, {
+        ...nothing,
         id: idOf(stream),
         at,
         requestId: context.requestId ?? '',
@@ -58,18 +80,14 @@ export async function requestsOfLog(log: EventLog): Promise<RequestTold[]> {
         sessionId: received.sessionId ?? '',
         model: received.model ?? '',
         stream: received.stream,
-        provider: '',
-        providerType: '',
-        attempts: 0,
-        status: 0,
-        durationMs: 0,
-        errorType: '',
-        errorMessage: '',
-        cacheType: '',
-        tokens: undefined,
         costs: new Map(),
-        ended: false,
       });
+      continue;
+    }
+    if (type === requestsRefused.type) {
+      const { status, type: errorType, count, durationMs, firstAt } = requestsRefused.data.parse(data);
+      const told = { status, errorType, requests: count, durationMs: durationMs / count, at: firstAt, ended: true };
+      requests.set(id, { ...nothing, id, userPath: context.userPath ?? '', costs: new Map(), ...told });
       continue;
     }
     const request = requests.get(stream);

@@ -43,7 +43,7 @@ export async function figuresInSql(
     events: total['events'] ?? 0,
     bodyBytes: total['bodyBytes'] ?? 0,
     byType: await record('SELECT type AS name, count() AS n FROM $db.events GROUP BY type'),
-    outcomes: await record('SELECT outcome AS name, count() AS n FROM $db.exchanges GROUP BY outcome'),
+    outcomes: await record('SELECT outcome AS name, sum(requests) AS n FROM $db.exchanges GROUP BY outcome'),
     attempts: total['attempts'] ?? 0,
     failedAttempts: total['failedAttempts'] ?? 0,
     usage: Object.fromEntries(

@@ -49,7 +49,12 @@ describe('where settings come from', () => {
     expect(config.passthrough).toEqual({ enabled: true, v1Alias: true, types: undefined });
     expect(config.liveLogs).toEqual({ enabled: true, heartbeatSeconds: 15, replayLimit: 1000 });
     expect(config.metrics).toEqual({ enabled: true, endpoint: '/metrics', isPublic: false });
-    expect(config.logging).toEqual({ enabled: true, capture: 'full', keeps: { audio: false, image: false } });
+    expect(config.logging).toEqual({
+      enabled: true,
+      capture: 'full',
+      refusalsPerMinute: 100,
+      keeps: { audio: false, image: false },
+    });
     expect(config.admin).toEqual({ endpointsEnabled: true, uiEnabled: true });
     expect(config).toMatchObject({
       masterKey: undefined,

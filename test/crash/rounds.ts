@@ -153,7 +153,9 @@ class CrashRun {
 
   async all(): Promise<CrashSum> {
     const { rounds, secondsPerRound, onRound } = this.#options;
-    this.#env = { ...(await this.#upstreams.listen()), LOG_LEVEL: 'info' };
+    // Each answer is held against its own record, also a refusal.
+    const recordsAll = { LOGGING_REFUSALS_PER_MINUTE: '1000000' };
+    this.#env = { ...(await this.#upstreams.listen()), ...recordsAll, LOG_LEVEL: 'info' };
     let plan = planOf(this.#chance, secondsPerRound);
     let gateway = await this.#start({ ...plan, endedStarts: [] });
     for (let round = 1; round <= rounds; round++) {

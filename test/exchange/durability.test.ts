@@ -115,6 +115,7 @@ function start(
     wait: async () => {},
     ended: () => {},
     open: { begun: (stream) => open.add(stream), over: (stream) => open.delete(stream), leftOpen: () => {} },
+    refused: { recordsAlone: () => true },
     failed: (error) => {
       throw error;
     },

@@ -22,6 +22,8 @@ import { answerUnderKey } from './idempotency.ts';
 import type { OpenRecords } from './open-records.ts';
 import { readJson } from './read-json.ts';
 import type { Dialects } from './recorded-exchange.ts';
+import { isOfRequest } from './refused-content.ts';
+import type { RefusedRequests } from './refused-requests.ts';
 import type { RetryPolicy } from './retry-policy.ts';
 import { oneTarget, type Route, type Router } from './route.ts';
 import type { Admitted, Run } from './run.ts';
@@ -54,6 +56,8 @@ export interface ExchangeDependencies {
   /** Told once about every exchange, after it ended. Must not throw. */
   ended(summary: ExchangeSummary): void;
   readonly open: Pick<OpenRecords, 'begun' | 'over' | 'leftOpen'>;
+  /** Decides which refusals are recorded one by one, and counts the others. */
+  readonly refused: Pick<RefusedRequests, 'recordsAlone'>;
   /** Told of a response that was made and could not be recorded. */
   responseNotStored(provider: Provider | undefined): void;
   /** Told of what should not have happened, for the operator's own log. */
@@ -344,7 +348,7 @@ function admissionOf({ dialect, request, record }: Run, asked: Asked, { candidat
 }
 
 async function refuse(
-  { record, request }: Run,
+  { dialect, record, request }: Run,
   client: Client,
   error: unknown,
   promise: PromisedResponse | undefined,
@@ -352,6 +356,13 @@ async function refuse(
 ): Promise<number> {
   const refusal = refusalOf(error);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
+  if (!record.flushed && isOfRequest(refusal)) {
+    const refused = { caller: request.caller, endpoint: dialect.endpoint, durationMs: record.elapsed() };
+    if (!deps.refused.recordsAlone(refused, refusal)) {
+      client.refuse(refusal, { 'x-request-id': request.requestId });
+      return refusal.status;
+    }
+  }
   const { reason } = client.ended;
   // What was promised, and not refused for its own sake, is made another time.
   const isForNextStart = promise !== undefined && reason === 'gateway_stopping';

@@ -71,6 +71,24 @@ export const requestRefused = defineEvent({
   }),
 });
 
+export const requestsRefused = defineEvent({
+  type: 'requests.refused',
+  when:
+    'Requests of one key that the gateway refused for one reason within one minute, beyond those that are recorded one ' +
+    'by one; and requests that begin no exchange and were over a rate limit. On the stream `refusals-<key id or actor>`.',
+  data: z.object({
+    status: z.number().int(),
+    type: z.string(),
+    code: z.string().nullable().describe('with `status` and `type`, the reason'),
+    authMethod: z.enum(['master_key', 'api_key', 'no_key']),
+    endpoint: z.string().optional().describe('when it is the same for all of them'),
+    count: z.number().int().min(1),
+    firstAt: z.number().describe('milliseconds since the epoch'),
+    lastAt: z.number().describe('milliseconds since the epoch'),
+    durationMs: z.number().describe('the sum over the requests'),
+  }),
+});
+
 export const modelResolved = defineEvent({
   type: 'model.resolved',
   when: 'The selector was resolved to a provider and its model id.',

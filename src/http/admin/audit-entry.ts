@@ -72,6 +72,7 @@ function entry(
     alias_used: row.through.length > 0 || undefined,
     cache_type: row.cache_type,
     outcome: row.outcome,
+    requests: row.requests > 1 ? row.requests : undefined,
     status_code: row.status,
     request_id: row.request_id,
     auth_key_id: row.auth_key_id,

@@ -100,6 +100,7 @@ const columns: readonly (readonly [name: string, of: (row: ExchangeRow, usage: U
   ['path', ({ path }) => path],
   ['status_code', ({ status }) => status],
   ['outcome', ({ outcome }) => outcome],
+  ['requests', ({ requests }) => requests],
   ['requested_model', ({ requested_model }) => requested_model],
   ['provider', ({ provider_type }) => provider_type],
   ['provider_name', ({ provider }) => provider],

@@ -1,7 +1,6 @@
 /** `POST /v1/messages/count_tokens`. `POST /v1/messages` is a model route like the others. */
 import type { FastifyInstance } from 'fastify';
-import type { Admission } from '../../commands/exchange/admission.ts';
-import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
+import type { Caller, Client, ModelRequest } from '../../commands/exchange/client.ts';
 import { countTokensDialect } from '../../commands/exchange/count-tokens-dialect.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import type { Reach } from '../../commands/exchange/route.ts';
@@ -11,20 +10,21 @@ import { bodyOf, callerOf } from '../server.ts';
 
 export interface CountTokensOptions {
   readonly router: Reach;
-  readonly admission: Pick<Admission, 'admitRequest'>;
+  /** @throws Refusal 429 */
+  readonly admitRequest: (caller: Caller, endpoint: string) => void;
   readonly exchanges: OpenExchanges;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
 export function registerCountTokens(app: FastifyInstance, options: CountTokensOptions): void {
-  const { router, admission, exchanges, run } = options;
+  const { router, admitRequest, exchanges, run } = options;
   app.post(
     countTokensDialect.endpoint,
     { config: { access: 'any-key', limits: 'exchange' } },
     async (request, reply) => {
       const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
       if (estimate !== undefined) {
-        admission.admitRequest(callerOf(request));
+        admitRequest(callerOf(request), countTokensDialect.endpoint);
         return { input_tokens: estimate };
       }
       return exchanges.run(request, reply, (asked, client) => run(countTokensDialect, asked, client));

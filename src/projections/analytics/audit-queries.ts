@@ -140,10 +140,10 @@ export async function auditThreads(
   const [found, alone] = await Promise.all([
     db.rows<{ newest_position: string; requests: string; sessions: string }>(
       `SELECT newest.2 AS newest_position, requests, max(sessions) OVER () AS sessions FROM (
-        SELECT max((at, position)) AS newest, count() AS requests, count() OVER () AS sessions FROM $db.exchanges
+        SELECT max((at, position)) AS newest, sum(e.requests) AS requests, count() OVER () AS sessions FROM $db.exchanges AS e
         WHERE ${sql} AND session_id != '' GROUP BY user_path, session_id
         UNION ALL
-        SELECT (at, position) AS newest, 1 AS requests, 0 AS sessions FROM $db.exchanges
+        SELECT (at, position) AS newest, toUInt64(e.requests) AS requests, 0 AS sessions FROM $db.exchanges AS e
         WHERE ${sql} AND session_id = '' ${NEWEST_FIRST} LIMIT {reach: UInt64}
       ) ORDER BY newest DESC LIMIT {limit: UInt64} OFFSET {offset: UInt64}`,
       { ...parameters, limit, offset, reach: limit + offset },

@@ -54,10 +54,11 @@ export async function auditStats(
   const { sql, parameters } = allOf([between('at', first * 1000, until), inSubtree('user_path', subtree)]);
   const rows = await db.rows<StatRow>(
     `SELECT roundDown(toUnixTimestamp(at), {starts: Array(UInt32)}) AS bucket, provider,
-      count() AS requests, countIf(status BETWEEN 200 AND 299) AS ok, countIf(status BETWEEN 400 AND 499) AS client,
-      countIf(status BETWEEN 500 AND 599) AS server, sum(duration_ms) AS duration,
+      sum(e.requests) AS requests, sumIf(e.requests, status BETWEEN 200 AND 299) AS ok,
+      sumIf(e.requests, status BETWEEN 400 AND 499) AS client, sumIf(e.requests, status BETWEEN 500 AND 599) AS server,
+      sum(duration_ms * e.requests) AS duration,
       countIf(${reached}) AS reached, sumIf(duration_ms, ${reached}) AS reached_duration
-    FROM $db.exchanges WHERE ${sql} GROUP BY bucket, provider`,
+    FROM $db.exchanges AS e WHERE ${sql} GROUP BY bucket, provider`,
     { ...parameters, starts: [...starts] },
     signal,
   );

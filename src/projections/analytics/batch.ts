@@ -3,12 +3,13 @@
  * of it, so a batch that was interrupted can be made again and compared with what has been stored.
  */
 import type { z } from 'zod';
-import { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
+import { requestsRefused, usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import type { Position, RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
 import { isA } from '../known-event.ts';
 import { PoisonedEvent } from '../skipped-events.ts';
 import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
+import { writeRefused } from './refused-row.ts';
 import {
   isAdminChange,
   isGuardrailVerdict,
@@ -113,12 +114,13 @@ export class BatchBuilder {
   }
 
   #rowsOf(event: RecordedEvent, position: number): void {
-    const { usage, events, adminChanges, guardrailVerdicts } = this.#rows;
+    const { usage, events, exchanges, adminChanges, guardrailVerdicts } = this.#rows;
     writeEvent(events, event, position, this.#retention);
     if (isA(event, usageRecorded)) {
       writeUsage(usage, event, position, this.#retention);
       this.#accounts.set(event.id, accountOf(event));
-    } else if (isA(event, usageRecalculated)) this.#corrections.push({ event, position });
+    } else if (isA(event, requestsRefused)) writeRefused(exchanges, event, position, this.#retention);
+    else if (isA(event, usageRecalculated)) this.#corrections.push({ event, position });
     else if (isAdminChange(event.type)) writeAdminChange(adminChanges, event, position);
     else if (isGuardrailVerdict(event)) writeGuardrailVerdict(guardrailVerdicts, event, position, this.#retention);
   }

@@ -38,6 +38,8 @@ export interface ExchangeRow {
   readonly finish_reason: string;
   readonly first_byte_ms: number | null;
   readonly duration_ms: number;
+  /** How many requests the row stands for: more than one of refused ones that were counted together. */
+  readonly requests: number;
   readonly response_id: string;
   readonly replayed_from: string;
   readonly cache_type: string;
@@ -89,6 +91,7 @@ const plain = [
   'finish_reason',
   'first_byte_ms',
   'duration_ms',
+  'requests',
   'response_id',
   'replayed_from',
   'cache_type',
@@ -161,6 +164,7 @@ function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }
     finish_reason: completed?.finishReason ?? '',
     first_byte_ms: completed?.firstByteMs ?? null,
     duration_ms: end?.durationMs ?? 0,
+    requests: 1,
     response_id: end?.responseId ?? '',
     replayed_from: replayedFrom,
     cache_type: usage?.cacheType ?? '',

@@ -101,6 +101,7 @@ export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEn
       Number(usage?.source === 'provider'),
       text(usage?.cacheType),
       orNull(usage?.totalCost?.toString()),
+      1,
       retention.audit,
     ].join('\t'),
   );

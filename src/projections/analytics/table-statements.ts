@@ -58,9 +58,10 @@ export function createView(database: string, view: View): string {
   return `CREATE OR REPLACE VIEW ${database}.${view.name} AS ${select} COMMENT ${quoted(view.about)}`;
 }
 
-function declaration({ name, type, codec, madeOf, about }: Column): string {
+function declaration({ name, type, codec, madeOf, before, about }: Column): string {
   const made = madeOf === undefined ? '' : ` MATERIALIZED ${madeOf}`;
-  return `\`${name}\` ${type}${made} COMMENT ${quoted(about)}${codec === undefined ? '' : ` CODEC(${codec})`}`;
+  const otherwise = before === undefined ? '' : ` DEFAULT ${before}`;
+  return `\`${name}\` ${type}${made}${otherwise} COMMENT ${quoted(about)}${codec === undefined ? '' : ` CODEC(${codec})`}`;
 }
 
 function quoted(text: string): string {

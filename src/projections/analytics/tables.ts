@@ -10,6 +10,8 @@ export interface Column {
   readonly codec?: string;
   /** What ClickHouse makes it of, when it is not told: an expression of other columns. */
   readonly madeOf?: string;
+  /** What it is in rows that are older than the column; without it 0, or empty. */
+  readonly before?: string;
   /** For the data dictionary, and as the column's comment in ClickHouse. */
   readonly about: string;
 }
@@ -166,7 +168,9 @@ const attempts: readonly Column[] = [
 
 const exchanges: Table = {
   name: 'exchanges',
-  about: 'One row for each request to a model, written when it has ended, with its attempts.',
+  about:
+    'One row for each request to a model, written when it has ended, with its attempts; and one for refused requests that ' +
+    'were counted together, so that `sum(requests)` counts requests.',
   time: 'at',
   orderBy: 'at, position',
   indexes: {
@@ -178,7 +182,12 @@ const exchanges: Table = {
   },
   columns: [
     position,
-    { name: 'id', type: 'String', codec: 'ZSTD(1)', about: 'of the exchange; its events are stream `exchange-<id>`' },
+    {
+      name: 'id',
+      type: 'String',
+      codec: 'ZSTD(1)',
+      about: 'of the exchange, whose events are stream `exchange-<id>`; of requests counted together, of their event',
+    },
     { name: 'at', type: time, codec: delta, about: 'when the request was received' },
     { name: 'ended_at', type: time, codec: delta, about: 'when it ended' },
     requestId,
@@ -209,7 +218,7 @@ const exchanges: Table = {
     { name: 'failure_reason', type: name, about: 'such as `provider_error` or `stream_broken`; or empty' },
     { name: 'finish_reason', type: name, about: 'as the provider says; or empty' },
     { name: 'first_byte_ms', type: 'Nullable(Float64)', about: 'from received to the first byte of the answer' },
-    { name: 'duration_ms', type: 'Float64', about: 'from received to the end' },
+    { name: 'duration_ms', type: 'Float64', about: 'from received to the end; the mean of requests counted together' },
     { name: 'chunks', type: 'UInt32', codec: 'T64, ZSTD(1)', about: 'pieces of the answer' },
     { name: 'bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: "size of the provider's answer" },
     { name: 'response_id', type: 'String', codec: 'ZSTD(1)', about: 'of the stored response; or empty' },
@@ -230,6 +239,12 @@ const exchanges: Table = {
       name: 'recorded_cost',
       type: 'Nullable(Int64)',
       about: 'nano-dollars as first recorded; `usage` has the corrected',
+    },
+    {
+      name: 'requests',
+      type: 'UInt32',
+      before: '1',
+      about: 'how many requests the row stands for: 1, but for refused ones that were counted together',
     },
     retention,
   ],

@@ -1,0 +1,49 @@
+/** The row of `exchanges` that stands for refused requests which were counted together. */
+import type { z } from 'zod';
+import type { requestsRefused } from '../../events/catalogue/exchange.ts';
+import type { RecordedEvent } from '../../events/event.ts';
+import { keyIdOf, type Retention } from './rows.ts';
+import { type Column, tables, toldColumns } from './tables.ts';
+import { type TsvRows, text, time } from './tsv.ts';
+
+type Refused = RecordedEvent<string, z.infer<typeof requestsRefused.data>>;
+
+const columns = toldColumns(tables.exchanges);
+const empty = new Map(tables.exchanges.columns.map((column) => [column.name, emptyOf(column)]));
+
+export function writeRefused(rows: TsvRows, event: Refused, position: number, retention: Retention): void {
+  const values = valuesOf(event, position, retention);
+  rows.write(columns.map((name) => values[name] ?? empty.get(name) ?? '').join('\t'));
+  rows.end(position);
+}
+
+/** What is known; the other columns are empty. */
+function valuesOf({ id, context, data }: Refused, position: number, retention: Retention) {
+  const { endpoint, count } = data;
+  const values: Readonly<Record<string, string | number>> = {
+    position,
+    id,
+    at: time(data.firstAt),
+    ended_at: time(data.lastAt),
+    actor: text(context.actor),
+    auth_key_id: text(keyIdOf(context.actor)),
+    auth_method: data.authMethod,
+    user_path: text(context.userPath),
+    path: text(endpoint),
+    endpoint: text(endpoint),
+    outcome: 'refused',
+    status: data.status,
+    error_type: text(data.type),
+    error_code: text(data.code ?? ''),
+    duration_ms: data.durationMs / count,
+    requests: count,
+    _retention_days: retention.audit,
+  };
+  return values;
+}
+
+function emptyOf({ type }: Column): string {
+  if (type.startsWith('Array')) return '[]';
+  if (type.startsWith('Nullable')) return '\\N';
+  return type.includes('String') ? '' : '0';
+}
