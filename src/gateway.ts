@@ -277,6 +277,7 @@ export async function startGateway(
   });
   registerHealth(app, {
     log: () => storageHealth(log.status()),
+    streamIndex: () => (log.status().unindexedSegments === 0 ? 'ok' : 'rebuilding'),
     stopping: () => stopping,
     ...(analytics === undefined ? {} : { analytics: () => analytics.status().health }),
   });

@@ -20,6 +20,11 @@ export interface LogStatus {
   readonly degraded?: string;
   /** How often that has failed since the log was opened. */
   readonly failedRotations?: number;
+  /**
+   * Segments that the stream index lacks, and whose streams are not in memory: what is in them is found by reading
+   * them, so that appends to older streams and reading one stream take longer. It falls to 0 by itself.
+   */
+  readonly unindexedSegments: number;
   readonly subscriptions: number;
 }
 

@@ -130,7 +130,10 @@ export const health = z.object({ status: z.literal('ok') });
 
 export const readiness = z.looseObject({
   status: z.enum(['ready', 'degraded', 'not_ready']),
-  components: z.looseObject({ storage: z.enum(['ok', 'down']) }),
+  components: z.looseObject({
+    storage: z.enum(['ok', 'degraded', 'down']),
+    stream_index: z.enum(['ok', 'rebuilding']),
+  }),
 });
 
 const messageUsage = z.looseObject({

@@ -5,6 +5,8 @@ export interface Readiness {
   /** Whether the log can be written; `degraded` when it can, and full segments are not replaced or compressed. */
   log(): 'ok' | 'degraded' | 'down';
   stopping(): boolean;
+  /** Whether every stream is found through the stream index. While it is made again, older streams take longer. */
+  streamIndex(): 'ok' | 'rebuilding';
   /** Whether figures and SQL are up to date; absent when analytics is off. Requests do not depend on it. */
   analytics?(): 'ok' | 'behind' | 'down' | 'off';
 }
@@ -16,9 +18,11 @@ export function registerHealth(app: FastifyInstance, readiness: Readiness): void
     const storage = readiness.log();
     const ready = storage !== 'down' && !readiness.stopping();
     const analytics = readiness.analytics?.();
-    const degraded = storage === 'degraded' || analytics === 'behind' || analytics === 'down';
+    const streamIndex = readiness.streamIndex();
+    const degraded =
+      storage === 'degraded' || analytics === 'behind' || analytics === 'down' || streamIndex === 'rebuilding';
     const status = ready ? (degraded ? 'degraded' : 'ready') : 'not_ready';
-    const components = { storage, ...(analytics === undefined ? {} : { analytics }) };
+    const components = { storage, stream_index: streamIndex, ...(analytics === undefined ? {} : { analytics }) };
     return reply.code(ready ? 200 : 503).send({ status, components });
   });
 }

@@ -47,7 +47,7 @@ describe.skipIf(!hasChdb)('analytics beside the gateway', () => {
       .poll(() => readiness(gateway), patience)
       .toEqual({
         status: 'ready',
-        components: { storage: 'ok', analytics: 'ok' },
+        components: { storage: 'ok', stream_index: 'ok', analytics: 'ok' },
       });
 
     const passwords = join(dataDir, 'clickhouse-passwords.json');
@@ -152,7 +152,7 @@ describe('analytics with a server', () => {
       .poll(() => readiness(gateway), patience)
       .toEqual({
         status: 'degraded',
-        components: { storage: 'ok', analytics: 'down' },
+        components: { storage: 'ok', stream_index: 'ok', analytics: 'down' },
       });
     expect((await fetch(`${gateway.url}/health/ready`)).status).toBe(200);
     await asked(gateway);
@@ -225,7 +225,7 @@ describe('analytics with a server', () => {
 
   test('it is off when asked to be', async () => {
     const gateway = await serve({ dataDir: join(folder.path, 'off'), env: { ANALYTICS_ENABLED: 'false' } });
-    expect(await readiness(gateway)).toEqual({ status: 'ready', components: { storage: 'ok' } });
+    expect(await readiness(gateway)).toEqual({ status: 'ready', components: { storage: 'ok', stream_index: 'ok' } });
     expect(await lagOf(gateway)).toBeUndefined();
     gateway.process.kill('SIGTERM');
     expect((await gateway.process.exited).code).toBe(0);

@@ -1,6 +1,9 @@
+import { join } from 'node:path';
 import fastify from 'fastify';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { registerHealth } from '../../src/http/health.ts';
+import { emptyAndLockIndex } from '../events/locked-index.ts';
+import { appendThings, openTestLog, temporaryDirectory } from '../events/log-files.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 
@@ -14,7 +17,7 @@ describe('what is open to everybody', () => {
     expect(await json(health)).toEqual({ status: 'ok' });
     const ready = await open('/health/ready');
     expect(ready.status).toBe(200);
-    expect(await json(ready)).toEqual({ status: 'ready', components: { storage: 'ok' } });
+    expect(await json(ready)).toEqual({ status: 'ready', components: { storage: 'ok', stream_index: 'ok' } });
   });
 
   it('is told to HEAD too, and to those who bring a wrong key', async () => {
@@ -114,8 +117,36 @@ describe('GET /health/ready', () => {
     ['down', 503, 'not_ready'],
   ] as const)('storage %s: answers %i %s', async (storage, code, status) => {
     const app = fastify();
-    registerHealth(app, { log: () => storage, stopping: () => false });
+    registerHealth(app, { log: () => storage, streamIndex: () => 'ok', stopping: () => false });
     const answer = await app.inject('/health/ready');
-    expect([answer.statusCode, answer.json()]).toEqual([code, { status, components: { storage } }]);
+    const components = { storage, stream_index: 'ok' };
+    expect([answer.statusCode, answer.json()]).toEqual([code, { status, components }]);
+  });
+});
+
+describe('a gateway whose stream index has to be made again', () => {
+  it('is degraded until that is done, and serves requests meanwhile', async () => {
+    const dataDir = temporaryDirectory();
+    const dir = join(dataDir, 'log');
+    const log = await openTestLog(dir, { segmentBytes: 1_500 });
+    await appendThings(log, 0, 40);
+    await log.settled();
+    await log.close();
+    const unlock = emptyAndLockIndex(dir);
+    const started = await startTestGateway({ dataDir });
+    onTestFinished(() => started.close());
+    const readiness = async () => {
+      const answer = await fetch(`${started.url}/health/ready`);
+      return [answer.status, await json(answer)];
+    };
+    // the log says as well that segments cannot be entered in the index
+    const components = { storage: expect.stringMatching(/^(ok|degraded)$/), stream_index: 'rebuilding' };
+    expect(await readiness()).toEqual([200, { status: 'degraded', components }]);
+    const request = { model: 'llamacpp/simulated-small', messages: user('hi') };
+    expect((await started.fetch('/v1/chat/completions', { json: request })).status).toBe(200);
+    expect(await readiness()).toEqual([200, { status: 'degraded', components }]);
+    unlock();
+    const ready = [200, { status: 'ready', components: { storage: 'ok', stream_index: 'ok' } }];
+    await expect.poll(readiness).toEqual(ready);
   });
 });

@@ -27,6 +27,9 @@ import { indexedSegments } from './archive/indexed-segments.ts';
 import { ThreadedArchivist } from './archive/threaded-archivist.ts';
 import { type Disk, nodeDisk, syncDirectory } from './disk.ts';
 import { RecordReader } from './event-record.ts';
+import { SizedFinder } from './find/sized-finder.ts';
+import { LocalStreamFinder } from './find/stream-finder.ts';
+import { ThreadedFinder } from './find/threaded-finder.ts';
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
 import { IndexIsWrong, LogTakenOver } from './log-errors.ts';
 import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
@@ -37,7 +40,7 @@ import type { LossAcceptance, OpenedSegments, Recovery } from './recover.ts';
 import { RotationHealth } from './rotation-health.ts';
 import type { Segment } from './segment.ts';
 import { SegmentWriter } from './segment-writer.ts';
-import { readStreamParts, type StreamPart, visiblePart } from './stream-reader.ts';
+import { readStreamParts, visiblePart } from './stream-reader.ts';
 import type { Watermark } from './watermark.ts';
 import { lockForWriting, type WriterLock, whoWrites } from './writer-lock.ts';
 
@@ -51,12 +54,16 @@ export interface EmbeddedLogOptions {
   readonly layOutBytes?: number;
   /** Whether full segments are compressed. Default true. */
   readonly seal?: boolean;
+  /** Whether streams are found on a thread also when the log is small. Default false. */
+  readonly findOnThread?: boolean;
+  /** How many streams of closed segments may be in memory until the index has them. Default 400,000. */
+  readonly maxStreamsInMemory?: number;
   readonly commit?: Partial<GroupCommitOptions>;
   /** Told of what goes wrong in the background and is tried again. */
   readonly warn?: (message: string, error: unknown) => void;
   /** Given to open a log of which something is missing: that is then recorded as lost, and no position is used again. */
   readonly acceptLoss?: LossAcceptance;
-  /** For tests. Full segments are then archived on the thread that opened the log. */
+  /** For tests. Full segments are then archived, and streams found, on the thread that opened the log. */
   readonly disk?: Disk;
 }
 
@@ -70,6 +77,7 @@ const defaults = {
   probeMs: 250,
   relaxedSyncMs: 100,
   unawaitedSyncMs: 5,
+  maxStreamsInMemory: 400_000,
 };
 
 const embeddedStream = streamName('log', 'embedded');
@@ -140,6 +148,15 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       mark,
       archivist:
         options.disk === undefined ? new ThreadedArchivist(dir, mark) : new InlineArchivist({ disk, dir, mark }),
+      finder:
+        options.disk === undefined
+          ? new SizedFinder(
+              dir,
+              { small: new LocalStreamFinder({ disk, dir, mark }), large: new ThreadedFinder(dir, mark) },
+              options.findOnThread === true ? { indexBytes: 0, segmentBytes: 0 } : undefined,
+            )
+          : new LocalStreamFinder({ disk, dir, mark }),
+      maxStreamsInMemory: options.maxStreamsInMemory ?? defaults.maxStreamsInMemory,
       segments: this.#segments,
       sealed,
       seal: options.seal ?? true,
@@ -158,7 +175,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
         takenOver: () => this.#takenOver(),
         writer: this.#writer,
         records: this.records,
-        olderRevision: (stream) => this.#archive.lastRevision(stream),
+        olderRevision: (stream, expected) => this.#archive.lastRevision(stream, expected),
         lookUp: (streams) => this.#archive.lookUp(streams),
         publish: (batch) => this.#hub.publish(batch),
         rotationFailed: (error) => this.#rotation.failed('begin', error),
@@ -242,10 +259,9 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
   }
 
   async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
-    await this.#archive.whenComplete();
     let read = 0;
     try {
-      for await (const event of this.#readKnownStream(stream, options)) {
+      for await (const event of this.#readParts(stream, options)) {
         read++;
         yield event;
       }
@@ -253,14 +269,18 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       if (!(error instanceof IndexIsWrong)) throw error;
       await this.#archive.repair(error);
       let skip = read;
-      for await (const event of this.#readKnownStream(stream, options)) if (skip-- <= 0) yield event;
+      for await (const event of this.#readParts(stream, options)) if (skip-- <= 0) yield event;
     }
   }
 
-  #readKnownStream(stream: StreamName, options: ReadStreamOptions): AsyncIterable<RecordedEvent> {
-    const parts = this.#partsOf(stream);
+  async *#readParts(stream: StreamName, options: ReadStreamOptions): AsyncIterable<RecordedEvent> {
+    const active = visiblePart(this.#writer.active, stream);
+    const parts = await this.#archive.parts(stream);
+    // the active one may have become full, and may have been entered in the index, in the meantime
+    if (active !== undefined && !parts.some(({ segment }) => segment.first === active.segment.first))
+      parts.push(active);
     if (parts.length === 0) throw new StreamNotFound(stream);
-    return readStreamParts(this, stream, parts, options);
+    yield* readStreamParts(this, stream, parts, options);
   }
 
   readAll(options: ReadAllOptions = {}): AsyncIterable<RecordedEvent> {
@@ -293,6 +313,7 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
       segments: this.#segments.all.length,
       degraded: this.#rotation.trouble,
       failedRotations: this.#rotation.failures,
+      unindexedSegments: this.#archive.unknownSegments,
       subscriptions: this.#hub.counts.open,
     };
   }
@@ -360,13 +381,6 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
 
   lostUntil(position: number): number | undefined {
     return this.#segments.losses.lostUntil(position);
-  }
-
-  /** Where the stream's visible events lie. */
-  #partsOf(stream: StreamName): StreamPart[] {
-    const parts = this.#archive.parts(stream);
-    const part = visiblePart(this.#writer.active, stream);
-    return part === undefined ? parts : [...parts, part];
   }
 
   #tellStatus(): void {

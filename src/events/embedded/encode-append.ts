@@ -1,6 +1,6 @@
 /** Turns one append into records at the end of a batch, with their revisions: all of it, or nothing. */
 import type { StreamName } from '../event.ts';
-import type { StreamWrite } from '../log.ts';
+import type { ExpectedRevision, StreamWrite } from '../log.ts';
 import { checkExpectedRevision } from '../revisions.ts';
 import { wallClock } from '../wall-clock.ts';
 import type { Batch } from './batch.ts';
@@ -8,8 +8,11 @@ import { encodeEvents } from './encode-events.ts';
 import type { PreparedAppend } from './prepared-append.ts';
 import { recordEnd, setRecordRevision } from './record-layout.ts';
 
-/** Revision of a stream's last event in segments before the batch's, -1 for none; undefined when it is not known. */
-export type OlderRevision = (stream: StreamName) => number | undefined;
+/**
+ * Revision of a stream's last event in segments before the batch's, -1 for none; undefined when it is not known.
+ * `expected` is what the append expects of the stream.
+ */
+export type OlderRevision = (stream: StreamName, expected: ExpectedRevision) => number | undefined;
 
 /**
  * @returns the revision of the last event of each write, -1 where the stream still has none; undefined when a revision
@@ -81,17 +84,18 @@ export function placeAppend(batch: Batch, append: PreparedAppend, olderRevision:
 /** Revision of the stream's last event before this write, earlier writes of the same append counted. */
 function revisionBefore(
   batch: Batch,
-  writes: readonly { readonly stream: StreamName }[],
+  writes: readonly Pick<StreamWrite, 'stream' | 'expectedRevision'>[],
   lasts: readonly number[],
   index: number,
   olderRevision: OlderRevision,
 ): number | undefined {
-  const stream = writes[index]?.stream;
-  if (stream === undefined) return undefined;
+  const write = writes[index];
+  if (write === undefined) return undefined;
+  const { stream, expectedRevision } = write;
   for (let earlier = index - 1; earlier >= 0; earlier--) {
     if (writes[earlier]?.stream === stream) return lasts[earlier];
   }
-  return streamsOf(batch).lastRevision(stream) ?? olderRevision(stream);
+  return streamsOf(batch).lastRevision(stream) ?? olderRevision(stream, expectedRevision);
 }
 
 function noteStream(batch: Batch, stream: StreamName, count: number, last: number | undefined): void {

@@ -109,12 +109,13 @@ export class GroupCommit {
     this.#queue = new AppendQueue(options.maxQueuedBytes, options.queueTimeoutMs, parts.availabilityChanged);
     this.#lookups = new RevisionLookups(
       {
-        isKnown: (stream) => {
+        isKnown: ({ stream, expectedRevision }) => {
           const { streams } = parts.writer.active;
-          return (streams?.lastRevision(stream) ?? parts.olderRevision(stream)) !== undefined;
+          return (streams?.lastRevision(stream) ?? parts.olderRevision(stream, expectedRevision)) !== undefined;
         },
         lookUp: parts.lookUp,
-        place: (waiting, found) => this.#place(waiting, (stream) => parts.olderRevision(stream) ?? found(stream)),
+        place: (waiting, found) =>
+          this.#place(waiting, (stream, expected) => parts.olderRevision(stream, expected) ?? found(stream, expected)),
       },
       options,
     );
@@ -371,7 +372,10 @@ export class GroupCommit {
       if (this.#unsynced.length > 0) this.#syncSoon();
       this.#queue.drain(
         () => this.#trouble === undefined && !this.#isFull(),
-        (waiting) => this.#place(waiting, this.#parts.olderRevision),
+        (waiting) => {
+          if (this.#lookups.holdsBack(waiting.append.writes)) this.#lookups.add(waiting);
+          else this.#place(waiting, this.#parts.olderRevision);
+        },
       );
       this.#tellIdle();
     });

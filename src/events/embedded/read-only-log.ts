@@ -247,6 +247,7 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
       unsyncedBytes: 0,
       queuedBytes: 0,
       segments: this.#segments.all.length,
+      unindexedSegments: 0,
       subscriptions: this.#subscriptions,
     };
   }

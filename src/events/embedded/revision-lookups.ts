@@ -5,11 +5,15 @@
 import type { StreamName } from '../event.ts';
 import { LogUnavailable } from '../log.ts';
 import type { OlderRevision } from './encode-append.ts';
+import type { PreparedWrite } from './prepared-append.ts';
 import type { WaitingAppend } from './waiting-append.ts';
+
+/** How many may be under way: one that has to read a segment must not hold up those that the index answers. */
+const maxRequests = 4;
 
 export interface RevisionLookupsParts {
   /** Whether the last revision of the stream is known without looking it up. */
-  readonly isKnown: (stream: StreamName) => boolean;
+  readonly isKnown: (write: PreparedWrite) => boolean;
   /** Last revisions in closed segments, -1 for none. What is found holds until the next turn of the event loop. */
   readonly lookUp: (streams: readonly StreamName[]) => Promise<ReadonlyMap<StreamName, number>>;
   /** Puts the append into a batch, or rejects it. */
@@ -28,7 +32,8 @@ export class RevisionLookups {
   /** How many of those that wait touch the stream. */
   readonly #touched = new Map<StreamName, number>();
   #bytes = 0;
-  #lookingUp = false;
+  readonly #lookingUp = new Set<StreamName>();
+  #requests = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(parts: RevisionLookupsParts, limits: RevisionLookupsLimits) {
@@ -64,19 +69,29 @@ export class RevisionLookups {
     });
   }
 
-  /** Looks up, in one go, what those need that can be served next. */
+  /** Looks up, in one go, what those need that can be served next and is not being looked up. */
   #lookUp(): void {
-    if (this.#lookingUp || this.#waiting.length === 0) return;
+    if (this.#requests >= maxRequests || this.#waiting.length === 0) return;
     const wanted = this.#wanted();
-    this.#lookingUp = true;
+    if (wanted.length === 0) {
+      // what was waited for has come by itself
+      if (this.#requests === 0) this.#release(new Map());
+      return;
+    }
+    this.#requests++;
+    for (const stream of wanted) this.#lookingUp.add(stream);
+    const answered = () => {
+      this.#requests--;
+      for (const stream of wanted) this.#lookingUp.delete(stream);
+    };
     this.#parts.lookUp(wanted).then(
       (found) => {
-        this.#lookingUp = false;
+        answered();
         this.#release(found);
         this.#lookUp();
       },
       (error: unknown) => {
-        this.#lookingUp = false;
+        answered();
         const failed = new Set(wanted);
         const reason = error instanceof Error ? error.message : String(error);
         const refusal = new LogUnavailable(`the stream index cannot be read: ${reason}`, 'none', error);
@@ -92,9 +107,10 @@ export class RevisionLookups {
     const blocked = new Set<StreamName>();
     for (const { append } of this.#waiting) {
       const isBlocked = append.writes.some(({ stream }) => blocked.has(stream));
-      for (const { stream } of append.writes) {
-        blocked.add(stream);
-        if (!isBlocked && !this.#parts.isKnown(stream)) wanted.add(stream);
+      for (const write of append.writes) {
+        blocked.add(write.stream);
+        if (isBlocked || this.#lookingUp.has(write.stream) || this.#parts.isKnown(write)) continue;
+        wanted.add(write.stream);
       }
     }
     return [...wanted];
@@ -104,7 +120,7 @@ export class RevisionLookups {
     const blocked = new Set<StreamName>();
     const ready = this.#takeOut(({ append: { writes } }) => {
       const waits = writes.some(
-        ({ stream }) => blocked.has(stream) || !(found.has(stream) || this.#parts.isKnown(stream)),
+        (write) => blocked.has(write.stream) || !(found.has(write.stream) || this.#parts.isKnown(write)),
       );
       if (waits) for (const { stream } of writes) blocked.add(stream);
       return !waits;

@@ -5,9 +5,10 @@ import { readFrame } from './frame.ts';
 import { IndexIsWrong, LogCorrupted } from './log-errors.ts';
 import type { ReadableLog, ReadableSegment } from './log-reader.ts';
 import { openBlocks } from './open-blocks.ts';
-import { recordEnd, recordIsOf, recordRevision } from './record-layout.ts';
+import { recordEnd, recordIsOf } from './record-layout.ts';
 import type { Segment } from './segment.ts';
 import type { Block, SegmentBlocks } from './segment-blocks.ts';
+import { PartCollector } from './segment-part.ts';
 import { walkSegment } from './walk-segment.ts';
 
 /** The frames of one segment that hold events of the stream. */
@@ -39,23 +40,9 @@ export async function findStreamPart(
   last: number,
   stream: StreamName,
 ): Promise<StreamPart | undefined> {
-  const name = Buffer.from(stream);
-  const frames: number[] = [];
-  let lastRevision = -1;
-  for await (const run of walkSegment(log, segment, last)) {
-    let frameStart = run.start;
-    for (const frame of run.frames) {
-      let firstRevision = -1;
-      for (let at = frame.start; at < frame.end; at = recordEnd(run.buffer, at)) {
-        if (!recordIsOf(run.buffer, at, name)) continue;
-        lastRevision = recordRevision(run.buffer, at);
-        if (firstRevision === -1) firstRevision = lastRevision;
-      }
-      if (firstRevision !== -1) frames.push(run.offset + frameStart - run.start, firstRevision);
-      frameStart = frame.end;
-    }
-  }
-  return frames.length === 0 ? undefined : { segment, last: lastRevision, frames };
+  const part = new PartCollector(stream);
+  for await (const run of walkSegment(log, segment, last)) part.add(run);
+  return part.last === -1 ? undefined : { segment, last: part.last, frames: part.frames };
 }
 
 /** Most of a stream's frames are small and apart from each other. */

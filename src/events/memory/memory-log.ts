@@ -107,7 +107,16 @@ export class MemoryLog implements WatchableLog {
   status(): LogStatus {
     const head = formatPosition(this.#all.length);
     const { open: subscriptions } = this.#hub.counts;
-    return { state: 'ok', head, durableHead: head, unsyncedBytes: 0, queuedBytes: 0, segments: 0, subscriptions };
+    return {
+      state: 'ok',
+      head,
+      durableHead: head,
+      unsyncedBytes: 0,
+      queuedBytes: 0,
+      segments: 0,
+      unindexedSegments: 0,
+      subscriptions,
+    };
   }
 
   /** Never calls the listener: memory does not become unavailable. */

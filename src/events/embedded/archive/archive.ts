@@ -1,33 +1,41 @@
 /**
  * What happens to a segment when it is full: it is entered in the stream index and compressed, in the background, one
- * segment at a time. Until a segment is in the index its streams are kept in memory.
+ * segment at a time. Until a segment is in the index its streams are kept in memory, as far as there is room for them;
+ * those of other segments that are not in the index, for example after a crash, are found by reading the segment. The
+ * index is asked and segments are read by the finder, on a thread of its own.
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { StreamName } from '../../event.ts';
+import { mintEventId } from '../../event-id.ts';
+import type { ExpectedRevision } from '../../log.ts';
 import type { Disk } from '../disk.ts';
+import type { SearchedPlaces, StreamFinder } from '../find/stream-finder.ts';
 import { IndexIsWrong } from '../log-errors.ts';
 import type { LogSegments } from '../log-segments.ts';
 import { readManifest } from '../manifest.ts';
 import type { Segment } from '../segment.ts';
 import type { StreamCategories } from '../segment-streams.ts';
 import { type StreamPart, visiblePart } from '../stream-reader.ts';
-import { findStreams } from '../walk-segment.ts';
 import type { ArchiveTask } from './archive-segment.ts';
 import type { Archivist, Effort } from './archivist.ts';
 import { GreatestNames } from './greatest-names.ts';
-import { IndexUnusable, removeIndexFile } from './index-file.ts';
-import { IndexReader } from './index-reader.ts';
+import { IndexUnusable, removeIndexFile, unusable } from './index-file.ts';
+import { type IndexedPart, IndexReader } from './index-reader.ts';
+import { mintedAfter } from './minted-after.ts';
 
 export interface ArchiveParts {
   readonly disk: Disk;
   readonly dir: string;
   readonly mark: number;
   readonly archivist: Archivist;
+  readonly finder: StreamFinder;
   readonly segments: LogSegments;
   /** Whether full segments are compressed. */
   readonly seal: boolean;
   /** Segments that are compressed already. */
   readonly sealed: ReadonlySet<Segment>;
+  /** How many streams of closed segments may be in memory. */
+  readonly maxStreamsInMemory: number;
   /** Something that will be tried again, or that someone should look at. */
   readonly warn: (message: string, error: unknown) => void;
   /** A full segment could not be indexed or compressed, and stays as it is for now. */
@@ -47,18 +55,16 @@ const idleStreams = 100_000;
 export class Archive {
   readonly #parts: ArchiveParts;
   readonly #sealed: Set<Segment>;
-  /** Undefined until there is something in it: most small logs never fill a segment. */
-  #index: IndexReader | undefined;
   /** Of the streams in the index. */
-  #greatest: GreatestNames;
+  #greatest = new GreatestNames();
   /** The index is to be removed before the next step. */
   #indexIsWrong = false;
-  /** Closed segments that are not in the index, in order. */
+  /** Closed segments that are not in the index, in order. Those whose streams are not in memory come first. */
   #unindexed: Segment[];
-  /** Of the streams in sealed segments that are not in the index, once that is known. */
-  #greatestUnindexed: GreatestNames | undefined;
-  #complete = false;
-  #whenComplete: { resolve: () => void; reject: (reason: unknown) => void }[] = [];
+  /** Of the streams of compressed segments that are neither in the index nor in memory, as far as they are known. */
+  readonly #greatestOf = new Map<Segment, GreatestNames>();
+  /** Made after the last event of each segment whose streams are neither in the index nor in memory. */
+  #mintedSince = mintEventId();
   readonly #stop = new AbortController();
   #working: Promise<void> | undefined;
   #step: { readonly effort: Effort; readonly stop: AbortController } | undefined;
@@ -68,16 +74,12 @@ export class Archive {
   constructor(parts: ArchiveParts) {
     this.#parts = parts;
     this.#sealed = new Set(parts.sealed);
-    this.#index = this.#openIndex();
-    this.#unindexed = this.#missingFromIndex();
-    this.#greatest = new GreatestNames(this.#index?.greatest());
-    this.#complete = this.#allKnown();
+    this.#unindexed = this.#readIndex();
   }
 
-  /** Resolves when all streams of closed segments are known. Rejects with what stands in the way. */
-  async whenComplete(): Promise<void> {
-    if (this.#complete) return;
-    await new Promise<void>((resolve, reject) => this.#whenComplete.push({ resolve, reject }));
+  /** How many closed segments must be read to find a stream in them. */
+  get unknownSegments(): number {
+    return this.#unindexed.reduce((count, { streams }) => (streams === undefined ? count + 1 : count), 0);
   }
 
   /** Goes on with what there is to do: what an earlier run left, or segments that are wholly on disk by now. */
@@ -93,6 +95,19 @@ export class Archive {
   /** Takes over a full segment; not all of it need be on disk. */
   rotated(full: Segment): void {
     this.#unindexed.push(full);
+    this.#makeRoom();
+  }
+
+  /** Forgets the streams of the oldest segments that are not in the index, when there are too many of them. */
+  #makeRoom(): void {
+    let inMemory = this.#streamsInMemory();
+    for (const segment of this.#unindexed) {
+      if (segment.streams === undefined) continue;
+      if (inMemory <= this.#parts.maxStreamsInMemory || segment.durableBytes < segment.bytes) return;
+      inMemory -= segment.streams.places.size;
+      segment.streams = undefined;
+      this.#mintedSince = mintEventId();
+    }
   }
 
   /** The segments from `fresh` on are no more, and `cut`, if there is one, has become a closed one. */
@@ -103,56 +118,91 @@ export class Archive {
     this.#unindexed = added ? [...kept, cut] : kept;
   }
 
-  /** Revision of the stream's last event in closed segments, -1 for none; undefined when that is not known yet. */
-  lastRevision(stream: StreamName): number | undefined {
+  /**
+   * Revision of the stream's last event in closed segments, -1 for none; undefined when that must be looked up.
+   * A stream named after an id that this process has made is in no segment that was closed before. Only an append that
+   * expects a new stream is judged by that: an earlier process may have made ids when its clock was ahead.
+   * @param expected what an append expects of the stream
+   */
+  lastRevision(stream: StreamName, expected: ExpectedRevision): number | undefined {
+    let isNew: boolean | undefined;
     for (let at = this.#unindexed.length - 1; at >= 0; at--) {
-      const streams = this.#unindexed[at]?.streams;
-      if (streams === undefined && !(this.#greatestUnindexed?.lack(stream) ?? false)) return undefined;
-      const last = streams?.lastRevision(stream);
-      if (last !== undefined) return last;
-    }
-    if (this.#index === undefined || this.#greatest.lack(stream)) return -1;
-    try {
-      return this.#index.lastRevision(stream);
-    } catch (error) {
-      this.rebuild(error);
-      return undefined;
-    }
-  }
-
-  /** `lastRevision` of each of the streams, once all of them are known. Rejects with what stands in the way. */
-  async lookUp(streams: readonly StreamName[]): Promise<ReadonlyMap<StreamName, number>> {
-    for (;;) {
-      await this.whenComplete();
-      const found = new Map<StreamName, number>();
-      for (const stream of streams) {
-        const last = this.lastRevision(stream);
-        if (last !== undefined) found.set(stream, last);
+      const segment = this.#unindexed[at];
+      if (segment?.streams !== undefined) {
+        const last = segment.streams.lastRevision(stream);
+        if (last !== undefined) return last;
+      } else if (segment !== undefined) {
+        isNew ??= expected === 'noStream' && mintedAfter(stream, this.#mintedSince);
+        if (!isNew && !this.#lacks(segment, stream)) return undefined;
       }
-      if (found.size === streams.length) return found;
     }
+    return this.#greatest.lack(stream) ? -1 : undefined;
   }
 
-  /** Where the stream's events in closed segments lie, ascending. Only when `complete`. @throws IndexIsWrong */
-  parts(stream: StreamName): StreamPart[] {
-    const parts: StreamPart[] = [];
-    const indexed = this.#greatest.lack(stream) ? [] : (this.#index?.parts(stream) ?? []);
-    for (const { segment: first, last, frames } of indexed) {
-      const segment = this.#parts.segments.holding(first);
-      if (segment === undefined || segment.first !== first) throw new IndexIsWrong(first, 'there is no such segment');
-      parts.push({ segment, last, frames, indexed: true });
-    }
-    const firsts = new Set(indexed.map(({ segment }) => segment));
-    for (const segment of this.#unindexed) {
-      const part = firsts.has(segment.first) ? undefined : visiblePart(segment, stream);
-      if (part !== undefined) parts.push(part);
-    }
-    return parts;
+  /** Whether the stream certainly has no event in the segment. */
+  #lacks(segment: Segment, stream: StreamName): boolean {
+    return this.#greatestOf.get(segment)?.lack(stream) ?? false;
   }
 
   /**
-   * The index contradicted a segment. When the segment is sound, the index is at fault: a new one is made, and this
-   * resolves when it is `complete`.
+   * `lastRevision` of streams for which it is undefined. Holds until the next turn of the event loop.
+   * @throws LogCorrupted; what the disk and SQLite throw
+   */
+  async lookUp(streams: readonly StreamName[]): Promise<ReadonlyMap<StreamName, number>> {
+    return this.#find(() => this.#parts.finder.lastRevisions(streams, this.#placesOf(streams)));
+  }
+
+  /** Where the streams may be that are not in memory. */
+  #placesOf(streams: readonly StreamName[]): SearchedPlaces {
+    const unindexed = this.#unindexed
+      .filter((segment) => segment.streams === undefined)
+      .filter((segment) => streams.some((stream) => !this.#lacks(segment, stream)))
+      .map((segment) => ({
+        name: segment.name,
+        first: segment.first,
+        last: this.#parts.segments.endOf(segment) - 1,
+      }));
+    return { unindexed, index: !this.#indexIsWrong };
+  }
+
+  /** Asks again, once, when the index cannot be used: then the segments tell. */
+  async #find<Found>(ask: () => Promise<Found>): Promise<Found> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof IndexUnusable)) throw error;
+      this.rebuild(error);
+      return await ask();
+    }
+  }
+
+  /**
+   * Where the stream's events in closed segments lie, ascending, as of the call.
+   * @throws IndexIsWrong, LogCorrupted; what the disk and SQLite throw
+   */
+  async parts(stream: StreamName): Promise<StreamPart[]> {
+    // before anything is awaited: what is in memory now may be in the index only a moment later
+    const inMemory = this.#unindexed.flatMap((segment) => visiblePart(segment, stream) ?? []);
+    if (this.#placesOf([stream]).unindexed.length === 0 && this.#greatest.lack(stream)) return inMemory;
+    const { indexed, read } = await this.#find(() => this.#parts.finder.parts(stream, this.#placesOf([stream])));
+    const found = [
+      ...indexed.map((part) => this.#partOf(part, true)),
+      ...read.map((part) => this.#partOf(part, false)),
+    ];
+    const firsts = new Set(found.map(({ segment }) => segment.first));
+    const parts = [...found, ...inMemory.filter(({ segment }) => !firsts.has(segment.first))];
+    return parts.sort((a, b) => a.segment.first - b.segment.first);
+  }
+
+  /** @throws IndexIsWrong */
+  #partOf({ segment: first, last, frames }: IndexedPart, indexed: boolean): StreamPart {
+    const segment = this.#parts.segments.holding(first);
+    if (segment === undefined || segment.first !== first) throw new IndexIsWrong(first, 'there is no such segment');
+    return { segment, last, frames, indexed };
+  }
+
+  /**
+   * The index contradicted a segment. When the segment is sound, the index is at fault, and a new one is made.
    * @throws LogCorrupted when it is the segment that is damaged
    */
   async repair(error: IndexIsWrong): Promise<void> {
@@ -162,55 +212,47 @@ export class Archive {
       await archivist.archive(this.#taskOf(segment, { index: false, seal: false }), 'hurried', this.#stop.signal);
     }
     this.rebuild(error);
-    await this.whenComplete();
   }
 
-  /** Makes a new index. Until that is done the archive may not be `complete`. */
+  /** Makes a new index. Until it has them, segments are read. */
   rebuild(reason: unknown): void {
-    this.#parts.warn('the stream index cannot be used and is made again', reason);
-    this.#dropIndex();
-    this.#greatest = new GreatestNames();
+    if (!this.#indexIsWrong) this.#parts.warn('the stream index cannot be used and is made again', reason);
+    this.#forgetIndex();
     this.#unindexed = this.#closedSegments();
-    this.#greatestUnindexed = undefined;
-    this.#complete = this.#allKnown();
+    this.#mintedSince = mintEventId();
     this.start();
-  }
-
-  #allKnown(): boolean {
-    return this.#unindexed.every((segment) => segment.streams !== undefined);
   }
 
   #closedSegments(): Segment[] {
     return this.#parts.segments.all.slice(0, -1);
   }
 
-  /** Compares the index with the segments there are; one that knows others is of no use. */
-  #missingFromIndex(): Segment[] {
+  /** Compares the index with the segments there are, and says which it lacks. One that knows others is of no use. */
+  #readIndex(): Segment[] {
     const closed = this.#closedSegments();
-    const indexed = this.#index?.segments() ?? new Map<number, number>();
-    const missing = closed.filter((segment) => {
-      const last = indexed.get(segment.first);
-      indexed.delete(segment.first);
-      return last !== this.#parts.segments.endOf(segment) - 1;
-    });
-    if (indexed.size === 0) return missing;
-    this.#dropIndex();
+    let index: IndexReader | undefined;
+    try {
+      index = IndexReader.open(this.#parts.dir, this.#parts.mark);
+      if (index === undefined) return closed;
+      this.#greatest = new GreatestNames(index.greatest());
+      const indexed = index.segments();
+      const missing = closed.filter((segment) => {
+        const last = indexed.get(segment.first);
+        indexed.delete(segment.first);
+        return last !== this.#parts.segments.endOf(segment) - 1;
+      });
+      if (indexed.size === 0) return missing;
+    } catch (error) {
+      if (!(unusable(error) instanceof IndexUnusable)) throw error;
+    } finally {
+      index?.close();
+    }
+    this.#forgetIndex();
     return closed;
   }
 
-  #openIndex(): IndexReader | undefined {
-    try {
-      return IndexReader.open(this.#parts.dir, this.#parts.mark);
-    } catch (error) {
-      if (!(error instanceof IndexUnusable)) throw error;
-      this.#indexIsWrong = true;
-      return undefined;
-    }
-  }
-
-  #dropIndex(): void {
-    this.#index?.close();
-    this.#index = undefined;
+  #forgetIndex(): void {
+    this.#greatest = new GreatestNames();
     this.#indexIsWrong = true;
   }
 
@@ -220,10 +262,11 @@ export class Archive {
     while (!signal.aborted) {
       try {
         if (this.#indexIsWrong) {
+          await this.#parts.finder.releaseIndex();
           await removeIndexFile(this.#parts.dir);
           this.#indexIsWrong = false;
         }
-        if (!this.#complete) await this.#learnGreatest();
+        await this.#learnGreatest();
         const isDone = !(await this.#archiveNext());
         // one step that works says nothing about another one that failed
         if (isDone || !this.#indexFirst) {
@@ -238,7 +281,6 @@ export class Archive {
           this.rebuild(error);
           continue;
         }
-        for (const { reject } of this.#whenComplete.splice(0)) reject(error);
         this.#parts.failed(error);
         this.#indexFirst = true;
         await delay(retryAfterMs, undefined, { signal, ref: false }).catch(() => {});
@@ -247,28 +289,21 @@ export class Archive {
     }
   }
 
-  /** Lets new streams be appended while a large index is being made again: their names tell that they are new. */
+  /** Learns from the manifests of compressed segments which streams they certainly lack, while the index is made. */
   async #learnGreatest(): Promise<void> {
-    if (this.#greatestUnindexed !== undefined) return;
-    const greatest = new GreatestNames();
-    for (const segment of [...this.#unindexed]) {
-      if (segment.streams !== undefined) continue;
-      if (!this.#sealed.has(segment)) {
-        // here and not on a thread, which takes longer to start than this takes for the few that a crash leaves
-        segment.streams = await findStreams(this.#parts, segment, this.#parts.segments.endOf(segment) - 1);
-        continue;
-      }
+    for (const segment of this.#unindexed.toReversed()) {
+      if (segment.streams !== undefined || this.#greatestOf.has(segment) || !this.#sealed.has(segment)) continue;
       const { categories } = readManifest(this.#parts.disk, this.#parts.dir, segment.name);
+      const names = Object.entries(categories).map(([category, { greatest }]) => [category, greatest] as const);
+      this.#greatestOf.set(segment, new GreatestNames(names));
       await nextTurn();
-      for (const [category, known] of Object.entries(categories)) greatest.note(category, known.greatest);
+      this.#stop.signal.throwIfAborted();
     }
-    this.#greatestUnindexed = greatest;
-    if (this.#allKnown()) this.#becameComplete();
   }
 
   /** Takes the next step; false when there is nothing to do now. */
   async #archiveNext(): Promise<boolean> {
-    const indexOnly = this.#indexFirst || !this.#complete || this.#streamsInMemory() > idleStreams;
+    const indexOnly = this.#indexFirst || this.unknownSegments > 0 || this.#streamsInMemory() > idleStreams;
     const next = indexOnly ? (this.#unindexed[0] ?? this.#nextToDo()) : this.#nextToDo();
     if (next === undefined || next.durableBytes < next.bytes) return false;
     const index = this.#unindexed.includes(next);
@@ -294,7 +329,10 @@ export class Archive {
     try {
       const categories = await this.#parts.archivist.archive(this.#taskOf(segment, work), effort, signal);
       if (work.seal) this.#wasSealed(segment);
-      if (work.index) this.#wasIndexed(segment, categories);
+      if (work.index) {
+        this.#wasIndexed(segment, categories);
+        await this.#parts.finder.indexChanged();
+      }
       return categories;
     } finally {
       this.#step = undefined;
@@ -317,22 +355,14 @@ export class Archive {
   #wasIndexed(segment: Segment, categories: StreamCategories): void {
     // what was entered is of no use when the index has been given up in the meantime
     if (this.#indexIsWrong) return;
-    this.#index ??= IndexReader.open(this.#parts.dir, this.#parts.mark);
-    if (this.#index === undefined) throw new IndexUnusable('its file has been removed');
     for (const [category, { greatest }] of Object.entries(categories)) this.#greatest.note(category, greatest);
     this.#unindexed = this.#unindexed.filter((member) => member !== segment);
     segment.streams = undefined;
-    if (!this.#complete && this.#allKnown()) this.#becameComplete();
-  }
-
-  #becameComplete(): void {
-    this.#complete = true;
-    this.#greatestUnindexed = undefined;
-    for (const { resolve } of this.#whenComplete.splice(0)) resolve();
+    this.#greatestOf.delete(segment);
   }
 
   #effort(): Effort {
-    if (!this.#complete || this.#streamsInMemory() > idleStreams) return 'hurried';
+    if (this.unknownSegments > 0 || this.#streamsInMemory() > idleStreams) return 'hurried';
     const { seal } = this.#parts;
     const waiting = seal ? this.#closedSegments().length - this.#sealed.size : this.#unindexed.length;
     return waiting > idleSegments ? 'steady' : 'idle';
@@ -352,8 +382,7 @@ export class Archive {
     this.#stop.abort();
     await this.settled();
     await this.#parts.archivist.close();
-    for (const { reject } of this.#whenComplete.splice(0)) reject(new Error('the log has been closed'));
-    this.#index?.close();
+    await this.#parts.finder.close();
   }
 }
 

@@ -15,14 +15,14 @@ export interface IndexedPart {
 
 export class IndexReader {
   readonly #database: DatabaseSync;
-  readonly #lastRevision: StatementSync;
+  readonly #last: StatementSync;
   readonly #parts: StatementSync;
 
   /** Takes over the connection. */
   constructor(database: DatabaseSync) {
     this.#database = database;
-    this.#lastRevision = database.prepare(
-      'select last_revision from places where stream = ? order by segment desc limit 1',
+    this.#last = database.prepare(
+      'select segment, last_revision from places where stream = ? order by segment desc limit 1',
     );
     this.#parts = database.prepare(
       'select segment, last_revision, frames from places where stream = ? order by segment',
@@ -46,9 +46,10 @@ export class IndexReader {
     return new Map(rows.map((row) => [String(row['category']), String(row['greatest'])]));
   }
 
-  /** Revision of the stream's last event in the indexed segments, -1 when it has none there. */
-  lastRevision(stream: StreamName): number {
-    return Number(this.#lastRevision.get(stream)?.['last_revision'] ?? -1);
+  /** The last indexed segment that holds events of the stream, and the revision of its last event there. */
+  last(stream: StreamName): { readonly segment: number; readonly last: number } | undefined {
+    const row = this.#last.get(stream);
+    return row === undefined ? undefined : { segment: Number(row['segment']), last: Number(row['last_revision']) };
   }
 
   /** Where the stream's events lie, ascending. */

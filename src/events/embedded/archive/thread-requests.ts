@@ -2,38 +2,11 @@
  * Answers the requests of the gateway's thread, on a thread that archives. Uses synchronous calls only: the thread pool
  * belongs to the gateway's requests. Loads neither zod nor the catalogue, which would take more memory than all else.
  */
-import fs from 'node:fs';
 import type { MessagePort } from 'node:worker_threads';
-import { type Disk, nodeDisk } from '../disk.ts';
 import { archiveSegment } from './archive-segment.ts';
 import { paceOf } from './pace.ts';
+import { threadDisk } from './thread-disk.ts';
 import { failureOf, type ThreadAnswer, type ThreadRequest, type ThreadSettings } from './thread-messages.ts';
-
-const threadDisk: Disk = {
-  ...nodeDisk,
-  readLater: async (fd, buffer, offset, length, position) => fs.readSync(fd, buffer, offset, length, position),
-  datasync: (fd, done) => done(errorIn(() => fs.fdatasyncSync(fd))),
-  syncDirectory: (dir, done) => done(errorIn(() => syncDirectoryNow(dir))),
-  removeLater: async (file) => fs.rmSync(file, { force: true }),
-};
-
-function errorIn(work: () => void): NodeJS.ErrnoException | null {
-  try {
-    work();
-    return null;
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
-  }
-}
-
-function syncDirectoryNow(dir: string): void {
-  const fd = fs.openSync(dir, 'r');
-  try {
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
-}
 
 export function answerRequests(port: MessagePort, { dir, mark }: ThreadSettings): void {
   const log = { disk: threadDisk, dir, mark };

@@ -1,0 +1,30 @@
+import { type Disk, isMissing } from '../disk.ts';
+import { LogCorrupted } from '../log-errors.ts';
+import type { Manifest } from '../manifest.ts';
+import { RawBlocks } from '../raw-blocks.ts';
+import { SealedBlocks } from '../sealed-blocks.ts';
+import { segmentFile } from '../segment.ts';
+import type { SegmentBlocks } from '../segment-blocks.ts';
+import { unpackNow } from '../zstd.ts';
+
+/**
+ * As `openBlocks`, for a thread of its own: uses neither the thread pool nor zod. The manifest is taken as it is; the
+ * frames that it leads to are checked.
+ */
+export function openBlocksNow(
+  { disk, dir, mark }: { readonly disk: Disk; readonly dir: string; readonly mark: number },
+  name: string,
+): SegmentBlocks {
+  try {
+    return new RawBlocks(disk, disk.open(segmentFile(dir, name, 'seg'), 'read'), mark, []);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  try {
+    const manifest = JSON.parse(disk.readFile(segmentFile(dir, name, 'json')).toString()) as Manifest;
+    const fd = disk.open(segmentFile(dir, name, 'zst'), 'read');
+    return new SealedBlocks(disk, fd, name, manifest, async (packed, rawLength) => unpackNow(packed, rawLength));
+  } catch (error) {
+    throw new LogCorrupted(name, 0, 'its files are missing, or its manifest cannot be read', error);
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Finds streams of a small log on the caller's thread: asking a small index takes less time than asking a thread, and a
+ * thread takes memory and time to start. As soon as the index or what is to be read is larger, a thread does it.
+ */
+import { statSync } from 'node:fs';
+import type { StreamName } from '../../event.ts';
+import { indexFileOf } from '../archive/index-file.ts';
+import { segmentFile } from '../segment.ts';
+import type { FoundParts, SearchedPlaces, StreamFinder } from './stream-finder.ts';
+
+export interface SizedFinderLimits {
+  /** Of an index that is wholly in memory after a while. */
+  readonly indexBytes: number;
+  /** Of segments, compressed or not, that are read for one question. */
+  readonly segmentBytes: number;
+}
+
+const usualLimits: SizedFinderLimits = { indexBytes: 8 * 1024 * 1024, segmentBytes: 1024 * 1024 };
+
+export class SizedFinder implements StreamFinder {
+  readonly #dir: string;
+  readonly #small: StreamFinder;
+  readonly #large: StreamFinder;
+  readonly #limits: SizedFinderLimits;
+  #indexIsLarge: boolean;
+
+  constructor(
+    dir: string,
+    finders: { readonly small: StreamFinder; readonly large: StreamFinder },
+    limits: SizedFinderLimits = usualLimits,
+  ) {
+    this.#dir = dir;
+    this.#small = finders.small;
+    this.#large = finders.large;
+    this.#limits = limits;
+    this.#indexIsLarge = this.#measureIndex();
+  }
+
+  async lastRevisions(
+    streams: readonly StreamName[],
+    places: SearchedPlaces,
+  ): Promise<ReadonlyMap<StreamName, number>> {
+    return this.#finderFor(places).lastRevisions(streams, places);
+  }
+
+  async parts(stream: StreamName, places: SearchedPlaces): Promise<FoundParts> {
+    return this.#finderFor(places).parts(stream, places);
+  }
+
+  async indexChanged(): Promise<void> {
+    const isLarge = this.#measureIndex();
+    if (isLarge && !this.#indexIsLarge) await this.#small.releaseIndex();
+    this.#indexIsLarge = isLarge;
+  }
+
+  async releaseIndex(): Promise<void> {
+    await this.#small.releaseIndex();
+    await this.#large.releaseIndex();
+  }
+
+  async close(): Promise<void> {
+    await this.#small.close();
+    await this.#large.close();
+  }
+
+  #finderFor({ index, unindexed }: SearchedPlaces): StreamFinder {
+    if (index && this.#indexIsLarge) return this.#large;
+    let bytes = 0;
+    for (const { name } of unindexed) {
+      bytes += sizeOf(segmentFile(this.#dir, name, 'seg')) ?? sizeOf(segmentFile(this.#dir, name, 'zst')) ?? 0;
+      if (bytes > this.#limits.segmentBytes) return this.#large;
+    }
+    return this.#small;
+  }
+
+  #measureIndex(): boolean {
+    return (sizeOf(indexFileOf(this.#dir)) ?? 0) > this.#limits.indexBytes;
+  }
+}
+
+function sizeOf(file: string): number | undefined {
+  return statSync(file, { throwIfNoEntry: false })?.size;
+}
