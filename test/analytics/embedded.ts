@@ -9,6 +9,8 @@ import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickh
 import { createClickHouseHttp } from '../../src/http/clickhouse/clickhouse-http.ts';
 import { openEmbeddedClickHouse } from '../../src/http/clickhouse/embedded-clickhouse.ts';
 import type { RecordedQuery, RecordQuery } from '../../src/http/clickhouse/reader-request.ts';
+import type { TurnLimits } from '../../src/http/clickhouse/turns.ts';
+import type { UnreadLimits } from '../../src/http/clickhouse/unread-answers.ts';
 import { analystLimits, gatewayLimits, type User } from '../../src/http/clickhouse/users.ts';
 
 /** Whether chDB is installed: where it cannot be, what needs it is skipped. */
@@ -45,16 +47,24 @@ export interface EmbeddedOptions {
   readonly databases?: readonly string[];
   /** Default: every query can be recorded. */
   readonly record?: RecordQuery;
+  /** Default: as in use. */
+  readonly unread?: UnreadLimits;
+  /** Of all readers together. Default: as in use. */
+  readonly turns?: TurnLimits;
 }
 
 export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embedded> {
-  const { databases = ['chancery', 'shop', 'gw'], record = async () => {} } = options;
+  const { databases = ['chancery', 'shop', 'gw'], record = async () => {}, turns, unread } = options;
   const recorded: RecordedQuery[] = [];
   const folder = mkdtempSync(join(tmpdir(), 'chancery-clickhouse-'));
   const engine = await openEmbeddedClickHouse({ folder, access: { databases } });
   const server = createClickHouseHttp({
     engine,
-    users,
+    users:
+      turns === undefined
+        ? users
+        : users.map((user) => ({ ...user, limits: user.limits && { ...user.limits, turns } })),
+    ...(unread === undefined ? {} : { unread }),
     async record(query) {
       recorded.push(query);
       await record(query);

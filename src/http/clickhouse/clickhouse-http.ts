@@ -13,21 +13,15 @@ import {
   type EmbeddedClickHouse,
   type EmbeddedConnection,
   exceptionOf,
+  type QueryResult,
 } from './embedded-clickhouse.ts';
 import { statusOf } from './exception-status.ts';
 import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
 import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
-import {
-  displaced,
-  questionOf,
-  type RecordQuery,
-  type RunnableQuery,
-  readerRequest,
-  recordQuery,
-  wholeQuery,
-} from './reader-request.ts';
+import { displaced, questionOf, type RecordQuery, readerRequest, recordQuery, wholeQuery } from './reader-request.ts';
 import { Turns } from './turns.ts';
+import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
 import { authenticated, type Limits, type User } from './users.ts';
 
 export interface ClickHouseHttpOptions {
@@ -35,6 +29,8 @@ export interface ClickHouseHttpOptions {
   readonly users: readonly User[];
   /** Of inserts and the writer's queries. Default 256 MiB. */
   readonly maxBodyBytes?: number;
+  /** Of answers to readers that their clients have yet to take. Default 192 MiB, and a minute for each. */
+  readonly unread?: UnreadLimits;
   /** Records a reader's query, which runs once this has resolved. Default: no query can be recorded. */
   readonly record?: RecordQuery;
   /** Told of what failed here and not in ClickHouse. */
@@ -50,8 +46,12 @@ async function cannotRecord(): Promise<never> {
 
 export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   const { engine, users, maxBodyBytes = 256 * MIB, record = cannotRecord, onError = () => {} } = options;
-  const turns = new Map(
-    users.flatMap(({ limits }) => (limits === undefined ? [] : [[limits.turns, new Turns(limits.turns)]])),
+  const { unread = { bytes: 192 * MIB, ms: 60_000 } } = options;
+  const places = new Map(
+    users.flatMap(({ limits }) => {
+      if (limits === undefined) return [];
+      return [[limits.turns, { turns: new Turns(limits.turns), unread: new UnreadAnswers(unread) }]];
+    }),
   );
 
   async function answer(request: IncomingMessage, reply: ServerResponse): Promise<void> {
@@ -108,14 +108,31 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     gone: AbortSignal,
   ): Promise<void> {
     const sql = questionOf(asked, body, user);
-    const turn = await turns.get(limits.turns)?.enter(gone);
+    const { format, result } = await resultOf(sql, asked, user, limits, gone);
+    const size = result.bytes.length;
+    const leave = () => void reply.destroy();
+    const sendResult = () => sendWhole(result, format, asked, reply);
+    await (places.get(limits.turns)?.unread.during(size, leave, sendResult) ?? sendResult());
+  }
+
+  /** What a reader's query gives. Its place is free again when it is there: the client may take its time. */
+  async function resultOf(
+    sql: string,
+    asked: ClickHouseRequest,
+    user: User,
+    limits: Limits,
+    gone: AbortSignal,
+  ): Promise<{ readonly format: string; readonly result: QueryResult }> {
+    const turn = await places.get(limits.turns)?.turns.enter(gone);
     try {
       await recordQuery(record, user, sql, asked);
       const { query, connect } = await readerRequest(engine, sql, asked, user);
       const connection = engine.connect(connect);
       const ends = turn === undefined ? [gone] : [gone, turn.displaced];
       try {
-        await closedAfter(connection, ends, () => run(query, asked, connection, reply));
+        // Not streamed: the engine would plan it, and run its scalar subqueries, on the thread that serves everyone.
+        const result = await closedAfter(connection, ends, () => connection.query(query.text, query.format));
+        return { format: query.format, result };
       } catch (error) {
         throw turn?.displaced.aborted === true ? displaced(limits) : error;
       }
@@ -131,21 +148,21 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     });
   });
   server.keepAliveTimeout = 30_000;
-  // Longer than any query may be silent: a client that takes nothing must not keep its turn for good.
+  // Longer than any query may be silent.
   server.setTimeout(SILENT_MS);
   return server;
 }
 
 /** Closes the connection when the work is done, or before, when one of the signals comes. */
-async function closedAfter(
+async function closedAfter<Result>(
   connection: EmbeddedConnection,
   ends: readonly AbortSignal[],
-  work: () => Promise<void>,
-): Promise<void> {
+  work: () => Promise<Result>,
+): Promise<Result> {
   const close = () => connection.close();
   for (const end of ends) end.addEventListener('abort', close, { once: true });
   try {
-    await work();
+    return await work();
   } finally {
     for (const end of ends) end.removeEventListener('abort', close);
     close();
@@ -175,16 +192,13 @@ async function takeIn(
 }
 
 async function run(
-  { text, format, streams }: RunnableQuery,
+  { text, format, streams }: { readonly text: string; readonly format: string; readonly streams: boolean },
   asked: ClickHouseRequest,
   connection: EmbeddedConnection,
   reply: ServerResponse,
 ): Promise<void> {
   if (!streams || asked.waitEndOfQuery) {
-    const { bytes, rowsRead, bytesRead, elapsedSeconds } = await connection.query(text, format);
-    const read = { read_rows: rowsRead, read_bytes: bytesRead, result_bytes: bytes.length };
-    reply.setHeader('X-ClickHouse-Summary', summary(read, elapsedSeconds));
-    return send(reply, asked, format, Readable.from([bytes], { objectMode: false }));
+    return sendWhole(await connection.query(text, format), format, asked, reply);
   }
   // The first piece is waited for: until it comes, an error can be told by a status.
   const pieces = connection.stream(text, format)[Symbol.asyncIterator]();
@@ -193,6 +207,17 @@ async function run(
   const tag = randomBytes(8).toString('hex');
   reply.setHeader('X-ClickHouse-Exception-Tag', tag);
   await send(reply, asked, format, Readable.from(rest(first, pieces, tag), { objectMode: false }));
+}
+
+async function sendWhole(
+  { bytes, rowsRead, bytesRead, elapsedSeconds }: QueryResult,
+  format: string,
+  asked: ClickHouseRequest,
+  reply: ServerResponse,
+): Promise<void> {
+  const read = { read_rows: rowsRead, read_bytes: bytesRead, result_bytes: bytes.length };
+  reply.setHeader('X-ClickHouse-Summary', summary(read, elapsedSeconds));
+  await send(reply, asked, format, Readable.from([bytes], { objectMode: false }));
 }
 
 /** An error in the middle is told in the way of ClickHouse, where the rows would have gone on. */

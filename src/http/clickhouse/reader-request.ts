@@ -24,8 +24,6 @@ export type RecordQuery = (query: RecordedQuery) => Promise<void>;
 export interface RunnableQuery {
   readonly text: string;
   readonly format: string;
-  /** Whether rows are sent before the last one is there. */
-  readonly streams: boolean;
 }
 
 /** The body comes after what the URL says. */
@@ -78,8 +76,7 @@ export async function readerRequest(
   const context = { parameters, databases: engine.databases, engineFunctions: engine.functions };
   const { text, format, settings } = checked(await engine.normalForm(sql), context, user);
   return {
-    // The engine plans a query that is streamed, and runs its scalar subqueries, on the thread that serves everyone.
-    query: { text, streams: false, format: format ?? formatOf(asked) },
+    query: { text, format: format ?? formatOf(asked) },
     connect: {
       settings: settingsOf(user, new Map([...asked.settings, ...settings])),
       parameters,
