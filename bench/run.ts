@@ -5,23 +5,29 @@ import { fileURLToPath } from 'node:url';
 import { measureAll } from './benchmark.ts';
 import { takeProfiles } from './inside/take-profiles.ts';
 import { describeMachine } from './machine.ts';
-import { parseOptions } from './options.ts';
+import { type Options, parseOptions } from './options.ts';
 import { printProgress } from './report/progress.ts';
 import { type Run, report } from './report/report.ts';
+import { runStreamIndexBench } from './sections/stream-index.ts';
 import { pinSelf } from './servers/cores.ts';
 import { endWithSignals } from './servers/end-with-signals.ts';
 import { judge } from './targets.ts';
 
-const options = parseOptions(process.argv.slice(2));
+const args = process.argv.slice(2);
 const folder = fileURLToPath(new URL('.', import.meta.url));
 const workDir = join(folder, '.work');
 mkdirSync(workDir, { recursive: true });
 endWithSignals();
-pinSelf();
 
-if (options.profile) {
-  await takeProfiles(options, workDir);
-} else {
+if (args[0] === 'index') await runStreamIndexBench(args.slice(1), workDir);
+else await runBenchmark(parseOptions(args));
+
+async function runBenchmark(options: Options): Promise<void> {
+  pinSelf();
+  if (options.profile) {
+    await takeProfiles(options, workDir);
+    return;
+  }
   const began = performance.now();
   const results = await measureAll(options, workDir, printProgress);
   const run: Run = {

@@ -3,7 +3,6 @@ import type { Disk } from './disk.ts';
 import type { FrameRun } from './frame-run.ts';
 import type { ReadableSegment } from './log-reader.ts';
 import { openBlocks } from './open-blocks.ts';
-import { SegmentStreams } from './segment-streams.ts';
 import { walkBlocks } from './walk-blocks.ts';
 
 /** As `walkBlocks`. */
@@ -18,15 +17,4 @@ export async function* walkSegment(
   } finally {
     blocks.close();
   }
-}
-
-/** Finds the streams of a closed segment. */
-export async function findStreams(
-  log: { readonly disk: Disk; readonly dir: string; readonly mark: number },
-  segment: ReadableSegment,
-  last: number,
-): Promise<SegmentStreams> {
-  const streams = new SegmentStreams();
-  for await (const run of walkSegment(log, segment, last)) streams.noteRun(run);
-  return streams;
 }
