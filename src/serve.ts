@@ -73,6 +73,9 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
       `Everything that was acknowledged is on record, but that the gateway stopped could not be recorded: ${error}`,
     );
     return 1;
+  } finally {
+    // An open channel to the process that started this one would keep it alive.
+    if (process.connected) process.disconnect();
   }
 }
 

@@ -16,6 +16,8 @@ export interface ProcessOptions {
   readonly command?: readonly [string, ...string[]];
   /** Started as a process group of its own, all of which is ended in the end: for commands that start others. */
   readonly group?: boolean;
+  /** Whether it has a channel to its parent, as under the wrapper that `npm start` runs. */
+  readonly channel?: boolean;
   /** Where no configuration file lies about; default: the system's folder for temporary files. */
   readonly cwd?: string;
 }
@@ -57,13 +59,13 @@ function endGroup(pid: number): void {
 
 /** Starts the command line; see `ProcessOptions` for what it does not inherit. */
 export function startProcess(options: ProcessOptions = {}): GatewayProcess {
-  const { args = [], env = {}, cwd = tmpdir(), group = false } = options;
+  const { args = [], env = {}, cwd = tmpdir(), group = false, channel = false } = options;
   const [file, ...before] = options.command ?? [process.execPath, join(root, 'src/main.ts'), 'serve'];
   const child = spawn(file, [...before, ...args], {
     cwd,
     // Analytics is a process of its own, for which its own tests ask.
     env: { ...inherited(), PORT: '0', ANALYTICS_ENABLED: 'false', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', ...(channel ? (['ipc'] as const) : [])],
     detached: group,
   });
   running.set(child, { group });
@@ -73,12 +75,12 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   const exited = Promise.withResolvers<Exit>();
   // Nobody has to wait for either.
   listening.promise.catch(() => {});
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
     const address = /listens on (http:\/\/\S+?)\.?\s/.exec(stdout)?.[1];
     if (address !== undefined) listening.resolve(address);
   });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
   child.once('error', (error) => listening.reject(error));

@@ -3,7 +3,15 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
-import { ask, killAll, type ServedGateway, type ServeOptions, serve, temporaryFolder } from './gateway-process.ts';
+import {
+  ask,
+  killAll,
+  type ServedGateway,
+  type ServeOptions,
+  serve,
+  startProcess,
+  temporaryFolder,
+} from './gateway-process.ts';
 import { eventsIn } from './recorded-events.ts';
 
 const folder = temporaryFolder();
@@ -220,5 +228,14 @@ describe('an error that no code handles', () => {
     expect(process.stderr).toMatch(/outer[\s\S]*inner/);
     const events = await eventsIn(dataDir);
     expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { cutExchanges: 0 } });
+  });
+});
+
+describe('a gateway with a channel to the process that started it', () => {
+  it('ends by itself after a stop, although that process keeps the channel open', async () => {
+    const gateway = startProcess({ channel: true, env: { DATA_DIR: join(folder.path, 'channel') } });
+    await gateway.listening;
+    gateway.kill('SIGTERM');
+    expect(await gateway.exited).toEqual({ code: 0, signal: null });
   });
 });
