@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readUsage, unknownUsage } from '../../src/commands/exchange/usage.ts';
 
@@ -125,4 +126,30 @@ describe('usage as providers report it', () => {
       expect(readUsage(raw)).toEqual(unknownUsage);
     },
   );
+});
+
+describe('counts that no request has', () => {
+  const huge = [1e300, Number.MAX_SAFE_INTEGER, 9_007_199_254_740_993, 1e13, -1, 0.5, Number.POSITIVE_INFINITY];
+
+  it.each(huge)('are not known: %d', (value) => {
+    expect(readUsage({ prompt_tokens: value, completion_tokens: 3 })).toMatchObject({
+      inputTokens: null,
+      outputTokens: 3,
+    });
+    expect(readUsage({ prompt_tokens: value, completion_tokens: value, total_tokens: value })).toEqual(unknownUsage);
+  });
+
+  it('never make one that the record or a table of 64-bit numbers cannot hold', () => {
+    const names = ['prompt_tokens', 'input_tokens', 'completion_tokens', 'output_tokens', 'total_tokens'];
+    const caches = ['cache_read_input_tokens', 'cache_creation_input_tokens', 'cached_tokens', 'reasoning_tokens'];
+    const amount = fc.oneof(fc.double(), fc.maxSafeInteger(), fc.constantFrom(...huge), fc.nat());
+    fc.assert(
+      fc.property(fc.dictionary(fc.constantFrom(...names, ...caches), amount), (raw) => {
+        for (const value of Object.values(found(raw))) {
+          expect(Number.isSafeInteger(value)).toBe(true);
+          expect(value).toBeLessThan(1e13);
+        }
+      }),
+    );
+  });
 });

@@ -65,6 +65,9 @@ export const forwardOperations: readonly ForwardOperation[] = [
   },
 ];
 
+/** A client may write any number. */
+const MAX_IMAGES = 1_000_000;
+
 /** What a request asks for that is charged by the piece: characters to be spoken, images to be made. */
 export function unitsAsked(
   { family }: Pick<ForwardOperation, 'family'>,
@@ -74,7 +77,7 @@ export function unitsAsked(
   if (family !== 'images') return undefined;
   // In a form it is text.
   const images = Number(json.n ?? 1);
-  return Number.isInteger(images) && images > 0 ? { outputImages: images } : undefined;
+  return Number.isInteger(images) && images > 0 ? { outputImages: Math.min(images, MAX_IMAGES) } : undefined;
 }
 
 /** A provider does not have it. */

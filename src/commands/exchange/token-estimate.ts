@@ -39,11 +39,14 @@ export function promptTokens(json: unknown): number {
   return tokensInBytes(bytes) + media * MEDIA_TOKENS;
 }
 
+/** No model answers with more tokens; a client may write any number. */
+const MAX_OUTPUT_TOKENS = 100_000_000;
+
 /** The longest answer that a request allows; undefined when it does not say. */
 export function outputLimit(json: Readonly<Record<string, unknown>>): number | undefined {
   for (const name of OUTPUT_LIMITS) {
     const value = json[name];
-    if (typeof value === 'number' && value > 0) return value;
+    if (typeof value === 'number' && value > 0) return Math.min(value, MAX_OUTPUT_TOKENS);
   }
   return undefined;
 }

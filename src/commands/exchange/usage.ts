@@ -109,7 +109,7 @@ function thoughtBeside(
 /** OpenAI counts some transcriptions in seconds, and Mistral the seconds of all. */
 function secondsIn(raw: Json): number | undefined {
   const seconds = raw.type === 'duration' ? raw.seconds : raw.prompt_audio_seconds;
-  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
+  return typeof seconds === 'number' && seconds >= 0 && seconds <= MAX_COUNT ? seconds : undefined;
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {
@@ -120,6 +120,9 @@ function firstObject(...values: unknown[]): Json | undefined {
   return values.find(isObject);
 }
 
+/** More than any request has. Sums and prices of larger counts would leave what the record and the tables can hold. */
+const MAX_COUNT = 1e12;
+
 function count(value: unknown): number | null {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : null;
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT ? value : null;
 }
