@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { forwardOperations, unitsAsked } from '../../src/commands/exchange/forward-operations.ts';
 import { answersAsked, expectedOutput, outputLimit } from '../../src/commands/exchange/token-estimate.ts';
 
-describe.each([1e300, Number.MAX_VALUE, 9_007_199_254_740_993, 1e12])('%d', (huge) => {
+describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
   test.each(['max_tokens', 'max_completion_tokens', 'max_output_tokens'])(
     'as %s allows a long answer, and no longer one',
     (name) => {
@@ -20,5 +20,20 @@ describe.each([1e300, Number.MAX_VALUE, 9_007_199_254_740_993, 1e12])('%d', (hug
     const images = forwardOperations.find(({ family }) => family === 'images');
     if (images === undefined) throw new Error('no operation makes images');
     expect(unitsAsked(images, { n: huge })).toEqual({ outputImages: 1_000_000 });
+  });
+});
+
+describe('how much is asked for', () => {
+  test('is by the longest of the limits that a request names', () => {
+    expect(outputLimit({ max_tokens: 1, max_completion_tokens: 5000 })).toBe(5000);
+    expect(outputLimit({ max_completion_tokens: 1, max_tokens: 5000 })).toBe(5000);
+    expect(outputLimit({ max_tokens: 0, max_output_tokens: 'many' })).toBeUndefined();
+  });
+
+  test('is so many answers for each prompt of a list', () => {
+    expect(answersAsked({ prompt: ['a', 'b', 'c'], best_of: 4, n: 2 })).toBe(12);
+    expect(answersAsked({ prompt: [[1, 2], [3]] })).toBe(2);
+    expect(answersAsked({ prompt: [1, 2, 3] })).toBe(1);
+    expect(answersAsked({ prompt: 'a' })).toBe(1);
   });
 });

@@ -42,13 +42,14 @@ export function promptTokens(json: unknown): number {
 /** No model answers with more tokens; a client may write any number. */
 const MAX_OUTPUT_TOKENS = 100_000_000;
 
-/** The longest answer that a request allows; undefined when it does not say. */
+/** The longest answer that a request allows, by whichever of its limits a provider may go; undefined when it has none. */
 export function outputLimit(json: Readonly<Record<string, unknown>>): number | undefined {
+  let longest: number | undefined;
   for (const name of OUTPUT_LIMITS) {
     const value = json[name];
-    if (typeof value === 'number' && value > 0) return Math.min(value, MAX_OUTPUT_TOKENS);
+    if (typeof value === 'number' && value > 0) longest = Math.min(Math.max(value, longest ?? 0), MAX_OUTPUT_TOKENS);
   }
-  return undefined;
+  return longest;
 }
 
 /** What an answer is taken to have before anything is known of it. */
@@ -56,11 +57,16 @@ export function expectedOutput(json: Readonly<Record<string, unknown>>, usual: n
   return Math.ceil((outputLimit(json) ?? usual) * answersAsked(json));
 }
 
-/** How many answers are made at once: `best_of` of them are paid for, `n` are returned. */
-export function answersAsked({ n, best_of }: Readonly<Record<string, unknown>>): number {
-  return Math.max(answerCount(n), answerCount(best_of));
+/** How many answers are made: `best_of` are paid for where `n` are returned, for each prompt in a list of prompts. */
+export function answersAsked({ n, best_of, prompt }: Readonly<Record<string, unknown>>): number {
+  return Math.max(answerCount(n), answerCount(best_of)) * promptCount(prompt);
 }
 
 function answerCount(value: unknown): number {
   return typeof value === 'number' && value > 1 && value <= 1000 ? value : 1;
+}
+
+/** A list of numbers is one prompt, in tokens. */
+function promptCount(prompt: unknown): number {
+  return Array.isArray(prompt) && prompt.length > 1 && typeof prompt[0] !== 'number' ? prompt.length : 1;
 }
