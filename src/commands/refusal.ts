@@ -363,6 +363,15 @@ export const refusals = {
       message: `${method} ${path} of a provider may concern what other callers stored there, so it is for keys that see everything. Stored objects are at /v1: files, batches, responses, conversations.`,
       retryHelps: false,
     }),
+  storedReferenceDenied: (param: string) =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'stored_reference_denied',
+      message: `'${param}' names what is stored at the provider, which does not know whose it is, so it is for keys that see everything.`,
+      param,
+      retryHelps: false,
+    }),
   userPathOutOfScope: (path: string, scope: string, param: string) =>
     new Refusal({
       status: 403,
@@ -493,6 +502,14 @@ export const refusals = {
     }),
   rateLimitExceeded: (message: string, retryAfterSeconds: number) =>
     new Refusal({ status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', message, retryAfterSeconds }),
+  itemNotFound: (id: string) =>
+    new Refusal({
+      status: 404,
+      type: 'not_found_error',
+      code: 'item_not_found',
+      message: `Item '${id}' was not found.`,
+      param: 'input',
+    }),
   conversationNotFound: (id: string, param: string | null = null) =>
     new Refusal({
       status: 404,

@@ -349,6 +349,12 @@ describe('the lines of a batch', () => {
       { previous_response_id: 'resp_1' },
       { conversation: 'conv_1' },
       { input: [{ type: 'item_reference', id: 'msg_1' }] },
+      { input: [{ id: 'msg_1' }] },
+      { input: [{ type: 'image_generation_call', id: 'ig_1' }] },
+      { input: [{ type: 'reasoning', id: 'rs_1', summary: [] }] },
+      { tools: [{ type: 'code_interpreter', container: 'cntr_1' }] },
+      { tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] },
+      { messages: [{ role: 'assistant', audio: { id: 'audio_1' } }] },
     ]) {
       const refused = await createBatch(gateway, await upload(gateway, [line(body)], init), init);
       expect(await errorOf(refused, 400)).toMatchObject({ code: 'batch_line_invalid' });

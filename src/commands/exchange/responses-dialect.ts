@@ -14,6 +14,7 @@ import { type CreateResponseRequest, parseCreateResponse } from '../responses/cr
 import type { FindItem, FoundItem } from '../responses/find-item.ts';
 import { replayed } from '../responses/history.ts';
 import { storedInputItems } from '../responses/input-items.ts';
+import { isNamedOnly } from '../responses/item-references.ts';
 import { responseShell, type ShellFacts } from '../responses/response-shell.ts';
 import { type Sight, seesEverything } from '../visibility.ts';
 import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
@@ -146,11 +147,11 @@ export async function nativeChanges(
   const { input: given, earlier } = turns ?? { input: asked.json.input, earlier: 0 };
   const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
   const input = await withReferencedItems(given, { find, stays, form: replayed, earlier });
-  if (input !== asked.json.input) {
-    changes.input = JSON.stringify(Array.isArray(input) ? input.filter(isUnderstoodNatively) : input);
-  } else if (Array.isArray(input) && input.some(isCarriedItem)) {
-    changes.input = JSON.stringify(input.filter((item) => !isCarriedItem(item)));
-  }
+  const isChanged = input !== asked.json.input;
+  const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
+  const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
+  await checkNamedItems(sent, planned, find);
+  if (sent !== asked.json.input) changes.input = JSON.stringify(sent);
   if (turns !== undefined) changes.previous_response_id = undefined;
   if (conversationIn(asked.json) !== undefined) changes.conversation = undefined;
   return changes;
@@ -164,6 +165,18 @@ function isKnownTo({ asked, target, sight }: PlanInput, found: FoundItem | undef
   if (target.provider.capabilities.responseLifecycle !== 'yes') return false;
   if (found !== undefined) return found.provider === target.provider.name;
   return seesEverything(sight) && conversationIn(asked.json) === undefined;
+}
+
+/**
+ * Of what is sent on, items that the provider looks up by their id have to be its answers to what the caller sees.
+ * @throws Refusal (404)
+ */
+async function checkNamedItems(input: unknown, { target, sight }: PlanInput, find: FindItem): Promise<void> {
+  if (!Array.isArray(input) || seesEverything(sight)) return;
+  if (target.provider.capabilities.responseLifecycle !== 'yes') return;
+  for (const { id } of input.filter(isNamedOnly)) {
+    if ((await find(id))?.provider !== target.provider.name) throw refusals.itemNotFound(id);
+  }
 }
 
 /** What a model thought is of use to another provider only in the form that it encrypted itself. */

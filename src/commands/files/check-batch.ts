@@ -1,11 +1,12 @@
 /** Whether a batch may be made at all: its input is held against the caller's models, sight and budgets. */
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { WorkPart } from '../exchange/relay.ts';
-import { isObject } from '../exchange/usage.ts';
 import { refusals } from '../refusal.ts';
+import { isNamedOnly } from '../responses/item-references.ts';
 import { seesEverything } from '../visibility.ts';
 import { badLine, readBatchInput } from './batch-input.ts';
 import { filesIn } from './named-files.ts';
+import { providerObjectIn } from './provider-objects.ts';
 import { type ObjectDependencies, remembered } from './stored-objects.ts';
 import { files } from './tracked.ts';
 
@@ -45,7 +46,9 @@ export async function checkBatch(
 function nothingStored(json: Readonly<Record<string, unknown>>, line: number): void {
   const named = ['previous_response_id', 'conversation'].find((name) => (json[name] ?? null) !== null);
   if (named !== undefined) throw badLine(line, `a batch cannot go on from what '${named}' names`);
-  if (Array.isArray(json.input) && json.input.some((item) => isObject(item) && item.type === 'item_reference')) {
+  if (Array.isArray(json.input) && json.input.some(isNamedOnly)) {
     throw badLine(line, 'a batch cannot refer to items');
   }
+  const stored = providerObjectIn(json);
+  if (stored !== undefined) throw badLine(line, `'${stored}' names what is stored at the provider`);
 }

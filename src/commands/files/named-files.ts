@@ -7,6 +7,7 @@ import { isObject } from '../exchange/usage.ts';
 import { parseJson } from '../parse-json.ts';
 import { refusals } from '../refusal.ts';
 import { type Sight, seesEverything } from '../visibility.ts';
+import { mayNameProviderObjects, refuseProviderObjects } from './provider-objects.ts';
 import { remembered } from './stored-objects.ts';
 import { files, type TrackedObjects } from './tracked.ts';
 
@@ -17,8 +18,9 @@ export type CheckFiles = (
 
 export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
   return ({ asked, body, sight }) => {
-    if (seesEverything(sight) || !mayNameFiles(body)) return undefined;
-    return checkAll(filesIn(asked.json), sight, tracked);
+    if (seesEverything(sight)) return undefined;
+    refuseProviderObjects(asked.json);
+    return mayNameFiles(body) ? checkAll(filesIn(asked.json), sight, tracked) : undefined;
   };
 }
 
@@ -26,14 +28,17 @@ export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
 export type CheckBody = (body: Buffer, sight: Sight) => Promise<void> | undefined;
 
 /**
- * It is parsed only when it may name a file, and refused when a provider could read it in another way than the gateway.
- * Throws or rejects with a Refusal (400, 404).
+ * It is parsed only when it may name something stored, and refused when a provider could read it in another way than the gateway.
+ * Throws or rejects with a Refusal (400, 403, 404).
  */
 export function checkNamedInBody(tracked: TrackedObjects): CheckBody {
   return (body, sight) => {
     // Every JSON text in another encoding than UTF-8 has these.
     if (body.includes(0)) throw refusals.malformedJson('it is not valid UTF-8');
-    return mayNameFiles(body) ? checkAll(filesIn(parseJson(body)), sight, tracked) : undefined;
+    if (!mayNameFiles(body) && !mayNameProviderObjects(body)) return undefined;
+    const json = parseJson(body);
+    refuseProviderObjects(json);
+    return checkAll(filesIn(json), sight, tracked);
   };
 }
 

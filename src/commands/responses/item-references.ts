@@ -1,7 +1,19 @@
 /** Items of earlier responses that are named instead of repeated. */
-import type { JsonObject } from '../../providers/translate/json.ts';
+import { isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
+
+/** Whether an item says by its id alone what it is, so that a provider that keeps responses looks it up. */
+export function isNamedOnly(item: unknown): item is JsonObject & { readonly id: string } {
+  if (isItemReference(item)) return true;
+  if (!isObject(item) || typeof item['id'] !== 'string') return false;
+  const { type, result, encrypted_content: encrypted } = item;
+  return (type === 'image_generation_call' && !isFilled(result)) || (type === 'reasoning' && !isFilled(encrypted));
+}
+
+function isFilled(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
+}
 
 /** The ids to look up before `resolveItemReferences`; empty for almost every request. */
 export function referencedItemIds(input: unknown): string[] {

@@ -1,0 +1,49 @@
+/**
+ * What a request names that a provider keeps under the gateway's one account and whose owner the gateway does not know:
+ * containers, vector stores, and the audio of earlier answers. A caller who does not see everything names none of them.
+ */
+import { isObject } from '../exchange/usage.ts';
+import { refusals } from '../refusal.ts';
+
+/** Whether `refuseProviderObjects` might refuse a body. Quick; a name may be written in escapes. */
+export function mayNameProviderObjects(body: Buffer): boolean {
+  return MARKS.some((mark) => body.includes(mark));
+}
+
+const MARKS = ['container', 'vector_store', '"audio"', '\\u00'];
+
+/** @throws Refusal 403 `stored_reference_denied` */
+export function refuseProviderObjects(json: unknown): void {
+  const param = providerObjectIn(json);
+  if (param !== undefined) throw refusals.storedReferenceDenied(param);
+}
+
+/** The member that names such an object. */
+export function providerObjectIn(json: unknown): string | undefined {
+  if (!isObject(json)) return undefined;
+  if (isNamed(json.container)) return 'container';
+  for (const [at, tool] of listIn(json.tools)) {
+    const { container, vector_store_ids: stores, environment } = tool;
+    if (isNamed(container)) return `tools[${at}].container`;
+    if (Array.isArray(stores) && stores.length > 0) return `tools[${at}].vector_store_ids`;
+    if (isObject(environment) && isText(environment.container_id)) return `tools[${at}].environment.container_id`;
+  }
+  for (const [at, { audio }] of listIn(json.messages)) {
+    if (isObject(audio) && isText(audio.id)) return `messages[${at}].audio.id`;
+  }
+  return undefined;
+}
+
+/** By its id, or by a member that has it. A container that is to be made has neither. */
+function isNamed(value: unknown): boolean {
+  return isText(value) || (isObject(value) && (isText(value.id) || isText(value.container_id)));
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
+}
+
+function* listIn(list: unknown): Generator<[number, Record<string, unknown>]> {
+  if (!Array.isArray(list)) return;
+  for (const [at, value] of list.entries()) if (isObject(value)) yield [at, value];
+}
