@@ -1,4 +1,13 @@
-import { copyFileSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkLog } from '../../src/events/embedded/check-log.ts';
@@ -25,6 +34,8 @@ interface Lost {
   readonly names: string;
   /** How many events are left. */
   readonly left: number;
+  /** The segment that a check finds damaged; else it finds positions missing. */
+  readonly damaged?: string;
 }
 
 const events = 40;
@@ -37,6 +48,11 @@ function names(dir: string): string[] {
 function removeSegment(dir: string, at: number): void {
   const name = names(dir).at(at) ?? '';
   for (const kind of ['seg', 'zst', 'json']) rmSync(path.join(dir, `${name}.${kind}`), { force: true });
+}
+
+/** Cuts a file of the second segment. */
+function resize(kind: 'zst' | 'json', bytes: number): (dir: string) => void {
+  return (dir) => truncateSync(path.join(dir, `${names(dir).at(1)}.${kind}`), bytes);
 }
 
 function removeSegments(dir: string): void {
@@ -83,12 +99,20 @@ describe('a log of which something is missing', () => {
   const newest = { positions: { first: lastFirst, last: events }, names: name(lastFirst), left: lastFirst - 1 };
   const all = { positions: { first: 1, last: events }, names: name(1), left: 0 };
   const middle = { positions: { first: second, last: third - 1 }, names: name(second), left: events - third + second };
+  const damaged = { ...middle, options: small, damaged: name(second) };
   const nothing = { names: '', left: events };
 
   const cases: [string, Lost][] = [
     ['the newest segment', { ...newest, options: raw, damage: removeNewest }],
     ['the newest segment, after compressed ones', { ...newest, options: small, damage: removeNewest }],
     ['the newest segment and the index', { ...newest, options: small, damage: and(removeNewest, removeIndex) }],
+    ['a compressed segment that is empty', { ...damaged, damage: resize('zst', 0) }],
+    ['a compressed segment that was cut short', { ...damaged, damage: resize('zst', 40) }],
+    ['the table of a compressed segment, which is empty', { ...damaged, damage: resize('json', 0) }],
+    [
+      'the table of a compressed segment, which is damaged, and the index',
+      { ...damaged, damage: and(resize('json', 50), removeIndex) },
+    ],
     ['every segment', { ...all, options: raw, damage: removeSegments }],
     ['every segment, compressed ones', { ...all, options: small, damage: removeSegments }],
     ['every segment and the index', { ...all, options: small, damage: and(removeSegments, removeIndex) }],
@@ -200,7 +224,8 @@ describe('a log of which something is missing', () => {
       const { problem } = await checkLog(dir);
       expect(problem).toBeDefined();
       if (lost.positions !== undefined && existsSync(path.join(dir, 'log.json'))) {
-        expect(problem).toMatchObject({ position: lost.positions.first, reason: expect.stringContaining(lost.names) });
+        const missing = { position: lost.positions.first, reason: expect.stringContaining(lost.names) };
+        expect(problem).toMatchObject(lost.damaged === undefined ? missing : { segment: lost.damaged });
       }
 
       const accepted = await openTestLog(dir, { ...lost.options, acceptLoss });

@@ -94,6 +94,15 @@ export function writeFully(
   }
 }
 
+export function fileSize(disk: Disk, file: string): number {
+  const fd = disk.open(file, 'read');
+  try {
+    return disk.size(fd);
+  } finally {
+    disk.close(fd);
+  }
+}
+
 /** `Disk.datasync` as a promise. */
 export function datasync(disk: Disk, fd: number): Promise<void> {
   return new Promise((resolve, reject) => disk.datasync(fd, (error) => (error === null ? resolve() : reject(error))));

@@ -3,11 +3,11 @@
  * Changes nothing.
  */
 import path from 'node:path';
-import type { Disk } from './disk.ts';
+import { type Disk, fileSize } from './disk.ts';
 import { endOfPosition } from './last-frame.ts';
 import { LogCorrupted, type MissingPart } from './log-errors.ts';
 import type { Losses } from './losses.ts';
-import { readManifest } from './manifest.ts';
+import { type Manifest, readManifest } from './manifest.ts';
 import {
   findLaterFrames,
   type LaterFrames,
@@ -59,10 +59,20 @@ export interface Inspection {
   readonly missing: readonly MissingPart[];
   /** Files that an interrupted step left, full paths. */
   readonly leftovers: readonly string[];
-  /** Compressed files without their table, and tables without their file; full paths. */
+  /** Files of compressed segments that cannot be read, full paths: without their other half, or with a wrong one. */
   readonly halves: readonly string[];
   /** Segments with events of another writer behind the place where the log goes on elsewhere. */
   readonly surplus: readonly Surplus[];
+}
+
+/** A compressed segment that lacks one of its files, or has one that cannot be its own. */
+interface UnusableSegment {
+  /** Those that are there, full paths. */
+  readonly files: readonly string[];
+  /** What is missing or wrong, for the operator. */
+  readonly missing: string;
+  /** Of the positions in it, as far as known. */
+  readonly last: number;
 }
 
 export interface Surplus {
@@ -81,8 +91,8 @@ class SegmentInspection {
   readonly #known: KnownOfLog;
   readonly #sealedFirsts = new Set<number>();
   readonly #leftovers: string[] = [];
-  /** By the segment's first position: the half that is there, the name of the one that is not, and the last position. */
-  readonly #halves = new Map<number, { readonly file: string; readonly missing: string; readonly last: number }>();
+  /** By the segment's first position. */
+  readonly #halves = new Map<number, UnusableSegment>();
   readonly #missing: MissingPart[] = [];
   readonly #surplus: Surplus[] = [];
   readonly #end: ScannedSegment[] = [];
@@ -117,7 +127,7 @@ class SegmentInspection {
       lasts: this.#lasts,
       missing: this.#missing,
       leftovers: this.#leftovers,
-      halves: [...this.#halves.values()].map(({ file }) => file),
+      halves: [...this.#halves.values()].flatMap(({ files }) => files),
       surplus: this.#surplus,
     };
   }
@@ -134,17 +144,39 @@ class SegmentInspection {
       if (kinds.has('seg')) {
         this.#leftovers.push(...compressed.map((kind) => segmentFile(dir, name, kind)));
         firsts.push(first);
-      } else if (compressed.length === 2) {
-        this.#sealedFirsts.add(first);
-        firsts.push(first);
-      } else if (compressed[0] !== undefined) {
-        const last = compressed[0] === 'json' ? readManifest(disk, dir, name).last : first;
-        const missing = path.basename(segmentFile(dir, name, compressed[0] === 'json' ? 'zst' : 'json'));
-        this.#halves.set(first, { file: segmentFile(dir, name, compressed[0]), missing, last });
-        this.#acknowledged = Math.max(this.#acknowledged, last);
+      } else {
+        const unusable = this.#compressedDefect(first, compressed);
+        if (unusable === undefined) {
+          this.#sealedFirsts.add(first);
+          firsts.push(first);
+        } else {
+          this.#halves.set(first, unusable);
+          this.#acknowledged = Math.max(this.#acknowledged, unusable.last);
+        }
       }
     }
     return firsts;
+  }
+
+  /** What is wrong with a compressed segment as far as its table and the size of its file tell. */
+  #compressedDefect(first: number, kinds: readonly ('json' | 'zst')[]): UnusableSegment | undefined {
+    const { disk, dir } = this.#log;
+    const name = segmentName(first);
+    const files = kinds.map((kind) => segmentFile(dir, name, kind));
+    const last = this.#known.indexed.get(first) ?? first;
+    if (!kinds.includes('json')) return { files, missing: `${name}.json`, last };
+    let manifest: Manifest;
+    try {
+      manifest = readManifest(disk, dir, name);
+    } catch (error) {
+      if (!(error instanceof LogCorrupted)) throw error;
+      return { files, missing: `${name}.json, which cannot be read`, last };
+    }
+    if (!kinds.includes('zst')) return { files, missing: `${name}.zst`, last: manifest.last };
+    const bytes = fileSize(disk, segmentFile(dir, name, 'zst'));
+    if (bytes === manifest.compressedBytes) return undefined;
+    const missing = `${name}.zst, which has ${bytes} bytes instead of ${manifest.compressedBytes}`;
+    return { files, missing, last: manifest.last };
   }
 
   /**

@@ -1,6 +1,6 @@
 /** Makes a log ready to be written to: cuts off what a crash left behind its end, and brings to disk what may not be. */
 import path from 'node:path';
-import { type Disk, datasync, syncDirectory, writeFully } from './disk.ts';
+import { type Disk, datasync, fileSize, syncDirectory, writeFully } from './disk.ts';
 import { type Inspection, inspectSegments, type KnownOfLog, type LogFiles, type Surplus } from './inspect-segments.ts';
 import { LogIncomplete, type MissingPart } from './log-errors.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
@@ -218,15 +218,6 @@ async function cut(
     }
   }
   return { segment: segment.name, keptBytes: segment.bytes, cutBytes, lostEvents };
-}
-
-function fileSize(disk: Disk, file: string): number {
-  const fd = disk.open(file, 'read');
-  try {
-    return disk.size(fd);
-  } finally {
-    disk.close(fd);
-  }
 }
 
 /** A damaged end that had been acknowledged is evidence: it is copied before it is cut off. */
