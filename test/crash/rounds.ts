@@ -10,6 +10,7 @@ import {
   ask,
   type Exit,
   type GatewayProcess,
+  MASTER_KEY,
   type ServedGateway,
   serve,
   startProcess,
@@ -20,6 +21,7 @@ import { isPromise, type PromiseKept } from './check-promises.ts';
 import { type Deletion, deletions, type KnownResponse, knownResponses } from './check-responses.ts';
 import { checkRound, type Evidence } from './check-round.ts';
 import type { Conversation, ProviderCall, Retrieved, Violation } from './evidence.ts';
+import { FailingDisk, type Fault, type FaultRound, failSyncs, faults, fillDisk, loseSegments } from './faults.ts';
 import { LoadClient } from './load.ts';
 import { PromiseClient } from './promises.ts';
 import { readAgain, readOn, readUntilAllEnded, readUntilStarted } from './read-log.ts';
@@ -46,6 +48,8 @@ export interface CrashSum {
   /** Starts that were killed or stopped, mostly before the gateway had come up. */
   endedStarts: number;
   gracefulStops: number;
+  /** Rounds with each fault. */
+  faults: Record<Fault, number>;
   requests: number;
   wholeAnswers: number;
   cutAnswers: number;
@@ -71,6 +75,8 @@ interface RoundPlan {
   readonly endedStarts: readonly { readonly afterMs: number; readonly signal: 'SIGKILL' | 'SIGTERM' }[];
   /** Read models are derived from the log: sometimes they are lost. */
   readonly losesViews: boolean;
+  /** What is wrong with the disk or the folder in this round, beside the crash. */
+  readonly fault: Fault | undefined;
 }
 
 type Load = Pick<Evidence, 'conversations' | 'killedAt' | 'orderly'>;
@@ -89,6 +95,7 @@ function planOf(chance: Chance, secondsPerRound: number): RoundPlan {
         }))
       : [],
     losesViews: chance.happens(0.1),
+    fault: chance.happens(0.4) ? chance.oneOf(faults) : undefined,
   };
 }
 
@@ -113,6 +120,7 @@ class CrashRun {
   readonly #options: CrashOptions;
   readonly #chance: Chance;
   readonly #upstreams = new Upstreams();
+  readonly #disk = new FailingDisk();
   readonly #clients: readonly LoadClient[];
   readonly #promiseClients: readonly PromiseClient[];
   readonly #log = new RecordedLog();
@@ -125,6 +133,7 @@ class CrashRun {
     kills: 0,
     endedStarts: 0,
     gracefulStops: 0,
+    faults: { 'missing segment': 0, 'full disk': 0, 'failing sync': 0 },
     requests: 0,
     wholeAnswers: 0,
     cutAnswers: 0,
@@ -159,7 +168,9 @@ class CrashRun {
     let plan = planOf(this.#chance, secondsPerRound);
     let gateway = await this.#start({ ...plan, endedStarts: [] });
     for (let round = 1; round <= rounds; round++) {
+      gateway = await this.#faulty(gateway, plan);
       const load = await this.#underLoad(gateway, plan);
+      if (plan.fault === 'missing segment') await this.#missingSegment();
       if (plan.end === 'SIGTERM') await this.#checkOrderlyStop();
       if (round % FILES_CHECKED_EVERY === 0) await this.#checkFiles();
       plan = planOf(this.#chance, secondsPerRound);
@@ -176,6 +187,7 @@ class CrashRun {
 
   async close(): Promise<void> {
     this.#gateway?.process.kill('SIGKILL');
+    this.#disk.remove();
     await this.#upstreams.close();
   }
 
@@ -196,8 +208,43 @@ class CrashRun {
       }
       this.#sum.endedStarts += 1;
     }
-    this.#gateway = await serve({ dataDir, env });
+    return this.#serve(env);
+  }
+
+  async #serve(env: Record<string, string>): Promise<ServedGateway> {
+    const { options } = this.#disk;
+    this.#gateway = await serve({
+      ...options,
+      dataDir: this.#options.dataDir,
+      env: { ...env, ...options.env },
+    });
     return this.#gateway;
+  }
+
+  /** Lets the disk fail for a while, before the load. */
+  async #faulty(gateway: ServedGateway, plan: RoundPlan): Promise<ServedGateway> {
+    if (plan.fault === undefined || plan.fault === 'missing segment') return gateway;
+    this.#sum.faults[plan.fault] += 1;
+    const env = { ...this.#env, DRAIN_TIMEOUT: plan.drain, LOG_DURABILITY: plan.durability };
+    const round = this.#faultRound(() => this.#serve(env));
+    if (plan.fault === 'failing sync') return failSyncs(gateway, round);
+    await fillDisk(gateway, round);
+    return gateway;
+  }
+
+  async #missingSegment(): Promise<void> {
+    this.#sum.faults['missing segment'] += 1;
+    const env = { ...this.#env, GATEWAY_MASTER_KEY: MASTER_KEY };
+    await loseSegments(
+      this.#faultRound(() => this.#serve(env)),
+      env,
+    );
+  }
+
+  #faultRound(restart: () => Promise<ServedGateway>): FaultRound {
+    const { dataDir } = this.#options;
+    const complain = ({ check, what }: Violation) => this.#complain(check, what);
+    return { dataDir, disk: this.#disk, chance: this.#chance.fork(), complain, restart };
   }
 
   async #underLoad({ url, process }: ServedGateway, plan: RoundPlan): Promise<Load> {

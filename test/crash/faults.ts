@@ -1,0 +1,256 @@
+/** Rounds in which a segment is missing, the disk is full or syncs fail, and what is promised then. */
+import { cpSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { checkLog } from '../../src/events/embedded/check-log.ts';
+import { nodeDisk } from '../../src/events/embedded/disk.ts';
+import { Watermark } from '../../src/events/embedded/watermark.ts';
+import { openLog } from '../../src/events/open-log.ts';
+import { formatPosition } from '../../src/events/sequence-position.ts';
+import { ask, type ProcessOptions, root, type ServedGateway, serve, startProcess } from '../e2e/gateway-process.ts';
+import type { Chance } from './chance.ts';
+import type { Violation } from './evidence.ts';
+
+export const faults = ['missing segment', 'full disk', 'failing sync'] as const;
+export type Fault = (typeof faults)[number];
+
+const RECOVERS_WITHIN_MS = 20_000;
+const NOWHERE = 'http://127.0.0.1:9';
+const VISIBLE_WITHIN_MS = 5_000;
+const main = join(root, 'src/main.ts');
+
+/** The disk under a gateway's log, of which operations can be made to fail from outside. */
+export class FailingDisk {
+  readonly #control = join(mkdtempSync(join(tmpdir(), 'chancery-disk-')), 'fails');
+
+  /** How a gateway is started on it. */
+  get options(): Pick<ProcessOptions, 'command'> & { readonly env: Record<string, string> } {
+    const preload = pathToFileURL(join(import.meta.dirname, 'failing-disk.ts')).href;
+    return { command: [process.execPath, '--import', preload, main, 'serve'], env: { FAILING_DISK: this.#control } };
+  }
+
+  fail(kind: 'full' | 'sync' | undefined): void {
+    writeFileSync(this.#control, kind ?? '');
+  }
+
+  remove(): void {
+    rmSync(join(this.#control, '..'), { recursive: true, force: true });
+  }
+}
+
+export interface FaultRound {
+  readonly dataDir: string;
+  readonly disk: FailingDisk;
+  readonly chance: Chance;
+  readonly complain: (violation: Violation) => void;
+  /** Kills the gateway and starts another one on the same folder. */
+  readonly restart: () => Promise<ServedGateway>;
+}
+
+/** A full disk: 503 `log_unavailable` with `Retry-After` and nothing acknowledged, and recovery without a restart. */
+export async function fillDisk(gateway: ServedGateway, round: FaultRound): Promise<void> {
+  const acknowledged = new Acknowledged(round.dataDir);
+  await acknowledged.begin();
+  await acknowledged.ask(gateway.url);
+  round.disk.fail('full');
+  try {
+    for (let n = round.chance.between(1, 6); n > 0; n--) {
+      const answer = await acknowledged.ask(gateway.url);
+      if (answer.status !== 503 || answer.code !== 'log_unavailable' || answer.retryAfter === null) {
+        round.complain({ check: 'full disk', what: `answered ${JSON.stringify(answer)}` });
+      }
+    }
+  } finally {
+    round.disk.fail(undefined);
+  }
+  await recovers('full disk', gateway, acknowledged, round);
+  await acknowledged.check('full disk', round);
+}
+
+/** Syncs that fail: whatever was answered whole is on record, also when the gateway is killed meanwhile. */
+export async function failSyncs(gateway: ServedGateway, round: FaultRound): Promise<ServedGateway> {
+  const { chance, disk } = round;
+  const acknowledged = new Acknowledged(round.dataDir);
+  await acknowledged.begin();
+  const asking = new AbortController();
+  const clients = Array.from({ length: 6 }, async () => {
+    while (!asking.signal.aborted) {
+      // a killed gateway answers nothing
+      if ((await acknowledged.ask(gateway.url)).status === undefined) return;
+    }
+  });
+  await sleep(chance.between(20, 200));
+  disk.fail('sync');
+  await sleep(chance.between(20, 600));
+  let now = gateway;
+  if (chance.happens(0.5)) {
+    // some of them in the middle of the repair
+    if (chance.happens(0.5)) disk.fail(undefined);
+    await sleep(chance.between(0, 260));
+    gateway.process.kill('SIGKILL');
+    await gateway.process.exited;
+    disk.fail(undefined);
+    now = await round.restart();
+  }
+  disk.fail(undefined);
+  asking.abort();
+  await Promise.all(clients);
+  await recovers('failing sync', now, acknowledged, round);
+  await acknowledged.check('failing sync', round);
+  return now;
+}
+
+async function recovers(
+  check: string,
+  { url }: ServedGateway,
+  acknowledged: Acknowledged,
+  { complain }: FaultRound,
+): Promise<void> {
+  const deadline = performance.now() + RECOVERS_WITHIN_MS;
+  for (;;) {
+    const answer = await acknowledged.ask(url);
+    if (answer.status === 200) return;
+    if (performance.now() > deadline) {
+      complain({ check, what: `it did not recover: ${JSON.stringify(answer)}` });
+      return;
+    }
+    await sleep(50);
+  }
+}
+
+interface Told {
+  /** Undefined when there was no answer. */
+  readonly status: number | undefined;
+  readonly code?: unknown;
+  readonly retryAfter?: string | null;
+}
+
+/** Requests, and those of them that were answered whole. */
+class Acknowledged {
+  readonly #dataDir: string;
+  readonly #exchanges = new Set<string>();
+  #begin = formatPosition(0);
+
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir;
+  }
+
+  async begin(): Promise<void> {
+    const log = await openLog(logUrl(this.#dataDir), { readOnly: true });
+    this.#begin = await log.head();
+    await log.close();
+  }
+
+  async ask(url: string): Promise<Told> {
+    try {
+      const json = { model: 'llamacpp/small', messages: [{ role: 'user', content: 'Grüße' }] };
+      const answer = await ask(url, '/v1/chat/completions', { json });
+      const text = await answer.text();
+      const exchange = answer.headers.get('x-exchange-id');
+      if (answer.status === 200 && exchange !== null) this.#exchanges.add(exchange);
+      const code = answer.status === 200 ? undefined : JSON.parse(text).error?.code;
+      return { status: answer.status, code, retryAfter: answer.headers.get('retry-after') };
+    } catch {
+      return { status: undefined };
+    }
+  }
+
+  /** All of them are in the log as completed. */
+  async check(check: string, { complain }: FaultRound): Promise<void> {
+    const missing = new Set(this.#exchanges);
+    const log = await openLog(logUrl(this.#dataDir), { readOnly: true });
+    // what a gateway has just written, another process may see a little later
+    const signal = AbortSignal.timeout(VISIBLE_WITHIN_MS);
+    try {
+      const filter = { types: ['exchange.completed'] };
+      for await (const event of log.subscribe({ after: this.#begin, filter, signal })) {
+        if ('stream' in event) missing.delete(event.stream.slice('exchange-'.length));
+        if (missing.size === 0) break;
+      }
+    } finally {
+      await log.close();
+    }
+    for (const exchange of missing) complain({ check, what: `exchange ${exchange} was answered and is not on record` });
+  }
+}
+
+/**
+ * On a copy of the folder: without its newest segment, or without all, the log is refused with the names of what is
+ * missing, `log accept-loss` records the loss, and the gateway goes on after the lost positions.
+ */
+export async function loseSegments(round: FaultRound, settings: Record<string, string>): Promise<void> {
+  // what the copy takes up again must not reach the providers that testify for the gateway itself
+  const env = { ...settings, LLAMACPP_BASE_URL: NOWHERE, OPENAI_BASE_URL: NOWHERE };
+  const complain = (what: string) => round.complain({ check: 'missing segment', what });
+  const dataDir = mkdtempSync(join(tmpdir(), 'chancery-lost-'));
+  const dir = join(dataDir, 'log');
+  try {
+    cpSync(join(round.dataDir, 'log'), dir, { recursive: true });
+    // what lies behind the note had not been acknowledged as being on disk
+    const acknowledged = Watermark.find(nodeDisk, dir)?.position ?? 0;
+    const removed = removeSegments(dir, round.chance.happens(0.2));
+    if (removed === undefined || Number(removed) > acknowledged) return;
+    const start = startProcess({ env: { ...env, DATA_DIR: dataDir } });
+    const { code } = await start.exited;
+    const printed = start.stdout + start.stderr;
+    for (const text of ['is incomplete', removed, 'chancery log accept-loss']) {
+      if (code !== 1 || !printed.includes(text)) complain(`without ${removed} it ended with ${code}:\n${printed}`);
+    }
+    if ((await checkLog(dir)).problem === undefined) complain(`log check finds nothing wrong without ${removed}`);
+    await accept(dataDir, complain);
+    const gateway = await serve({ dataDir, env });
+    // one that is recorded and reaches no provider
+    const { status } = await ask(gateway.url, '/v1/chat/completions', {
+      json: { model: 'nowhere/none', messages: [] },
+    });
+    if (status >= 500) complain(`after the loss was accepted a request was answered with ${status}`);
+    gateway.process.kill('SIGTERM');
+    await gateway.process.exited;
+    const { problem } = await checkLog(dir);
+    if (problem !== undefined) complain(`log check after the loss was accepted: ${problem.reason}`);
+    await checkAfter(dataDir, acknowledged, complain);
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}
+
+/** Removes the newest segment that has events, or all; returns the name of the first one. */
+function removeSegments(dir: string, all: boolean): string | undefined {
+  const files = readdirSync(dir).filter((file) => /^\d{16}\./.test(file));
+  const names = [...new Set(files.map((file) => file.slice(0, 16)))].toSorted();
+  const filled = names.filter((name) =>
+    files.some((file) => file.startsWith(name) && statSync(join(dir, file)).size > 0),
+  );
+  const from = all ? filled[0] : filled.at(-1);
+  if (from === undefined) return undefined;
+  for (const file of files) if (file.slice(0, 16) >= from) rmSync(join(dir, file));
+  return from;
+}
+
+async function accept(dataDir: string, complain: (what: string) => void): Promise<void> {
+  const command = [process.execPath, main, 'log', 'accept-loss', '--reason', 'crash test'] as const;
+  const accepting = startProcess({ command: [...command], env: { DATA_DIR: dataDir } });
+  const { code } = await accepting.exited;
+  if (code !== 0) complain(`log accept-loss ended with ${code}:\n${accepting.stdout}${accepting.stderr}`);
+}
+
+/** What came after the loss has positions of its own. */
+async function checkAfter(dataDir: string, last: number, complain: (what: string) => void): Promise<void> {
+  const log = await openLog(logUrl(dataDir), { readOnly: true });
+  try {
+    let accepted = 0;
+    for await (const { type, position } of log.readAll()) {
+      if (type === 'log.loss_accepted') accepted = Number(position);
+    }
+    if (accepted <= last)
+      complain(`the loss is recorded at ${accepted}, and there had been acknowledged events up to ${last}`);
+  } finally {
+    await log.close();
+  }
+}
+
+function logUrl(dataDir: string): string {
+  return `file:${join(dataDir, 'log')}`;
+}
