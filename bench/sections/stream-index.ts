@@ -3,7 +3,7 @@
  * logs take turns in short rounds. `npm run bench -- index [--streams 0,100000] [--rounds 3] [--seconds 2]
  * [--writers 16]`; the folder is `BENCH_DIR`, or `bench/.work`.
  */
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { closeSync, fsyncSync, mkdtempSync, openSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
@@ -84,6 +84,10 @@ async function buildLog(dir: string, streams: number): Promise<void> {
   if (streams > 0) database.exec(`insert into categories values ('old', 'old-ffffffffffff-ffffffffffff')`);
   database.exec('commit');
   database.close();
+  // what the system has not written by then, it would write beside the appends
+  const fd = openSync(path.join(dir, 'index.db'), 'r+');
+  fsyncSync(fd);
+  closeSync(fd);
 }
 
 const oldNameInSql = `'old-' || printf('%012x', i * ?) || '-' || printf('%012x', i)`;

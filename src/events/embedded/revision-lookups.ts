@@ -34,6 +34,7 @@ export class RevisionLookups {
   #bytes = 0;
   readonly #lookingUp = new Set<StreamName>();
   #requests = 0;
+  #willLookUp = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(parts: RevisionLookupsParts, limits: RevisionLookupsLimits) {
@@ -60,7 +61,17 @@ export class RevisionLookups {
     this.#waiting.push(waiting);
     this.#count(waiting, 1);
     this.#timer ??= setTimeout(() => this.#expire(), queueTimeoutMs);
-    this.#lookUp();
+    this.#lookUpSoon();
+  }
+
+  /** Appends that are called one after the other, for example when a sync has ended, share one question. */
+  #lookUpSoon(): void {
+    if (this.#willLookUp) return;
+    this.#willLookUp = true;
+    queueMicrotask(() => {
+      this.#willLookUp = false;
+      this.#lookUp();
+    });
   }
 
   refuseAll(error: Error): void {
