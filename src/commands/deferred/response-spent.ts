@@ -4,7 +4,10 @@ import { isObject, readUsage } from '../exchange/usage.ts';
 import type { OpenWork, WorkOutcome } from './open-work.ts';
 import type { WorkSpent } from './settle-work.ts';
 
-/** Nothing is charged for a response that failed, unless its provider says what it cost. */
+/**
+ * Nothing is charged for a response that failed, unless its provider says what it cost. One that was cancelled may have
+ * been made to its end: it is charged with the answer that was estimated for it, or with what it says if that is more.
+ */
 export function responseSpent(
   { model, parts }: OpenWork,
   outcome: WorkOutcome,
@@ -14,7 +17,10 @@ export function responseSpent(
   if (usage.source === 'provider') return [{ model, usage }];
   if (outcome === 'failed') return [];
   const inputTokens = parts?.reduce((sum, part) => sum + part.inputTokens, 0) ?? 0;
-  return [{ model, usage, estimate: { inputTokens, outputTokens: tokensSaid(response.output) } }];
+  const expected = parts?.reduce((sum, part) => sum + part.outputTokens, 0) ?? 0;
+  const said = tokensSaid(response.output);
+  const outputTokens = outcome === 'cancelled' ? Math.max(said, expected) : said;
+  return [{ model, usage, estimate: { inputTokens, outputTokens } }];
 }
 
 function tokensSaid(output: unknown): number {
