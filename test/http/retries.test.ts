@@ -13,7 +13,7 @@ import {
 
 const gateway = withGateway({
   env: {
-    HTTP_RESPONSE_HEADER_TIMEOUT: '500ms',
+    HTTP_RESPONSE_HEADER_TIMEOUT: '1500ms',
     RETRY_MAX_RETRIES: '2',
     RETRY_INITIAL_BACKOFF: '2ms',
     CIRCUIT_BREAKER_ENABLED: 'false',
