@@ -8,7 +8,7 @@ import { indexFileOf } from './index-file.ts';
 export function indexedSegments(dir: string, mark: number): ReadonlyMap<number, number> {
   let database: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(indexFileOf(dir), { readOnly: true });
+    database = new DatabaseSync(indexFileOf(dir), { readOnly: true, timeout: 1_000 });
     const owner = database.prepare('pragma application_id').get()?.['application_id'];
     if (owner !== (mark | 0)) return new Map();
     const rows = database.prepare('select first, last from segments').all();
