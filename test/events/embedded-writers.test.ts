@@ -118,6 +118,21 @@ describe('a log that was not closed', () => {
   });
 });
 
+describe('the segment of a writer that was killed while it was idle', () => {
+  it('is compressed like any other', async () => {
+    const dir = temporaryDirectory();
+    const log = await openTestLog(dir);
+    await appendThings(log, 0, 3);
+    const copy = temporaryDirectory();
+    cpSync(dir, copy, { recursive: true });
+    loseLock(copy);
+    const next = await openTestLog(copy);
+    await until(() => filesOf(copy, '.zst').length === 1 || next.status().failedRotations !== 0);
+    expect(next.status()).toMatchObject({ degraded: undefined, failedRotations: 0 });
+    expect(await readThings(next)).toEqual(upTo(3));
+  });
+});
+
 /** The frame at that place of a segment, as another writer would have written it. */
 function rewrittenBy(writer: number, bytes: Buffer, at: number, mark: number, first?: number): Buffer {
   const frame = readFrame(bytes, at, bytes.length, mark);

@@ -1,5 +1,6 @@
 /** One step of archiving: a closed segment is read once, checked, and indexed and compressed on the way. */
 import type { Disk } from '../disk.ts';
+import { frameHeaderBytes, readFrameHeader } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';
 import type { Manifest } from '../manifest.ts';
 import { RawBlocks } from '../raw-blocks.ts';
@@ -62,10 +63,14 @@ export async function archiveSegment(log: ArchivedLog, task: ArchiveTask, pace: 
 }
 
 /** Compressing ends with removing the frames: events that are none of the log's must not go with them. */
-function checkNoneBehind({ disk, dir }: ArchivedLog, name: string, bytes: number): void {
+function checkNoneBehind({ disk, dir, mark }: ArchivedLog, name: string, bytes: number): void {
   const fd = disk.open(segmentFile(dir, name, 'seg'), 'read');
   try {
-    if (disk.size(fd) > bytes) throw new LogCorrupted(name, bytes, 'bytes lie behind the events of the segment');
+    // a killed writer leaves zeros there, which it had laid out for further frames
+    const buffer = Buffer.alloc(frameHeaderBytes);
+    const read = disk.read(fd, buffer, 0, frameHeaderBytes, bytes);
+    if (typeof readFrameHeader(buffer, 0, read, mark) === 'string') return;
+    throw new LogCorrupted(name, bytes, 'events lie behind the end of the segment');
   } finally {
     disk.close(fd);
   }
