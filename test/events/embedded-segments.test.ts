@@ -176,9 +176,10 @@ describe('a sealed segment of which a byte has changed', () => {
     const [manifest = ''] = filesOf(dir, '.json');
     const content = readFileSync(manifest);
     writeFileSync(manifest, content.subarray(0, 50));
-    const damaged = await openTestLog(dir);
-    await expect(readThings(damaged)).rejects.toMatchObject({ code: 'log_corrupted', segment: '0000000000000001' });
-    await damaged.close();
+    await expect(openTestLog(dir)).rejects.toMatchObject({
+      code: 'log_incomplete',
+      message: expect.stringContaining('0000000000000001.json, which cannot be read'),
+    });
     rmSync(manifest);
     await expect(openTestLog(dir)).rejects.toMatchObject({
       code: 'log_incomplete',
