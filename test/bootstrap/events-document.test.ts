@@ -31,6 +31,6 @@ describe('docs/events.md', () => {
     expect(text).toContain('| `code` | string or null |');
     expect(text).toContain('| `clientIp` | string, optional |');
     expect(text).toContain('| `models[].id` | string |');
-    expect(text).toContain("Body: the client's request body, untouched.");
+    expect(text).toContain("Body: the client's request body, untouched; of a refused request the first 4 KiB.");
   });
 });

@@ -4,7 +4,9 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkLog } from '../../src/events/embedded/check-log.ts';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
+import { markOf } from '../../src/events/embedded/frame.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
+import { scanSegment } from '../../src/events/embedded/scan-segment.ts';
 import { faultyDisk } from './faulty-disk.ts';
 import {
   appendThing,
@@ -77,6 +79,27 @@ describe('a segment that is written to', () => {
   it('is complete to a check', async () => {
     const { dir } = await logOf(5);
     expect(await checkLog(copyOf(dir))).toMatchObject({ unfinishedBytes: 0 });
+  });
+
+  it('is scanned to its end although frames are written over zeros that were read already', async () => {
+    const { dir, log } = await logOf(5);
+    const before = readFileSync(fileOf(dir, '.seg'));
+    await appendThings(log, 5, 5);
+    await log.close();
+    const mark = markOf(before);
+    if (mark === undefined) throw new Error('the segment begins with no frame');
+    let reads = 0;
+    const disk: Disk = {
+      ...nodeDisk,
+      size: () => before.length,
+      read: (fd, buffer, offset, length, position) =>
+        reads++ === 0
+          ? before.copy(buffer, offset, position, position + length)
+          : nodeDisk.read(fd, buffer, offset, length, position),
+    };
+    const scanned = scanSegment(disk, dir, mark, 1);
+    expect(reads).toBeGreaterThan(1);
+    expect(scanned).toMatchObject({ last: 10, defect: undefined });
   });
 
   it('is cut behind its last whole frame when a torn one lies there, and that is recorded', async () => {

@@ -28,7 +28,7 @@ export interface LiveListener {
   /** What was told besides heartbeats. */
   news(): Told[];
   /** Waits until this many events besides heartbeats have come. */
-  atLeast(count: number): Promise<Told[]>;
+  atLeast(count: number, timeoutMs?: number): Promise<Told[]>;
   /** Waits until an event of this type (and request) has come. */
   until(event: string, requestId?: string): Promise<Told>;
   lastId(): string | undefined;
@@ -61,8 +61,10 @@ export async function listen(
     comments,
     ended,
     news: () => told.filter(({ event }) => event !== 'heartbeat'),
-    async atLeast(count) {
-      await expect.poll(() => listener.news().length, { timeout: 15_000, interval: 5 }).toBeGreaterThanOrEqual(count);
+    async atLeast(count, timeoutMs = 15_000) {
+      // Each look goes through all that was told.
+      const interval = count > 1000 ? 50 : 5;
+      await expect.poll(() => listener.news().length, { timeout: timeoutMs, interval }).toBeGreaterThanOrEqual(count);
       return listener.news();
     },
     async until(event, requestId) {

@@ -90,6 +90,13 @@ class BadEvent extends Error {
   }
 }
 
+/** How often the segments are looked at again, while they change. */
+const MOST_INSPECTIONS = 10;
+
+function isSamePlace(one: LogCorrupted, other: LogCorrupted | undefined): boolean {
+  return one.segment === other?.segment && one.offset === other.offset;
+}
+
 interface LogEnd {
   readonly scanned: ScannedSegment;
   /** Evidence that events up to this position were on disk. */
@@ -175,13 +182,19 @@ class Check {
   /** What the next writer would find to be missing, or why it could not tell. */
   #inspect(durable: number | undefined): Inspection | LogCorrupted {
     const indexed = indexedSegments(this.dir, this.mark);
+    let damage: LogCorrupted | undefined;
     for (let attempt = 1; ; attempt++) {
       try {
         return inspectSegments(this, { durable, indexed, losses: readLosses(this.disk, this.dir) });
       } catch (error) {
-        if (error instanceof LogCorrupted) return error;
+        if (error instanceof LogCorrupted) {
+          // Beside a writer, what looks damaged may just have been written; then it is not the same place again.
+          if (attempt === MOST_INSPECTIONS || isSamePlace(error, damage)) return error;
+          damage = error;
+          continue;
+        }
         // a segment is compressed, and its first form removed, at any moment
-        if (!isMissing(error) || attempt === 3) throw error;
+        if (!isMissing(error) || attempt === MOST_INSPECTIONS) throw error;
       }
     }
   }

@@ -50,6 +50,9 @@ export function scanSegment(
     let next = first;
     let defect: string | undefined;
     const writers: WrittenRange[] = [];
+    /** Where a frame was missing, and where the content of the file ended before that was looked at again. */
+    let judgedAt = -1;
+    let contentEnd = 0;
     while (segment.bytes < fileBytes && next < until) {
       const at = segment.bytes - chunkOffset;
       const frame = readFrame(buffer, at, chunkEnd, mark);
@@ -63,7 +66,17 @@ export function scanSegment(
         continue;
       }
       if (typeof frame === 'string') {
-        fileBytes = endWithoutZeros(disk, fd, segment.bytes, fileBytes);
+        if (judgedAt !== segment.bytes) {
+          // A writer may have gone on since this was read. The end is looked at first: before what lies there, a frame
+          // must have been written here.
+          judgedAt = segment.bytes;
+          fileBytes = disk.size(fd);
+          contentEnd = endWithoutZeros(disk, fd, segment.bytes, fileBytes);
+          chunkOffset = segment.bytes;
+          chunkEnd = disk.read(fd, buffer, 0, Math.min(buffer.length, fileBytes - chunkOffset), chunkOffset);
+          continue;
+        }
+        fileBytes = contentEnd;
         if (fileBytes > segment.bytes) defect = frame;
         break;
       }
