@@ -3,6 +3,7 @@ import { cpSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkLog } from '../../src/events/embedded/check-log.ts';
+import { type Disk, nodeDisk } from '../../src/events/embedded/disk.ts';
 import type { EmbeddedLog, EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
 import { markOf } from '../../src/events/embedded/frame.ts';
 import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';

@@ -62,7 +62,9 @@ export function scanSegment(
         const there = Math.min(needed, fileBytes - segment.bytes);
         if (buffer.length < there) buffer = Buffer.allocUnsafeSlow(there);
         chunkOffset = segment.bytes;
-        chunkEnd = disk.read(fd, buffer, 0, Math.min(buffer.length, there), chunkOffset);
+        chunkEnd = disk.read(fd, buffer, 0, there, chunkOffset);
+        // the writer may have cut off the room that it had laid out
+        if (chunkEnd < there) fileBytes = chunkOffset + chunkEnd;
         continue;
       }
       if (typeof frame === 'string') {
@@ -72,8 +74,11 @@ export function scanSegment(
           judgedAt = segment.bytes;
           fileBytes = disk.size(fd);
           contentEnd = endWithoutZeros(disk, fd, segment.bytes, fileBytes);
+          const wanted = Math.min(buffer.length, fileBytes - segment.bytes);
           chunkOffset = segment.bytes;
-          chunkEnd = disk.read(fd, buffer, 0, Math.min(buffer.length, fileBytes - chunkOffset), chunkOffset);
+          chunkEnd = disk.read(fd, buffer, 0, wanted, chunkOffset);
+          if (chunkEnd < wanted) fileBytes = chunkOffset + chunkEnd;
+          contentEnd = Math.min(contentEnd, fileBytes);
           continue;
         }
         fileBytes = contentEnd;
