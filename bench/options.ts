@@ -31,7 +31,7 @@ export interface Options extends Rounds {
   readonly json: string | undefined;
 }
 
-export const OTHER_PARTS = ['sustained', 'inside', 'log', 'start-up', 'admin-state'] as const;
+const OTHER_PARTS = ['sustained', 'inside', 'log', 'start-up', 'admin-state'] as const;
 
 /** Fewer are no result. */
 const LEAST_ROUNDS = 5;

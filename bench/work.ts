@@ -5,7 +5,7 @@ import type { SubjectKind } from './servers/subject-kinds.ts';
 import { chatEvents, chatJson, chatSse, TEXT } from './upstream/canned.ts';
 import type { UpstreamName } from './upstream/start-upstreams.ts';
 
-export const PACE_MS = 25;
+const PACE_MS = 25;
 const SLOW_PACE_MS = 100;
 
 export interface Work {

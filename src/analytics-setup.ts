@@ -5,7 +5,7 @@ import type { Config } from './config/config.ts';
 import { analystAccount, mustBeRefused, namesAsked } from './http/clickhouse/analyst-account.ts';
 
 /** The message says which setting is missing. */
-export class NothingToSetUp extends Error {
+class NothingToSetUp extends Error {
   readonly code = 'analytics_setup';
 }
 

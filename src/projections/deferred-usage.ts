@@ -8,35 +8,40 @@ import { type Actor, type RecordedEvent, type StreamName, streamName, type UserP
 import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 
-export interface WorkPart {
-  readonly model: string;
-  readonly answers: number;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-}
-
-export interface OpenWork {
+const savedWork = z.object({
   /** Of the exchange that began it. */
-  readonly exchangeId: string;
-  readonly kind: 'response' | 'batch';
+  exchangeId: z.string(),
+  kind: z.enum(['response', 'batch']),
   /** The provider's id of it. */
-  readonly workId: string;
-  readonly provider: string;
-  readonly providerType: string;
-  readonly model: string;
-  readonly endpoint: string;
-  readonly labels?: readonly string[] | undefined;
-  readonly sessionId?: string | undefined;
+  workId: z.string(),
+  provider: z.string(),
+  providerType: z.string(),
+  model: z.string(),
+  endpoint: z.string(),
+  labels: z.array(z.string()).readonly().optional(),
+  sessionId: z.string().optional(),
   /** What was estimated for each model; undefined for a batch whose input was not read. */
-  readonly parts?: readonly WorkPart[] | undefined;
+  parts: z
+    .array(
+      z
+        .object({ model: z.string(), answers: z.number(), inputTokens: z.number(), outputTokens: z.number() })
+        .readonly(),
+    )
+    .readonly()
+    .optional(),
   /** Nano-dollars; undefined when no budget counts it. */
-  readonly reserved?: number | undefined;
-  readonly actor: Actor;
-  readonly userPath?: UserPath | undefined;
-  readonly requestId?: string | undefined;
+  reserved: z.number().optional(),
+  actor: z.string().transform((actor) => actor as Actor),
+  userPath: z
+    .string()
+    .transform((path) => path as UserPath)
+    .optional(),
+  requestId: z.string().optional(),
   /** Milliseconds since the epoch. */
-  readonly since: number;
-}
+  since: z.number(),
+});
+
+export type OpenWork = Readonly<z.infer<typeof savedWork>>;
 
 export interface DeferredUsageState {
   readonly open: Map<StreamName, OpenWork>;
@@ -47,29 +52,6 @@ export interface DeferredUsageState {
 export function workKey({ kind, provider, workId }: Pick<OpenWork, 'kind' | 'provider' | 'workId'>): string {
   return `${kind} ${provider} ${workId}`;
 }
-
-const savedWork = z.object({
-  exchangeId: z.string(),
-  kind: z.enum(['response', 'batch']),
-  workId: z.string(),
-  provider: z.string(),
-  providerType: z.string(),
-  model: z.string(),
-  endpoint: z.string(),
-  labels: z.array(z.string()).optional(),
-  sessionId: z.string().optional(),
-  parts: z
-    .array(z.object({ model: z.string(), answers: z.number(), inputTokens: z.number(), outputTokens: z.number() }))
-    .optional(),
-  reserved: z.number().optional(),
-  actor: z.string().transform((actor) => actor as Actor),
-  userPath: z
-    .string()
-    .transform((path) => path as UserPath)
-    .optional(),
-  requestId: z.string().optional(),
-  since: z.number(),
-});
 
 export const deferredUsageView: Projection<DeferredUsageState> = {
   name: 'deferred-usage',

@@ -71,7 +71,7 @@ export function checkNames(tokens: readonly Token[], engineFunctions: ReadonlySe
 const LONGEST_NAME = 128;
 
 /** @param name in lower case */
-export function isCallable(name: string): boolean {
+function isCallable(name: string): boolean {
   if (name.length > LONGEST_NAME) return false;
   if (allowedFunctions.has(name) || ofTheLanguage.has(name)) return true;
   return combinators.some((suffix) => name.endsWith(suffix) && isCallable(name.slice(0, -suffix.length)));

@@ -59,7 +59,7 @@ function same(one: string, other: string): boolean {
 }
 
 /** Settings that every query of a limited user starts from; its own may only be smaller. */
-export function limitSettings(limits: Limits): ReadonlyMap<string, string> {
+function limitSettings(limits: Limits): ReadonlyMap<string, string> {
   return new Map(
     Object.entries({
       max_execution_time: limits.seconds,
