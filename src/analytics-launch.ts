@@ -91,7 +91,7 @@ export function readersPasswords({ analytics, dataDir }: Config, administrator: 
   return { ...made, administrator, analyst: analytics.analystPassword ?? made.analyst };
 }
 
-/** Resolves when it is sent, or when there is nobody to take it: the process has ended, which is noticed elsewhere. */
+/** Resolves when it is sent, or when the process that should take it has ended, which is noticed elsewhere. */
 export async function sendJob(
   child: ChildProcess,
   config: Config,
@@ -105,7 +105,7 @@ export async function sendJob(
 const PORTS_TRIED = 50;
 
 /**
- * For the embedded ClickHouse: on loopback, on that port or one of the next. To be closed once it is sent. Whoever
+ * For the embedded ClickHouse: on loopback, on that port or one of the next. To be closed once it is sent. A client that
  * connects before that is sent away.
  */
 export async function listenNear(wanted: number): Promise<Server> {

@@ -78,7 +78,7 @@ export interface AnalyticsProcessOptions {
 
 const BEHIND_MS = 60_000;
 const OVERDUE_MS = 60_000;
-/** A report is due each second; so many missing mean that nobody can be asked. */
+/** A report is due each second; after so long without one the process takes no queries any more. */
 const SILENT_MS = 30_000;
 const LONGEST_RESTART_MS = 30_000;
 const WATCH_MS = 1000;
@@ -112,7 +112,7 @@ class Supervised implements AnalyticsProcess {
   #sandbox: SandboxCommand | 'none' | undefined;
   /** Of the embedded ClickHouse: it stays the same when the process is started again, if it can. */
   #port: number;
-  /** Of the user `administrator`: in memory alone, so that nobody but this process asks without being recorded. */
+  /** Of the user `administrator`: in memory only, so that only this process sends queries that are not recorded. */
   readonly #administratorPassword = newPassword();
   #record: RecordQuery = cannotRecord;
   #child: ChildProcess | undefined;

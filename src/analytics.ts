@@ -7,7 +7,7 @@ import { describeProblem } from './config/problem.ts';
 import { createDiagnostics } from './diagnostics.ts';
 import { providerTypes } from './providers/types.ts';
 
-/** @returns the exit code, once it has stopped. It is not started again: whoever runs it sees that it ended. */
+/** @returns the exit code, once it has stopped. It is not started again: the caller sees that it ended. */
 export async function runAnalytics(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
   const loaded = loadConfig({ flags, env: process.env, cwd: process.cwd(), providerTypes });
   if (!loaded.ok) {

@@ -486,11 +486,11 @@ export const refusals = {
     new Refusal({
       ...invalid(
         'unmetered_operation',
-        'What this begins goes on after its answer, and nobody could hold it against a budget. Make batches at /v1/batches.',
+        'This starts work that goes on after its answer and that no budget can count. Create batches at /v1/batches.',
       ),
       retryHelps: false,
     }),
-  /** Work whose cost nobody could count, under a budget. */
+  /** Work whose cost cannot be counted, under a budget. */
   priceUnknown: (model: string) =>
     new Refusal({
       ...invalid(

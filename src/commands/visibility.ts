@@ -70,8 +70,8 @@ export function mayReadAmounts(key: SightedKey | undefined, limit: LimitSubject)
 }
 
 /**
- * Whether the refusal of a request may name the amounts. It is recorded under the path of the request, so everybody who
- * reads the requests of that path reads it.
+ * Whether the refusal of a request may name the amounts. It is recorded under the path of the request, so every caller
+ * that reads the requests of that path reads it.
  */
 export function mayNameAmounts(
   { key, userPath = '/' }: { readonly key?: SightedKey | undefined; readonly userPath?: string | undefined },
@@ -104,7 +104,7 @@ export function seesEverything(sight: Sight): boolean {
   return sight.of === 'everything';
 }
 
-/** Whoever sees what the one owns then sees what the other owns. */
+/** A caller that sees what one owns then sees what the other owns. */
 export function haveSameOwner(one: Owner, other: Owner): boolean {
   return one.userPath === other.userPath && one.createdBy === other.createdBy;
 }

@@ -281,7 +281,7 @@ export function metricsPath(asked = '/metrics'): string {
 
 export interface MetricsRoute {
   readonly path?: string | undefined;
-  /** Served to everybody. */
+  /** Served without a key. */
   readonly isPublic: boolean;
 }
 

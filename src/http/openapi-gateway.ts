@@ -43,7 +43,7 @@ export const gatewayOperations: readonly Operation[] = [
     summary: 'Follow what happens',
     description:
       'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
-      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a place in the log: whoever resumes from it misses nothing.',
+      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a place in the log: a client that resumes from it misses nothing.',
     tag: 'admin',
     parameters: liveParameters,
     success: { description: 'An endless stream', content: { 'text/event-stream': text } },
@@ -76,7 +76,7 @@ export const gatewayOperations: readonly Operation[] = [
     path: '/metrics',
     summary: 'Metrics for Prometheus',
     description:
-      'For METRICS_KEY, the master key and keys that administer the whole gateway; for everybody with METRICS_PUBLIC. ' +
+      'For METRICS_KEY, the master key and keys that administer the whole gateway; for every caller with METRICS_PUBLIC. ' +
       'Served elsewhere, or not at all, when so configured.',
     tag: 'operations',
     success: { description: 'In the text format of Prometheus', content: { 'text/plain': text } },

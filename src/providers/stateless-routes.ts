@@ -1,5 +1,5 @@
 /**
- * The routes of providers' own APIs that concern nothing stored: they neither read nor name nor change what somebody
+ * The routes of providers' own APIs that concern nothing stored: they neither read nor name nor change what a caller
  * left at the provider, and change nothing of the server itself. All others might, also those that a later version of a
  * provider adds; so this is a list of what is known, and not of what is forbidden.
  */

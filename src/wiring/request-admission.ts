@@ -19,8 +19,8 @@ export function requestAdmission({ admission, refused, metrics }: RequestAdmissi
     } catch (error) {
       if (error instanceof Refusal) {
         refused.count({ caller, endpoint, durationMs: 0 }, error);
-        const nobody = { provider: undefined, model: undefined, firstByteMs: undefined, usage: undefined };
-        metrics.observeExchange({ ...nobody, endpoint, status: error.status, stream: false, durationMs: 0 });
+        const noAttempt = { provider: undefined, model: undefined, firstByteMs: undefined, usage: undefined };
+        metrics.observeExchange({ ...noAttempt, endpoint, status: error.status, stream: false, durationMs: 0 });
       }
       throw error;
     }

@@ -5,7 +5,7 @@ import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
 import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
 import { LimitAdmission } from '../../src/commands/admission/limit-admission.ts';
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
-import { everybodyAdmitted, type Ticket } from '../../src/commands/exchange/admission.ts';
+import { type Ticket, withoutLimits } from '../../src/commands/exchange/admission.ts';
 import { unknownUsage } from '../../src/commands/exchange/usage.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { unpriced } from '../support/nothing-configured.ts';
@@ -301,5 +301,5 @@ describe('a rule that is changed', () => {
 
 test('where there is no rule and no budget, every request gets the same ticket', () => {
   const { admit } = admissionBy();
-  expect(admit()).toBe(everybodyAdmitted.admit(requestFor({})));
+  expect(admit()).toBe(withoutLimits.admit(requestFor({})));
 });

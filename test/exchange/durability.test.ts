@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
-import { everybodyAdmitted } from '../../src/commands/exchange/admission.ts';
+import { withoutLimits } from '../../src/commands/exchange/admission.ts';
 import { createChatDialect } from '../../src/commands/exchange/chat-dialect.ts';
 import { CircuitBreaker } from '../../src/commands/exchange/circuit-breaker.ts';
 import type { Client, ModelRequest } from '../../src/commands/exchange/client.ts';
@@ -99,7 +99,7 @@ function start(
   const deps: ExchangeDependencies = {
     log: log as unknown as ExchangeDependencies['log'],
     router: { route: () => oneTarget(target) },
-    admission: everybodyAdmitted,
+    admission: withoutLimits,
     pricing: unpriced,
     archive: { find: async () => undefined },
     dialects: new Map(),

@@ -8,7 +8,7 @@ import type { Caller } from '../exchange/client.ts';
 import { subtreeOf } from '../visibility.ts';
 import type { KeyDirectory } from './key-directory.ts';
 
-/** Of whoever changes a setting, over that setting. */
+/** The authority of the caller that changes a setting over that setting. */
 export interface Authority {
   /** Whether what this actor set stands above it. */
   isUnder(actor: Actor): boolean;
@@ -27,7 +27,7 @@ export function authorityOf({ key }: Caller, keys: Pick<KeyDirectory, 'byId'>): 
       const id = actor.slice('key:'.length);
       if (id === key.id) return false;
       const other = keys.byId(id);
-      // Keys are never deleted: of one that is not known nobody can say that it was not higher.
+      // Keys are never deleted, so an unknown key is treated as higher.
       return other === undefined || isAbove(subtreeOf(other), own);
     },
   };

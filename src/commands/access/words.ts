@@ -14,7 +14,7 @@ export function withWord<Value>(words: Words<Value> = [], by: Actor, value: Valu
   return [...words.filter((word) => word.by !== by), { by, value }];
 }
 
-/** What the newest word of those sets who stand above; undefined when nobody does, or nothing is to be. */
+/** What the newest word of those sets who stand above; undefined when there is none, or when it removes the setting. */
 export function bindingWord<Value>(words: Words<Value> = [], { isUnder }: Authority): Value | undefined {
   return words.findLast(({ by }) => isUnder(by))?.value;
 }

@@ -240,14 +240,14 @@ function completed(forecast: CostForecast, meters: readonly BudgetMeter[]): Comp
   return { ...forecast, likely, most: Math.max(likely, Math.ceil(forecast.most ?? 0)) };
 }
 
-/** Of the smallest budget: so many requests at once, and no more, while nobody knows what they cost. */
+/** Of the smallest budget: so many requests at once, and no more, while their cost is unknown. */
 function shareOf(meters: readonly BudgetMeter[]): number {
   return Math.min(...meters.map(({ amount }) => amount)) / SHARE_OF_THE_UNKNOWN;
 }
 
 /**
  * Beside others, a request is refused unless the longest answer that it allows fits. Alone, it is refused for what it is
- * likely to cost; a guess is no reason to refuse a request that would be alone.
+ * likely to cost; an estimate without samples does not refuse it.
  */
 function isExceeded(
   { amount, spent }: BudgetMeter,

@@ -1,6 +1,6 @@
 /**
- * What a request is going to cost, before anybody knows: from its size, from how long it lets the answer become, and
- * from what requests to the same model have cost of late. Too much is better than too little, since it is given back.
+ * The expected cost of a request: from its size, from how long it lets the answer become, and
+ * from what requests to the same model have cost recently. Too much is better than too little, since it is given back.
  */
 
 import type { AdmissionRequest, Charge } from '../exchange/admission.ts';
@@ -19,7 +19,7 @@ export interface CostForecast {
   readonly likely: number | undefined;
   /** With the longest answer that the request allows; `likely` where it does not say. */
   readonly most: number | undefined;
-  /** Whether it comes from requests that were made, and not from a guess: a guess alone refuses nobody. */
+  /** Whether it is based on recorded requests. An estimate that is not never refuses a request that runs alone. */
   readonly learned: boolean;
 }
 
@@ -36,7 +36,7 @@ interface Assumed extends Pick<AdmissionRequest, 'endpoint' | 'units'> {
   readonly outputTokens: number;
 }
 
-/** What was seen of one model: the most of late, which fades towards what is usual. */
+/** What was seen of one model: the recent maximum, which decays towards the average. */
 interface Seen {
   inputPerByte: number;
   outputTokens: number;
@@ -81,7 +81,7 @@ export class CostForecaster {
 
   /**
    * Of one request of a batch. Where it does not say how long its answer may be, no less is assumed than what the model
-   * has answered of late.
+   * has answered recently.
    */
   ofBatch(target: Target, endpoint: string, json: Record<string, unknown>, bytes: number): BatchLineForecast {
     const seen = this.#seen.get(keyOf(target, endpoint));
@@ -130,7 +130,7 @@ export class CostForecaster {
     const assumed = { endpoint, units, inputTokens, outputTokens };
     const likely = this.#costOf(target, assumed);
     if (likely === undefined) {
-      // What neither a table nor the provider tells the cost of can be charged to nobody.
+      // Without a price table and a reported cost nothing can be charged.
       if (!reportsCost(target.provider.type)) return freeForecast;
       return { least: 0, likely: seen?.cost, most: seen?.cost, learned: seen !== undefined };
     }
@@ -154,7 +154,7 @@ function keyOf({ provider, model }: Target, endpoint: string): string {
   return `${provider.name}/${model || endpoint}`;
 }
 
-/** What nobody knows the price of is dearer than everything else. */
+/** A target without a known price counts as the dearest. */
 function isDearer(one: CostForecast, other: CostForecast): boolean {
   return (one.likely ?? Number.POSITIVE_INFINITY) > (other.likely ?? Number.POSITIVE_INFINITY);
 }

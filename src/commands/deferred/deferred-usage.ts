@@ -71,7 +71,7 @@ export class DeferredUsage {
     }
   }
 
-  /** Nobody can say any more what the work cost: what was estimated for it is charged. @throws LogUnavailable */
+  /** The cost can no longer be determined: the estimate is charged. @throws LogUnavailable */
   async giveUp(work: OpenWork, outcome: Extract<WorkOutcome, 'lost' | 'deleted'>): Promise<void> {
     await settleWork(work, outcome, spentUnknown(work), this.#deps);
   }

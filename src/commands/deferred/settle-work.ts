@@ -1,4 +1,4 @@
-/** The end of work that went on after an answer: what it cost is recorded once, whoever learns of its end first. */
+/** The end of work that went on after an answer: what it cost is recorded once, by the first process that learns of its end. */
 import { usageDeferred, usageSettled } from '../../events/catalogue/exchange.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -23,7 +23,7 @@ export interface SettleDependencies {
 
 /**
  * Records what the work cost, and that it is over, together with `others`.
- * @returns whether it was this call that did: when somebody else did before, nothing is appended
+ * @returns whether this call did: when another did before, nothing is appended
  * @throws LogUnavailable; WrongExpectedRevision of one of the others
  */
 export async function settleWork(
@@ -42,7 +42,7 @@ export async function settleWork(
       await log.append([{ stream, events, expectedRevision: revision }, ...others]);
       return true;
     } catch (error) {
-      // A correction of what an attempt cost, or the same end told by somebody else: it is looked at again.
+      // A correction of what an attempt cost, or the same end recorded by another: it is read again.
       if (!(error instanceof WrongExpectedRevision) || error.stream !== stream) throw error;
     }
   }

@@ -10,14 +10,14 @@ export interface WorkFollowerOptions {
   readonly open: () => ReadonlyMap<StreamName, OpenWork>;
   /**
    * Looks at one of them, and records what it cost when it is over.
-   * @param isTooOld nobody is waited for any longer
+   * @param isTooOld the provider is not asked again
    * @returns whether it is over
    */
   readonly look: (work: OpenWork, isTooOld: boolean, signal: AbortSignal) => Promise<boolean>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly onError: (error: unknown) => void;
-  /** How often it is looked whether somebody is to be asked. Default 250. */
+  /** Interval in ms at which it checks whether a provider is to be asked. Default 250. */
   readonly tickMs?: number;
 }
 
@@ -30,7 +30,7 @@ const TICK_MS = 250;
 const FIRST_PAUSE_MS = 1_000;
 const GROWTH = 1.5;
 const LONGEST_PAUSE_MS = { response: 30_000, batch: 120_000 };
-/** A batch may take a day, and its provider some time more to say so; nobody keeps a response in the making for longer. */
+/** A batch may take a day, and its provider some time more to say so; no provider keeps an unfinished response for longer. */
 const TOO_OLD_MS = { response: 24 * 3600_000, batch: 4 * 24 * 3600_000 };
 /** Providers are asked about so many at once. */
 const AT_ONCE = 4;
@@ -53,7 +53,7 @@ export class WorkFollower {
     this.#timer.unref();
   }
 
-  /** Resolves when nobody is being asked any more. */
+  /** Resolves when no question to a provider is open. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort();

@@ -77,8 +77,8 @@ export const freeTicket: Ticket = {
   settle: () => {},
 };
 
-/** Nobody has set a limit. */
-export const everybodyAdmitted: Admission = {
+/** Admits every request: for a gateway without limits. */
+export const withoutLimits: Admission = {
   admit: () => freeTicket,
   admitRequest: () => {},
   hasRoom: () => true,

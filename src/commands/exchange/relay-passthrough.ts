@@ -18,7 +18,7 @@ export function begunBy(method: string, path: string): DeferredWork['kind'] | un
   return /\/responses\/?$/.test(route) ? 'response' : undefined;
 }
 
-/** Whether it begins work whose cost nobody can say before, and that goes on after its answer. */
+/** Whether it begins work that goes on after its answer and whose cost is unknown until then. */
 export function beginsUncounted(method: string, path: string): boolean {
   const [route = ''] = path.split('?', 1);
   return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);

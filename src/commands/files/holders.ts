@@ -10,7 +10,7 @@ export interface Providers {
   named(nameOrType: string): Provider | undefined;
   /** Who serves a model. */
   serving(selector: string): Promise<Provider | undefined>;
-  /** Whether every model of the provider may be used, also one that nobody has listed. */
+  /** Whether every model of the provider may be used, also unlisted ones. */
   mayUseAll(provider: Provider): boolean;
   /** @throws Refusal when the model may not be used */
   checkModel(provider: Provider, model: string): void;
@@ -26,7 +26,7 @@ export interface Hints {
 /**
  * Who gets a new object, by what the client said, else by there being no choice. A provider that is known to keep such
  * things goes before one of which it is not known.
- * @throws Refusal when nobody can, or it is for the client to say who
+ * @throws Refusal when no provider can, or when the client must name one
  */
 export async function chosenProvider(kind: ObjectKind, hints: Hints, providers: Providers): Promise<Provider> {
   if (hints.provider !== undefined) return ableProvider(kind, hints.provider, providers);

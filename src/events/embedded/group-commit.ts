@@ -27,7 +27,7 @@ import type { WaitingAppend } from './waiting-append.ts';
 export interface GroupCommitOptions {
   /** Durable waiters do not wait for the disk, which is synced every so many milliseconds. */
   readonly relaxedSyncMs: number | undefined;
-  /** How long events that nobody waits for may be without a sync, so that they share one with those that are. */
+  /** How long events without a waiter may stay unsynced, in ms, so that they share a sync with others. */
   readonly unawaitedSyncMs: number;
   readonly maxEventBytes: number;
   /** Bytes that may be written and not yet synced; they are kept in memory until then. */
@@ -91,7 +91,7 @@ export class GroupCommit {
   #syncing = false;
   #endsTurn = false;
   #syncTimer: NodeJS.Timeout | undefined;
-  /** Somebody waits until this position is on disk. */
+  /** The highest position that a caller waits for to be on disk. */
   #awaited = 0;
   #trouble: Trouble | undefined;
   #probeTimer: NodeJS.Timeout | undefined;
@@ -316,7 +316,7 @@ export class GroupCommit {
     this.#unsynced.push(batch);
     this.#unsyncedBytes += batch.length;
     if (batch.waiters.some(({ durable }) => !durable)) {
-      // whoever took over in between may not have seen it
+      // a writer that took over in between may not have read it
       const tooLate = this.#parts.takenOver();
       if (tooLate !== undefined) {
         for (const waiter of batch.waiters.splice(0)) waiter.reject(unavailable(tooLate, 'unknown'));
@@ -338,7 +338,7 @@ export class GroupCommit {
     this.#parts.publish(new LiveFrame(batch, this.#parts.records));
   }
 
-  /** At once when somebody waits for it, else soon. */
+  /** At once when a caller waits for it, else soon. */
   #syncSoon(): void {
     if (this.#awaited > this.#durable || this.#closed) {
       this.#sync();

@@ -225,7 +225,7 @@ class SegmentInspection {
     for (const [at, first] of firsts.entries()) {
       const before = this.#lastBefore(first);
       if (before > this.#last) {
-        // the name of a file whose events nobody was told of may be lost in a power cut, and that of a later one not
+        // a power cut may lose the name of a file without acknowledged events and keep the name of a later one
         const { durable } = this.#laterFrames(firsts.slice(at));
         if (Math.max(durable, this.#acknowledged) <= this.#last) {
           this.#tear = { scanned: this.#end.at(-1), later: firsts.slice(at).map(segmentName) };

@@ -1,5 +1,5 @@
 /**
- * A log read by a process that is not its writer, while that writes or when nobody does. Takes no lock and changes no
+ * A log read by a process that is not its writer, with or without a running writer. Takes no lock and changes no
  * file. Beside a writer it shows what is on disk, as the writer notes it after each sync (with relaxed durability that
  * is up to 100 ms behind what the writer itself shows); without one, every whole batch there is.
  */

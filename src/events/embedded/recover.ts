@@ -110,7 +110,7 @@ export async function finishRewrites({ disk, dir, mark }: LogFiles): Promise<voi
   }
 }
 
-/** The segments' files and the size of the last one: what changes when somebody else writes. */
+/** The segments' files and the size of the last one: they change when another process writes. */
 function filesNow({ disk, dir }: LogFiles): string {
   const files = disk.list(dir).filter((file) => /^\d{16}\./.test(file));
   const last = files

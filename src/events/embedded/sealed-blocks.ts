@@ -40,7 +40,7 @@ export class SealedBlocks implements SegmentBlocks {
 
   #begin(index: number): void {
     const buffer = this.#load(index);
-    // whoever asks for the block hears of it
+    // the error reaches the callers that wait for the block
     buffer.catch(() => {});
     this.#loaded.set(index, buffer);
   }

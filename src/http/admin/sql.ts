@@ -1,4 +1,4 @@
-/** `POST /admin/sql`: a question in SQL, asked as somebody who can only read, and on record before it is asked. */
+/** `POST /admin/sql`: a SQL query, run as a user that can only read, and recorded before it runs. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
@@ -61,7 +61,7 @@ export function registerSql(admin: FastifyInstance, { audit, address, isServer, 
     const { query, format } = readBody(request, sqlQuestion);
     const where = address();
     if (where === undefined) {
-      throw refusals.featureUnavailable(whyNot ?? 'Analytics is off, or has not started yet: there is nobody to ask.');
+      throw refusals.featureUnavailable(whyNot ?? 'Analytics is off or has not started yet.');
     }
     // Before it is looked at any further: who tried what is worth knowing too.
     await audit.question('sql', { query, format }, eventContextOf(request));

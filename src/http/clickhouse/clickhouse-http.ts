@@ -262,7 +262,7 @@ function refuse(reply: ServerResponse, { code, message }: ClickHouseException): 
   reply.setHeader('X-ClickHouse-Exception-Code', String(code));
   reply.removeHeader('Content-Encoding');
   if (code === 516) reply.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
-  // A body that nobody reads any more must not be taken for the next request.
+  // The unread rest of a body must not be parsed as the next request.
   reply.setHeader('Connection', 'close');
   plainly(reply, statusOf(code), `${message.trimEnd()}\n`);
 }

@@ -1,6 +1,6 @@
 /**
  * ClickHouse inside this process (chDB), over one folder. Each request gets a connection of its own, with its settings,
- * parameters, database and role, and nobody else's: opening one takes about a millisecond, and all share the same data.
+ * parameters, database and role only: opening one takes about a millisecond, and all share the same data.
  *
  * One process has one folder, for as long as it lives; a second process on the same folder is refused.
  */
@@ -13,7 +13,7 @@ import { LONGEST_TEXT, literal, normalFormQuery, withoutScope } from './normal-f
 
 export interface EmbeddedClickHouse {
   readonly version: string;
-  /** What there is to be reached in it, for whoever connects. */
+  /** The databases that a connection can use. */
   readonly databases: ReadonlySet<string>;
   /** The names of all its functions, in lower case. */
   readonly functions: ReadonlySet<string>;

@@ -19,7 +19,7 @@ export interface EngineAccess {
 /** Keeps a connection to reading, until it is closed. */
 export const becomeReader = 'SET ROLE reader';
 
-/** Settings by which a query names files, hosts, other languages or further SQL. Nobody changes them. */
+/** Settings by which a query names files, hosts, other languages or further SQL. No user changes them. */
 export const constantSettings: readonly string[] = [
   'additional_result_filter',
   'additional_table_filters',

@@ -1,7 +1,7 @@
 /**
  * Whose query runs when more come than may run at once. A few run at a time, in the order in which they came. One that
  * takes long makes room: it goes on in one of the places for slow queries; when these are taken and others wait, it is
- * ended. So nobody waits longer than `slowAfterMs` for each `quick` queries ahead, however slow those are.
+ * ended. So no query waits longer than `slowAfterMs` for each `quick` queries ahead, however slow those are.
  */
 import { ClickHouseException } from './embedded-clickhouse.ts';
 
@@ -37,7 +37,7 @@ export class Turns {
     this.#limits = limits;
   }
 
-  /** @param gone aborted when nobody waits for the answer any more. @throws ClickHouseException 202, or 394 when gone */
+  /** @param gone aborted when the client has gone. @throws ClickHouseException 202, or 394 when gone */
   async enter(gone: AbortSignal): Promise<Turn> {
     if (gone.aborted) throw left();
     if (this.#count('quick') < this.#limits.quick) return this.#begin();

@@ -10,7 +10,7 @@ export interface User {
   readonly password: string;
   /** Undefined: may do what the engine lets a writer do. With limits, a user only reads. */
   readonly limits: Limits | undefined;
-  /** Set where whoever sends the queries records them. Queries of every other user with limits are recorded before they run. */
+  /** Set for a user whose queries the sender records. Queries of every other user with limits are recorded before they run. */
   readonly recordedElsewhere?: boolean;
 }
 

@@ -6,7 +6,7 @@ import { paceOf } from './pace.ts';
 export interface Archivist {
   /**
    * Does one step; resolves when it is done and the step's work is on disk or in the index.
-   * @param effort `idle`: with processor time that nobody else wants; `steady`: also when others want it; `hurried`:
+   * @param effort `idle`: with idle processor time; `steady`: also when others want it; `hurried`:
    *   with a larger share
    * @param signal stops the step between two pieces of work; this then rejects with the signal's reason
    * @throws what `archiveSegment` throws; Error when the step could not be done for another reason

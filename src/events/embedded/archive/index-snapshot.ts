@@ -1,4 +1,4 @@
-/** One look into the stream index from a process that is not the log's writer, while that writes or when nobody does. */
+/** One look into the stream index from a process that is not the log's writer, with or without a running writer. */
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
@@ -26,7 +26,7 @@ export function lookIntoIndex(dir: string, mark: number, stream: StreamName): In
     if (before === undefined) return undefined;
     try {
       const snapshot = readSnapshot(before.isOpen ? file : immutable(file), mark, stream);
-      // a file that is read as immutable is not locked: what was read counts only if nobody has written meanwhile
+      // a file that is read as immutable is not locked: what was read counts only if the file did not change meanwhile
       if (before.isOpen || before.version === stateOf(file)?.version) return snapshot;
     } catch (error) {
       if (!isFromSqlite(error)) throw error;

@@ -87,7 +87,7 @@ class ArchiveThread {
       patience = setTimeout(() => void this.close(), stopMs);
     };
     signal.addEventListener('abort', stop);
-    // a process does not end in the middle of a step that somebody waits for
+    // a process does not end in the middle of an awaited step
     this.#worker.ref();
     try {
       return await new Promise<StreamCategories>((resolve, reject) => {

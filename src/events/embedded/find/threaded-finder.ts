@@ -49,7 +49,7 @@ export class ThreadedFinder implements StreamFinder {
     const id = ++this.#requests;
     this.#worker ??= this.#start();
     const worker = this.#worker;
-    // a process does not end while somebody waits for an answer
+    // a process does not end while a lookup is open
     worker.ref();
     try {
       const answer = await new Promise<FinderAnswer>((resolve, reject) => {
