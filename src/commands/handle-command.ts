@@ -31,7 +31,7 @@ export interface HandleOptions<State> {
   readonly log: EventLog;
   readonly stream: StreamName;
   /** What the caller saw last, from its `If-Match`: anything newer is refused instead of being decided upon anew. */
-  readonly ifRevision?: bigint | undefined;
+  readonly ifRevision?: bigint | 'noStream' | undefined;
   /** Writes to other streams that go into the same append. */
   alongside?(events: readonly NewEvent[], before: State): readonly StreamWrite[];
 }

@@ -1,10 +1,10 @@
 /** Who is asking: the master key, compared in constant time, or a managed key, known by its hash. */
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { type KeyDirectory, type KnownKey, whyNotAccepted } from '../commands/access/key-directory.ts';
+import { type KeyDirectory, type KnownKey, whySecretNotAccepted } from '../commands/access/key-directory.ts';
 import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/exchange/client.ts';
-import { isSameHash, secretHashOf } from '../commands/keys/key-secret.ts';
+import { secretHashOf } from '../commands/keys/key-secret.ts';
 import { refusals } from '../commands/refusal.ts';
 import { maySeeEverything, sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
@@ -39,7 +39,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   const checkSite = createCrossSiteCheck(options.hostNames ?? []);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
-  /** The caller that a key makes, when its path says all: a key's object is another one after each change. */
+  /** The caller that a key's newest secret makes, when its path says all: a key's object is another one after each change. */
   const callers = new WeakMap<KnownKey, Caller>();
 
   const pathNamed = userPathReader(options.userPathHeader);
@@ -49,21 +49,23 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     throw refusals.wrongKey();
   }
 
-  function managedKey(token: string): KnownKey {
+  function managedKey(token: string, headers: IncomingHttpHeaders): Caller {
     const hash = secretHashOf(token);
     const key = hash === undefined ? undefined : keys.byHash(hash);
-    if (hash === undefined || key === undefined || !isSameHash(hash, key.secretHash)) return refuse('unknown');
-    const why = whyNotAccepted(key, now());
-    return why === undefined ? key : refuse(why, key.id);
+    if (hash === undefined || key === undefined) return refuse('unknown');
+    const why = whySecretNotAccepted(key, hash, now());
+    if (why !== undefined) return refuse(why, why === 'unknown' ? undefined : key.id);
+    return callerWith(key, hash, headers);
   }
 
-  function callerWith(key: KnownKey, headers: IncomingHttpHeaders): Caller {
+  function callerWith(key: KnownKey, hash: string, headers: IncomingHttpHeaders): Caller {
     // A malformed header is told of, also where the key's own path takes its place.
     const named = key.userPathHeader ? pathNamed(headers) : undefined;
-    if (key.userPath === undefined && named !== undefined) return keyCaller(key, named);
+    if (key.userPath === undefined && named !== undefined) return keyCaller(key, hash, named);
+    if (hash !== key.secretHash) return keyCaller(key, hash, key.userPath);
     let caller = callers.get(key);
     if (caller === undefined) {
-      caller = keyCaller(key, key.userPath);
+      caller = keyCaller(key, hash, key.userPath);
       callers.set(key, caller);
     }
     return caller;
@@ -80,7 +82,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       return master('no_key', headers);
     }
     const token = readToken(headers);
-    if (!isSameToken(token, expected)) return callerWith(managedKey(token), headers);
+    if (!isSameToken(token, expected)) return managedKey(token, headers);
     return master('master_key', headers);
   }
 
@@ -93,9 +95,9 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   };
 }
 
-function keyCaller(key: KnownKey, userPath: UserPath | undefined): Caller {
+function keyCaller(key: KnownKey, secretHash: string, userPath: UserPath | undefined): Caller {
   const actor = `key:${key.id}` as const;
-  return { actor, authMethod: 'api_key', userPath, key, sight: sightOf({ actor, userPath, key }) };
+  return { actor, authMethod: 'api_key', userPath, key, secretHash, sight: sightOf({ actor, userPath, key }) };
 }
 
 /** How long the expected key is may be told by how long this takes, and nothing else. */

@@ -1,6 +1,6 @@
 /** Access, managed keys and users, as the description tells of them. */
 import { z } from 'zod';
-import { asOf, ifMatch, json, type Operation, query } from './openapi-operation.ts';
+import { asOf, ifMatch, json, listPage, type Operation, query } from './openapi-operation.ts';
 
 const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
 
@@ -17,6 +17,10 @@ const keyMembers = {
     .optional()
     .describe('no request header names the user path; absent: one may, unless the key is bound to a path'),
   redacted_value: z.string(),
+  previous_valid_until: z
+    .string()
+    .optional()
+    .describe('until then the secret before the last rotation is accepted too; absent: only the newest is'),
   enabled: z.boolean(),
   expires_at: z.string().optional(),
   deactivated_at: z.string().optional(),
@@ -29,24 +33,21 @@ const key = z.object(keyMembers);
 const keyRow = z.object({ ...keyMembers, restricted: z.boolean(), effective_models: z.array(z.string()) });
 const newKey = z.object({ ...keyMembers, value: z.string().describe('the whole key, shown this once') });
 
-const users = z.object({
-  users: z.array(
-    z.object({
-      user_path: z.string(),
-      allowed_models: z.array(z.string()),
-      description: z.string().optional(),
-      configured: z.boolean(),
-      key_count: z.number().int(),
-      inherited_from: z.array(z.string()),
-      restricted: z.boolean(),
-      effective_models: z.array(z.string()),
-      created_at: z.string().optional(),
-      updated_at: z.string().optional(),
-      revision: z.string().optional(),
-      managed: z.boolean(),
-    }),
-  ),
+const user = z.object({
+  user_path: z.string(),
+  allowed_models: z.array(z.string()),
+  description: z.string().optional(),
+  configured: z.boolean(),
+  key_count: z.number().int(),
+  inherited_from: z.array(z.string()),
+  restricted: z.boolean(),
+  effective_models: z.array(z.string()),
+  created_at: z.string().optional(),
+  updated_at: z.string().optional(),
+  revision: z.string().optional(),
+  managed: z.boolean(),
 });
+const users = z.object({ users: z.array(user) });
 
 const ofOneKey = { id: 'The id of the key, which is not the key itself' };
 
@@ -68,9 +69,20 @@ export const accessOperations: readonly Operation[] = [
     description:
       'Newest first. `effective_models` is what may be used with the key, of the models that are listed now.',
     tag: 'admin',
-    parameters: [asOf],
-    success: { description: 'Every key in the scope of the caller', content: json(z.array(keyRow)) },
+    parameters: [asOf, ...listPage],
+    success: { description: 'Every key in the scope of the caller, or a page of them', content: json(z.array(keyRow)) },
     errors: [400, 401, 403],
+  },
+  {
+    operationId: 'getAuthKey',
+    methods: ['GET'],
+    path: '/admin/auth-keys/{id}',
+    summary: 'One managed key',
+    tag: 'admin',
+    pathParameters: ofOneKey,
+    parameters: [asOf],
+    success: { description: 'It; `ETag` is its revision', content: json(keyRow) },
+    errors: [400, 401, 403, 404],
   },
   {
     operationId: 'createAuthKey',
@@ -129,15 +141,56 @@ export const accessOperations: readonly Operation[] = [
     'Say whether a request header may name the user path of requests with a key that is bound to none',
     z.object({ user_path_header: z.boolean() }),
   ),
+  change(
+    'name',
+    'renameAuthKey',
+    'Give a key another name, and another description unless that is left out',
+    z.object({ name: z.string(), description: z.string().nullish() }),
+  ),
+  change(
+    'expiry',
+    'setAuthKeyExpiry',
+    'Say when a key expires; null: never',
+    z.object({ expires_at: z.string().nullable().describe('a time in the future, as in RFC 3339') }),
+  ),
+  {
+    operationId: 'rotateAuthKey',
+    methods: ['POST'],
+    path: '/admin/auth-keys/{id}/rotate',
+    summary: 'Give a key a new secret',
+    description:
+      'The id stays, and with it everything that the key owns. The secret until now is accepted for `grace_seconds` more, ' +
+      'a secret before that no longer. `If-Match` keeps a repeated request from rotating twice.',
+    tag: 'admin',
+    pathParameters: ofOneKey,
+    parameters: [ifMatch],
+    request: {
+      required: true,
+      schema: z.object({ grace_seconds: z.int().describe('0: the secret until now ends at once; at most 90 days') }),
+    },
+    success: { description: 'The key with its new secret, shown this once', content: json(newKey) },
+    errors: [400, 401, 403, 404, 409, 503],
+  },
   {
     operationId: 'deactivateAuthKey',
     methods: ['POST'],
     path: '/admin/auth-keys/{id}/deactivate',
-    summary: 'Put an end to a key, for good',
+    summary: 'Deactivate a key',
     tag: 'admin',
     pathParameters: ofOneKey,
     parameters: [ifMatch],
     success: { status: 204, description: 'It is not accepted any more' },
+    errors: [400, 401, 403, 404, 409, 503],
+  },
+  {
+    operationId: 'reactivateAuthKey',
+    methods: ['POST'],
+    path: '/admin/auth-keys/{id}/reactivate',
+    summary: 'Reactivate a key; its newest secret is accepted again',
+    tag: 'admin',
+    pathParameters: ofOneKey,
+    parameters: [ifMatch],
+    success: { description: 'The key, as it is now', content: json(key) },
     errors: [400, 401, 403, 404, 409, 503],
   },
   {
@@ -146,9 +199,20 @@ export const accessOperations: readonly Operation[] = [
     path: '/admin/users',
     summary: 'List the user paths and what may be used there',
     tag: 'admin',
-    parameters: [asOf],
-    success: { description: 'Sorted by path', content: json(users) },
+    parameters: [asOf, ...listPage],
+    success: { description: 'Sorted by path; all, or a page of them', content: json(users) },
     errors: [400, 401, 403],
+  },
+  {
+    operationId: 'getUser',
+    methods: ['GET'],
+    path: '/admin/users/{user_path}',
+    summary: 'One user path and what may be used there',
+    tag: 'admin',
+    pathParameters: { user_path: 'A user path, with its slashes as `%2F`' },
+    parameters: [asOf],
+    success: { description: 'It; `ETag` is the revision of its policy', content: json(user) },
+    errors: [400, 401, 403, 404],
   },
   {
     operationId: 'setUserPolicy',

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { credentialSchema } from '../commands/credentials/credential-fields.ts';
 import { taggingSettingsSchema } from './admin/tagging.ts';
-import { ifMatch, json, type Operation, query } from './openapi-operation.ts';
+import { ifMatch, json, listPage, type Operation, query } from './openapi-operation.ts';
 
 const time = z.iso.datetime();
 const health = z.enum(['healthy', 'degraded', 'unhealthy']);
@@ -117,6 +117,19 @@ export const gatewayAdminOperations: readonly Operation[] = [
     errors: [401, 403],
   },
   {
+    operationId: 'getProviderCredential',
+    methods: ['GET'],
+    path: '/admin/provider-credentials/{name}',
+    summary: 'One provider that is set up',
+    tag,
+    pathParameters: { name: 'Its name' },
+    success: {
+      description: 'It; `ETag` is its revision, unless it is of the configuration',
+      content: json(credentialRow),
+    },
+    errors: [400, 401, 403, 404],
+  },
+  {
     operationId: 'saveProviderCredential',
     methods: ['PUT'],
     path: '/admin/provider-credentials',
@@ -157,7 +170,7 @@ export const gatewayAdminOperations: readonly Operation[] = [
     path: '/admin/models',
     summary: 'Every model, with who may use it',
     tag,
-    parameters: [query('category', 'One kind of model; `all` is every one')],
+    parameters: [query('category', 'One kind of model; `all` is every one'), ...listPage],
     success: { description: 'Empty while nothing is known of any provider', content: json(z.array(adminModel)) },
     errors: [400, 401, 403],
   },
@@ -221,7 +234,10 @@ export const gatewayAdminOperations: readonly Operation[] = [
     path: '/admin/tagging/settings',
     summary: 'Which request headers become labels',
     tag,
-    success: { description: 'Those of the configuration first', content: json(taggingSettings) },
+    success: {
+      description: 'Those of the configuration first; `ETag` is the revision of the others',
+      content: json(taggingSettings),
+    },
     errors: [401, 403],
   },
   {

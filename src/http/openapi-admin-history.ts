@@ -84,7 +84,7 @@ export const adminHistoryOperations: readonly Operation[] = [
     parameters: [
       query('model', 'As a client would write it; it must be there'),
       query('provider', "A provider's name or type, as the request's `provider` member"),
-      query('key', 'The id of a managed key; a key that is bound to a path is used there'),
+      query('key', 'The id or the name of a managed key; a key that is bound to a path is used there'),
       query('user_path', 'A user path; of an administrator of a subtree, its root when absent'),
       query('as_of', 'As it was at that moment: a time with its zone, or a position of the log'),
     ],

@@ -26,6 +26,17 @@ export const pricingOperations: readonly Operation[] = [
     errors: [400, 401, 403],
   },
   {
+    operationId: 'getPricingOverride',
+    methods: ['GET'],
+    path: '/admin/model-pricing-overrides/{selector}',
+    summary: 'What administrators say that one selector costs',
+    tag: 'admin',
+    pathParameters: { selector: 'With its slashes as `%2F`' },
+    parameters: [asOf],
+    success: { description: 'It; `ETag` is its revision', content: json(override) },
+    errors: [400, 401, 403, 404],
+  },
+  {
     operationId: 'setPricingOverride',
     methods: ['PUT'],
     path: '/admin/model-pricing-overrides',

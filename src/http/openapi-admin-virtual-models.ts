@@ -66,6 +66,17 @@ export const virtualModelOperations: readonly Operation[] = [
     errors: [400, 401, 403],
   },
   {
+    operationId: 'getVirtualModel',
+    methods: ['GET'],
+    path: '/admin/virtual-models/{source}',
+    summary: 'One virtual model or access policy',
+    tag: 'admin',
+    pathParameters: { source: 'Its name, with its slashes as `%2F`' },
+    parameters: [asOf],
+    success: { description: 'It; `ETag` is its revision', content: json(row) },
+    errors: [400, 401, 403, 404],
+  },
+  {
     operationId: 'saveVirtualModel',
     methods: ['PUT'],
     path: '/admin/virtual-models',

@@ -64,6 +64,12 @@ export const ifMatch = header(
 /** Of the lists that can be asked for as they were. */
 export const asOf = query('as_of', 'The list as it was at that moment: a time with its zone, or a position of the log');
 
+/** Of the lists of the admin API that are whole without a limit. */
+export const listPage = [
+  query('limit', 'From 1 to 1000: at most so many rows, with the next page in a `Link` header', z.int()),
+  query('after', 'The id of the row before the page'),
+];
+
 /** @param order by what the entries are ordered */
 export const pageParameters = (order: string): Parameter[] => [
   query('limit', 'At most 100', z.int().default(20)),

@@ -59,6 +59,7 @@ const wasReset: Evolve = (before, _told, { at }) =>
 const special: Readonly<Record<string, Evolve>> = {
   'key.created': (_before, told) => ({ ...told, active: true }),
   'key.deactivated': (before) => ({ ...before, active: false }),
+  'key.reactivated': (before) => ({ ...before, active: true }),
   // What it was before says nothing of it: the event is the whole of it, and members that are left out are gone.
   'user.policy_set': (_before, told) => told,
   'virtual_model.saved': (_before, told) => told,

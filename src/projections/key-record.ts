@@ -1,5 +1,12 @@
 import type { UserPath } from '../events/event.ts';
 
+/** A secret that was replaced, and is accepted for some time more. */
+export interface PreviousSecret {
+  readonly secretHash: string;
+  /** Milliseconds since the epoch. It stays known after that, so that its use can be told from that of an unknown key. */
+  readonly validUntil: number;
+}
+
 /** One flat record for each key, since there may be very many. It is replaced, never changed. */
 export interface KeyRecord {
   readonly id: string;
@@ -14,6 +21,8 @@ export interface KeyRecord {
   /** SHA-256 of the secret, in hexadecimal. */
   readonly secretHash: string;
   readonly lastCharacters: string;
+  /** The secret before the newest one; undefined when there is none, or it was ended by a deactivation. */
+  readonly previousSecret: PreviousSecret | undefined;
   /** Milliseconds since the epoch, like all times here. */
   readonly expiresAt: number | undefined;
   readonly deactivatedAt: number | undefined;

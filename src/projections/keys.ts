@@ -5,7 +5,11 @@ import {
   keyCreated,
   keyDashboardAccessChanged,
   keyDeactivated,
+  keyExpiryChanged,
   keyLabelsChanged,
+  keyReactivated,
+  keyRenamed,
+  keyRotated,
   keyUserPathHeaderChanged,
 } from '../events/catalogue/key.ts';
 import { idOf, type RecordedEvent, type UserPath } from '../events/event.ts';
@@ -21,21 +25,38 @@ const none: readonly string[] = Object.freeze([]);
 const SPARE_LISTS = 1000;
 
 export class KeysState {
-  /** In the order in which they were made. */
-  readonly byHash = new Map<string, KeyRecord>();
+  /** By the hash of the newest secret: every key once. */
+  readonly #byNewestHash = new Map<string, KeyRecord>();
+  /** By the hash of the secret before that; few keys have one. */
+  readonly #byPreviousHash = new Map<string, KeyRecord>();
   /** The lists that keys have, so that those who have the same have one object in common, and what is made of it. */
   readonly #lists = new Map<string, readonly string[]>();
   #byId: Map<string, KeyRecord> | undefined;
 
   /** Made when it is first asked for: with very many keys, a start is quicker without. */
   get byId(): ReadonlyMap<string, KeyRecord> {
-    this.#byId ??= new Map(Array.from(this.byHash.values(), (key) => [key.id, key]));
+    this.#byId ??= new Map(Array.from(this.all(), (key) => [key.id, key]));
     return this.#byId;
   }
 
-  /** A new key, or one in place of what it was. */
-  put(key: KeyRecord): void {
-    this.byHash.set(key.secretHash, key);
+  /** Every key once, in no order. */
+  all(): Iterable<KeyRecord> {
+    return this.#byNewestHash.values();
+  }
+
+  /** The key whose newest or previous secret has this hash. Whether it is accepted is for the caller to decide. */
+  withHash(secretHash: string): KeyRecord | undefined {
+    return this.#byNewestHash.get(secretHash) ?? this.#byPreviousHash.get(secretHash);
+  }
+
+  /** A new key, or one in place of what it was. @param before what it was, when its secrets may be others */
+  put(key: KeyRecord, before?: KeyRecord): void {
+    if (before !== undefined && before.secretHash !== key.secretHash) this.#byNewestHash.delete(before.secretHash);
+    const previous = key.previousSecret?.secretHash;
+    const superseded = before?.previousSecret?.secretHash;
+    if (superseded !== undefined && superseded !== previous) this.#byPreviousHash.delete(superseded);
+    this.#byNewestHash.set(key.secretHash, key);
+    if (previous !== undefined) this.#byPreviousHash.set(previous, key);
     this.#byId?.set(key.id, key);
   }
 
@@ -46,7 +67,7 @@ export class KeysState {
     const known = this.#lists.get(name);
     if (known !== undefined) return known;
     // A key that is given another list a thousand times over still has two.
-    if (this.#lists.size > 2 * this.byHash.size + SPARE_LISTS) this.#forgetUnused();
+    if (this.#lists.size > 2 * this.#byNewestHash.size + SPARE_LISTS) this.#forgetUnused();
     this.#lists.set(name, entries);
     return entries;
   }
@@ -58,7 +79,7 @@ export class KeysState {
 
   #forgetUnused(): void {
     this.#lists.clear();
-    for (const { labels, allowedModels } of this.byHash.values()) {
+    for (const { labels, allowedModels } of this.all()) {
       for (const list of [labels, allowedModels]) if (list.length > 0) this.#lists.set(listKey(list), list);
     }
   }
@@ -66,7 +87,7 @@ export class KeysState {
 
 export const keysView: Projection<KeysState> = {
   name: 'keys',
-  version: 2,
+  version: 3,
   filter: { types: ['key.'] },
   initial: () => new KeysState(),
   apply(state, event) {
@@ -75,10 +96,10 @@ export const keysView: Projection<KeysState> = {
       return state;
     }
     const key = state.byId.get(idOf(event.stream));
-    if (key !== undefined) state.put(changed(state, key, event));
+    if (key !== undefined) state.put(changed(state, key, event), key);
     return state;
   },
-  save: ({ byHash }) => saveKeys(byHash.values()),
+  save: (state) => saveKeys(state.all()),
   load(saved) {
     const state = keysView.initial();
     for (const key of loadKeys(saved, none)) {
@@ -103,6 +124,7 @@ function created(state: KeysState, data: z.infer<typeof keyCreated.data>, at: nu
     userPathHeader: data.userPathHeader ?? true,
     secretHash: data.secretHash,
     lastCharacters: data.lastCharacters,
+    previousSecret: undefined,
     expiresAt: data.expiresAt,
     deactivatedAt: undefined,
     createdAt: at,
@@ -124,6 +146,21 @@ function changed(state: KeysState, key: KeyRecord, event: RecordedEvent): KeyRec
   if (isA(event, keyUserPathHeaderChanged)) {
     return { ...key, userPathHeader: event.data.userPathHeader, updatedAt, revision };
   }
-  if (isA(event, keyDeactivated)) return { ...key, deactivatedAt: updatedAt, updatedAt, revision };
+  if (isA(event, keyRenamed)) {
+    const { name, description } = event.data;
+    return { ...key, name, description: description ?? undefined, updatedAt, revision };
+  }
+  if (isA(event, keyExpiryChanged)) {
+    return { ...key, expiresAt: event.data.expiresAt ?? undefined, updatedAt, revision };
+  }
+  if (isA(event, keyRotated)) {
+    const { secretHash, lastCharacters, previousValidUntil } = event.data;
+    const previousSecret = { secretHash: key.secretHash, validUntil: previousValidUntil };
+    return { ...key, secretHash, lastCharacters, previousSecret, updatedAt, revision };
+  }
+  if (isA(event, keyDeactivated)) {
+    return { ...key, deactivatedAt: updatedAt, previousSecret: undefined, updatedAt, revision };
+  }
+  if (isA(event, keyReactivated)) return { ...key, deactivatedAt: undefined, updatedAt, revision };
   return key;
 }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import { type CurrentUserLists, createAuthorizer } from '../commands/access/authorizer.ts';
 import { EffectiveModels } from '../commands/access/effective-models.ts';
-import { type KeyDirectory, whyNotAccepted } from '../commands/access/key-directory.ts';
+import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
@@ -59,7 +59,7 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
   const users = projections.run(usersView);
   const refused = new RefusedAccess({ log, onError });
   const directory: KeyDirectory = {
-    byHash: (hash) => keys.state.byHash.get(hash),
+    byHash: (hash) => keys.state.withHash(hash),
     byId: (id) => keys.state.byId.get(id),
   };
   const authenticator = createAuthenticator({
@@ -77,10 +77,11 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
     users,
     directory,
     authenticator,
-    stillAdministers({ key }) {
+    stillAdministers({ key, secretHash }) {
       if (key === undefined) return true;
       const now = directory.byId(key.id);
-      return now?.dashboardAccess === true && whyNotAccepted(now, Date.now()) === undefined;
+      if (now?.dashboardAccess !== true || secretHash === undefined) return false;
+      return whySecretNotAccepted(now, secretHash, Date.now()) === undefined;
     },
     caughtUp,
     stop: () => refused.stop(),

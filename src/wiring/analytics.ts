@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { AnalyticsProcess } from '../analytics-process.ts';
 import type { Config } from '../config/config.ts';
 import { registerCacheOverview } from '../http/admin/cache-overview.ts';
-import { type AnalyticsState, createReportDb } from '../http/admin/report-db.ts';
+import { type AnalyticsState, createReportDb, createReportFiles } from '../http/admin/report-db.ts';
 import { registerUsageReports } from '../http/admin/usage-reports.ts';
 import type { UsageFigures } from '../http/v1/usage.ts';
 import { type AnalyticsDb, createAnalyticsDb } from '../projections/analytics/analytics-db.ts';
@@ -46,6 +46,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
         audit,
         recorded,
         db,
+        files: createReportFiles(asked),
         isKept: config.logging.enabled,
         state,
         administrator: () => analytics?.address('administrator'),

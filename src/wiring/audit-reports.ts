@@ -8,7 +8,7 @@ import { registerAuditLog } from '../http/admin/audit-log.ts';
 import { registerAuditStats } from '../http/admin/audit-stats.ts';
 import type { AnalyticsState } from '../http/admin/report-db.ts';
 import { registerSql } from '../http/admin/sql.ts';
-import type { AnalyticsAddress, AnalyticsDb } from '../projections/analytics/analytics-db.ts';
+import type { AnalyticsAddress, AnalyticsDb, AnalyticsFiles } from '../projections/analytics/analytics-db.ts';
 
 export interface AuditRecords {
   readonly audit: ReadAudit;
@@ -18,6 +18,7 @@ export interface AuditRecords {
 
 export interface AuditReportsWiring extends AuditRecords {
   readonly db: AnalyticsDb;
+  readonly files: AnalyticsFiles;
   /** `LOGGING_ENABLED`. */
   readonly isKept: boolean;
   state(): AnalyticsState;
@@ -31,11 +32,11 @@ export interface AuditReportsWiring extends AuditRecords {
 }
 
 export function registerAuditReports(admin: FastifyInstance, wiring: AuditReportsWiring): void {
-  const { audit, recorded, db, isKept, state, administrator, isServer, whyNoSql, now } = wiring;
+  const { audit, recorded, db, files, isKept, state, administrator, isServer, whyNoSql, now } = wiring;
   const reports = { db, isKept, now };
   registerAuditLog(admin, reports);
   registerAuditStats(admin, reports);
   registerAuditDetail(admin, { ...reports, audit, recorded });
-  registerAuditExport(admin, { ...reports, audit, isOn: () => state() !== 'off' });
+  registerAuditExport(admin, { ...reports, audit, files, isOn: () => state() !== 'off' });
   registerSql(admin, { audit, address: administrator, isServer, whyNot: whyNoSql });
 }

@@ -19,6 +19,7 @@ function key(id: string, path: string | undefined, deactivatedAt?: number): Call
     allowedModels: [],
     labels: [],
     secretHash: id,
+    previousSecret: undefined,
     userPathHeader: true,
     expiresAt: undefined,
     deactivatedAt,

@@ -1,7 +1,9 @@
 /** The audit log over HTTP: the same as a fold of the log, for whoever may see it, and on record where bodies are read. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EventLog, ReadAllOptions } from '../../src/events/log.ts';
 import { openLog } from '../../src/events/open-log.ts';
@@ -16,6 +18,28 @@ import { writeHistory } from './generated-history.ts';
 import { costOf, type RequestTold, requestsOfLog } from './requests-of-log.ts';
 
 const HOUR_MS = 3_600_000;
+
+/** What is in the file, read by another process: this one's ClickHouse reads no files. */
+async function rowsOfParquet(path: string): Promise<Answered[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'chancery-parquet-'));
+  const engine = JSON.stringify(import.meta.resolve('../../src/http/clickhouse/embedded-clickhouse.ts'));
+  const script = `const { openEmbeddedClickHouse } = await import(${engine});
+    const engine = await openEmbeddedClickHouse({ folder: ${JSON.stringify(folder)}, access: { databases: [], files: true } });
+    const connection = engine.connect({ role: 'writer', readOnly: false });
+    const { bytes } = await connection.query("SELECT * FROM file('${path}', 'Parquet')", 'JSONEachRow');
+    process.stdout.write(bytes);
+    connection.close();
+    await engine.close();`;
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
 const users = {
   gateway: { username: 'gateway', password: 'asks' },
   administrator: { username: 'administrator', password: 'governs' },
@@ -359,6 +383,50 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     leave.abort();
     await expect(file.text()).rejects.toThrow(/abort/);
     expect((await ask('/admin/audit/log?limit=1')).entries).toHaveLength(1);
+  });
+
+  test('as Parquet it has the same rows, typed', async () => {
+    const before = (await reads()).length;
+    const filter = 'search=request-&session_id=session-3';
+    const answer = await gateway.fetch(`/admin/audit/export?format=parquet&${filter}`);
+    expect(answer.headers.get('content-type')).toBe('application/vnd.apache.parquet');
+    expect(answer.headers.get('content-disposition')).toBe('attachment; filename="audit-log.parquet"');
+    const wanted = told.filter(({ sessionId }) => sessionId === 'session-3');
+    expect(answer.headers.get('x-total-count')).toBe(String(wanted.length));
+    const path = join(dataDir, 'audit.parquet');
+    writeFileSync(path, Buffer.from(await answer.arrayBuffer()));
+    const rows = await rowsOfParquet(path);
+    expect(rows.map(({ id }) => id)).toEqual(newestFirst(wanted));
+    const inCsv = await (await gateway.fetch(`/admin/audit/export?${filter}`)).text();
+    const [head = '', ...lines] = inCsv.trimEnd().split('\r\n');
+    expect(Object.keys(rows[0] ?? {})).toEqual(head.split(','));
+    const cells = lines.map((line) =>
+      Object.fromEntries(line.split(',').map((cell, at) => [head.split(',')[at], cell])),
+    );
+    for (const name of ['status_code', 'user_path', 'model', 'input_tokens', 'output_tokens', 'attempts']) {
+      expect(
+        rows.map((row) => String(row[name] ?? '')),
+        name,
+      ).toEqual(cells.map((cell) => cell[name]));
+    }
+    expect(rows.map(({ total_cost_usd: cost }) => (cost === null ? null : Number(cost)))).toEqual(
+      wanted.map((one) => {
+        const cost = costOf(one);
+        return cost === null ? null : Number(cost) / 1e9;
+      }),
+    );
+    expect(rows.every(({ labels }) => Array.isArray(labels))).toBe(true);
+    expect((await reads()).slice(before)[0]).toMatchObject({
+      what: 'audit_export',
+      filter: { format: 'parquet', session_id: 'session-3' },
+    });
+  });
+
+  test('as Parquet it is a file without rows where the filter finds nothing', async () => {
+    const answer = await gateway.fetch('/admin/audit/export?format=parquet&session_id=none');
+    const bytes = Buffer.from(await answer.arrayBuffer());
+    expect(bytes.subarray(0, 4).toString()).toBe('PAR1');
+    expect(bytes.subarray(-4).toString()).toBe('PAR1');
   });
 
   test('as CSV it has a head, a line for each request, and exact money', async () => {

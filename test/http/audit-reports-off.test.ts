@@ -106,8 +106,15 @@ describe('while analytics is off', () => {
   });
 
   test('a file that only looks complete is refused', async () => {
-    const answer = await it.fetch('/admin/audit/export');
-    expect(await errorOf(answer, 503)).toMatchObject({ code: 'feature_unavailable' });
+    for (const format of ['csv', 'ndjson', 'parquet']) {
+      const answer = await it.fetch(`/admin/audit/export?format=${format}`);
+      expect(await errorOf(answer, 503)).toMatchObject({
+        code: 'feature_unavailable',
+        message: expect.stringContaining('Analytics is off'),
+      });
+    }
+    const parquet = await errorOf(await it.fetch('/admin/audit/export?format=parquet'), 503);
+    expect(parquet.message).toContain('Parquet');
   });
 
   test('a body beyond a mebibyte is left out, and said to be', async () => {

@@ -32,6 +32,7 @@ function newKey(id: string, facts: Partial<KnownKey> = {}): string {
     allowedModels: [],
     labels: [],
     secretHash,
+    previousSecret: undefined,
     userPathHeader: true,
     expiresAt: undefined,
     deactivatedAt: undefined,
@@ -192,6 +193,23 @@ describe('a managed key', () => {
     expect(authenticator.authenticate(bearer(key)).actor).toBe('key:old');
     now = EXPIRY;
     expect(refusalOf(bearer(key))).toMatchObject({ status: 401, code: 'invalid_api_key' });
+  });
+
+  it('has its previous secret accepted up to the millisecond in which the grace period ends, and then reported', () => {
+    const before = mintKeySecret();
+    const previousSecret = { secretHash: before.secretHash, validUntil: EXPIRY };
+    const value = newKey('rotated', { previousSecret, userPath: '/a' as UserPath });
+    const [key] = [...known.values()].filter(({ id }) => id === 'rotated');
+    if (key !== undefined) known.set(before.secretHash, key);
+    refused = [];
+    now = EXPIRY - 1;
+    for (const one of [value, before.value]) {
+      expect(authenticator.authenticate(bearer(one))).toMatchObject({ actor: 'key:rotated', userPath: '/a' });
+    }
+    now = EXPIRY;
+    expect(authenticator.authenticate(bearer(value)).actor).toBe('key:rotated');
+    expect(refusalOf(bearer(before.value))).toMatchObject({ status: 401, code: 'invalid_api_key' });
+    expect(refused).toEqual(['rotated rotated']);
   });
 
   it('that is not accepted is refused in the same words whatever the reason, which the gateway is told', () => {

@@ -64,6 +64,27 @@ describe('why a model may be used, or not', () => {
     expect(steps.at(-1)).toMatchObject({ subject: '/declared', source: 'config', event: null, allowed: false });
   });
 
+  it('takes the name of a key for its id, unless several keys have it', async () => {
+    const [key, one, other] = [
+      await admin.newKey({ name: 'named once', user_path: '/named' }),
+      await admin.newKey({ name: 'named twice' }),
+      await admin.newKey({ name: 'named twice', user_path: '/named' }),
+    ];
+    const byId = await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}`);
+    expect(await admin.get(`/admin/explain?key=named%20once&model=${SMALL}`)).toEqual(byId);
+    expect(byId).toMatchObject({ key: key.id, user_path: '/named' });
+    const refused = await admin.refused(`/admin/explain?key=named%20twice&model=${SMALL}`, 400);
+    expect(refused).toMatchObject({ param: 'key' });
+    for (const { id } of [one, other]) expect(refused.message).toContain(id);
+    expect(await admin.refused(`/admin/explain?key=named%20never&model=${SMALL}`, 404)).toBeDefined();
+    // A name means the keys that the administrator sees.
+    const scoped = await admin.newKey({ user_path: '/named', dashboard_access: true });
+    expect(await admin.get(`/admin/explain?key=named%20twice&model=${SMALL}`, scoped.value)).toMatchObject({
+      key: other.id,
+    });
+    expect(await admin.refused(`/admin/explain?key=${one.id}&model=${SMALL}`, 404, scoped.value)).toBeDefined();
+  });
+
   it('says that a key is deactivated', async () => {
     const key = await admin.newKey();
     await admin.change('POST', `/admin/auth-keys/${key.id}/deactivate`);

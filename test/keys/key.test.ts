@@ -1,15 +1,19 @@
 import { describe, it } from 'vitest';
-import { highest } from '../../src/commands/access/authority.ts';
+import { type Authority, highest } from '../../src/commands/access/authority.ts';
 import { keyDecider } from '../../src/commands/keys/key.ts';
 import {
   keyAllowedModelsChanged,
   keyCreated,
   keyDashboardAccessChanged,
   keyDeactivated,
+  keyExpiryChanged,
   keyLabelsChanged,
+  keyReactivated,
+  keyRenamed,
+  keyRotated,
   keyUserPathHeaderChanged,
 } from '../../src/events/catalogue/key.ts';
-import type { UserPath } from '../../src/events/event.ts';
+import type { EventContext, UserPath } from '../../src/events/event.ts';
 import { specify } from '../support/decider-spec.ts';
 
 const { given } = specify(keyDecider);
@@ -37,6 +41,28 @@ const allowed = (...allowedModels: string[]) => keyAllowedModelsChanged.create({
 const access = (dashboardAccess: boolean) => keyDashboardAccessChanged.create({ dashboardAccess }, context);
 const header = (userPathHeader: boolean) => keyUserPathHeaderChanged.create({ userPathHeader }, context);
 const ended = keyDeactivated.create({}, context);
+const again = keyReactivated.create({}, context);
+const renamed = (name: string, description: string | null) => keyRenamed.create({ name, description }, context);
+const expiry = (expiresAt: number | null, by: EventContext = context) => keyExpiryChanged.create({ expiresAt }, by);
+const secret = { secretHash: 'cd'.repeat(32), lastCharacters: 'abcd', previousValidUntil: 1_500_000 };
+const rotated = keyRotated.create(secret, context);
+
+/** An administrator that is below the master key and above nobody. */
+const belowMaster: Authority = { isUnder: (actor) => actor === 'master' };
+const lower = {
+  authority: belowMaster,
+  key: {
+    id: 'admin',
+    userPath: '/team' as UserPath,
+    allowedModels: ['openai/'],
+    userPathHeader: true,
+    expiresAt: 3_000_000,
+  },
+};
+const byLower = { ...on, by: lower };
+const ofLower = { actor: 'key:admin' as const };
+/** The same administrator, of its own key. */
+const onOwn = { ...on, by: { ...lower, key: { ...lower.key, id: 'k1' } } };
 
 describe('a new key', () => {
   it('is one event that tells everything but the key', () => {
@@ -141,6 +167,128 @@ describe('a key', () => {
   });
 });
 
+describe('renaming a key', () => {
+  it('records name and description, and leaves out what stays', () => {
+    given(made)
+      .when({ ...on, kind: 'rename', name: 'CD' })
+      .then([renamed('CD', 'for the pipeline')]);
+    given(made)
+      .when({ ...on, kind: 'rename', name: 'CI', description: null })
+      .then([renamed('CI', null)]);
+    given(made, renamed('CD', null))
+      .when({ ...on, kind: 'rename', name: 'CD', description: 'new' })
+      .then([renamed('CD', 'new')]);
+  });
+
+  it('records nothing for the name and description that the key has', () => {
+    for (const description of [undefined, 'for the pipeline']) {
+      given(made)
+        .when({ ...on, kind: 'rename', name: 'CI', description })
+        .then([]);
+    }
+    given(made, renamed('CD', null))
+      .when({ ...on, kind: 'rename', name: 'CD', description: null })
+      .then([]);
+  });
+});
+
+describe('the expiry of a key', () => {
+  it('is changed and removed by the master key', () => {
+    given(made)
+      .when({ ...on, kind: 'set expiry', expiresAt: 9_000_000 })
+      .then([expiry(9_000_000)]);
+    given(made, expiry(9_000_000))
+      .when({ ...on, kind: 'set expiry', expiresAt: undefined })
+      .then([expiry(null)]);
+    given(made, expiry(null))
+      .when({ ...on, kind: 'set expiry', expiresAt: undefined })
+      .then([]);
+  });
+
+  it('is extended by a key as far as that key lasts, or back to what a higher administrator set', () => {
+    given(made)
+      .when({ ...byLower, kind: 'set expiry', expiresAt: 3_000_000 })
+      .then([expiry(3_000_000)]);
+    for (const expiresAt of [3_000_001, undefined]) {
+      given(made)
+        .when({ ...byLower, kind: 'set expiry', expiresAt })
+        .then({ status: 403, code: 'exceeds_own_access' });
+    }
+    given(made, expiry(null), expiry(5, ofLower))
+      .when({ ...byLower, kind: 'set expiry', expiresAt: undefined })
+      .then([expiry(null)]);
+  });
+
+  it('is shortened by the key itself, and not extended beyond what a higher administrator set', () => {
+    given(made)
+      .when({ ...onOwn, kind: 'set expiry', expiresAt: 5 })
+      .then([expiry(5)]);
+    for (const expiresAt of [2_000_001, undefined]) {
+      given(made)
+        .when({ ...onOwn, kind: 'set expiry', expiresAt })
+        .then('set_by_higher_administrator');
+    }
+    given(made, expiry(5, ofLower))
+      .when({ ...onOwn, kind: 'set expiry', expiresAt: 2_000_000 })
+      .then([expiry(2_000_000)]);
+  });
+});
+
+describe('rotating a key', () => {
+  it('records the new hash and how long the secret until now is accepted', () => {
+    given(made)
+      .when({ ...on, kind: 'rotate', ...secret })
+      .then([rotated]);
+    given(made, ended)
+      .when({ ...on, kind: 'rotate', ...secret })
+      .then([rotated]);
+  });
+
+  it('gives no key the secret of one that may do more', () => {
+    given(made)
+      .when({ ...byLower, kind: 'rotate', ...secret })
+      .then([rotated]);
+    for (const more of [allowed(), allowed('openai/', 'groq/'), expiry(null), expiry(3_000_001)]) {
+      given(made, more)
+        .when({ ...byLower, kind: 'rotate', ...secret })
+        .then({ status: 403, code: 'exceeds_own_access' });
+      given(made, more)
+        .when({ ...onOwn, kind: 'rotate', ...secret })
+        .then([rotated]);
+    }
+    const { userPath: _path, ...unbound } = recorded;
+    given(keyCreated.create({ id: 'k1', ...unbound }, context))
+      .when({ ...byLower, kind: 'rotate', ...secret })
+      .then('user_path_out_of_scope');
+  });
+});
+
+describe('reactivating a key', () => {
+  it('undoes a deactivation, once', () => {
+    given(made, ended)
+      .when({ ...on, kind: 'reactivate' })
+      .then([again]);
+    given(made, ended, again)
+      .when({ ...on, kind: 'reactivate' })
+      .then([]);
+    given(made)
+      .when({ ...on, kind: 'reactivate' })
+      .then([]);
+  });
+
+  it('is refused to an administrator when a higher one deactivated the key last', () => {
+    given(made, ended)
+      .when({ ...byLower, kind: 'reactivate' })
+      .then({ status: 403, code: 'set_by_higher_administrator' });
+    given(made, keyDeactivated.create({}, ofLower))
+      .when({ ...byLower, kind: 'reactivate' })
+      .then([again]);
+    given(made, ended, again, keyDeactivated.create({}, ofLower))
+      .when({ ...byLower, kind: 'reactivate' })
+      .then([again]);
+  });
+});
+
 describe('a key that is not there', () => {
   it.each([
     [{ ...on, kind: 'set labels', labels: [] }],
@@ -148,7 +296,11 @@ describe('a key that is not there', () => {
     [{ ...on, kind: 'set allowed models', allowedModels: [] }],
     [{ ...on, kind: 'set dashboard access', dashboardAccess: true }],
     [{ ...on, kind: 'set user path header', userPathHeader: false }],
+    [{ ...on, kind: 'rename', name: 'x' }],
+    [{ ...on, kind: 'set expiry', expiresAt: undefined }],
+    [{ ...on, kind: 'rotate', ...secret }],
     [{ ...on, kind: 'deactivate' }],
+    [{ ...on, kind: 'reactivate' }],
   ] as const)('takes no command: %o', (command) => {
     given().when(command).then({ status: 404, code: null });
   });

@@ -7,7 +7,11 @@ import {
   keyCreated,
   keyDashboardAccessChanged,
   keyDeactivated,
+  keyExpiryChanged,
   keyLabelsChanged,
+  keyReactivated,
+  keyRenamed,
+  keyRotated,
 } from '../../src/events/catalogue/key.ts';
 import { priceOverrideRemoved, priceOverrideSet } from '../../src/events/catalogue/price.ts';
 import { providerCircuitChanged, providerConfigured, providerRemoved } from '../../src/events/catalogue/provider.ts';
@@ -49,7 +53,7 @@ export const keyMade = (id: string, more: { userPath?: string; allowedModels?: s
       labels: [],
       allowedModels: more.allowedModels ?? [],
       dashboardAccess: false,
-      secretHash: SECRET_HASH,
+      secretHash: `${SECRET_HASH}${id}`,
       lastCharacters: 'wxyz',
       ...(more.userPath === undefined ? {} : { userPath: more.userPath }),
     },
@@ -163,6 +167,20 @@ export const change: fc.Arbitrary<Written> = fc.oneof(
   onKey(models.map((some) => keyAllowedModelsChanged.create({ allowedModels: some }, admin))),
   onKey(fc.boolean().map((dashboardAccess) => keyDashboardAccessChanged.create({ dashboardAccess }, admin))),
   onKey(fc.constant(keyDeactivated.create({}, admin))),
+  onKey(fc.constant(keyReactivated.create({}, admin))),
+  onKey(fc.option(fc.nat()).map((expiresAt) => keyExpiryChanged.create({ expiresAt }, admin))),
+  onKey(
+    fc
+      .record({ name: fc.constantFrom('a', 'b'), description: fc.option(fc.constant('c')) })
+      .map((of) => keyRenamed.create(of, admin)),
+  ),
+  fc.tuple(ids, fc.nat()).map(([id, previousValidUntil]) => ({
+    stream: streamName('key', id),
+    event: keyRotated.create(
+      { secretHash: `${SECRET_HASH}${id}-${previousValidUntil}`, lastCharacters: 'next', previousValidUntil },
+      admin,
+    ),
+  })),
   fc.tuple(paths, models).map(([path, some]) => policySet(path, some)),
   paths.map(policyRemoved),
   fc.boolean().map((enabled) => credentialSaved('one', enabled)),

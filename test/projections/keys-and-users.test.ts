@@ -40,6 +40,17 @@ const keyCommand: fc.Arbitrary<KeyCommand> = fc
       fc.record({ kind: fc.constant('set dashboard access' as const), dashboardAccess: fc.boolean() }),
       fc.record({ kind: fc.constant('set user path header' as const), userPathHeader: fc.boolean() }),
       fc.record({ kind: fc.constant('deactivate' as const) }),
+      fc.record({ kind: fc.constant('reactivate' as const) }),
+      fc.record({ kind: fc.constant('rotate' as const), previousValidUntil: fc.nat() }),
+      fc.record({
+        kind: fc.constant('rename' as const),
+        name: fc.string(),
+        description: fc.option(fc.string(), { nil: null }),
+      }),
+      fc.record({
+        kind: fc.constant('set expiry' as const),
+        expiresAt: fc.option(fc.nat(), { nil: undefined }),
+      }),
     ),
   )
   .map(([id, command]) => {
@@ -88,7 +99,14 @@ function reloaded<State>(view: Projection<State>, state: State): State {
 }
 
 const toldOf = {
-  keys: ({ byId, byHash }: KeysState) => ({ byId: [...byId.values()], byHash: new Set(byHash.values()) }),
+  keys: (state: KeysState) => {
+    const hashes = [...state.byId.values()].flatMap((key) => [key.secretHash, key.previousSecret?.secretHash ?? '']);
+    return {
+      byId: state.byId,
+      all: new Set(state.all()),
+      byHash: hashes.map((hash) => state.withHash(hash)).toSorted((a, b) => String(a?.id).localeCompare(String(b?.id))),
+    };
+  },
   users: ({ policies, restricting }: UsersState) => ({ policies: new Map(policies), restricting }),
 };
 
@@ -135,7 +153,23 @@ describe('the views of keys and users, after any history', () => {
             revision: own.length - 1,
           });
           expect(record?.deactivatedAt !== undefined).toBe(state.status === 'deactivated');
-          expect(view.byHash.get(record?.secretHash ?? '')).toBe(record);
+          expect(record).toMatchObject({
+            name: state.name,
+            description: state.description,
+            expiresAt: state.expiresAt,
+          });
+          expect(view.withHash(record?.secretHash ?? '')).toBe(record);
+          // Every secret that the key ever had, but the newest and perhaps the one before it, is unknown.
+          const secrets = own.flatMap(({ data }) => {
+            const { secretHash } = data as { secretHash?: string };
+            return secretHash === undefined ? [] : [secretHash];
+          });
+          const accepted = [record?.secretHash, record?.previousSecret?.secretHash];
+          for (const hash of secrets) {
+            expect(view.withHash(hash)).toBe(accepted.includes(hash) ? record : undefined);
+          }
+          expect(record?.secretHash).toBe(secrets.at(-1));
+          if (record?.previousSecret !== undefined) expect(record.previousSecret.secretHash).toBe(secrets.at(-2));
         }
         const policies = fold(usersView, seen(usersView, events));
         for (const path of paths) {

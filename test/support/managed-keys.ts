@@ -23,7 +23,8 @@ export async function newKey(gateway: Gateway, body: object = {}, by: Gateway = 
   return withKey(gateway, await json(answer));
 }
 
-function withKey(gateway: Gateway, told: Answered): ManagedKey {
+/** @param told an answer that shows the key */
+export function withKey(gateway: Gateway, told: Answered): ManagedKey {
   const { id, value } = told;
   return {
     id,

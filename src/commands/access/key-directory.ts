@@ -1,8 +1,12 @@
 /** The managed keys as authentication asks for them: from memory. */
 import type { CallerKey } from '../exchange/client.ts';
+import { isSameHash } from '../keys/key-secret.ts';
 
 export interface KnownKey extends CallerKey {
+  /** Of the newest secret. */
   readonly secretHash: string;
+  /** The one before it, which is accepted until its time. */
+  readonly previousSecret: { readonly secretHash: string; readonly validUntil: number } | undefined;
   /** Whether a request header may name the user path; without effect on a key that is bound to one. */
   readonly userPathHeader: boolean;
   /** Milliseconds since the epoch, as `deactivatedAt`. From then on it is not accepted; undefined: for ever. */
@@ -12,6 +16,7 @@ export interface KnownKey extends CallerKey {
 
 export interface KeyDirectory {
   /** The same object until something about the key changes. */
+  /** By the newest secret, or the one before it. */
   byHash(secretHash: string): KnownKey | undefined;
   byId(id: string): KnownKey | undefined;
 }
@@ -23,4 +28,20 @@ export function whyNotAccepted(
 ): 'inactive' | 'expired' | undefined {
   if (deactivatedAt !== undefined) return 'inactive';
   return expiresAt !== undefined && now >= expiresAt ? 'expired' : undefined;
+}
+
+/**
+ * Why a secret of a key is not accepted at this moment; undefined when it is. Hashes are compared in constant time.
+ * @param now milliseconds since the epoch
+ */
+export function whySecretNotAccepted(
+  key: Pick<KnownKey, 'secretHash' | 'previousSecret' | 'deactivatedAt' | 'expiresAt'>,
+  secretHash: string,
+  now: number,
+): 'unknown' | 'inactive' | 'expired' | 'rotated' | undefined {
+  const why = whyNotAccepted(key, now);
+  if (isSameHash(secretHash, key.secretHash)) return why;
+  const { previousSecret } = key;
+  if (previousSecret === undefined || !isSameHash(secretHash, previousSecret.secretHash)) return 'unknown';
+  return now < previousSecret.validUntil ? why : 'rotated';
 }

@@ -6,7 +6,7 @@ import { accessRefused } from '../../events/catalogue/access.ts';
 import { streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 
-export type RefusedBecause = 'unknown' | 'inactive' | 'expired';
+export type RefusedBecause = 'unknown' | 'inactive' | 'expired' | 'rotated';
 
 const WINDOW_MS = 60_000;
 /** Beyond so many keys at a time, those of one reason are counted together. */

@@ -34,6 +34,8 @@ export interface Caller {
   readonly sight: Sight;
   /** What a managed key brings with it; undefined for the master key, and where no key is asked for. */
   readonly key?: CallerKey | undefined;
+  /** Of the secret of the managed key that was sent: of two that are accepted, one ends earlier. */
+  readonly secretHash?: string | undefined;
 }
 
 export interface CallerKey {

@@ -4,30 +4,43 @@ import {
   keyCreated,
   keyDashboardAccessChanged,
   keyDeactivated,
+  keyExpiryChanged,
   keyLabelsChanged,
+  keyReactivated,
+  keyRenamed,
+  keyRotated,
   keyUserPathHeaderChanged,
 } from '../../events/catalogue/key.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
-import type { Authority } from '../access/authority.ts';
-import { covers } from '../access/selector.ts';
 import { bindingWord, type Words, withWord } from '../access/words.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { subtreeOf } from '../visibility.ts';
+import {
+  beyondCreator,
+  beyondOwnAccess,
+  bindingOwn,
+  type KeyAccess,
+  type KeyAdministrator,
+  laterThanAllowed,
+  widerThanAllowed,
+} from './key-bounds.ts';
 
 export type KeyState = { readonly status: 'absent' } | PresentKey;
 
-interface PresentKey {
+interface PresentKey extends KeyAccess {
   readonly status: 'active' | 'deactivated';
+  readonly name: string;
+  readonly description: string | undefined;
   readonly labels: readonly string[];
-  readonly allowedModels: readonly string[];
   readonly dashboardAccess: boolean;
-  readonly userPathHeader: boolean;
   /** What each administrator set last. */
   readonly words: {
     readonly labels: Words<readonly string[]>;
     readonly allowedModels: Words<readonly string[]>;
     readonly userPathHeader: Words<boolean>;
+    /** `null`: never. */
+    readonly expiresAt: Words<number | null>;
+    readonly status: Words<'active' | 'deactivated'>;
   };
 }
 
@@ -35,20 +48,14 @@ export function keyStream(id: string): StreamName {
   return streamName('key', id);
 }
 
-/** What a new key is given. */
-export interface NewKey {
+/** What a new key is given. Of a key that is bound to a path no request header names the user path. */
+export interface NewKey extends KeyAccess {
   readonly name: string;
   readonly description: string | undefined;
-  readonly userPath: UserPath | undefined;
   readonly labels: readonly string[];
-  readonly allowedModels: readonly string[];
   readonly dashboardAccess: boolean;
-  /** Whether a request header may name the user path. Of a key that is bound to a path no header does. */
-  readonly userPathHeader: boolean;
   readonly secretHash: string;
   readonly lastCharacters: string;
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number | undefined;
 }
 
 export type KeyCommand = { readonly id: string; readonly context: EventContext; readonly by: KeyAdministrator } & (
@@ -58,25 +65,20 @@ export type KeyCommand = { readonly id: string; readonly context: EventContext; 
   | { readonly kind: 'set allowed models'; readonly allowedModels: readonly string[] }
   | { readonly kind: 'set dashboard access'; readonly dashboardAccess: boolean }
   | { readonly kind: 'set user path header'; readonly userPathHeader: boolean }
+  /** `description` is left out to leave it as it is; `null` removes it. */
+  | { readonly kind: 'rename'; readonly name: string; readonly description?: string | null | undefined }
+  /** Milliseconds since the epoch; undefined: never. */
+  | { readonly kind: 'set expiry'; readonly expiresAt: number | undefined }
+  | {
+      readonly kind: 'rotate';
+      readonly secretHash: string;
+      readonly lastCharacters: string;
+      /** Milliseconds since the epoch. Until then the newest secret until now is accepted too. */
+      readonly previousValidUntil: number;
+    }
   | { readonly kind: 'deactivate' }
+  | { readonly kind: 'reactivate' }
 );
-
-/** Who makes a key or changes one. */
-export interface KeyAdministrator {
-  readonly authority: Authority;
-  /** The key that asks; undefined for the master key. */
-  readonly key: AdministeringKey | undefined;
-}
-
-/** What a new key may not go beyond. */
-export interface AdministeringKey {
-  readonly id: string;
-  readonly userPath: UserPath | undefined;
-  readonly allowedModels: readonly string[];
-  readonly userPathHeader: boolean;
-  /** Milliseconds since the epoch; undefined: for ever. */
-  readonly expiresAt: number | undefined;
-}
 
 export const keyDecider: Decider<KeyState, KeyCommand> = { initial: { status: 'absent' }, decide, evolve };
 
@@ -102,7 +104,7 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
     case 'set allowed models': {
       const { allowedModels } = command;
       if (isSame(allowedModels, state.allowedModels)) return [];
-      const refused = widerThanAllowed(allowedModels, state, command);
+      const refused = widerThanAllowed(allowedModels, state.allowedModels, state.words.allowedModels, command);
       if (refused !== undefined) return refused;
       return [keyAllowedModelsChanged.create({ allowedModels: [...allowedModels] }, context)];
     }
@@ -119,19 +121,36 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
       }
       return [keyUserPathHeaderChanged.create({ userPathHeader }, context)];
     }
+    case 'rename': {
+      const { name } = command;
+      const description = command.description === undefined ? state.description : (command.description ?? undefined);
+      if (name === state.name && description === state.description) return [];
+      return [keyRenamed.create({ name, description: description ?? null }, context)];
+    }
+    case 'set expiry': {
+      const { expiresAt } = command;
+      if (expiresAt === state.expiresAt) return [];
+      const refused = laterThanAllowed(expiresAt, state.expiresAt, state.words.expiresAt, command);
+      return refused ?? [keyExpiryChanged.create({ expiresAt: expiresAt ?? null }, context)];
+    }
+    case 'rotate': {
+      const { secretHash, lastCharacters, previousValidUntil } = command;
+      const refused = beyondOwnAccess(state, command);
+      return refused ?? [keyRotated.create({ secretHash, lastCharacters, previousValidUntil }, context)];
+    }
     case 'deactivate':
       return state.status === 'deactivated' ? [] : [keyDeactivated.create({}, context)];
+    case 'reactivate':
+      if (state.status === 'active') return [];
+      return bindingWord(state.words.status, command.by.authority) === 'deactivated'
+        ? refusals.setByHigherAdministrator(`Key ${id}`, 'deactivated')
+        : [keyReactivated.create({}, context)];
   }
 }
 
 /** The same for a key that is not there and for one that the caller may not know of. */
 export function keyNotFound(id: string): Refusal {
   return refusals.notFound('API key', id);
-}
-
-/** What a higher administrator set on the very key that asks. */
-function bindingOwn<Value>(words: Words<Value>, { id, by }: Pick<KeyCommand, 'id' | 'by'>): Value | undefined {
-  return by.key?.id === id ? bindingWord(words, by.authority) : undefined;
 }
 
 /** A label may stand under a budget: those that a higher administrator gave the key that asks stay on it. */
@@ -148,57 +167,24 @@ function labelled(
   return [keyLabelsChanged.create({ labels: [...labels] }, command.context)];
 }
 
-/**
- * A key never gives more models than it has itself. It may make a list tighter, and give back what a higher
- * administrator gave.
- */
-function widerThanAllowed(
-  asked: readonly string[],
-  { allowedModels, words }: PresentKey,
-  { id, by: { key, authority } }: KeyCommand,
-): Refusal | undefined {
-  if (key === undefined || covers(allowedModels, asked)) return undefined;
-  const bound = bindingWord(words.allowedModels, authority);
-  if (bound !== undefined && covers(bound, asked)) return undefined;
-  if (key.id !== id) return covers(key.allowedModels, asked) ? undefined : beyondModels(key);
-  return bound === undefined
-    ? beyondModels(key)
-    : refusals.setByHigherAdministrator(`The list of models of key ${id}`, JSON.stringify(bound));
-}
-
-/** In what the new key would go beyond the one that makes it. */
-function beyondCreator(asked: NewKey, creator: AdministeringKey): Refusal | undefined {
-  const { allowedModels, expiresAt, userPathHeader, userPath } = asked;
-  const scope = subtreeOf(creator);
-  if (scope !== undefined && userPath !== scope && userPath?.startsWith(`${scope}/`) !== true) {
-    return refusals.userPathOutOfScope(userPath ?? '/', scope, 'user_path');
-  }
-  if (!covers(creator.allowedModels, allowedModels)) return beyondModels(creator);
-  if (creator.expiresAt !== undefined && (expiresAt === undefined || expiresAt > creator.expiresAt)) {
-    return refusals.exceedsOwnAccess('expires_at', `it expires at ${new Date(creator.expiresAt).toISOString()}`);
-  }
-  return userPathHeader && !creator.userPathHeader
-    ? refusals.exceedsOwnAccess('user_path_header', 'no header names its user path')
-    : undefined;
-}
-
-function beyondModels({ allowedModels }: AdministeringKey): Refusal {
-  return refusals.exceedsOwnAccess('allowed_models', `it has ${JSON.stringify(allowedModels)}`);
-}
-
 function isSame(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((entry, place) => entry === other[place]);
 }
 
 function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEvent): KeyState {
   if (type === keyCreated.type) {
-    const { labels, allowedModels, dashboardAccess, userPathHeader = true } = keyCreated.data.parse(data);
+    const made = keyCreated.data.parse(data);
+    const { name, description, labels, allowedModels, dashboardAccess, expiresAt, userPathHeader = true } = made;
     const words = {
       labels: withWord([], actor, labels),
       allowedModels: withWord([], actor, allowedModels),
       userPathHeader: withWord([], actor, userPathHeader),
+      expiresAt: withWord<number | null>([], actor, expiresAt ?? null),
+      status: withWord<'active' | 'deactivated'>([], actor, 'active'),
     };
-    return { status: 'active', labels, allowedModels, dashboardAccess, userPathHeader, words };
+    const userPath = made.userPath as UserPath | undefined;
+    const facts = { name, description, userPath, labels, allowedModels, dashboardAccess, userPathHeader, expiresAt };
+    return { status: 'active', ...facts, words };
   }
   if (state.status === 'absent') return state;
   const { words } = state;
@@ -219,8 +205,20 @@ function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEven
       const said = withWord(words.userPathHeader, actor, userPathHeader);
       return { ...state, userPathHeader, words: { ...words, userPathHeader: said } };
     }
+    case keyRenamed.type: {
+      const { name, description } = keyRenamed.data.parse(data);
+      return { ...state, name, description: description ?? undefined };
+    }
+    case keyExpiryChanged.type: {
+      const { expiresAt } = keyExpiryChanged.data.parse(data);
+      const said = withWord(words.expiresAt, actor, expiresAt);
+      return { ...state, expiresAt: expiresAt ?? undefined, words: { ...words, expiresAt: said } };
+    }
     case keyDeactivated.type:
-      return { ...state, status: 'deactivated' };
+    case keyReactivated.type: {
+      const status = type === keyDeactivated.type ? 'deactivated' : 'active';
+      return { ...state, status, words: { ...words, status: withWord(words.status, actor, status) } };
+    }
     default:
       return state;
   }

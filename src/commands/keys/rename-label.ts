@@ -2,7 +2,8 @@
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { executeCommand } from '../handle-command.ts';
-import { type KeyAdministrator, keyDecider, keyStream } from './key.ts';
+import { keyDecider, keyStream } from './key.ts';
+import type { KeyAdministrator } from './key-bounds.ts';
 
 export interface RenameLabel {
   readonly from: string;

@@ -29,12 +29,16 @@ export interface UserTreeInput {
   readonly declared: DeclaredPolicies;
   readonly keys: Iterable<{ readonly userPath: UserPath | undefined }>;
   readonly effective: EffectiveModels;
-  /** Whether the node is for the caller to see. */
-  isVisible(path: UserPath): boolean;
 }
 
-/** Sorted by path; each node is made when it is asked for. */
-export function* userTree({ stored, declared, keys, effective, isVisible }: UserTreeInput): Generator<UserNode> {
+export interface UserTree {
+  /** Every path that is known, sorted. */
+  readonly paths: readonly UserPath[];
+  /** Worked out when it is asked for. */
+  node(path: UserPath): UserNode;
+}
+
+export function userTree({ stored, declared, keys, effective }: UserTreeInput): UserTree {
   const keyCounts = new Map<UserPath, number>();
   for (const { userPath } of keys) {
     if (userPath !== undefined) keyCounts.set(userPath, (keyCounts.get(userPath) ?? 0) + 1);
@@ -43,22 +47,24 @@ export function* userTree({ stored, declared, keys, effective, isVisible }: User
   for (const known of [stored.policies.keys(), declared.keys(), keyCounts.keys()]) {
     for (const path of known) for (const one of pathAndAbove(path)) paths.add(one);
   }
-  for (const path of [...paths].sort()) {
-    if (!isVisible(path)) continue;
-    const policy = declared.get(path) ?? stored.policies.get(path);
-    yield {
-      user_path: path,
-      allowed_models: policy?.allowedModels ?? [],
-      ...(policy?.description === undefined ? {} : { description: policy.description }),
-      configured: policy !== undefined,
-      key_count: keyCounts.get(path) ?? 0,
-      inherited_from: effective.inheritedFrom(path),
-      restricted: effective.restricts(path),
-      effective_models: effective.of(path),
-      ...(declared.has(path) ? {} : told(stored.policies.get(path))),
-      managed: declared.has(path),
-    };
-  }
+  return {
+    paths: [...paths].sort(),
+    node(path) {
+      const policy = declared.get(path) ?? stored.policies.get(path);
+      return {
+        user_path: path,
+        allowed_models: policy?.allowedModels ?? [],
+        ...(policy?.description === undefined ? {} : { description: policy.description }),
+        configured: policy !== undefined,
+        key_count: keyCounts.get(path) ?? 0,
+        inherited_from: effective.inheritedFrom(path),
+        restricted: effective.restricts(path),
+        effective_models: effective.of(path),
+        ...(declared.has(path) ? {} : told(stored.policies.get(path))),
+        managed: declared.has(path),
+      };
+    },
+  };
 }
 
 function told(policy: StoredPolicy | undefined) {

@@ -22,7 +22,7 @@ export interface ChangeOptions {
 export interface Change {
   readonly context: EventContext;
   /** What the caller saw last; of a rename, that of the old name. */
-  readonly ifRevision: bigint | undefined;
+  readonly ifRevision: bigint | 'noStream' | undefined;
 }
 
 export interface Changed {

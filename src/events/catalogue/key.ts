@@ -47,8 +47,40 @@ export const keyUserPathHeaderChanged = defineEvent({
   data: z.object({ userPathHeader: z.boolean() }),
 });
 
+export const keyRenamed = defineEvent({
+  type: 'key.renamed',
+  when: 'An administrator changed the name or the description of the key.',
+  data: z.object({ name: z.string(), description: z.string().nullable().describe('null: it has none') }),
+});
+
+export const keyExpiryChanged = defineEvent({
+  type: 'key.expiry_changed',
+  when: 'An administrator changed when the key expires.',
+  data: z.object({ expiresAt: z.number().nullable().describe('milliseconds since the epoch; null: never') }),
+});
+
+export const keyRotated = defineEvent({
+  type: 'key.rotated',
+  when: 'An administrator gave the key a new secret. The id stays, and with it everything the key owns.',
+  data: z.object({
+    secretHash: z.string().describe('of the new secret, as in `key.created`'),
+    lastCharacters: z.string().describe('of the new secret'),
+    previousValidUntil: z
+      .number()
+      .describe(
+        'milliseconds since the epoch; until then the secret before this one is accepted too, older ones are not',
+      ),
+  }),
+});
+
 export const keyDeactivated = defineEvent({
   type: 'key.deactivated',
-  when: 'An administrator put an end to the key. There is no way back.',
+  when: 'An administrator deactivated the key. A previous secret that was still accepted ends with it for good.',
+  data: z.object({}),
+});
+
+export const keyReactivated = defineEvent({
+  type: 'key.reactivated',
+  when: 'An administrator reactivated the key.',
   data: z.object({}),
 });

@@ -5,6 +5,7 @@ import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
 import { callerOf } from '../server.ts';
 import { pathsToldTo, scopeOf } from './mount.ts';
+import { pageOf } from './page.ts';
 
 /** In the order in which they are shown, each with the name that people read. */
 const categories = {
@@ -55,14 +56,13 @@ export interface AdminModelsOptions {
 export function registerAdminModels(admin: FastifyInstance, options: AdminModelsOptions): void {
   const route = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
 
-  admin.get<{ Querystring: { category?: unknown } }>('/models', route, (request) => {
+  admin.get<{ Querystring: { category?: unknown } }>('/models', route, (request, reply) => {
     const category = categoryOf(request.query.category);
     const scope = scopeOf(request);
     const asker = askerOf(request);
-    return options
-      .list()
-      .filter((model) => category === 'all' || model.category === category)
-      .map((model) => toWire(model, asker, scope, options));
+    const wanted = options.list().filter((model) => category === 'all' || model.category === category);
+    const page = pageOf(wanted, ({ id }) => id, { request, reply });
+    return page.map((model) => toWire(model, asker, scope, options));
   });
 
   admin.get('/models/categories', route, () => {

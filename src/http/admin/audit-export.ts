@@ -3,6 +3,8 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
+import type { AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
+import { auditParquet, MOST_PARQUET_ROWS } from '../../projections/analytics/audit-parquet.ts';
 import {
   type AuditFilter,
   allOfAudit,
@@ -23,42 +25,56 @@ export interface AuditExport extends AuditReports {
   /** Whether there is an analytics to ask. */
   isOn(): boolean;
   readonly audit: ReadAudit;
+  readonly files: AnalyticsFiles;
 }
 
 /** More is asked for by narrower filters, or of the log itself. */
 const MOST_ROWS = 1_000_000;
 const PART_ROWS = 2_000;
 
-const types = { csv: 'text/csv; charset=utf-8', ndjson: 'application/x-ndjson; charset=utf-8' } as const;
+const types = {
+  csv: 'text/csv; charset=utf-8',
+  ndjson: 'application/x-ndjson; charset=utf-8',
+  parquet: 'application/vnd.apache.parquet',
+} as const;
 type ExportFormat = keyof typeof types;
+type TextFormat = Exclude<ExportFormat, 'parquet'>;
 
 export function registerAuditExport(admin: FastifyInstance, deps: AuditExport): void {
-  const { db, audit, isKept, isOn, now } = deps;
+  const { db, audit, files, isKept, isOn, now } = deps;
   admin.get('/audit/export', { config: { access: 'scoped-admin' }, exposeHeadRoute: false }, async (request, reply) => {
     const filter = auditFilterOf(request, now());
-    const format = oneOf(queryOf(request), 'format', ['csv', 'ndjson']) ?? 'csv';
-    if (!isKept) return send(reply, format, 0, nothing(format));
+    const format = oneOf(queryOf(request), 'format', ['csv', 'ndjson', 'parquet']) ?? 'csv';
+    if (!isKept && format !== 'parquet') return send(reply, format, 0, nothing(format));
     // A file that only looks complete would be taken for the whole.
-    if (!isOn())
-      throw refusals.featureUnavailable('Analytics is off, or has not started yet: there is nothing to export.');
+    if (!isKept || !isOn()) throw refusals.featureUnavailable(whyNothing(format, isKept));
     const gone = untilGone(reply);
     const total = await auditTotal(db, filter, gone);
-    if (total > MOST_ROWS) {
+    const most = format === 'parquet' ? MOST_PARQUET_ROWS : MOST_ROWS;
+    if (total > most) {
       throw refusals.invalidRequest(
-        `The filter finds ${total} requests; no more than ${MOST_ROWS} are exported at once. Ask for fewer days.`,
+        `The filter finds ${total} requests; no more than ${most} are exported at once as ${format}. Ask for fewer days.`,
         'start_date',
       );
     }
     await audit.question('audit_export', { ...filterTold(request), format }, eventContextOf(request));
+    if (format === 'parquet') return send(reply, format, total, await auditParquet(files, filter, gone));
     return send(reply, format, total, linesOf(format, deps, filter, gone));
   });
+}
+
+function whyNothing(format: ExportFormat, isKept: boolean): string {
+  const what = format === 'parquet' ? 'It writes Parquet files, so there is none' : 'There is nothing to export';
+  return isKept
+    ? `Analytics is off, or has not started yet. ${what}. It is switched on with ANALYTICS_ENABLED.`
+    : `Requests are not kept (LOGGING_ENABLED=false). There is nothing to write into a Parquet file.`;
 }
 
 function send(
   reply: FastifyReply,
   format: ExportFormat,
   total: number,
-  lines: AsyncIterable<string> | Iterable<string>,
+  lines: AsyncIterable<string | Buffer> | Iterable<string>,
 ) {
   return reply
     .type(types[format])
@@ -68,7 +84,7 @@ function send(
 }
 
 async function* linesOf(
-  format: ExportFormat,
+  format: TextFormat,
   { db }: AuditExport,
   filter: AuditFilter,
   signal: AbortSignal,
@@ -85,7 +101,7 @@ async function* linesOf(
 }
 
 /** What a file without rows holds. */
-function nothing(format: ExportFormat): readonly string[] {
+function nothing(format: TextFormat): readonly string[] {
   return format === 'csv' ? [csvLine(columns.map(([name]) => name))] : [''];
 }
 

@@ -6,7 +6,8 @@ import { authorityOf } from '../../commands/access/authority.ts';
 import { whyNotAccepted } from '../../commands/access/key-directory.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
-import { type KeyAdministrator, type KeyCommand, keyDecider, keyNotFound, keyStream } from '../../commands/keys/key.ts';
+import { type KeyCommand, keyDecider, keyNotFound, keyStream } from '../../commands/keys/key.ts';
+import type { KeyAdministrator } from '../../commands/keys/key-bounds.ts';
 import { KEY_PREFIX, mintKeySecret } from '../../commands/keys/key-secret.ts';
 import { renameLabel } from '../../commands/keys/rename-label.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
@@ -15,13 +16,15 @@ import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
+import { ifMatch, sendETag } from './conditional.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
-import { ifMatch, readBody } from './read-body.ts';
-import { sendRows } from './send-rows.ts';
+import { pageOf } from './page.ts';
+import { readBody } from './read-body.ts';
 
 /** What is told of a list beside the keys themselves: worked out by the authorizer that inference uses. */
 export interface EffectiveAccess {
@@ -53,6 +56,8 @@ interface ById {
 }
 
 const MAX_LABELS = 100;
+/** How long a secret is accepted beside the one that replaced it: 90 days. */
+const MAX_GRACE_SECONDS = 90 * 24 * 3600;
 
 /** Without control characters, and not of spaces alone. */
 const words = (max: number) =>
@@ -67,35 +72,48 @@ const labels = z
   .transform((all) => [...new Set(all)]);
 const allowedModels = z.array(z.string());
 
+const name = words(200).transform((text) => text.trim());
+const description = z.string().max(2000).nullish();
+const time = z.iso.datetime({ offset: true, error: 'it must be a time as in RFC 3339' });
+
 const newKey = z.strictObject({
-  name: words(200),
-  description: z.string().max(2000).nullish(),
+  name,
+  description,
   user_path: z.string().nullish(),
   labels: labels.default([]),
   allowed_models: allowedModels.optional(),
   dashboard_access: z.boolean().default(false),
   user_path_header: z.boolean().optional(),
-  expires_at: z.iso.datetime({ offset: true, error: 'it must be a time as in RFC 3339' }).nullish(),
+  expires_at: time.nullish(),
 });
 
 const newLabels = z.strictObject({ labels });
 const newAllowedModels = z.strictObject({ allowed_models: allowedModels });
 const newDashboardAccess = z.strictObject({ dashboard_access: z.boolean() });
 const newUserPathHeader = z.strictObject({ user_path_header: z.boolean() });
+const newName = z.strictObject({ name, description });
+const newExpiry = z.strictObject({ expires_at: time.nullable() });
+const rotation = z.strictObject({ grace_seconds: z.int().min(0).max(MAX_GRACE_SECONDS) });
 const rename = z.strictObject({ from: label, to: label });
 
 const scoped = { config: { access: 'scoped-admin' } } as const;
+const shown = { config: { access: 'scoped-admin', etag: true } } as const;
+const changes = { config: { access: 'scoped-admin', ifMatch: '/auth-keys/:id' } } as const;
 
 export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOptions): void {
   const { log, keys, now = Date.now } = options;
 
   /** @throws Refusal 404 when there is none, or it is not in the caller's scope */
-  function known(request: FastifyRequest<ById>): KeyRecord {
+  function known(request: FastifyRequest<ById>, { byId } = keys.state as Pick<KeysState, 'byId'>): KeyRecord {
     const { id } = request.params;
-    const key = keys.state.byId.get(id);
+    const key = byId.get(id);
     if (key === undefined || !isWithin(scopeOf(request), key.userPath)) throw keyNotFound(id);
     return key;
   }
+
+  /** The keys as they are, or as they were at the time that the request asks for. */
+  const asked = async (request: FastifyRequest): Promise<KeysThen> =>
+    (await options.past(request)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
 
   /** @returns the key as it is now, which has the revision that `ETag` tells */
   async function execute(command: KeyCommand, request: FastifyRequest, reply: FastifyReply): Promise<KeyRecord> {
@@ -104,10 +122,10 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     const { position, revision } = await executeCommand(keyDecider, command, {
       log,
       stream,
-      ifRevision: ifMatch(request),
+      ifRevision: command.kind === 'create' ? undefined : ifMatch(request),
     });
     if (position !== undefined) await keys.whenProcessed(position);
-    reply.header('etag', `"${revision}"`);
+    sendETag(reply, revision);
     const key = keys.state.byId.get(id);
     if (key === undefined) throw keyNotFound(id);
     return key;
@@ -131,8 +149,15 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     return canonical;
   }
 
+  /** Milliseconds since the epoch. @throws Refusal 400 for a time that is over */
+  function future(given: string): number {
+    const at = Date.parse(given);
+    if (at > now()) return at;
+    throw refusals.invalidRequest("'expires_at' must be a time in the future.", 'expires_at');
+  }
+
   function change(path: string, read: (request: FastifyRequest) => KeyChange): void {
-    admin.put<ById>(`/auth-keys/:id/${path}`, scoped, async (request, reply) => {
+    admin.put<ById>(`/auth-keys/:id/${path}`, changes, async (request, reply) => {
       const { id } = known(request);
       const command = { id, context: eventContextOf(request), by: administrator(request), ...read(request) };
       return keyView(await execute(command, request, reply), now());
@@ -140,20 +165,23 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
   }
 
   admin.get('/auth-keys', scoped, async (request, reply) => {
-    const then = await options.past(request);
-    const rows =
-      then === undefined
-        ? keyRows(keys.state, options.effective(), scopeOf(request), now())
-        : keyRows(then.keys, then.effective, scopeOf(request), then.moment.at);
-    return sendRows(reply, rows);
+    const { keys, effective, moment } = await asked(request);
+    const scope = scopeOf(request);
+    const visible = [...keys.byId.values()].filter(({ userPath }) => isWithin(scope, userPath)).sort(newestFirst);
+    const page = pageOf(visible, ({ id }) => id, { request, reply });
+    return sendRows(reply, keyRows(page, effective, moment.at));
+  });
+
+  admin.get<ById>('/auth-keys/:id', shown, async (request, reply) => {
+    const { keys, effective, moment } = await asked(request);
+    const key = known(request, keys);
+    sendETag(reply, String(key.revision));
+    return keyRow(key, effective, moment.at);
   });
 
   admin.post('/auth-keys', scoped, async (request, reply) => {
     const asked = readBody(request, newKey);
-    const expiresAt = asked.expires_at ? Date.parse(asked.expires_at) : undefined;
-    if (expiresAt !== undefined && !(expiresAt > now())) {
-      throw refusals.invalidRequest("'expires_at' must be a time in the future.", 'expires_at');
-    }
+    const expiresAt = asked.expires_at ? future(asked.expires_at) : undefined;
     const given = asked.user_path ? parseUserPath(asked.user_path, 'user_path') : undefined;
     const { value, secretHash, lastCharacters } = mintKeySecret();
     const by = administrator(request);
@@ -164,7 +192,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
       id: randomUUID(),
       context: eventContextOf(request),
       by,
-      name: asked.name.trim(),
+      name: asked.name,
       description: asked.description ?? undefined,
       userPath: pathInScope(scopeOf(request), given),
       labels: asked.labels,
@@ -209,34 +237,53 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     userPathHeader: readBody(request, newUserPathHeader).user_path_header,
   }));
 
-  admin.post<ById>('/auth-keys/:id/deactivate', scoped, async (request, reply) => {
+  change('name', (request) => ({ kind: 'rename', ...readBody(request, newName) }));
+  change('expiry', (request) => {
+    const { expires_at } = readBody(request, newExpiry);
+    return { kind: 'set expiry', expiresAt: expires_at === null ? undefined : future(expires_at) };
+  });
+
+  admin.post<ById>('/auth-keys/:id/rotate', changes, async (request, reply) => {
+    const { id } = known(request);
+    const { grace_seconds } = readBody(request, rotation);
+    const { value, secretHash, lastCharacters } = mintKeySecret();
+    const by = administrator(request);
+    const previousValidUntil = now() + grace_seconds * 1000;
+    const secrets = { secretHash, lastCharacters, previousValidUntil };
+    const command = { kind: 'rotate', id, context: eventContextOf(request), by, ...secrets } as const;
+    return { ...keyView(await execute(command, request, reply), now()), value };
+  });
+
+  admin.post<ById>('/auth-keys/:id/deactivate', changes, async (request, reply) => {
     const { id } = known(request);
     const by = administrator(request);
     await execute({ kind: 'deactivate', id, context: eventContextOf(request), by }, request, reply);
     return reply.code(204).send();
+  });
+
+  admin.post<ById>('/auth-keys/:id/reactivate', changes, async (request, reply) => {
+    const { id } = known(request);
+    const by = administrator(request);
+    const command = { kind: 'reactivate', id, context: eventContextOf(request), by } as const;
+    return keyView(await execute(command, request, reply), now());
   });
 }
 
 /** A command without what all commands on keys have in common. */
 type KeyChange = {
   [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context' | 'by'>;
-}['set labels' | 'set allowed models' | 'set dashboard access' | 'set user path header'];
+}['set labels' | 'set allowed models' | 'set dashboard access' | 'set user path header' | 'rename' | 'set expiry'];
 
-/** Newest first. @param state of now or of any other time */
-function* keyRows(
-  { byId }: Pick<KeysState, 'byId'>,
-  effective: EffectiveAccess,
-  scope: UserPath | undefined,
-  now: number,
-): Generator<object> {
-  for (const key of [...byId.values()].sort(newestFirst)) {
-    if (!isWithin(scope, key.userPath)) continue;
-    yield {
-      ...keyView(key, now),
-      restricted: key.allowedModels.length > 0 || effective.restricts(key.userPath),
-      effective_models: effective.of(key.userPath, key.allowedModels),
-    };
-  }
+function* keyRows(page: readonly KeyRecord[], effective: EffectiveAccess, now: number): Generator<object> {
+  for (const key of page) yield keyRow(key, effective, now);
+}
+
+function keyRow(key: KeyRecord, effective: EffectiveAccess, now: number) {
+  return {
+    ...keyView(key, now),
+    restricted: key.allowedModels.length > 0 || effective.restricts(key.userPath),
+    effective_models: effective.of(key.userPath, key.allowedModels),
+  };
 }
 
 function newestFirst(a: KeyRecord, b: KeyRecord): number {
@@ -246,7 +293,7 @@ function newestFirst(a: KeyRecord, b: KeyRecord): number {
 }
 
 function keyView(key: KeyRecord, now: number) {
-  const { description, userPath, expiresAt, deactivatedAt } = key;
+  const { description, userPath, expiresAt, deactivatedAt, previousSecret } = key;
   return {
     id: key.id,
     name: key.name,
@@ -257,6 +304,9 @@ function keyView(key: KeyRecord, now: number) {
     dashboard_access: key.dashboardAccess,
     ...(key.userPathHeader ? {} : { user_path_header: false }),
     redacted_value: `${KEY_PREFIX}...${key.lastCharacters}`,
+    ...(previousSecret !== undefined && now < previousSecret.validUntil
+      ? { previous_valid_until: timeText(previousSecret.validUntil) }
+      : {}),
     enabled: deactivatedAt === undefined,
     ...(expiresAt === undefined ? {} : { expires_at: timeText(expiresAt) }),
     ...(deactivatedAt === undefined ? {} : { deactivated_at: timeText(deactivatedAt) }),

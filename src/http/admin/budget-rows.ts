@@ -30,6 +30,18 @@ export function budgetRows(
     .map((rule) => budgetRow(rule, state, spent(budgetKey(rule.scope, rule.subject, rule.periodSeconds)), at));
 }
 
+/** The row of one budget; undefined when it is not set. */
+export function oneBudget(
+  { scope, subject, periodSeconds }: Pick<BudgetRule, 'scope' | 'subject' | 'periodSeconds'>,
+  state: BudgetsState,
+  spent: ReadSpent,
+  at: number,
+) {
+  const key = budgetKey(scope, subject, periodSeconds);
+  const rule = state.rules.get(key);
+  return rule === undefined ? undefined : budgetRow(rule, state, spent(key), at);
+}
+
 function budgetRow(rule: BudgetRule, state: BudgetsState, read: Spent | undefined, at: number) {
   const { scope, subject, amount, source, lastResetAt, createdAt, updatedAt } = rule;
   const { start, end } = read ?? periodWithReset(rule, state, at);

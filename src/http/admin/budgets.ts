@@ -14,13 +14,15 @@ import type { EventLog } from '../../events/log.ts';
 import { defaultAnchors } from '../../projections/budget-period.ts';
 import { type BudgetSettings, type BudgetsState, budgetsView, settingsRevision } from '../../projections/budgets.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import type { Query } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
-import { budgetRows, type ReadSpent } from './budget-rows.ts';
-import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
+import { budgetRows, oneBudget, type ReadSpent } from './budget-rows.ts';
+import { ifMatch, sendETag } from './conditional.ts';
+import { periodIn, periodMembers, subjectIn, subjectMembers, subjectOfPath } from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
-import { ifMatch, readBody } from './read-body.ts';
+import { readBody } from './read-body.ts';
 import { confirmed, resetRequest } from './reset-request.ts';
 
 export interface BudgetsOptions {
@@ -64,7 +66,10 @@ const newSettings = z.strictObject({
 });
 
 const scoped = { config: { access: 'scoped-admin' } } as const;
+const shown = { config: { access: 'scoped-admin', etag: true } } as const;
+const changes = { config: { access: 'scoped-admin', ifMatch: '/budgets/:user_path/:period' } } as const;
 const global = { config: { access: 'global-admin' } } as const;
+const settingsChange = { config: { access: 'global-admin', ifMatch: '/budgets/settings' } } as const;
 const scopes = ['user_path', 'label'] as const;
 const settingsDecider = budgetSettingsDecider(defaultAnchors);
 
@@ -88,7 +93,11 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     return { budgets: budgetRows(state, { spent, at, scope: scopeOf(request) }), server_time: timeText(at) };
   };
 
-  async function execute(of: BudgetSubject, command: BudgetCommand, request: FastifyRequest): Promise<bigint | string> {
+  async function execute(
+    of: BudgetSubject,
+    command: BudgetCommand,
+    request: FastifyRequest,
+  ): Promise<bigint | 'noStream'> {
     const ifRevision = ifMatch(request);
     const stream = budgetStream(of);
     const { position, revision } = await executeCommand(budgetDecider, command, { log, stream, ifRevision });
@@ -101,8 +110,9 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     authority: scope === 'user_path' ? authorityAt(subject, callerOf(request), keys) : highest,
   });
 
+  /** `?scope=label` takes the first segment for a label. */
   const named = (request: FastifyRequest<{ Params: Named }>) => ({
-    of: subjectIn(request, { user_path: request.params.user_path }, scopes),
+    of: subjectIn(request, subjectOfPath(request, request.params.user_path), scopes),
     periodSeconds: periodIn({ period: request.params.period }, budgetPeriod),
   });
 
@@ -115,18 +125,31 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     return { budgets: rows, server_time: timeText(now()) };
   });
 
-  admin.put('/budgets', scoped, async (request, reply) => {
+  admin.get<{ Params: Named; Querystring: Query }>('/budgets/:user_path/:period', shown, async (request, reply) => {
+    const { of, periodSeconds } = named(request);
+    const moment = await asOf.moment(request);
+    const { state, spent } = books();
+    const row =
+      moment === undefined
+        ? oneBudget({ ...of, periodSeconds }, state, spent, now())
+        : oneBudget({ ...of, periodSeconds }, await asOf.fold(budgetsView, moment), () => undefined, moment.at);
+    if (row === undefined) throw refusals.notFound('budget', `${of.subject} ${request.params.period}`);
+    sendETag(reply, row.revision ?? 'noStream');
+    return row;
+  });
+
+  admin.put('/budgets', changes, async (request, reply) => {
     const asked = readBody(request, newBudget);
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
     const nano = nanoIn(asked.amount);
     books();
     const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
-    reply.header('etag', `"${await execute(of, command, request)}"`);
+    sendETag(reply, await execute(of, command, request));
     return list(request);
   });
 
-  admin.delete('/budgets', scoped, async (request) => {
+  admin.delete('/budgets', changes, async (request) => {
     const asked = readBody(request, budgetName);
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked.budget_key, budgetPeriod, 'budget_key.');
@@ -135,23 +158,23 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     return list(request);
   });
 
-  admin.put<{ Params: Named }>('/budgets/:user_path/:period', scoped, async (request, reply) => {
+  admin.put<{ Params: Named }>('/budgets/:user_path/:period', changes, async (request, reply) => {
     const { of, periodSeconds } = named(request);
     const nano = nanoIn(readBody(request, pathForm).amount);
     books();
     const command = { do: 'set', of, periodSeconds, amount: nano, ...byOf(request, of) } as const;
-    reply.header('etag', `"${await execute(of, command, request)}"`);
+    sendETag(reply, await execute(of, command, request));
     return list(request);
   });
 
-  admin.delete<{ Params: Named }>('/budgets/:user_path/:period', scoped, async (request) => {
+  admin.delete<{ Params: Named }>('/budgets/:user_path/:period', changes, async (request) => {
     const { of, periodSeconds } = named(request);
     books();
     await execute(of, { do: 'remove', of, periodSeconds, ...byOf(request, of) }, request);
     return list(request);
   });
 
-  admin.post('/budgets/reset-one', scoped, async (request) => {
+  admin.post('/budgets/reset-one', changes, async (request) => {
     const asked = readBody(request, oneReset);
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked, budgetPeriod);
@@ -168,14 +191,13 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     return { status: 'ok' };
   });
 
-  admin.get('/budgets/settings', scoped, (_request, reply) => {
+  admin.get('/budgets/settings', shown, (_request, reply) => {
     const { state } = books();
-    const revision = settingsRevision(state);
-    if (revision !== undefined) reply.header('etag', `"${revision}"`);
+    sendETag(reply, settingsRevision(state) ?? 'noStream');
     return settingsView(state.settings);
   });
 
-  admin.put('/budgets/settings', global, async (request, reply) => {
+  admin.put('/budgets/settings', settingsChange, async (request, reply) => {
     const asked = readBody(request, newSettings);
     const { whenProcessed } = books();
     const { position, revision } = await executeCommand(
@@ -184,7 +206,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
       { log, stream: budgetSettingsStream, ifRevision: ifMatch(request) },
     );
     if (position !== undefined) await whenProcessed(position);
-    if (revision !== 'noStream') reply.header('etag', `"${revision}"`);
+    sendETag(reply, revision);
     return settingsView(books().state.settings);
   });
 }

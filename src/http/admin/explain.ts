@@ -80,13 +80,27 @@ function toldTo(scope: UserPath | undefined, step: ExplainedStep): ExplainedStep
   return { ...step, list: pathsToldTo(scope, step.list) };
 }
 
-/** The key that is asked about. @throws Refusal 404, also for one that is not in the caller's scope */
+/** So many ids are listed of keys that have one name. */
+const MAX_NAMED = 10;
+
+/**
+ * The key that is asked about, by its id or its name.
+ * @throws Refusal 404, also for one that is not in the caller's scope; 400 for the name of several
+ */
 function keyIn(request: FastifyRequest, query: Query, { byId }: Pick<KeysState, 'byId'>): KeyRecord | undefined {
-  const id = single(query['key']);
-  if (id === undefined) return undefined;
-  const key = byId.get(id);
-  if (key === undefined || !isWithin(scopeOf(request), key.userPath)) throw keyNotFound(id);
-  return key;
+  const given = single(query['key']);
+  if (given === undefined) return undefined;
+  const scope = scopeOf(request);
+  const known = byId.get(given);
+  if (known !== undefined && isWithin(scope, known.userPath)) return known;
+  const [named, ...others] = [...byId.values()].filter(
+    ({ name, userPath }) => name === given && isWithin(scope, userPath),
+  );
+  if (named === undefined) throw keyNotFound(given);
+  if (others.length === 0) return named;
+  const ids = [named, ...others].map(({ id }) => id);
+  const listed = ids.length > MAX_NAMED ? `${ids.slice(0, MAX_NAMED).join(', ')}, …` : ids.join(', ');
+  throw refusals.invalidRequest(`${ids.length} keys are named '${given}': ${listed}. Give the id of one.`, 'key');
 }
 
 /** A key that is bound to a path is used there, whatever a client says. @throws Refusal */
@@ -95,6 +109,9 @@ function pathIn(request: FastifyRequest, query: Query, key: KeyRecord | undefine
   const path = pathInScope(scopeOf(request), given === undefined ? undefined : parseUserPath(given, 'user_path'));
   return key?.userPath ?? path;
 }
+
+/** The events that decide whether a key is accepted. */
+const keyStateTypes = ['key.created', 'key.deactivated', 'key.reactivated', 'key.expiry_changed'];
 
 /** The events of one stream that may have set a policy. */
 interface Setter {
@@ -109,7 +126,7 @@ function setter(
 ): Setter | 'config' | 'default' {
   switch (check) {
     case 'key is accepted':
-      return { stream: keyStream(subject), types: ['key.created', 'key.deactivated'] };
+      return { stream: keyStream(subject), types: keyStateTypes };
     case 'key':
       return { stream: keyStream(subject), types: ['key.created', 'key.allowed_models_changed'] };
     case 'user path': {

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
+import { type Query, single } from '../query.ts';
 import { parseUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
 
@@ -62,6 +63,12 @@ export function subjectIn<Scope extends string>(
     );
   }
   return { scope: meant, subject: name };
+}
+
+/** The subject that a path names: a user path, unless the query says of what scope it is. */
+export function subjectOfPath(request: FastifyRequest, segment: string): WrittenSubject {
+  const scope = single((request.query as Query)['scope']);
+  return scope === undefined || scope === 'user_path' ? { user_path: segment } : { scope, subject: segment };
 }
 
 /** @throws Refusal 400 unless exactly one of the two is there and means a period */

@@ -10,10 +10,11 @@ import type { EventLog } from '../../events/log.ts';
 import { type PriceOverride, type PriceOverrides, priceOverridesView } from '../../projections/price-overrides.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { type Query, single } from '../query.ts';
+import { sendRows } from '../send-rows.ts';
 import { bodyOf, eventContextOf } from '../server.ts';
 import type { AsOf } from './as-of.ts';
-import { ifMatch, readBody } from './read-body.ts';
-import { sendRows } from './send-rows.ts';
+import { ifMatch, sendETag } from './conditional.ts';
+import { readBody } from './read-body.ts';
 
 export interface PricingOverridesOptions {
   readonly log: EventLog;
@@ -30,6 +31,8 @@ const newOverride = z.strictObject({ selector, pricing: pricingSchema });
 const oneOverride = z.strictObject({ selector });
 
 const route = { exposeHeadRoute: false, config: { access: 'global-admin' } } as const;
+const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
+const change = { config: { access: 'global-admin', ifMatch: '/model-pricing-overrides/:selector' } } as const;
 
 export function registerPricingOverrides(admin: FastifyInstance, options: PricingOverridesOptions): void {
   const { log, overrides, asOf } = options;
@@ -39,7 +42,7 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
     const ifRevision = ifMatch(request);
     const { position, revision } = await executeCommand(priceOverrideDecider, command, { log, stream, ifRevision });
     if (position !== undefined) await overrides.whenProcessed(position);
-    if (revision !== 'noStream') reply.header('etag', `"${revision}"`);
+    sendETag(reply, revision);
   }
 
   admin.get('/model-pricing-overrides', route, async (request, reply) => {
@@ -48,7 +51,17 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
     return sendRows(reply, overrideRows(state));
   });
 
-  admin.put('/model-pricing-overrides', route, async (request, reply) => {
+  admin.get<{ Params: { selector: string } }>('/model-pricing-overrides/:selector', shown, async (request, reply) => {
+    const selector = canonical(request.params.selector, () => true);
+    const moment = await asOf.moment(request);
+    const { bySelector } = moment === undefined ? overrides.state : await asOf.fold(priceOverridesView, moment);
+    const override = bySelector.get(selector);
+    if (override === undefined) throw refusals.notFound('pricing override', selector);
+    sendETag(reply, String(override.revision));
+    return overrideRow(override);
+  });
+
+  admin.put('/model-pricing-overrides', change, async (request, reply) => {
     const { selector: written, pricing } = readBody(request, newOverride);
     const selector = canonical(written, options.isProvider);
     const { bySelector } = overrides.state;
@@ -61,7 +74,7 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
     return overrideRow(now);
   });
 
-  admin.delete<{ Querystring: Query }>('/model-pricing-overrides', route, async (request, reply) => {
+  admin.delete<{ Querystring: Query }>('/model-pricing-overrides', change, async (request, reply) => {
     const given =
       bodyOf(request).length > 0 ? readBody(request, oneOverride).selector : single(request.query['selector']);
     if (given === undefined) throw refusals.invalidRequest("'selector' is missing.", 'selector');

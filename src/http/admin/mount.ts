@@ -9,6 +9,7 @@ import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
 import { callerOf } from '../server.ts';
+import { requireETags } from './conditional.ts';
 
 const LEGACY = {
   deprecation: 'true',
@@ -25,6 +26,7 @@ export function mountAdmin(app: FastifyInstance, register: (admin: FastifyInstan
           if (headers !== undefined) reply.headers(headers);
           guardAdmin(request);
         });
+        requireETags(admin);
         register(admin);
       },
       { prefix },

@@ -15,8 +15,9 @@ import type { EventLog } from '../../events/log.ts';
 import type { StoredCredentials } from '../../projections/provider-credentials.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { eventContextOf } from '../server.ts';
+import { ifMatch, sendETag } from './conditional.ts';
 import { type ManagedProvider, managedRow, storedRow } from './credential-rows.ts';
-import { ifMatch, readBody } from './read-body.ts';
+import { readBody } from './read-body.ts';
 
 export interface ProviderCredentialsOptions {
   readonly log: EventLog;
@@ -35,7 +36,9 @@ export interface ProviderCredentialsOptions {
 export function registerProviderCredentials(admin: FastifyInstance, options: ProviderCredentialsOptions): void {
   const { log, stored, sealers, checkAddresses, problems } = options;
   const managed = new Map(options.managed.map((one) => [one.name, one]));
-  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'global-admin' } } as const;
+  const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
+  const change = { config: { access: 'global-admin', ifMatch: '/provider-credentials/:name' } } as const;
 
   /** What the name stands for now; undefined for nothing. */
   const rowOf = (name: string) => {
@@ -71,17 +74,25 @@ export function registerProviderCredentials(admin: FastifyInstance, options: Pro
 
   admin.get('/provider-credentials/types', route, () => credentialTypes);
 
-  admin.put('/provider-credentials', route, async (request, reply) => {
+  admin.get<{ Params: { name: string } }>('/provider-credentials/:name', shown, (request, reply) => {
+    const { name } = request.params;
+    const row = rowOf(name);
+    if (row === undefined) throw refusals.notFound('provider', name);
+    if ('revision' in row) sendETag(reply, row.revision);
+    return row;
+  });
+
+  admin.put('/provider-credentials', change, async (request, reply) => {
     const body = readBody(request, credentialSchema);
     refuseManaged(body.name);
     const command = saveCommand(body, sealers, eventContextOf(request));
     await checkAddresses(body);
     const { revision } = await execute(body.name, command, request);
-    reply.header('etag', `"${revision}"`);
+    sendETag(reply, revision);
     return rowOf(body.name);
   });
 
-  admin.delete<{ Params: { name: string } }>('/provider-credentials/:name', route, async (request, reply) => {
+  admin.delete<{ Params: { name: string } }>('/provider-credentials/:name', change, async (request, reply) => {
     const { name } = request.params;
     refuseManaged(name);
     await execute(name, { kind: 'remove', name, context: eventContextOf(request) }, request);

@@ -35,6 +35,18 @@ export function rateLimitRows(
     .map((rule) => rateLimitRow(rule, state, gauge(rateLimitKey(rule.scope, rule.subject, rule.periodSeconds)), at));
 }
 
+/** The row of one rate limit; undefined when it is not set. */
+export function oneRateLimit(
+  { scope, subject, periodSeconds }: Pick<RateLimitRule, 'scope' | 'subject' | 'periodSeconds'>,
+  state: RateLimitsState,
+  gauge: ReadGauge,
+  at: number,
+) {
+  const key = rateLimitKey(scope, subject, periodSeconds);
+  const rule = state.rules.get(key);
+  return rule === undefined ? undefined : rateLimitRow(rule, state, gauge(key), at);
+}
+
 function rateLimitRow(rule: RateLimitRule, state: RateLimitsState, counted: Counted | undefined, at: number) {
   const { scope, subject, periodSeconds, maxRequests, maxTokens, source, createdAt, updatedAt } = rule;
   const isConcurrent = periodSeconds === 0;

@@ -21,10 +21,11 @@ import type { RunningProjection } from '../../projections/runner.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import type { AsOf } from './as-of.ts';
+import { ifMatch, sendETag } from './conditional.ts';
 import { periodIn, periodMembers, subjectIn, subjectMembers } from './limit-subject.ts';
 import { scopeOf } from './mount.ts';
-import { type ReadGauge, rateLimitRows } from './rate-limit-rows.ts';
-import { ifMatch, readBody } from './read-body.ts';
+import { oneRateLimit, type ReadGauge, rateLimitRows } from './rate-limit-rows.ts';
+import { readBody } from './read-body.ts';
 import { confirmed, resetRequest } from './reset-request.ts';
 
 export interface RateLimitsOptions {
@@ -52,8 +53,16 @@ const newRule = ruleName.extend({ max_requests: most, max_tokens: most });
 const oneReset = z.strictObject({ ...subjectMembers, ...periodMembers });
 
 const scoped = { config: { access: 'scoped-admin' } } as const;
+const shown = { config: { access: 'scoped-admin', etag: true } } as const;
+const changes = { config: { access: 'scoped-admin', ifMatch: '/rate-limits/:scope/:subject/:period' } } as const;
 const global = { config: { access: 'global-admin' } } as const;
 const scopes = ['user_path', 'provider', 'model'] as const;
+
+interface Named {
+  readonly scope: string;
+  readonly subject: string;
+  readonly period: string;
+}
 
 export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOptions): void {
   const { log, asOf, keys, now, isProvider } = options;
@@ -74,7 +83,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     of: RateLimitSubject,
     command: RateLimitCommand,
     request: FastifyRequest,
-  ): Promise<bigint | string> {
+  ): Promise<bigint | 'noStream'> {
     const ifRevision = ifMatch(request);
     const stream = rateLimitStream(of);
     const { position, revision } = await executeCommand(rateLimitDecider, command, { log, stream, ifRevision });
@@ -96,7 +105,24 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     return { rate_limits: rows, server_time: timeText(now()) };
   });
 
-  admin.put('/rate-limits', scoped, async (request, reply) => {
+  admin.get<{ Params: Named }>('/rate-limits/:scope/:subject/:period', shown, async (request, reply) => {
+    const { scope, subject, period } = request.params;
+    const of = {
+      ...subjectIn(request, { scope, subject }, scopes),
+      periodSeconds: periodIn({ period }, rateLimitPeriod),
+    };
+    const moment = await asOf.moment(request);
+    const { state, gauge } = books();
+    const row =
+      moment === undefined
+        ? oneRateLimit(of, state, gauge, now())
+        : oneRateLimit(of, await asOf.fold(rateLimitsView, moment), () => undefined, moment.at);
+    if (row === undefined) throw refusals.notFound('rate limit', `${scope} ${subject} ${period}`);
+    sendETag(reply, row.revision ?? 'noStream');
+    return row;
+  });
+
+  admin.put('/rate-limits', changes, async (request, reply) => {
     const asked = readBody(request, newRule);
     const of = subjectIn(request, asked, scopes);
     checkSubject(of, isProvider);
@@ -104,11 +130,11 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     const limits = limitsIn(asked, periodSeconds);
     books();
     const command = { do: 'set', of, periodSeconds, ...limits, ...byOf(request, of) } as const;
-    reply.header('etag', `"${await execute(of, command, request)}"`);
+    sendETag(reply, await execute(of, command, request));
     return list(request);
   });
 
-  admin.delete('/rate-limits', scoped, async (request) => {
+  admin.delete('/rate-limits', changes, async (request) => {
     const asked = readBody(request, ruleName);
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked.limit_key, rateLimitPeriod, 'limit_key.');
@@ -117,7 +143,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
     return list(request);
   });
 
-  admin.post('/rate-limits/reset-one', scoped, async (request) => {
+  admin.post('/rate-limits/reset-one', changes, async (request) => {
     const asked = readBody(request, oneReset);
     const of = subjectIn(request, asked, scopes);
     const periodSeconds = periodIn(asked, rateLimitPeriod);

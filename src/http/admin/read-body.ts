@@ -32,17 +32,3 @@ export function checked<Schema extends z.ZodType>(value: unknown, schema: Schema
   }
   throw refusals.invalidRequest(`'${name}' is not valid: ${issue.message}.`, name);
 }
-
-/**
- * The revision that `If-Match` names, of what is to be changed; undefined without the header.
- * @throws Refusal 400 when it is no revision
- */
-export function ifMatch(request: FastifyRequest): bigint | undefined {
-  const value = request.headers['if-match'];
-  if (value === undefined || value === '*') return undefined;
-  const match = /^"?(\d{1,18})"?$/.exec(value);
-  if (match?.[1] === undefined) {
-    throw refusals.invalidRequest('If-Match must be a revision, as the ETag of an answer gives it.', 'If-Match');
-  }
-  return BigInt(match[1]);
-}

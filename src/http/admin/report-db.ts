@@ -2,7 +2,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-import { type AnalyticsDb, AnalyticsUnavailable, QueryFailed } from '../../projections/analytics/analytics-db.ts';
+import {
+  type AnalyticsDb,
+  type AnalyticsFiles,
+  AnalyticsUnavailable,
+  QueryFailed,
+} from '../../projections/analytics/analytics-db.ts';
 
 export type AnalyticsState = 'off' | 'starting' | 'there';
 
@@ -42,6 +47,20 @@ export function createReportDb({ db, state, patienceMs = 10_000 }: ReportDbOptio
       }
     },
     close: () => db.close(),
+  };
+}
+
+/** The same of files. It throws Refusal 503 `analytics_unavailable` also when analytics is off or has not started yet. */
+export function createReportFiles(files: AnalyticsFiles): AnalyticsFiles {
+  return {
+    async file(query, parameters, format, signal) {
+      try {
+        return await files.file(query, parameters, format, signal);
+      } catch (error) {
+        if (signal.aborted) throw refusals.requestCanceled();
+        throw error instanceof AnalyticsUnavailable ? refusals.analyticsUnavailable(error) : error;
+      }
+    },
   };
 }
 

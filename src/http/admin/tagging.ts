@@ -8,7 +8,8 @@ import type { EventLog } from '../../events/log.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { TaggingState } from '../../projections/tagging.ts';
 import { eventContextOf } from '../server.ts';
-import { ifMatch, readBody } from './read-body.ts';
+import { ifMatch, sendETag } from './conditional.ts';
+import { readBody } from './read-body.ts';
 
 const rule = z.strictObject({
   header: z
@@ -33,18 +34,19 @@ export interface TaggingOptions {
 }
 
 export function registerTagging(admin: FastifyInstance, { log, set, managed }: TaggingOptions): void {
-  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
+  const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
+  const change = { config: { access: 'global-admin', ifMatch: '/tagging/settings' } } as const;
   const view = () => ({
     headers: [...managed.map((one) => toWire(one, true)), ...set.state.headers.map((one) => toWire(one, false))],
     editable: true,
   });
 
-  admin.get('/tagging/settings', route, (_request, reply) => {
-    if (set.state.revision !== undefined) reply.header('etag', `"${set.state.revision}"`);
+  admin.get('/tagging/settings', shown, (_request, reply) => {
+    sendETag(reply, set.state.revision ?? 'noStream');
     return view();
   });
 
-  admin.put('/tagging/settings', route, async (request, reply) => {
+  admin.put('/tagging/settings', change, async (request, reply) => {
     const { headers } = readBody(request, taggingSettingsSchema);
     const command = {
       rules: headers.map(fromWire),
@@ -54,7 +56,7 @@ export function registerTagging(admin: FastifyInstance, { log, set, managed }: T
     const ifRevision = ifMatch(request);
     const handled = await executeCommand(taggingDecider, command, { log, stream: taggingStream, ifRevision });
     if (handled.position !== undefined) await set.whenProcessed(handled.position);
-    if (handled.revision !== 'noStream') reply.header('etag', `"${handled.revision}"`);
+    sendETag(reply, handled.revision);
     return view();
   });
 }

@@ -5,21 +5,24 @@ import { authorityAt } from '../../commands/access/authority.ts';
 import type { EffectiveModels } from '../../commands/access/effective-models.ts';
 import { canonicalSelectors } from '../../commands/access/selector.ts';
 import { executeCommand } from '../../commands/handle-command.ts';
+import { newestEvent } from '../../commands/newest-event.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { DeclaredPolicies } from '../../commands/users/policies-in-force.ts';
 import { type UserPolicyCommand, userPolicyDecider, userStream } from '../../commands/users/user-policy.ts';
-import { type UserNode, userTree } from '../../commands/users/user-tree.ts';
+import { type UserNode, type UserTree, userTree } from '../../commands/users/user-tree.ts';
 import type { UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import type { UsersState } from '../../projections/users.ts';
 import { type Query, single } from '../query.ts';
+import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
+import { ifMatch, sendETag } from './conditional.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
-import { ifMatch, readBody } from './read-body.ts';
-import { sendRows } from './send-rows.ts';
+import { pageOf } from './page.ts';
+import { readBody } from './read-body.ts';
 
 /** What was set at a moment, and what came of it. */
 export interface UsersAt {
@@ -47,13 +50,24 @@ const newPolicy = z.strictObject({
 });
 
 const scoped = { config: { access: 'scoped-admin' } } as const;
+const shown = { config: { access: 'scoped-admin', etag: true } } as const;
+const changes = { config: { access: 'scoped-admin', ifMatch: '/users/:user_path' } } as const;
 
 export function registerUsers(admin: FastifyInstance, options: UsersOptions): void {
   const { log, users, keys, declared } = options;
 
   const now = (): UsersAt => ({ users: users.state, keys: keys.state, effective: options.effective() });
-  const tree = (request: FastifyRequest, reply: FastifyReply, state = now()) =>
-    sendRows(reply, userRows(state, declared, state.effective, scopeOf(request)), ['{"users":', '}']);
+  const treeOf = ({ users: stored, keys, effective }: UsersAt): UserTree =>
+    userTree({ stored, declared, keys: keys.byId.values(), effective });
+
+  /** All paths in the caller's scope, or the page of them that a GET asks for. */
+  function sendTree(request: FastifyRequest, reply: FastifyReply, state = now()): FastifyReply {
+    const tree = treeOf(state);
+    const scope = scopeOf(request);
+    const visible = tree.paths.filter((path) => isWithin(scope, path));
+    const paths = request.method === 'GET' ? pageOf(visible, (path) => path, { request, reply }) : visible;
+    return sendRows(reply, nodesAt(tree, paths), ['{"users":', '}']);
+  }
 
   /** @throws Refusal 409 for a policy of the configuration */
   async function execute(command: UserPolicyCommand, request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -63,7 +77,7 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     const stream = userStream(userPath);
     const { position, revision } = await executeCommand(userPolicyDecider, command, { log, stream, ifRevision });
     if (position !== undefined) await users.whenProcessed(position);
-    reply.header('etag', `"${revision}"`);
+    sendETag(reply, revision);
   }
 
   const directory = { byId: (id: string) => keys.state.byId.get(id) };
@@ -72,9 +86,23 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     authority: authorityAt(userPath, callerOf(request), directory),
   });
 
-  admin.get('/users', scoped, async (request, reply) => tree(request, reply, (await options.past(request)) ?? now()));
+  admin.get('/users', scoped, async (request, reply) =>
+    sendTree(request, reply, (await options.past(request)) ?? now()),
+  );
 
-  admin.put('/users', scoped, async (request, reply) => {
+  admin.get<{ Params: { user_path: string } }>('/users/:user_path', shown, async (request, reply) => {
+    const path = parseUserPath(request.params.user_path, 'user_path');
+    pathInScope(scopeOf(request), path);
+    // Read before the policy is: an ETag that is newer than what it comes with would let a change overwrite another.
+    const newest = await newestEvent(userStream(path), log);
+    const { paths, node } = treeOf((await options.past(request)) ?? now());
+    if (!paths.includes(path)) throw refusals.notFound('user path', path);
+    const user = node(path);
+    if (!user.managed) sendETag(reply, user.revision ?? newest?.revision ?? 'noStream');
+    return user;
+  });
+
+  admin.put('/users', changes, async (request, reply) => {
     const asked = readBody(request, newPolicy);
     const userPath = meantPath(request, asked.user_path);
     const allowedModels = canonicalSelectors(asked.allowed_models, options.isProvider, 'allowed_models');
@@ -82,13 +110,13 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
     const description = asked.description ?? undefined;
     const command = { kind: 'set', userPath, allowedModels, description, ...byOf(request, userPath) } as const;
     await execute(command, request, reply);
-    return tree(request, reply);
+    return sendTree(request, reply);
   });
 
-  admin.delete<{ Querystring: Query }>('/users', scoped, async (request, reply) => {
+  admin.delete<{ Querystring: Query }>('/users', changes, async (request, reply) => {
     const userPath = meantPath(request, single(request.query['user_path']));
     await execute({ kind: 'remove', userPath, ...byOf(request, userPath) }, request, reply);
-    return tree(request, reply);
+    return sendTree(request, reply);
   });
 }
 
@@ -102,18 +130,6 @@ function meantPath(request: FastifyRequest, given: string | undefined): UserPath
   return path;
 }
 
-/** @param state of now or of any other time */
-function userRows(
-  state: { readonly users: UsersState; readonly keys: Pick<KeysState, 'byId'> },
-  declared: DeclaredPolicies,
-  effective: EffectiveModels,
-  scope: UserPath | undefined,
-): Iterable<UserNode> {
-  return userTree({
-    stored: state.users,
-    declared,
-    keys: state.keys.byId.values(),
-    effective,
-    isVisible: (path) => isWithin(scope, path),
-  });
+function* nodesAt({ node }: UserTree, paths: readonly UserPath[]): Generator<UserNode> {
+  for (const path of paths) yield node(path);
 }

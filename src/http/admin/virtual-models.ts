@@ -18,7 +18,8 @@ import { type VirtualModelsState, virtualModelsView } from '../../projections/vi
 import { eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
 import type { AsOf } from './as-of.ts';
-import { ifMatch, readBody } from './read-body.ts';
+import { ifMatch, sendETag } from './conditional.ts';
+import { readBody } from './read-body.ts';
 
 export interface VirtualModelsOptions {
   readonly view: Pick<RunningProjection<VirtualModelsState>, 'state'>;
@@ -74,6 +75,8 @@ const written = z.strictObject({
 const named = z.strictObject({ source: z.string() });
 
 const global = { config: { access: 'global-admin' } } as const;
+const shown = { config: { access: 'global-admin', etag: true } } as const;
+const change = { config: { access: 'global-admin', ifMatch: '/virtual-models/:source' } } as const;
 
 export function registerVirtualModels(admin: FastifyInstance, options: VirtualModelsOptions): void {
   const { view, changes, providers, facts, asOf } = options;
@@ -83,19 +86,29 @@ export function registerVirtualModels(admin: FastifyInstance, options: VirtualMo
     return virtualModelRows(moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment), facts);
   });
 
-  admin.put('/virtual-models', global, async (request, reply) => {
+  admin.get<{ Params: { source: string } }>('/virtual-models/:source', shown, async (request, reply) => {
+    const name = nameOf(request.params.source);
+    const moment = await asOf.moment(request);
+    const stored = moment === undefined ? view.state : await asOf.fold(virtualModelsView, moment);
+    const row = virtualModelRows(stored, facts).find(({ source }) => source === name);
+    if (row === undefined) throw refusals.notFound('virtual model', name);
+    if (row.revision !== undefined) sendETag(reply, row.revision);
+    return row;
+  });
+
+  admin.put('/virtual-models', change, async (request, reply) => {
     const asked = readBody(request, written);
     const model = wanted(asked, providers);
     const old = nameOf(asked.old_source ?? '') || undefined;
     const renames = old === model.source ? undefined : old;
-    const change = { context: eventContextOf(request), ifRevision: ifMatch(request) };
-    const { model: saved, revision } = await changes.save(model, renames, change);
+    const by = { context: eventContextOf(request), ifRevision: ifMatch(request) };
+    const { model: saved, revision } = await changes.save(model, renames, by);
     if (saved === undefined) return reply.status(204).send();
-    reply.header('etag', `"${revision}"`);
+    sendETag(reply, revision);
     return virtualModelRows(view.state, facts).find(({ source }) => source === saved.source);
   });
 
-  admin.delete('/virtual-models', global, async (request, reply) => {
+  admin.delete('/virtual-models', change, async (request, reply) => {
     const { source } = readBody(request, named);
     await changes.remove(nameOf(source), { context: eventContextOf(request), ifRevision: ifMatch(request) });
     return reply.status(204).send();

@@ -18,6 +18,17 @@ export interface AnalyticsDb {
   close(): Promise<void>;
 }
 
+/** Results as files that ClickHouse writes. */
+export interface AnalyticsFiles {
+  /** The bytes of a result in that format of ClickHouse. @throws as `rows`, before the first byte */
+  file(
+    query: string,
+    parameters: Readonly<Record<string, unknown>>,
+    format: 'Parquet',
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<Buffer>>;
+}
+
 export class AnalyticsUnavailable extends Error {
   readonly code = 'analytics_unavailable';
 }
@@ -47,7 +58,7 @@ const tooMuch = new Set(['158', '159', '241', '307', '396']);
 /** Loaded by the first question: every gateway starts, and many run, without one. */
 const clickhouse = () => import('@clickhouse/client');
 
-export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOptions): AnalyticsDb {
+export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOptions): AnalyticsDb & AnalyticsFiles {
   let client: ClickHouseClient | undefined;
   let at: string | undefined;
 
@@ -72,26 +83,46 @@ export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOp
     return opened;
   }
 
+  /** What the question comes to. @throws AnalyticsUnavailable, QueryFailed */
+  async function answered<Answer>(
+    ask: (opened: ClickHouseClient, where: AnalyticsAddress) => Promise<Answer>,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer> {
+    const where = address();
+    if (where === undefined) throw new AnalyticsUnavailable('analytics is off, or has not started yet');
+    const opened = await clientOf(where);
+    try {
+      return await ask(opened, where);
+    } catch (error) {
+      const { ClickHouseError } = await clickhouse();
+      if (error instanceof ClickHouseError && !tooMuch.has(error.code)) throw new QueryFailed(error.code, error);
+      signal?.throwIfAborted();
+      const why = error instanceof Error ? error.message : String(error);
+      throw new AnalyticsUnavailable(`analytics did not answer: ${why}`, { cause: error });
+    }
+  }
+
   return {
-    async rows<Row>(query: string, parameters: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal) {
-      const where = address();
-      if (where === undefined) throw new AnalyticsUnavailable('analytics is off, or has not started yet');
-      const opened = await clientOf(where);
-      try {
+    rows<Row>(query: string, parameters: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal) {
+      return answered(async (opened, where) => {
         const result = await opened.query({
           query: query.replaceAll('$db', where.database),
           query_params: { ...parameters },
           format: 'JSONEachRow',
           abort_signal: signal,
         });
-        return await result.json<Row>();
-      } catch (error) {
-        const { ClickHouseError } = await clickhouse();
-        if (error instanceof ClickHouseError && !tooMuch.has(error.code)) throw new QueryFailed(error.code, error);
-        signal?.throwIfAborted();
-        const why = error instanceof Error ? error.message : String(error);
-        throw new AnalyticsUnavailable(`analytics did not answer: ${why}`, { cause: error });
-      }
+        return result.json<Row>();
+      }, signal);
+    },
+    file(query, parameters, format, signal) {
+      return answered(async (opened, where) => {
+        const { stream } = await opened.exec({
+          query: `${query.replaceAll('$db', where.database)} FORMAT ${format}`,
+          query_params: { ...parameters },
+          abort_signal: signal,
+        });
+        return stream;
+      }, signal);
     },
     async close() {
       await client?.close();

@@ -9,14 +9,21 @@ const PIECE_CHARACTERS = 64 * 1024;
  * A JSON array of the rows, which are taken one by one as the client reads.
  * @param around what stands before and behind the array, for one that is a member of an object
  */
-export function sendRows(reply: FastifyReply, rows: Iterable<object>, around = ['', '']): FastifyReply {
+export function sendRows(
+  reply: FastifyReply,
+  rows: Iterable<object> | AsyncIterable<object>,
+  around = ['', ''],
+): FastifyReply {
   return reply.type('application/json; charset=utf-8').send(Readable.from(pieces(rows, around), { objectMode: false }));
 }
 
-async function* pieces(rows: Iterable<object>, [before = '', behind = '']: readonly string[]): AsyncGenerator<string> {
+async function* pieces(
+  rows: Iterable<object> | AsyncIterable<object>,
+  [before = '', behind = '']: readonly string[],
+): AsyncGenerator<string> {
   let piece = `${before}[`;
   let separator = '';
-  for (const row of rows) {
+  for await (const row of rows) {
     piece += separator + JSON.stringify(row);
     separator = ',';
     if (piece.length < PIECE_CHARACTERS) continue;

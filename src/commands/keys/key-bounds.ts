@@ -1,0 +1,110 @@
+/** What an administrator may give to a key: never more than the key that asks has, nor against a higher administrator. */
+import type { UserPath } from '../../events/event.ts';
+import type { Authority } from '../access/authority.ts';
+import { covers } from '../access/selector.ts';
+import { bindingWord, type Words } from '../access/words.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import { subtreeOf } from '../visibility.ts';
+
+/** Who makes a key or changes one. */
+export interface KeyAdministrator {
+  readonly authority: Authority;
+  /** The key that asks; undefined for the master key. */
+  readonly key: AdministeringKey | undefined;
+}
+
+/** What a secret lets in to. */
+export interface KeyAccess {
+  readonly userPath: UserPath | undefined;
+  readonly allowedModels: readonly string[];
+  readonly userPathHeader: boolean;
+  /** Milliseconds since the epoch; undefined: for ever. */
+  readonly expiresAt: number | undefined;
+}
+
+/** What a new key, or a new secret of a key, may not go beyond. */
+export interface AdministeringKey extends KeyAccess {
+  readonly id: string;
+}
+
+/** A change of the key `id`. */
+export interface ByAdministrator {
+  readonly id: string;
+  readonly by: KeyAdministrator;
+}
+
+/** What a higher administrator set on the very key that asks. */
+export function bindingOwn<Value>(words: Words<Value>, { id, by }: ByAdministrator): Value | undefined {
+  return by.key?.id === id ? bindingWord(words, by.authority) : undefined;
+}
+
+/**
+ * A key never gives more models than it has itself. It may make a list tighter, and give back what a higher
+ * administrator gave.
+ */
+export function widerThanAllowed(
+  asked: readonly string[],
+  allowedModels: readonly string[],
+  words: Words<readonly string[]>,
+  { id, by: { key, authority } }: ByAdministrator,
+): Refusal | undefined {
+  if (key === undefined || covers(allowedModels, asked)) return undefined;
+  const bound = bindingWord(words, authority);
+  if (bound !== undefined && covers(bound, asked)) return undefined;
+  if (key.id !== id) return covers(key.allowedModels, asked) ? undefined : beyondModels(key);
+  return bound === undefined
+    ? beyondModels(key)
+    : refusals.setByHigherAdministrator(`The list of models of key ${id}`, JSON.stringify(bound));
+}
+
+/** The same of the expiry. @param words with `null` for a key that never expires */
+export function laterThanAllowed(
+  asked: number | undefined,
+  expiresAt: number | undefined,
+  words: Words<number | null>,
+  { id, by: { key, authority } }: ByAdministrator,
+): Refusal | undefined {
+  if (key === undefined || !isLater(asked, expiresAt)) return undefined;
+  const bound = bindingWord(words, authority);
+  if (bound !== undefined && !isLater(asked, bound ?? undefined)) return undefined;
+  if (key.id !== id) return isLater(asked, key.expiresAt) ? beyondExpiry(key) : undefined;
+  return bound === undefined || bound === null
+    ? beyondExpiry(key)
+    : refusals.setByHigherAdministrator(`The expiry of key ${id}`, timeOf(bound));
+}
+
+/** In what a new key would go beyond the one that makes it. */
+export function beyondCreator(asked: KeyAccess, creator: AdministeringKey): Refusal | undefined {
+  const scope = subtreeOf(creator);
+  if (scope !== undefined && asked.userPath !== scope && asked.userPath?.startsWith(`${scope}/`) !== true) {
+    return refusals.userPathOutOfScope(asked.userPath ?? '/', scope, 'user_path');
+  }
+  if (!covers(creator.allowedModels, asked.allowedModels)) return beyondModels(creator);
+  if (isLater(asked.expiresAt, creator.expiresAt)) return beyondExpiry(creator);
+  return asked.userPathHeader && !creator.userPathHeader
+    ? refusals.exceedsOwnAccess('user_path_header', 'no header names its user path')
+    : undefined;
+}
+
+/** Whoever is given a secret may use it: the same as for a new key, but for the very key that asks. */
+export function beyondOwnAccess(access: KeyAccess, { id, by: { key } }: ByAdministrator): Refusal | undefined {
+  if (key === undefined || key.id === id) return undefined;
+  // Of a key that is bound to a path no header names another.
+  return beyondCreator({ ...access, userPathHeader: access.userPathHeader && access.userPath === undefined }, key);
+}
+
+function beyondModels({ allowedModels }: AdministeringKey): Refusal {
+  return refusals.exceedsOwnAccess('allowed_models', `it has ${JSON.stringify(allowedModels)}`);
+}
+
+function beyondExpiry({ expiresAt }: AdministeringKey): Refusal {
+  return refusals.exceedsOwnAccess('expires_at', `it expires at ${timeOf(expiresAt)}`);
+}
+
+function isLater(one: number | undefined, other: number | undefined): boolean {
+  return other !== undefined && (one === undefined || one > other);
+}
+
+function timeOf(at: number | undefined): string {
+  return at === undefined ? 'no time' : new Date(at).toISOString();
+}

@@ -1,0 +1,54 @@
+/**
+ * Pages of lists that keep their shape: with `limit`, a list has at most so many rows, and a `Link` header with the rest
+ * of it (RFC 8288, `rel="next"`); `after` is the id of the row before the page. Without them a list is whole.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { refusals } from '../../commands/refusal.ts';
+import { type Query, single } from '../query.ts';
+
+const MAX_LIMIT = 1000;
+
+interface Paged {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+}
+
+/**
+ * The rows of the page that the request asks for, in the order they are given.
+ * @throws Refusal 400 for a limit that is none, and for an `after` that is not in the list
+ */
+export function pageOf<Row>(
+  rows: readonly Row[],
+  idOf: (row: Row) => string,
+  { request, reply }: Paged,
+): readonly Row[] {
+  const query = request.query as Query;
+  const limit = limitIn(single(query['limit']));
+  const after = single(query['after']);
+  const start = after === undefined ? 0 : placeOf(rows, idOf, after) + 1;
+  const page = rows.slice(start, limit === undefined ? undefined : start + limit);
+  const last = page.at(-1);
+  if (last !== undefined && start + page.length < rows.length) reply.header('link', nextLink(request, idOf(last)));
+  return page;
+}
+
+function limitIn(given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  const limit = /^\d{1,4}$/.test(given) ? Number(given) : 0;
+  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw refusals.invalidRequest(`'limit' must be a number from 1 to ${MAX_LIMIT}.`, 'limit');
+}
+
+function placeOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, after: string): number {
+  const place = rows.findIndex((row) => idOf(row) === after);
+  if (place !== -1) return place;
+  throw refusals.invalidRequest("'after' names no row of the list.", 'after');
+}
+
+/** The same request behind that row; relative, since the gateway may stand behind a proxy. */
+function nextLink({ url }: FastifyRequest, after: string): string {
+  const [path = '', query] = url.split('?');
+  const parameters = new URLSearchParams(query);
+  parameters.set('after', after);
+  return `<${path}?${parameters}>; rel="next"`;
+}
