@@ -10,16 +10,20 @@ interface Arrow {
   readonly types?: readonly string[];
 }
 
+/** JSON whose integers stay exact: needed by everything that passes on what others sent. */
+const json = 'json';
+
 /** The words of the log's port: names, constants and errors, but no engine and no catalogue. */
 const logPort = ['src/events/event.ts', 'src/events/log.ts', 'src/events/sequence-position.ts'];
 
 const arrows: Readonly<Record<string, Arrow>> = {
+  [json]: { all: [] },
   events: { all: [] },
-  providers: { all: [] },
+  providers: { all: [json] },
   config: { all: [] },
-  commands: { all: ['events', 'providers'] },
-  projections: { all: ['events'] },
-  http: { all: ['commands', 'projections', ...logPort], types: ['events'] },
+  commands: { all: ['events', 'providers', json] },
+  projections: { all: ['events', json] },
+  http: { all: ['commands', 'projections', json, ...logPort], types: ['events'] },
   cli: { all: ['config', 'events', 'projections'] },
 };
 
@@ -40,7 +44,20 @@ export function houseRuleViolations(root: string): string[] {
     .map((file) => file.split(sep).join('/'))
     .sort();
   const edges = files.flatMap((file) => edgesOf(root, file));
-  return [...edges.flatMap(forbiddenArrow), ...cycles(edges), ...files.flatMap(emptyName)];
+  const inexact = files.filter((file) => parsesInexactly(file, readFileSync(join(root, file), 'utf8')));
+  return [
+    ...edges.flatMap(forbiddenArrow),
+    ...cycles(edges),
+    ...files.flatMap(emptyName),
+    ...inexact.map((file) => `${file} calls JSON.parse, which rounds integers past 2^53: use parseExactly`),
+  ];
+}
+
+/** Whether a file of the folders that pass on what clients and providers send parses it with rounded integers. */
+function parsesInexactly(file: string, source: string): boolean {
+  const folder = folderOf(file);
+  if (folder !== 'providers' && folder !== 'commands') return false;
+  return /\bJSON\.parse\b(?!\(JSON\.stringify\()/.test(source);
 }
 
 function edgesOf(root: string, from: string): Edge[] {

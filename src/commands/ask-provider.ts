@@ -1,4 +1,6 @@
 /** One short question to a provider about an object it keeps under an id: a response, a file, a batch. */
+
+import { parseExactly } from '../json/exact-json.ts';
 import { type Provider, ProviderFailure, type ProviderReply } from '../providers/provider.ts';
 import { mapUpstreamError } from '../providers/upstream-error.ts';
 import { refusalFromFailure, refusalFromUpstream } from './exchange/refusal-from-upstream.ts';
@@ -50,7 +52,7 @@ export async function objectIn(
     const body = await answer.bytes(MAX_ANSWER_BYTES);
     if (status === 404) return undefined;
     if (status >= 400) throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
-    const parsed: unknown = JSON.parse(body.toString());
+    const parsed = parseExactly(body.toString());
     if (!isObject(parsed)) throw new SyntaxError('not an object');
     return parsed;
   } catch (error) {

@@ -1,11 +1,16 @@
 import { isUtf8 } from 'node:buffer';
+import { parseExactly } from '../json/exact-json.ts';
 import { refusals } from './refusal.ts';
 
-/** The value of a body that is one JSON text. @throws Refusal 400 `invalid_json` */
-export function parseJson(body: Buffer): unknown {
+/**
+ * The value of a body that is one JSON text.
+ * @param parse what reads the text
+ * @throws Refusal 400 `invalid_json`
+ */
+export function parseJson(body: Buffer, parse: (text: string) => unknown = parseExactly): unknown {
   if (!isUtf8(body)) throw refusals.malformedJson('it is not valid UTF-8');
   try {
-    return JSON.parse(body.toString());
+    return parse(body.toString());
   } catch (error) {
     throw refusals.malformedJson(error instanceof Error ? error.message : 'it cannot be read');
   }

@@ -3,6 +3,7 @@
  * by its own members: chat completion chunks, Responses and Messages events, Ollama's lines, whole JSON answers. What it
  * cannot read it leaves out.
  */
+import { parseExactly } from '../json/exact-json.ts';
 
 export interface AnswerSoFar {
   /** Text for a stream; the parsed JSON of a whole answer, or of a stream's terminal response object. */
@@ -94,7 +95,7 @@ function truncate(text: string, maxBytes: number): string {
 
 function parse(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return parseExactly(json);
   } catch {
     return undefined;
   }

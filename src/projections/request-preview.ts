@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { requestReceived } from '../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../events/event.ts';
+import { parseExactly } from '../json/exact-json.ts';
 import { AnswerText } from './answer-text.ts';
 import type { InFlightExchange } from './in-flight.ts';
 
@@ -186,7 +187,7 @@ function answerBody(answer: AnswerText, part: 'partial' | 'whole', recorded: Uin
 function jsonOrText(body: Uint8Array): unknown {
   const text = Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8');
   try {
-    return JSON.parse(text);
+    return parseExactly(text);
   } catch {
     return text;
   }

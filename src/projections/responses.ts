@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { responseStored } from '../events/catalogue/response.ts';
 import { type Actor, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, StreamNotFound } from '../events/log.ts';
+import { parseExactly } from '../json/exact-json.ts';
 import { isA } from './known-event.ts';
 
 const storedItem = z.looseObject({ id: z.string(), type: z.string() });
@@ -75,7 +76,7 @@ function fromEvent(id: string, event: RecordedEvent<string, z.infer<typeof respo
   const bytes = event.body ?? new Uint8Array();
   let parsed: z.infer<typeof storedBody> | undefined;
   const body = () => {
-    parsed ??= storedBody.parse(JSON.parse(new TextDecoder().decode(bytes)));
+    parsed ??= storedBody.parse(parseExactly(new TextDecoder().decode(bytes)));
     return parsed;
   };
   return {

@@ -1,4 +1,5 @@
 /** Changes top-level members of a JSON object in its text, so that everything else stays byte for byte as it was. */
+import { parseExactly } from '../json/exact-json.ts';
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -99,7 +100,7 @@ function stringEnd(bytes: Buffer, from: number): number {
 
 function readString(bytes: Buffer, from: number, end: number): string {
   const text = bytes.toString('utf8', from + 1, end - 1);
-  return text.includes('\\') ? String(JSON.parse(`"${text}"`)) : text;
+  return text.includes('\\') ? String(parseExactly(`"${text}"`)) : text;
 }
 
 function endOfValue(bytes: Buffer, from: number): number {

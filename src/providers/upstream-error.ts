@@ -1,5 +1,6 @@
 /** Turns whatever a provider says when it fails into the gateway's error. */
 import { STATUS_CODES } from 'node:http';
+import { parseExactly } from '../json/exact-json.ts';
 import { codeOfErrorType, statusOfErrorType } from './anthropic/error-types.ts';
 import { errorCodeOf } from './error-code.ts';
 
@@ -111,7 +112,7 @@ function readError(text: string, headers: Readonly<Record<string, string>>): Sai
   if (isHtml(trimmed, headers)) return { message: titleOf(trimmed) };
   let parsed: unknown;
   try {
-    parsed = JSON.parse(trimmed);
+    parsed = parseExactly(trimmed);
   } catch {
     return { message: trimmed };
   }

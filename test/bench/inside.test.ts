@@ -45,7 +45,7 @@ describe('the areas of a profile', () => {
 
   it.each([
     ['encodeAppend', 'file:///g/src/events/embedded/encode-append.ts', 'log: encode and write'],
-    ['parseExactly', 'file:///g/src/commands/exchange/exact-json.ts', 'JSON'],
+    ['parseExactly', 'file:///g/src/json/exact-json.ts', 'JSON'],
     ['ask', 'file:///g/src/commands/exchange/exchange.ts', 'pipeline: exchange'],
     ['route', 'file:///g/src/commands/virtual-models/router.ts', 'commands: other'],
     ['send', 'file:///g/src/http/server.ts', 'http: routes'],

@@ -21,6 +21,18 @@ function violations(files: Record<string, string>): string[] {
   return houseRuleViolations(root);
 }
 
+describe('who may parse JSON with rounded integers', () => {
+  test.each(['src/providers/a.ts', 'src/commands/exchange/a.ts'])('%s may not', (file) => {
+    expect(violations({ [file]: 'const value = JSON.parse(text);\n' })).toEqual([
+      `${file} calls JSON.parse, which rounds integers past 2^53: use parseExactly`,
+    ]);
+  });
+
+  test('the configuration may', () => {
+    expect(violations({ 'src/config/a.ts': 'const value = JSON.parse(text);\n' })).toEqual([]);
+  });
+});
+
 describe('who may import whom', () => {
   test('this project keeps its own rules', () => {
     expect(houseRuleViolations(join(import.meta.dirname, '..', '..'))).toEqual([]);
@@ -54,6 +66,7 @@ describe('who may import whom', () => {
     ['src/events/embedded/a.ts', '../log.ts'],
     ['src/commands/exchange/a.ts', '../../events/log.ts'],
     ['src/commands/a.ts', '../providers/provider.ts'],
+    ['src/providers/a.ts', '../json/exact-json.ts'],
     ['src/projections/a.ts', '../events/catalogue/exchange.ts'],
     ['src/http/v1/a.ts', '../../commands/exchange/exchange.ts'],
     ['src/http/admin/a.ts', '../../projections/p.ts'],

@@ -6,6 +6,9 @@ import { messagesRequestFromChat } from '../../src/providers/translate/chat-to-m
 import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 import { isObject, type JsonObject } from '../../src/providers/translate/json.ts';
 
+/** As the provider reads it: integers past 2^53 are objects of their own until then. */
+const sent = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
 const facts = { id: 'chatcmpl-1', model: 'm', createdAt: 1 };
 const text = fc.string({ unit: 'grapheme', minLength: 1 });
 const object = fc.dictionary(fc.string({ maxLength: 5 }), fc.jsonValue({ maxDepth: 1 }), {
@@ -121,9 +124,8 @@ describe('an answer of the Messages API', () => {
         if (!request.ok) throw new Error(request.refusal.message);
         const [, turn] = request.body['messages'] as { role: string; content: unknown }[];
         const back = turn?.role === 'assistant' ? turn.content : [];
-        expect(joined(typeof back === 'string' ? [{ type: 'text', text: back }] : (back as JsonObject[]))).toEqual(
-          inOrder(whole.content),
-        );
+        const blocks = typeof back === 'string' ? [{ type: 'text', text: back }] : (back as JsonObject[]);
+        expect(sent(joined(blocks))).toEqual(inOrder(whole.content));
       }),
       { numRuns: 300 },
     );
@@ -169,7 +171,7 @@ describe('a chat completion request', () => {
         expect(texts).toEqual(
           messages.filter(({ role }) => role === 'user' || role === 'assistant').map(({ content }) => content),
         );
-        expect(blocks.filter(({ type }) => type === 'tool_use').map(({ id, input }) => ({ id, input }))).toEqual(
+        expect(sent(blocks.filter(({ type }) => type === 'tool_use').map(({ id, input }) => ({ id, input })))).toEqual(
           messages.flatMap(({ tool_calls }) =>
             ((tool_calls ?? []) as { id: string; function: { arguments: string } }[]).map(
               ({ id, function: called }) => ({

@@ -8,6 +8,7 @@ import {
   conversationMetadataUpdated,
 } from '../../events/catalogue/conversation.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
+import { parseExactly } from '../../json/exact-json.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { StoredItem } from '../responses/input-items.ts';
@@ -174,7 +175,7 @@ export function itemsOf({ changes }: OpenConversation): ReadonlyMap<string, Stor
       items.delete(what.deleted);
       continue;
     }
-    for (const item of addedItems.parse(JSON.parse(new TextDecoder().decode(what.added)))) {
+    for (const item of addedItems.parse(parseExactly(new TextDecoder().decode(what.added)))) {
       if (!items.has(item.id)) items.set(item.id, item);
     }
   }

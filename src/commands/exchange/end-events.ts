@@ -12,6 +12,7 @@ import {
 import { responseStored } from '../../events/catalogue/response.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
+import { parseExactly } from '../../json/exact-json.ts';
 import type { PricedUsage, UsageCost } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import { itemWrites } from '../responses/item-index.ts';
@@ -240,6 +241,6 @@ export function outputItemWrites(stored: StorableResponse, owner: Owner, by: Eve
 
 export function outputOf({ json, output }: StorableResponse): readonly unknown[] {
   if (output !== undefined) return output;
-  const response: unknown = JSON.parse(json);
+  const response = parseExactly(json);
   return isObject(response) && Array.isArray(response.output) ? response.output : [];
 }

@@ -1,4 +1,6 @@
 /** A response that has been promised and not yet made, and what becomes of it. Pure. */
+
+import { parseExactly } from '../../json/exact-json.ts';
 import type { Refusal } from '../refusal.ts';
 import type { StorableResponse } from './relay.ts';
 import { isObject } from './usage.ts';
@@ -37,6 +39,6 @@ export function withOutcome(
 }
 
 function parsed(json: string, otherwise: object): object {
-  const value: unknown = JSON.parse(json);
+  const value = parseExactly(json);
   return isObject(value) ? value : otherwise;
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
+import { parseExactly } from '../../json/exact-json.ts';
 import { refusals } from '../refusal.ts';
 import type { ExchangeDialect, ReadResult } from './dialect.ts';
-import { parseExactly } from './exact-json.ts';
 
 /** A body that is one JSON text, as its dialect reads it. */
 export function readJson(dialect: Pick<ExchangeDialect, 'read'>, body: Buffer): ReadResult {

@@ -14,6 +14,7 @@ import {
 } from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../events/event.ts';
 import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import { parseExactly } from '../../json/exact-json.ts';
 import { Refusal } from '../refusal.ts';
 import type { Asked, ExchangeDialect } from './dialect.ts';
 import type { Relay } from './relay.ts';
@@ -108,7 +109,7 @@ export function askedAgain({ request, received }: RecordedExchange, dialects: Di
   const dialect = dialects.get(request.dialect);
   if (dialect === undefined || received.body === undefined) return undefined;
   try {
-    const read = dialect.read(JSON.parse(new TextDecoder().decode(received.body)));
+    const read = dialect.read(parseExactly(new TextDecoder().decode(received.body)));
     return read.ok ? read.asked : undefined;
   } catch {
     return undefined;

@@ -15,7 +15,6 @@ import {
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import { messagesErrorBody } from '../messages/error-object.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { parseExactly } from './exact-json.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
 import { reportedFailure } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
@@ -33,13 +32,13 @@ export class TranslatedMessagesRelay implements Relay {
     this.#provider = provider;
     this.#reader = reader;
     this.#shell = shell;
-    this.#translator = createMessageStreamTranslator(shell, parseExactly);
+    this.#translator = createMessageStreamTranslator(shell);
   }
 
   whole(_bytes: Buffer, parsed: unknown): Buffer {
     const completion = this.#reader.whole(parsed);
     if (isObject(completion)) this.#observe(completion);
-    this.#whole = messageFromChat(completion, this.#shell, parseExactly);
+    this.#whole = messageFromChat(completion, this.#shell);
     if (this.#whole === undefined) {
       const { name } = this.#provider;
       throw refusals.badAnswer(name, `The provider '${name}' gave an answer without a choice.`);

@@ -1,3 +1,4 @@
+import { parseExactly } from '../../json/exact-json.ts';
 import { ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
 
 /** @throws ProviderFailure, with `timeout` when the answer takes longer than a whole one may */
@@ -25,7 +26,7 @@ export async function wholeBody(
 /** Undefined when the bytes are no JSON. */
 export function parseWhole(bytes: Buffer): unknown {
   try {
-    return JSON.parse(bytes.toString());
+    return parseExactly(bytes.toString());
   } catch {
     return undefined;
   }

@@ -1,4 +1,6 @@
 /** A file of JSON lines, read as it comes: no more than one line of it is held. */
+
+import { parseExactly } from '../../json/exact-json.ts';
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
 import { refusalFromFailure } from '../exchange/refusal-from-upstream.ts';
 import { refusals } from '../refusal.ts';
@@ -63,7 +65,7 @@ function tooLarge(why: string) {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseExactly(text);
   } catch {
     return undefined;
   }

@@ -2,6 +2,7 @@
 import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
+import { parseExactly } from '../../json/exact-json.ts';
 import type { Provider, ReplyBody } from '../../providers/provider.ts';
 import type { KeyDirectory } from '../access/key-directory.ts';
 import type { Asker, ModelAccess } from '../access/model-access.ts';
@@ -304,7 +305,7 @@ export async function callProvider(
 function withoutCredentials(response: Record<string, unknown>, provider: Provider): Record<string, unknown> {
   const text = JSON.stringify(response);
   const clean = provider.redact(text);
-  return clean === text ? response : (JSON.parse(clean) as Record<string, unknown>);
+  return clean === text ? response : (parseExactly(clean) as Record<string, unknown>);
 }
 
 function question(

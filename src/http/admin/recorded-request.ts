@@ -1,6 +1,7 @@
 /** One request with its bodies, as they are shown: JSON as JSON, and the answer as its client got it. */
 import { type FollowDependencies, followAnswer } from '../../commands/exchange/follow-answer.ts';
 import { idOf, type StreamName } from '../../events/event.ts';
+import { parseExactly } from '../../json/exact-json.ts';
 import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { FirstBytes, MOST_BODY_BYTES, requestInLog } from '../../projections/analytics/request-in-log.ts';
@@ -63,7 +64,7 @@ async function answerAgain(stream: StreamName, deps: FollowDependencies, said: F
 function readable(bytes: Uint8Array): unknown {
   const text = new TextDecoder().decode(bytes);
   try {
-    return JSON.parse(text);
+    return parseExactly(text);
   } catch {
     return text;
   }

@@ -1,4 +1,6 @@
 /** The rows of usage reports, as they are answered. Costs in US dollars; null is not known, and 0 is free. */
+
+import { parseExactly } from '../../json/exact-json.ts';
 import type { CorrectionRow, UsageRow } from '../../projections/analytics/usage-log-queries.ts';
 import type {
   DaySums,
@@ -183,7 +185,7 @@ export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
           estimated_output_tokens: Number(row.estimated_output_tokens),
         }
       : {}),
-    ...(row.raw === '' ? {} : { raw_data: JSON.parse(row.raw) as unknown }),
+    ...(row.raw === '' ? {} : { raw_data: parseExactly(row.raw) }),
   };
 }
 

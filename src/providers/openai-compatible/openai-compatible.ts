@@ -1,4 +1,6 @@
 /** The base of every provider, made for OpenAI's API; a type adds only its row of differences and its listing. */
+
+import { parseExactly } from '../../json/exact-json.ts';
 import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
 import { type Dialect, dialects, type Provider, type ProviderCapabilities, type ProviderModel } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
@@ -200,7 +202,7 @@ function optionHeaders(config: ProviderConfig, row: ProviderType): string[] {
 
 function parseListing(provider: string, body: Buffer, contentType: string | undefined): unknown {
   try {
-    return JSON.parse(body.toString());
+    return parseExactly(body.toString());
   } catch {
     throw notAListing(provider, contentType);
   }

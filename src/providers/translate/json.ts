@@ -1,3 +1,5 @@
+import { isExactNumber, parseExactly } from '../../json/exact-json.ts';
+
 /** A JSON object whose members nobody has typed: a translator reads what it knows and keeps the rest. */
 export type JsonObject = { readonly [member: string]: unknown };
 
@@ -13,8 +15,8 @@ export function filled(value: unknown): string | undefined {
 /** The object that a text holds as JSON; undefined when it holds none. */
 export function parsedObject(text: string): JsonObject | undefined {
   try {
-    const parsed: unknown = JSON.parse(text);
-    return isObject(parsed) ? parsed : undefined;
+    const parsed = parseExactly(text);
+    return isObject(parsed) && !isExactNumber(parsed) ? parsed : undefined;
   } catch {
     return undefined;
   }

@@ -13,14 +13,10 @@ import { createMessageStreamTranslator } from './stream.ts';
  * | anything else, with a tool call | `tool_use` |
  * | anything else | `stop_sequence` when the provider names the sequence, else `end_turn` |
  */
-export function messageFromChat(
-  completion: unknown,
-  shell: MessageShell,
-  parseInput?: (json: string) => unknown,
-): Message | undefined {
+export function messageFromChat(completion: unknown, shell: MessageShell): Message | undefined {
   const chunk = asOneChunk(completion);
   if (chunk === undefined) return undefined;
-  const translator = createMessageStreamTranslator(shell, parseInput);
+  const translator = createMessageStreamTranslator(shell);
   translator.push(chunk);
   translator.finish();
   return translator.message();

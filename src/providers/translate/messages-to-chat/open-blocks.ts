@@ -1,4 +1,6 @@
 /** The content blocks of a message in the making. Each tells its events as it grows. */
+
+import { parsedObject } from '../json.ts';
 import type { BlockDelta, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock } from './message-object.ts';
 import { signatureOf } from './thinking.ts';
 
@@ -91,17 +93,14 @@ export class OpenCall implements OpenBlock {
   readonly kind = 'tool_use';
   /** May become known as long as the block has not begun. */
   id: string;
-  readonly #parse: (json: string) => unknown;
   #name: string | undefined;
   #extra: unknown;
   #json = '';
   #told = 0;
   #isWhole = false;
 
-  /** @param parse reads the input, which is JSON text. @throws SyntaxError */
-  constructor(id: string, parse: (json: string) => unknown) {
+  constructor(id: string) {
     this.id = id;
-    this.#parse = parse;
   }
 
   get canBegin(): boolean {
@@ -143,11 +142,6 @@ export class OpenCall implements OpenBlock {
   }
 
   #input(): object | undefined {
-    try {
-      const input = this.#parse(this.#json);
-      return typeof input === 'object' && input !== null && !Array.isArray(input) ? input : undefined;
-    } catch {
-      return undefined;
-    }
+    return parsedObject(this.#json);
   }
 }

@@ -23,12 +23,8 @@ export interface MessageStreamTranslator {
   message(): Message;
 }
 
-/** @param parseInput reads the input of a tool call; it may keep integers that no JavaScript number can hold */
-export function createMessageStreamTranslator(
-  shell: MessageShell,
-  parseInput: (json: string) => unknown = JSON.parse,
-): MessageStreamTranslator {
-  return new Translator(shell, parseInput);
+export function createMessageStreamTranslator(shell: MessageShell): MessageStreamTranslator {
+  return new Translator(shell);
 }
 
 /** A tool call as the provider counts it. */
@@ -41,7 +37,6 @@ interface Call {
 class Translator implements MessageStreamTranslator {
   readonly #shell: MessageShell;
   readonly #root: string;
-  readonly #parseInput: (json: string) => unknown;
   #events: MessageEvent[] = [];
   readonly #blocks: OpenBlock[] = [];
   /** The block being told, and whether its start was. */
@@ -56,10 +51,9 @@ class Translator implements MessageStreamTranslator {
   #refused = false;
   #usage: unknown;
 
-  constructor(shell: MessageShell, parseInput: (json: string) => unknown) {
+  constructor(shell: MessageShell) {
     this.#shell = shell;
     this.#root = shell.id.replace(/^msg_/, '');
-    this.#parseInput = parseInput;
   }
 
   get stopped(): boolean {
@@ -167,7 +161,7 @@ class Translator implements MessageStreamTranslator {
 
   #newCall({ id, index }: CallDelta): Call {
     const own = this.#isFree(id) ? id : `toolu_${this.#root}_${this.#blocks.length}`;
-    const call: Call = { id, named: false, block: this.#opened(new OpenCall(own, this.#parseInput)) };
+    const call: Call = { id, named: false, block: this.#opened(new OpenCall(own)) };
     this.#calls.push(call);
     if (index !== undefined) this.#callByIndex.set(index, call);
     return call;

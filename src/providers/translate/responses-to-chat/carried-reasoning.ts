@@ -6,6 +6,8 @@
  * It is a third larger than the reasoning itself, and is made only for a client that asks for it with
  * `include: ["reasoning.encrypted_content"]`.
  */
+
+import { parseExactly } from '../../../json/exact-json.ts';
 import { filled, isObject, type JsonObject } from '../json.ts';
 
 export interface CarriedReasoning {
@@ -29,7 +31,7 @@ export function readCarried(encrypted: unknown): CarriedReasoning | undefined {
   if (!isCarried(encrypted)) return undefined;
   let carried: unknown;
   try {
-    carried = JSON.parse(Buffer.from(encrypted.slice(mark.length), 'base64url').toString());
+    carried = parseExactly(Buffer.from(encrypted.slice(mark.length), 'base64url').toString());
   } catch {
     return undefined;
   }

@@ -1,4 +1,6 @@
 /** A tool call while it is being said. */
+
+import { parseExactly } from '../../../json/exact-json.ts';
 import { type EventQueue, type OpenItem, tellAdded, tellDone } from './open-items.ts';
 import type { CustomToolCallItem, FunctionCallItem, ItemStatus } from './response-object.ts';
 import type { ToolIdentity } from './tool-names.ts';
@@ -83,7 +85,7 @@ export class OpenCall implements OpenItem {
 /** What the model put into `{"input": …}`; its bare words when it did not keep to that form. */
 function customInput(text: string): string {
   try {
-    const parsed: unknown = JSON.parse(text);
+    const parsed = parseExactly(text);
     if (typeof parsed === 'object' && parsed !== null && 'input' in parsed && typeof parsed.input === 'string') {
       return parsed.input;
     }

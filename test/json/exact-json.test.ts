@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseExactly } from '../../src/commands/exchange/exact-json.ts';
+import { parseExactly } from '../../src/json/exact-json.ts';
 
 describe('parsing exactly', () => {
   it.each(['9007199254740993', '-9223372036854775808', '18446744073709551616'])('keeps the integer %s', (digits) => {
