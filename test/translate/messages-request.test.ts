@@ -32,6 +32,21 @@ const user = (...content: object[]) => ({ role: 'user', content });
 const assistant = (...content: object[]) => ({ role: 'assistant', content });
 const text = (said: string) => ({ type: 'text', text: said });
 
+describe('results of tools in several messages of one turn', () => {
+  it('stand behind the calls, before what the user says', () => {
+    const use = (id: string) => ({ type: 'tool_use', id, name: 'f', input: {} });
+    const result = (id: string) => ({ type: 'tool_result', tool_use_id: id, content: 'ok' });
+    const turn = [user(result('a')), user(text('wait')), user(result('b'), text('go on'))];
+    expect(messagesOf([...hi, assistant(use('a'), use('b')), ...turn])).toMatchObject([
+      { role: 'user' },
+      { role: 'assistant' },
+      { role: 'tool', tool_call_id: 'a' },
+      { role: 'tool', tool_call_id: 'b' },
+      { role: 'user', content: [text('wait'), text('go on')] },
+    ]);
+  });
+});
+
 describe('the members of a Messages request', () => {
   it('are those of a chat request', () => {
     expect(

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { chatMessages } from '../../src/providers/translate/responses-to-chat/messages.ts';
 import { plainReasoning } from '../../src/providers/translate/responses-to-chat/reasoning-style.ts';
@@ -35,6 +36,76 @@ const chatCall = (id: string, name = 'f', args = '{"a":1}') => ({
 });
 const user = { role: 'user', content: 'hi' };
 const reasoning = (text: string) => ({ type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text }] });
+
+describe('outputs of tools', () => {
+  const calling = { role: 'assistant', content: null, tool_calls: [chatCall('a'), chatCall('b')] };
+  const tool = (id: string) => ({ role: 'tool', tool_call_id: id, content: 'ok' });
+
+  it('stand directly behind their calls, whatever the client said in between', () => {
+    expect(messages([call('a'), call('b'), output('a'), user, output('b')])).toEqual([
+      calling,
+      tool('a'),
+      tool('b'),
+      user,
+    ]);
+    expect(messages([user, call('a'), call('b'), user, output('b'), output('a')])).toEqual([
+      user,
+      calling,
+      tool('b'),
+      tool('a'),
+      user,
+    ]);
+    const said = { role: 'assistant', content: 'One moment.' };
+    expect(messages([call('a'), output('x'), said, output('a')])).toEqual([
+      { ...calling, tool_calls: [chatCall('a')] },
+      tool('a'),
+      tool('x'),
+      said,
+    ]);
+  });
+
+  it('go to the newest call of their id', () => {
+    const once = { ...calling, tool_calls: [chatCall('a')] };
+    expect(messages([call('a'), output('a'), user, call('a'), user, output('a')])).toEqual([
+      once,
+      tool('a'),
+      user,
+      once,
+      tool('a'),
+      user,
+    ]);
+  });
+
+  it('stand before the images that came with them', () => {
+    const image = [{ type: 'input_image', image_url: 'data:image/png;base64,AA==' }];
+    const placed = messages([call('a'), call('b'), output('a', image), user, output('b')]);
+    expect(placed.map(({ role }) => role)).toEqual(['assistant', 'tool', 'tool', 'user', 'user']);
+  });
+
+  it('stand behind their calls and change nothing else, in any order of items', () => {
+    const ids = ['a', 'b', 'c'];
+    const item = fc.oneof(
+      fc.constantFrom(...ids).map((id) => call(id)),
+      fc.constantFrom(...ids).map((id) => output(id)),
+      fc.constant(user),
+    );
+    fc.assert(
+      fc.property(fc.array(item, { minLength: 1 }), (items) => {
+        const placed = messages(items);
+        const called = new Set<unknown>();
+        let behind: unknown[] = [];
+        for (const { role, tool_calls: calls, tool_call_id: id } of placed) {
+          if (role !== 'tool') behind = (calls ?? []).map((made) => made['id']);
+          else if (called.has(id)) expect(behind).toContain(id);
+          for (const made of calls ?? []) called.add(made['id']);
+        }
+        const outputs = items.filter((one) => 'output' in one).length;
+        expect(placed.filter(({ role }) => role === 'tool')).toHaveLength(outputs);
+        expect(placed.filter(({ role }) => role === 'user')).toHaveLength(items.filter((one) => one === user).length);
+      }),
+    );
+  });
+});
 
 describe('messages', () => {
   it.each([

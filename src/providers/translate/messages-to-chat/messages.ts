@@ -5,7 +5,7 @@
  * |---|---|
  * | `system` | first system message, its blocks as paragraphs; Claude Code's `x-anthropic-billing-header` block is addressed to Anthropic, differs each time, and is left out |
  * | message of the user | user message; neighbours become one, as with Anthropic |
- * | `tool_result` | `tool` message, before whatever else the user says; images and files of it follow in the user message, since a tool message holds text only. `is_error` is said in words |
+ * | `tool_result` | `tool` message, directly behind its call and before whatever else the user says; images and files of it follow in the user message, since a tool message holds text only. `is_error` is said in words |
  * | message of the assistant | assistant message; as the last one it is the beginning of the answer, as it is |
  * | `tool_use` | tool call of that message |
  * | `thinking` | reasoning of that message, where the provider takes some back (see reasoning-style.ts) |
@@ -116,7 +116,8 @@ function addUserMessage(messages: ChatMessage[], content: unknown, path: string)
     parts.push(...said.parts);
   }
   if (typeof content === 'string') parts.push({ type: 'text', text: content });
-  messages.push(...results);
+  // Neighbours are one turn of the user: its results stand behind the calls, also those of a later message.
+  messages.splice(messages.at(-1)?.role === 'user' ? -1 : messages.length, 0, ...results);
   if (parts.length === 0 && results.length > 0) return undefined;
   const last = messages.at(-1);
   if (last?.role === 'user') last.content = [...partsIn(last.content), ...parts];

@@ -5,7 +5,7 @@
  * |---|---|
  * | message | message of the same role; `developer` becomes `system`; `phase` is left out |
  * | `function_call`, `custom_tool_call` | tool call of the assistant message before it, parallel ones together |
- * | `function_call_output`, `custom_tool_call_output` | `tool` message; images and files of it follow in a user message after the last tool message, since a tool message holds text only |
+ * | `function_call_output`, `custom_tool_call_output` | `tool` message, directly behind its call; images and files of it follow in a user message after the last tool message, since a tool message holds text only |
  * | `reasoning` | its text rides on the assistant message that follows; trailing reasoning, and what another provider encrypted, is dropped |
  * | `item_reference` | refused with 404: references are resolved before translation |
  * | the record of a hosted tool's work (see hosted-records.ts) | dropped |
@@ -14,6 +14,7 @@
  * `extra_content` of an item goes with what the item becomes.
  */
 import { filled, isObject, type JsonObject } from '../json.ts';
+import { outputsAfterCalls } from '../outputs-after-calls.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { readCarried } from './carried-reasoning.ts';
 import { chatParts } from './content-parts.ts';
@@ -61,7 +62,7 @@ export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessa
   if (draft.openApproval !== undefined) return onlyNative(draft.openApproval, 'mcp_approval_response');
   if (draft.messages.length === 0)
     return refuse('invalid_value', 'input', "'input' holds nothing to send to the model.");
-  return { ok: true, messages: draft.messages };
+  return { ok: true, messages: outputsAfterCalls(draft.messages) };
 }
 
 /** The messages so far, with what is still waiting for its place among them. */

@@ -1,0 +1,40 @@
+import type { JsonObject } from './json.ts';
+
+/** As much of a chat message as its place depends on. */
+interface Placed {
+  readonly role: string;
+  readonly tool_calls?: readonly JsonObject[];
+  readonly tool_call_id?: string;
+}
+
+/**
+ * Chat messages with each tool message directly behind the assistant message that called the tool, where chat providers
+ * require it. The Responses API allows other items in between. All else keeps its order; the very same
+ * list when nothing is out of place. A tool message whose call is not there, or comes later, stays where it is.
+ */
+export function outputsAfterCalls<Message extends Placed>(messages: readonly Message[]): readonly Message[] {
+  if (isInPlace(messages)) return messages;
+  /** The newest message that made a call of this id: ids may come again in a later turn. */
+  const callers = new Map<unknown, Message[]>();
+  const groups: Message[][] = [];
+  for (const message of messages) {
+    const caller = message.role === 'tool' ? callers.get(message.tool_call_id) : undefined;
+    if (caller !== undefined) {
+      caller.push(message);
+      continue;
+    }
+    const group = [message];
+    groups.push(group);
+    for (const { id } of message.tool_calls ?? []) callers.set(id, group);
+  }
+  return groups.flat();
+}
+
+function isInPlace(messages: readonly Placed[]): boolean {
+  let last: Placed | undefined;
+  for (const message of messages) {
+    if (message.role !== 'tool') last = message;
+    else if (last?.tool_calls?.some(({ id }) => id === message.tool_call_id) !== true) return false;
+  }
+  return true;
+}
