@@ -124,7 +124,7 @@ describe('a thread that archives', () => {
     stop.abort(new Error('enough'));
     await expect(stopped).rejects.toThrow('enough');
     const categories = await archivist.archive(firstTask(log.dir), 'idle', new AbortController().signal);
-    expect(categories).toEqual({ thing: { streams: 3, greatest: 'thing-2' } });
+    expect(categories).toEqual({ thing: { streams: 3, begun: 3, greatest: 'thing-2' } });
     expect(filesOf(log.dir, '.zst')).toHaveLength(1);
   });
 

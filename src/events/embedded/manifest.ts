@@ -19,8 +19,11 @@ const manifestSchema = z.object({
   compressedBytes: count,
   /** Of the uncompressed bytes, in hex. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  /** For each category: how many streams have events here, and the greatest of their names. */
-  categories: z.record(z.string(), z.object({ streams: count, greatest: z.string() })),
+  /**
+   * For each category: how many streams have events here, how many of these have their first event here (not in older
+   * manifests), and the greatest of their names.
+   */
+  categories: z.record(z.string(), z.object({ streams: count, begun: count.optional(), greatest: z.string() })),
   /** Independently compressed blocks of whole frames, each ending where the next one begins. */
   blocks: z.array(z.object({ position: count, offset: count, at: count })),
 });

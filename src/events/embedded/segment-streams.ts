@@ -11,8 +11,11 @@ export interface StreamPlaces {
   readonly frames: number[];
 }
 
-/** For each category how many streams have events in a segment, and the greatest of their names. */
-export type StreamCategories = Record<string, { streams: number; greatest: string }>;
+/**
+ * For each category how many streams have events in a segment, how many of these have their first event there, and the
+ * greatest of their names.
+ */
+export type StreamCategories = Record<string, { streams: number; begun: number; greatest: string }>;
 
 export class SegmentStreams {
   readonly places = new Map<StreamName, StreamPlaces>();
@@ -74,13 +77,15 @@ export class SegmentStreams {
 
 export function categoriesOf(streams: SegmentStreams): StreamCategories {
   const categories: StreamCategories = {};
-  for (const stream of streams.places.keys()) {
+  for (const [stream, { frames }] of streams.places) {
     const category = categoryOf(stream);
     const known = categories[category];
+    const begun = frames[1] === 0 ? 1 : 0;
     if (known === undefined) {
-      categories[category] = { streams: 1, greatest: stream };
+      categories[category] = { streams: 1, begun, greatest: stream };
     } else {
       known.streams++;
+      known.begun += begun;
       if (stream > known.greatest) known.greatest = stream;
     }
   }

@@ -1,9 +1,12 @@
-/** How large a log is and what is in it, told mostly from manifests and file sizes. */
+/**
+ * How large a log is and what is in it, mostly from manifests and file sizes. A closed segment with a manifest of an
+ * earlier version is read, to count the streams that begin in it.
+ */
 import path from 'node:path';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { readIdentity } from './identity.ts';
 import { readLosses } from './losses.ts';
-import { readManifest } from './manifest.ts';
+import { type Manifest, readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
 import { Segment, segmentsIn } from './segment.ts';
 import { categoriesOf, SegmentStreams } from './segment-streams.ts';
@@ -28,7 +31,7 @@ export interface LogStat {
   readonly events: number;
   readonly rawBytes: number;
   readonly storedBytes: number;
-  /** How many streams there are of each category. A stream counts once for each segment that has events of it. */
+  /** How many streams there are of each category: those whose first event is in the log. */
   readonly streams: Readonly<Record<string, number>>;
   readonly firstAt?: number;
   readonly lastAt?: number;
@@ -77,8 +80,9 @@ interface LogFiles {
 
 async function statSealed(log: LogFiles, first: number): Promise<Described> {
   const { name } = new Segment(first);
-  const { last, firstAt, lastAt, rawBytes, compressedBytes, categories } = readManifest(log.disk, log.dir, name);
-  const counts = Object.fromEntries(Object.entries(categories).map(([category, { streams }]) => [category, streams]));
+  const manifest = readManifest(log.disk, log.dir, name);
+  const { last, firstAt, lastAt, rawBytes, compressedBytes } = manifest;
+  const counts = begunOf(manifest.categories) ?? (await begunIn(log, new Segment(first), last));
   return {
     segment: { name, sealed: true, first, last, rawBytes, storedBytes: compressedBytes, firstAt, lastAt },
     counts,
@@ -94,7 +98,6 @@ async function statRaw(log: LogFiles, first: number, following: number | undefin
       firstAt ??= run.frames[0]?.at;
       lastAt = run.frames.at(-1)?.at;
     }
-    const categories = Object.entries(categoriesOf(segment.streams ?? new SegmentStreams()));
     return {
       segment: {
         name: segment.name,
@@ -106,11 +109,27 @@ async function statRaw(log: LogFiles, first: number, following: number | undefin
         firstAt,
         lastAt,
       },
-      counts: Object.fromEntries(categories.map(([category, { streams }]) => [category, streams])),
+      counts: begunOf(categoriesOf(segment.streams ?? new SegmentStreams())) ?? {},
     };
   } catch (error) {
     // it has been compressed in the meantime
     if (isMissing(error)) return statSealed(log, first);
     throw error;
   }
+}
+
+/** How many streams begin in a segment, by category; undefined when its manifest does not say. */
+function begunOf(categories: Manifest['categories']): Record<string, number> | undefined {
+  const counts: Record<string, number> = {};
+  for (const [category, { begun }] of Object.entries(categories)) {
+    if (begun === undefined) return undefined;
+    if (begun > 0) counts[category] = begun;
+  }
+  return counts;
+}
+
+async function begunIn(log: LogFiles, segment: Segment, last: number): Promise<Record<string, number>> {
+  const streams = new SegmentStreams();
+  for await (const run of walkSegment(log, segment, last)) streams.noteRun(run);
+  return begunOf(categoriesOf(streams)) ?? {};
 }
