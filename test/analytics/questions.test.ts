@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -12,6 +13,17 @@ import { writeHistory } from './generated-history.ts';
 import { figuresOfLog } from './log-figures.ts';
 
 const text = readFileSync(join(import.meta.dirname, '../../docs/analytics.md'), 'utf8');
+const guides = ['README.md', 'docs/admin.md', 'docs/analytics.md'].map((name) => ({
+  name,
+  text: readFileSync(join(import.meta.dirname, '../..', name), 'utf8'),
+}));
+/** The SQL in examples of requests: in `--data-binary "…"`, or in the `query` of a JSON body. */
+const examples = guides.flatMap(({ name, text: guide }) =>
+  [...guide.matchAll(/"(SELECT [^"]+)"/g)].map(([, sql = '']) => ({
+    name,
+    sql: sql.replaceAll("'\\''", "'").replace(/ FORMAT \w+$/, ''),
+  })),
+);
 const questions = [...text.matchAll(/^### (\d+)\. (.+?)\n(?:(?!^###).)*?^```sql\n(.+?)^```$/gms)].map(
   ([, number = '', title = '', sql = '']) => ({ number: Number(number), title, sql }),
 );
@@ -31,6 +43,18 @@ const targets = dashboards.flatMap(({ uid, panels }) =>
   panels.flatMap((panel) => panel.targets.map((target) => ({ name: `${uid}: ${panel.title}`, ...target }))),
 );
 const day = 24 * 3600_000;
+
+/** What each usage costs today, in nano-dollars; null is not known. */
+async function costsKnown(log: MemoryLog): Promise<(string | null)[]> {
+  const costs = new Map<string, string | null>();
+  for await (const { id, type, data } of log.readAll()) {
+    if (type === usageRecorded.type) costs.set(id, usageRecorded.data.parse(data).totalCost);
+    if (type !== usageRecalculated.type) continue;
+    const { usageId, totalCost } = usageRecalculated.data.parse(data);
+    costs.set(usageId, totalCost);
+  }
+  return [...costs.values()];
+}
 
 test('there are twenty, each with its query, and no SQL besides', () => {
   expect(questions.map(({ number }) => number)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
@@ -79,6 +103,21 @@ describe.skipIf(!hasChdb)('the twenty questions', () => {
 
   test.each(questions)('$number: $title', { timeout: 30_000 }, async ({ sql }) => {
     expect(await ask(sql)).not.toEqual([]);
+  });
+
+  const ofCosts = examples.filter(({ sql }) => sql.includes('total_cost'));
+  test('are found in the guides', () => {
+    expect(new Set(ofCosts.map(({ name }) => name))).toEqual(new Set(guides.map(({ name }) => name)));
+  });
+
+  test.each(ofCosts)('$name: $sql', { timeout: 30_000 }, async ({ sql }) => {
+    const costs = await costsKnown(log);
+    const rows = await ask(sql);
+    const known = rows.reduce((sum, { usd }) => sum + Number(usd ?? 0), 0);
+    expect(known).toBeCloseTo(costs.reduce((sum: number, cost) => sum + Number(cost ?? 0), 0) / 1e9, 6);
+    const unknown = rows.reduce((sum, { unknown_costs: count }) => sum + Number(count), 0);
+    expect(unknown).toBe(costs.filter((cost) => cost === null).length);
+    expect(unknown).toBeGreaterThan(0);
   });
 
   const panels = targets.flatMap(({ name, rawSql }) => (rawSql === undefined ? [] : [{ name, rawSql }]));

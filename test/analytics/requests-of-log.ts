@@ -32,8 +32,8 @@ export interface RequestTold {
   errorMessage: string;
   /** Empty when a provider answered. */
   cacheType: string;
-  /** Undefined while nothing is recorded. */
-  tokens: number | undefined;
+  /** Undefined while nothing is recorded, null when no provider reported any. */
+  tokens: number | null | undefined;
   /** Nano-dollars, by the usage they are of. */
   readonly costs: Map<string, bigint | null>;
   ended: boolean;
@@ -106,9 +106,10 @@ export async function requestsOfLog(log: EventLog): Promise<RequestTold[]> {
     } else if (type === clientDisconnected.type) {
       Object.assign(request, { status: 499, durationMs: clientDisconnected.data.parse(data).durationMs, ended: true });
     } else if (type === usageRecorded.type) {
-      const { totalTokens, totalCost, cacheType } = usageRecorded.data.parse(data);
+      const { totalTokens, totalCost, cacheType, source } = usageRecorded.data.parse(data);
       request.cacheType = cacheType ?? request.cacheType;
-      request.tokens = (request.tokens ?? 0) + (totalTokens ?? 0);
+      if (source === 'provider') request.tokens = (request.tokens ?? 0) + (totalTokens ?? 0);
+      else request.tokens ??= null;
       request.costs.set(id, amount(totalCost));
     } else if (type === usageRecalculated.type) {
       const { usageId, totalCost } = usageRecalculated.data.parse(data);

@@ -1,5 +1,5 @@
 /** A request as the audit log tells of it. What is empty is left out. */
-import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
+import type { RequestTokens, RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { timeText } from '../time-text.ts';
 
@@ -127,22 +127,28 @@ function attemptOf(attempt: AttemptRow, startedAt: number, recorded: Recorded | 
   });
 }
 
+/** Tokens that no provider reported are null, as in the usage log. */
 export function usageOf(usage: RequestUsage): Record<string, unknown> {
-  const { inputTokens, cachedInputTokens, cacheWriteInputTokens, totalCost } = usage;
+  const { entries, tokens, totalCost } = usage;
   return {
-    entries: usage.entries,
-    input_tokens: inputTokens,
-    uncached_input_tokens: inputTokens - cachedInputTokens,
-    cached_input_tokens: cachedInputTokens,
-    cache_write_input_tokens: cacheWriteInputTokens,
-    cached_input_ratio: inputTokens === 0 ? 0 : cachedInputTokens / inputTokens,
-    estimated_cached_characters: cachedInputTokens * CHARACTERS_OF_TOKEN,
-    output_tokens: usage.outputTokens,
-    total_tokens: usage.totalTokens,
+    entries,
+    input_tokens: tokens?.input ?? null,
+    uncached_input_tokens: tokens === null ? null : tokens.input - tokens.cachedInput,
+    cached_input_tokens: tokens?.cachedInput ?? null,
+    cache_write_input_tokens: tokens?.cacheWriteInput ?? null,
+    cached_input_ratio: cachedRatio(tokens),
+    estimated_cached_characters: tokens === null ? null : tokens.cachedInput * CHARACTERS_OF_TOKEN,
+    output_tokens: tokens?.output ?? null,
+    total_tokens: tokens?.total ?? null,
     total_cost: totalCost === null ? null : Number(totalCost) / USD,
     rewrite_tokens_saved: 0,
     rewrite_cost_saved: null,
   };
+}
+
+function cachedRatio(tokens: RequestTokens | null): number | null {
+  if (tokens === null) return null;
+  return tokens.input === 0 ? 0 : tokens.cachedInput / tokens.input;
 }
 
 /** Without what is not known: empty text, empty lists, null and undefined. */

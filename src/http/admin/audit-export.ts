@@ -134,9 +134,9 @@ const columns: readonly (readonly [name: string, of: (row: ExchangeRow, usage: U
   ['error_type', ({ error_type }) => error_type],
   ['error_code', ({ error_code }) => error_code],
   ['error_message', ({ error_message }) => error_message],
-  ['input_tokens', (_row, usage) => usage?.inputTokens ?? null],
-  ['output_tokens', (_row, usage) => usage?.outputTokens ?? null],
-  ['total_tokens', (_row, usage) => usage?.totalTokens ?? null],
+  ['input_tokens', (_row, usage) => usage?.tokens?.input ?? null],
+  ['output_tokens', (_row, usage) => usage?.tokens?.output ?? null],
+  ['total_tokens', (_row, usage) => usage?.tokens?.total ?? null],
   ['total_cost_usd', (_row, usage) => usdText(usage?.totalCost ?? null)],
 ];
 

@@ -247,14 +247,20 @@ export async function idOfResponse(
   return row?.id;
 }
 
+/** The sums of what providers reported of a request. */
+export interface RequestTokens {
+  readonly input: number;
+  readonly cachedInput: number;
+  readonly cacheWriteInput: number;
+  readonly output: number;
+  readonly total: number;
+}
+
 /** What a request used, with what was corrected since. */
 export interface RequestUsage {
   readonly entries: number;
-  readonly inputTokens: number;
-  readonly cachedInputTokens: number;
-  readonly cacheWriteInputTokens: number;
-  readonly outputTokens: number;
-  readonly totalTokens: number;
+  /** Null when no provider reported any. */
+  readonly tokens: RequestTokens | null;
   /** Nano-dollars; null when no part of it has a price. */
   readonly totalCost: string | null;
 }
@@ -272,8 +278,9 @@ export async function usageOfRequests(
   const starts = rows.map(({ at_us }) => Number(at_us) / 1000);
   const ends = rows.map(({ at_us, duration_ms }) => Number(at_us) / 1000 + duration_ms);
   const { sql, parameters } = allOf([between('at', Math.min(...starts) - 1, Math.max(...ends) + AFTER_END_MS)]);
-  const found = await db.rows<Record<'id' | 'n' | 'i' | 'c' | 'w' | 'o' | 't', string> & { cost: string | null }>(
-    `SELECT exchange_id AS id, countIf(kind = 'recorded') AS n, sum(input_tokens) AS i, sum(cached_input_tokens) AS c,
+  const found = await db.rows<Record<'id' | 'n' | 'r' | 'i' | 'c' | 'w' | 'o' | 't', string> & { cost: string | null }>(
+    `SELECT exchange_id AS id, countIf(kind = 'recorded') AS n,
+      countIf(kind = 'recorded' AND source = 'provider') AS r, sum(input_tokens) AS i, sum(cached_input_tokens) AS c,
       sum(cache_write_input_tokens) AS w, sum(output_tokens) AS o, sum(total_tokens) AS t,
       if(sum(priced) > 0, sum(total_cost), NULL) AS cost
     FROM $db.usage WHERE ${sql} AND exchange_id IN {ids: Array(String)} GROUP BY exchange_id`,
@@ -281,15 +288,20 @@ export async function usageOfRequests(
     signal,
   );
   return new Map(
-    found.map(({ id, n, i, c, w, o, t, cost }) => [
+    found.map(({ id, n, r, i, c, w, o, t, cost }) => [
       id,
       {
         entries: Number(n),
-        inputTokens: Number(i),
-        cachedInputTokens: Number(c),
-        cacheWriteInputTokens: Number(w),
-        outputTokens: Number(o),
-        totalTokens: Number(t),
+        tokens:
+          Number(r) === 0
+            ? null
+            : {
+                input: Number(i),
+                cachedInput: Number(c),
+                cacheWriteInput: Number(w),
+                output: Number(o),
+                total: Number(t),
+              },
         totalCost: cost,
       },
     ]),

@@ -105,26 +105,22 @@ function usageOf(events: readonly RecordedEvent[]): RequestUsage | undefined {
   const recorded = events.filter((event) => isA(event, usageRecorded));
   if (recorded.length === 0) return undefined;
   const costs = new Map<string, string | null>();
-  const total = { input: 0, cached: 0, cacheWrite: 0, output: 0, total: 0 };
+  const tokens = { input: 0, cachedInput: 0, cacheWriteInput: 0, output: 0, total: 0 };
   for (const event of events) {
     if (isA(event, usageRecalculated)) costs.set(event.data.usageId, event.data.totalCost);
     if (!isA(event, usageRecorded)) continue;
     const { data } = event;
     costs.set(event.id, data.totalCost);
-    total.input += data.inputTokens ?? 0;
-    total.cached += data.cachedInputTokens ?? 0;
-    total.cacheWrite += data.cacheWriteInputTokens ?? 0;
-    total.output += data.outputTokens ?? 0;
-    total.total += data.totalTokens ?? 0;
+    tokens.input += data.inputTokens ?? 0;
+    tokens.cachedInput += data.cachedInputTokens ?? 0;
+    tokens.cacheWriteInput += data.cacheWriteInputTokens ?? 0;
+    tokens.output += data.outputTokens ?? 0;
+    tokens.total += data.totalTokens ?? 0;
   }
   const known = [...costs.values()].filter((cost) => cost !== null);
   return {
     entries: recorded.length,
-    inputTokens: total.input,
-    cachedInputTokens: total.cached,
-    cacheWriteInputTokens: total.cacheWrite,
-    outputTokens: total.output,
-    totalTokens: total.total,
+    tokens: recorded.some(({ data }) => data.source === 'provider') ? tokens : null,
     totalCost: known.length === 0 ? null : String(known.reduce((sum, cost) => sum + BigInt(cost), 0n)),
   };
 }
