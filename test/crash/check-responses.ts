@@ -88,8 +88,9 @@ function checkResponse(
   // Its end may be on disk without having reached the client; then, and only then, it is complete.
   const exchange = exchangeId === undefined ? undefined : log.exchanges.get(exchangeId);
   const completed = exchange !== undefined && endsOf(exchange)[0]?.type === 'exchange.completed';
-  const expected = completed ? 'completed' : 'incomplete';
-  return json.status === expected ? undefined : `its stream was cut, and its status is ${json.status}, not ${expected}`;
+  const expected = completed ? ['completed'] : ['failed', 'cancelled'];
+  if (expected.some((status) => status === json.status)) return undefined;
+  return `its stream was cut, and its status is ${json.status}, not ${expected.join(' or ')}`;
 }
 
 /** Wrong answers to questions about earlier turns, and to retrievals and deletions while the gateway ran. */

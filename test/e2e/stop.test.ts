@@ -146,7 +146,7 @@ describe('SIGTERM', () => {
     expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { cutExchanges: 1 } });
   });
 
-  it('cuts a response as incomplete, with the grace period from the settings file, and keeps what there was', async () => {
+  it('fails a response that is cut, with the grace period from the settings file, and keeps what there was', async () => {
     const cwd = join(folder.path, 'settings');
     mkdirSync(cwd);
     writeFileSync(join(cwd, 'chancery.yaml'), 'server:\n  drain_timeout: 150ms\n');
@@ -155,9 +155,9 @@ describe('SIGTERM', () => {
     process.kill('SIGTERM');
     const frames = (await stream.rest()).trim().split('\n\n');
     expect(frames.at(-1)).toBe('data: [DONE]');
-    const [, terminal = ''] = /^event: response\.incomplete\ndata: (.+)$/.exec(frames.at(-2) ?? '') ?? [];
+    const [, terminal = ''] = /^event: response\.failed\ndata: (.+)$/.exec(frames.at(-2) ?? '') ?? [];
     const { response } = JSON.parse(terminal);
-    expect(response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'interrupted' } });
+    expect(response).toMatchObject({ status: 'failed', incomplete_details: null, error: { code: 'stopping' } });
     expect((await process.exited).code).toBe(0);
 
     const again = await serve({ dataDir, env: { LLAMACPP_BASE_URL: upstream } });

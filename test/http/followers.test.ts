@@ -72,7 +72,7 @@ describe('who follows a background response', () => {
     const id = events[0]?.stream.slice('response-'.length) ?? '';
     const told = dataOf(await (await follow(id)).text());
     expect(told.at(-1)).toMatchObject({ type: 'response.failed', response: { id, status: 'failed' } });
-    expect(told.map(({ sequence_number: number }) => number)).toEqual([0, 1, 2]);
+    expect(told.map(({ sequence_number: number }) => number)).toEqual([0, 1, 2, 3]);
     await (await creating).text();
   });
 
@@ -81,7 +81,7 @@ describe('who follows a background response', () => {
     const followed = await follow(id);
     await gateway.fetch(`/v1/responses/${id}/cancel`, { json: {} });
     expect(dataOf(await followed.text()).at(-1)).toMatchObject({
-      type: 'response.incomplete',
+      type: 'response.failed',
       response: { id, status: 'cancelled' },
     });
   });

@@ -276,7 +276,7 @@ describe('a failure of Ollama', () => {
     const text = await (await streamed(CHAT, { messages: user('hi') })).text();
     expect(dataOf(text).at(-1)).toMatchObject({ error: { code: 'stream_incomplete' } });
     const last = dataOf(await (await streamed(RESPONSES, { input: 'hi' })).text()).at(-1);
-    expect(last).toMatchObject({ type: 'response.incomplete', response: { output: [{ content: [{ text: 'Hel' }] }] } });
+    expect(last).toMatchObject({ type: 'response.failed', response: { output: [{ content: [{ text: 'Hel' }] }] } });
   });
 
   it('to understand a parameter is told before it is asked', async () => {

@@ -121,7 +121,12 @@ describe('SPEC §3, a response', () => {
   });
 
   it.each([
-    ['incomplete', 'breaks off', { cutAfterChunks: 4 }, { incomplete_details: { reason: 'interrupted' } }],
+    [
+      'failed',
+      'breaks off',
+      { cutAfterChunks: 4 },
+      { error: { type: 'provider_error', code: 'stream_incomplete' }, incomplete_details: null },
+    ],
     ['failed', 'falls silent', { holdAfterChunks: 4 }, { error: { type: 'provider_error', code: 'provider_timeout' } }],
     [
       'failed',

@@ -83,13 +83,13 @@ describe('a native response', () => {
     expect(await json(await retrieve(queued.id))).toEqual(queued);
   });
 
-  it('whose stream the provider cuts off ends as incomplete, and is kept so', async () => {
+  it('whose stream the provider cuts off fails, and is kept so', async () => {
     nativeProvider.control.next({ cutAfterChunks: 7 });
     const { text, events } = await stream({ model: native, input: 'Tell me something.' });
     const last = events.at(-1);
     expect(last).toMatchObject({
-      type: 'response.incomplete',
-      response: { status: 'incomplete', incomplete_details: { reason: 'interrupted' }, id: events[0].response.id },
+      type: 'response.failed',
+      response: { status: 'failed', error: { code: 'stream_incomplete' }, id: events[0].response.id },
     });
     expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');

@@ -240,14 +240,14 @@ describe('a translated response', () => {
     expect(lastChat().tools).toHaveLength(1);
   });
 
-  it('whose stream the provider cuts off ends as incomplete, and is kept so', async () => {
+  it('whose stream the provider cuts off fails, and is kept so', async () => {
     gateway.simulated.control.next({ cutAfterChunks: 5 });
     const { text, events, exchange } = await stream({ input: 'Tell me something.' });
     checkStream(events);
     const last = events.at(-1);
     expect(last).toMatchObject({
-      type: 'response.incomplete',
-      response: { status: 'incomplete', incomplete_details: { reason: 'interrupted' } },
+      type: 'response.failed',
+      response: { status: 'failed', incomplete_details: null, error: { code: 'stream_incomplete' } },
     });
     expect(last.response.output[0].content[0].text.length).toBeGreaterThan(0);
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
@@ -262,11 +262,11 @@ describe('a translated response', () => {
   });
 
   it.each([['before its finish reason', { endWithoutFinish: true, endWithoutDone: true }]])(
-    'whose stream the provider ends %s is incomplete',
+    'whose stream the provider ends %s fails',
     async (_what, fault) => {
       gateway.simulated.control.next(fault);
       const { events } = await stream({ input: 'Tell me something.' });
-      expect(checkStream(events).incomplete_details).toEqual({ reason: 'interrupted' });
+      expect(checkStream(events)).toMatchObject({ status: 'failed', error: { code: 'stream_incomplete' } });
     },
   );
 
@@ -319,7 +319,7 @@ describe('a translated response', () => {
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(types(events).slice(-2)).toEqual(['client.disconnected', 'usage.recorded']);
     const { id } = dataOf(`${text}\n\n`)[0].response;
-    expect(await json(await retrieve(id))).toMatchObject({ id, status: 'incomplete' });
+    expect(await json(await retrieve(id))).toMatchObject({ id, status: 'cancelled' });
   });
 
   it('asks for reasoning in the words of the provider, and gives it as a summary', async () => {

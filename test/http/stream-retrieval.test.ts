@@ -38,7 +38,7 @@ describe.each(both)('a %s response that was streamed', (_kind, model) => {
     const provider = model === native ? kinds.nativeProvider : gateway.simulated;
     provider.control.next({ cutAfterChunks: 5 });
     const { text, events } = await kinds.stream({ model, input: 'Write 30 words' });
-    expect(events.at(-1)).toMatchObject({ type: 'response.incomplete' });
+    expect(events.at(-1)).toMatchObject({ type: 'response.failed' });
     expect(dataOf(await again(events[0].response.id))).toEqual(events);
     expect(await again(events[0].response.id)).toBe(text);
   });

@@ -270,12 +270,14 @@ function checkFinal(
   items: readonly Told[],
   fail: (rule: string) => never,
 ): void {
-  if (`response.${response.status}` !== type) fail(`carries a response that is ${response.status}`);
+  const ends = response.status === 'cancelled' ? 'response.failed' : `response.${response.status}`;
+  if (ends !== type) fail(`carries a response that is ${response.status}`);
   if (response.output.length !== items.length) fail('does not hold the items that were streamed');
   for (const [at, item] of items.entries()) {
     const last = response.output[at] ?? fail(`has no item ${at}`);
     if (last.id !== item.id || last.type !== item.type || callIdOf(last) !== item.callId) fail(`item ${at} changed`);
-    if (item.done === undefined && type !== 'response.failed') fail(`item ${at} is not done`);
+    const mayBeOpen = type === 'response.failed' || (last.status === 'incomplete' && callIdOf(last) !== undefined);
+    if (item.done === undefined && !mayBeOpen) fail(`item ${at} is not done`);
     if (item.done !== undefined && JSON.stringify(item.done) !== JSON.stringify(last)) fail(`item ${at} differs`);
   }
 }

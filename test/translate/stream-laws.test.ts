@@ -174,12 +174,13 @@ describe('laws of the stream', () => {
       }),
     );
     fc.assert(
-      fc.property(fc.array(delta), fc.constantFrom('finish', 'cut', 'fail'), (deltas, ending) => {
+      fc.property(fc.array(delta), fc.constantFrom('finish', 'cancel', 'fail'), (deltas, ending) => {
         const translator = createChatStreamTranslator(shell);
         const events = deltas.flatMap((one) => translator.push(says(one)));
         if (ending === 'finish') events.push(...translator.finish({ completedAt, endMarker: true }));
-        if (ending === 'cut') events.push(...translator.cut('interrupted'));
-        if (ending === 'fail') events.push(...translator.fail({ type: 'internal_error', code: 'x', message: 'x' }));
+        const failure = { type: 'internal_error', code: 'x', message: 'x' };
+        if (ending === 'cancel') events.push(...translator.fail(failure, 'cancelled'));
+        if (ending === 'fail') events.push(...translator.fail(failure));
         const response = checkStream(events);
         const heard = response.output.flatMap((item) => (item.type === 'message' ? item.content : []));
         const texts = heard.map((part) => (part.type === 'output_text' ? part.text : '')).join('');

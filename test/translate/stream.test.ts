@@ -272,10 +272,11 @@ describe('the end of a stream', () => {
     expect(last(events).output.map((item) => item.status)).toEqual(['completed', 'incomplete']);
   });
 
-  it('is interrupted when the provider closed without a finish reason and without its end marker', () => {
+  it('fails when the provider closed without a finish reason and without its end marker', () => {
     expect(last(play([text('Hel')], shellFor(), cutOff))).toMatchObject({
-      status: 'incomplete',
-      incomplete_details: { reason: 'interrupted' },
+      status: 'failed',
+      incomplete_details: null,
+      error: { type: 'provider_error', code: 'stream_incomplete' },
     });
   });
 
@@ -289,7 +290,7 @@ describe('the end of a stream', () => {
   });
 
   it('of a stream without a single chunk still has all its events', () => {
-    expect(typesOf(play([], shellFor(), cutOff))).toEqual(['created', 'in_progress', 'incomplete']);
+    expect(typesOf(play([], shellFor(), cutOff))).toEqual(['created', 'in_progress', 'error', 'failed']);
   });
 
   it('leaves arguments that were cut off as they are', () => {
@@ -306,18 +307,20 @@ describe('the end of a stream', () => {
     const after = [
       ...translator.push(text('more')),
       ...translator.finish(end),
-      ...translator.cut('late'),
       ...translator.fail({ type: 'internal_error', code: 'x', message: 'x' }),
     ];
     expect(after).toEqual([]);
   });
 
-  it('can be a cut, with a reason', () => {
+  it('can be a cancellation, which is a failure to its reader', () => {
     const translator = createChatStreamTranslator(shellFor());
-    const events = [...translator.push(text('Hel')), ...translator.cut('gateway_stopped')];
+    const cancelled = { type: 'invalid_request_error', code: 'response_cancelled', message: 'It was cancelled.' };
+    const events = [...translator.push(text('Hel')), ...translator.fail(cancelled, 'cancelled')];
+    expect(events.at(-2)).toMatchObject({ type: 'error', code: 'response_cancelled' });
     expect(checkStream(events)).toMatchObject({
-      status: 'incomplete',
-      incomplete_details: { reason: 'gateway_stopped' },
+      status: 'cancelled',
+      error: null,
+      incomplete_details: null,
       output: [{ status: 'incomplete', content: [{ text: 'Hel' }] }],
     });
   });

@@ -1,7 +1,7 @@
 /**
  * After a crash: exchanges that began and never ended are ended now, so that nothing in the log stays open for ever.
  * What the provider said is in the log, so it is put through the same relay once more. If it had said its last word,
- * the exchange is complete; if not, it failed, and a response is kept as `incomplete`, as far as it had come. A
+ * the exchange is complete; if not, it failed, and a response is kept as `failed`, as far as it had come. A
  * background response of which nothing had been said is not ended: whoever calls takes it up again.
  */
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
@@ -147,7 +147,8 @@ async function close(
   const record = recordAgain(told, deps.log);
   const relay = asked === undefined ? undefined : relayAgain(told, asked, deps.dialects);
   const ended =
-    relay !== undefined && replay(relay, chunks, asked?.stream === true ? recordedFormat(attempt?.dialect) : undefined);
+    relay !== undefined &&
+    replay(relay, chunks, asked?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
   const said = chunks.length > 0 ? relay?.response?.() : undefined;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
@@ -239,8 +240,16 @@ function recordAgain({ id, received, last }: RecordedExchange, log: EventLog): E
   return new ExchangeRecord(log, id, context, begun);
 }
 
-/** @returns whether the provider had said its last word */
-function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: StreamFormat | undefined): boolean {
+/**
+ * @param refusal why the exchange ends when the provider had not ended it
+ * @returns whether the provider had said its last word
+ */
+function replay(
+  relay: Relay,
+  chunks: readonly RecordedEvent[],
+  stream: StreamFormat | undefined,
+  refusal: Refusal,
+): boolean {
   try {
     if (stream === undefined) {
       const [only] = chunks;
@@ -255,15 +264,16 @@ function replay(relay: Relay, chunks: readonly RecordedEvent[], stream: StreamFo
     const last = splitter.end();
     for (const frame of last === undefined ? frames : [...frames, last]) {
       const answer = relay.frame(frame);
-      if (answer.refusal !== undefined) return false;
+      if (answer.refusal !== undefined) throw answer.refusal;
       ended ||= answer.terminal;
     }
-    if (ended) relay.finish();
-    else relay.abandon?.();
-    return ended;
+    if (ended) return !relay.finish().cut;
+    relay.abandon?.({ refusal, status: 'failed' });
+    return false;
   } catch (error) {
-    if (error instanceof Refusal) return false;
-    throw error;
+    if (!(error instanceof Refusal)) throw error;
+    relay.broken?.(error);
+    return false;
   }
 }
 

@@ -15,12 +15,14 @@ import { parseChunk } from './parse-chunk.ts';
 import {
   askedAgain,
   type Dialects,
+  earlyEndOf,
   type RecordedExchange,
   recordedFailure,
   relayAgain,
   withEvent,
 } from './recorded-exchange.ts';
 import type { Relay } from './relay.ts';
+import { earlyEnd } from './stream-refusals.ts';
 
 export interface FollowDependencies {
   readonly log: EventLog;
@@ -132,8 +134,8 @@ class StreamAgain {
     const failure = recordedFailure(told);
     // The client of a stream that failed before its first byte was told so in another way.
     if (failure?.reason === 'provider_error') return undefined;
-    if (failure?.reason !== 'stream_broken') return this.#relay?.abandon?.();
-    return this.#relay?.broken?.(this.#refusal ?? failure.refusal);
+    if (failure?.reason === 'stream_broken') return this.#relay?.broken?.(this.#refusal ?? failure.refusal);
+    return this.#relay?.abandon?.(failure === undefined ? earlyEnd('client_gone') : earlyEndOf(failure));
   }
 }
 

@@ -18,6 +18,7 @@ import { parseExactly } from '../../json/exact-json.ts';
 import { Refusal } from '../refusal.ts';
 import type { Asked, ExchangeDialect } from './dialect.ts';
 import type { Relay } from './relay.ts';
+import type { EarlyEnd } from './stream-refusals.ts';
 
 export type Dialects = ReadonlyMap<string, ExchangeDialect>;
 
@@ -100,8 +101,16 @@ function appended(chunks: readonly RecordedEvent[], chunk: RecordedEvent): reado
 export function recordedFailure({ end, attempt }: Pick<RecordedExchange, 'end' | 'attempt'>) {
   if (end?.type !== exchangeFailed.type) return undefined;
   const { reason, status, type, code, message } = end.data as z.infer<typeof exchangeFailed.data>;
-  const facts = { status, type: type as Refusal['type'], code, message, provider: attempt?.provider };
-  return { reason, refusal: new Refusal(facts) };
+  const provider = OWN_ENDS.has(reason) ? undefined : attempt?.provider;
+  return { reason, refusal: new Refusal({ status, type: type as Refusal['type'], code, message, provider }) };
+}
+
+/** Reasons of which no provider is the cause. */
+const OWN_ENDS: ReadonlySet<string> = new Set(['gateway_stopped', 'log_unavailable', 'cancelled']);
+
+/** How an exchange that failed for a reason of the gateway's own ended its response. */
+export function earlyEndOf({ reason, refusal }: NonNullable<ReturnType<typeof recordedFailure>>): EarlyEnd {
+  return { refusal, status: reason === 'cancelled' ? 'cancelled' : 'failed' };
 }
 
 /** The request as it was asked; undefined when its body was not kept or is not one of these dialects. */

@@ -1,5 +1,6 @@
 /** Responses to a client that asked for responses: the provider's bytes, untouched, observed for the record. */
 import type { Frame } from '../../providers/sse.ts';
+import { DONE } from '../../providers/translate/responses-to-chat/response-events.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
@@ -14,6 +15,9 @@ import {
   statusOf,
 } from './relay.ts';
 import { reportedFailure } from './reported-failure.ts';
+import { responseErrorEvent, responseEvent, streamEndsEarly } from './response-error-event.ts';
+import { type EarlyEnd, streamIncomplete } from './stream-refusals.ts';
+import { StreamedItems } from './streamed-items.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 /** Events in which a provider may repeat the credentials it was given. */
@@ -23,8 +27,10 @@ const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response
 export interface NativeResponsesOptions {
   /** Members that every response object is to have instead of the provider's own, such as the id it goes by here. */
   readonly echo?: Readonly<Record<string, unknown>>;
-  /** The provider goes on with the response when nobody listens any more: a stream that ends early ends nothing. */
+  /** The provider goes on with a response whose stream ends early, since it makes it in the background. */
   readonly providerRuns?: boolean;
+  /** The response before anything is known of it: for a stream that fails before its provider has shown one. */
+  readonly shell?: () => object;
 }
 
 export class NativeResponsesRelay implements Relay {
@@ -33,7 +39,7 @@ export class NativeResponsesRelay implements Relay {
   /** The newest response object seen, brought up to date from the events after it. */
   #response: Record<string, unknown> | undefined;
   #whole: Buffer | undefined;
-  #output: Record<string, unknown>[] = [];
+  readonly #items = new StreamedItems();
   #sequence = -1;
   #ended = false;
   /** What the provider's own `error` event said: `response.failed` has to follow it. */
@@ -53,7 +59,9 @@ export class NativeResponsesRelay implements Relay {
   }
 
   frame(frame: Frame): FrameAnswer {
-    if (frame.data === undefined || frame.data === '[DONE]') return { bytes: frame.raw, terminal: this.#ended };
+    // Clients stop reading at the end marker: before the end of the response it is not passed on.
+    if (frame.data === '[DONE]') return this.#ended ? { bytes: frame.raw, terminal: true } : { terminal: false };
+    if (frame.data === undefined) return { bytes: frame.raw, terminal: this.#ended };
     const said = parseChunk(frame.data);
     if (said === undefined) return { bytes: frame.raw, terminal: this.#ended };
     const clean = FAILURES.has(said.type) ? redacted(frame.raw, this.#provider) : frame.raw;
@@ -62,25 +70,26 @@ export class NativeResponsesRelay implements Relay {
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
     const echoed = this.#echoed(event);
     this.#observe(echoed ?? event);
-    const bytes = echoed === undefined ? clean : sse(String(event.type), echoed);
+    const bytes = echoed === undefined ? clean : responseEvent(String(event.type), echoed);
     return { bytes, record: clean, terminal: this.#ended };
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
     if (this.#ended) return { cut: false };
-    if (this.#reported !== undefined) return { bytes: this.#endAsFailed(this.#reported), cut: true };
-    return { bytes: this.#interrupt(), cut: true };
+    return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
   }
 
   broken(refusal: Refusal): Buffer | undefined {
-    if (this.#ended) return undefined;
-    if (this.#reported !== undefined) return this.#endAsFailed(this.#reported);
-    // A provider that reports a failure fails the response; one that just goes away leaves it incomplete.
-    return refusal.code === 'stream_incomplete' ? this.#interrupt() : this.#fail(refusal);
+    return this.abandon({ refusal, status: 'failed' });
   }
 
-  abandon(): Buffer | undefined {
-    return this.#ended ? undefined : this.#interrupt();
+  abandon({ refusal, status }: EarlyEnd): Buffer | undefined {
+    if (this.#ended) return undefined;
+    if (this.#reported !== undefined) return this.#endAs(status, this.#reported);
+    if (this.goesOn() !== undefined) return streamEndsEarly(this.#sequence, refusal);
+    const { code, message, type } = refusal;
+    const error = responseErrorEvent(++this.#sequence, refusal);
+    return Buffer.concat([error, this.#endAs(status, { code: code ?? 'provider_error', message, type })]);
   }
 
   usage(): TokenUsage {
@@ -118,22 +127,11 @@ export class NativeResponsesRelay implements Relay {
         code: typeof code === 'string' ? code : 'provider_error',
         message: typeof message === 'string' ? message : `The provider '${this.#provider.name}' reported an error.`,
       };
-      return;
-    }
-    if (isObject(event.response)) {
+    } else if (isObject(event.response)) {
       this.#response = event.response;
       if (typeof type === 'string' && TERMINAL.has(type)) this.#ended = true;
-      return;
-    }
-    const index = event.output_index;
-    if (typeof index !== 'number') return;
-    if (isObject(event.item)) {
-      this.#output[index] = event.item;
-    } else if (type === 'response.content_part.added' && isObject(event.part)) {
-      contentOf(this.#output[index])?.push({ ...event.part });
-    } else if (type === 'response.output_text.delta' && typeof event.delta === 'string') {
-      const part = contentOf(this.#output[index])?.at(-1);
-      if (isObject(part) && typeof part.text === 'string') part.text += event.delta;
+    } else {
+      this.#items.observe(event);
     }
   }
 
@@ -148,48 +146,22 @@ export class NativeResponsesRelay implements Relay {
     return this.#provider.redact?.(text) ?? text;
   }
 
-  #interrupt(): Buffer | undefined {
-    if (this.#options.providerRuns === true) return undefined;
-    return this.#end('response.incomplete', {
-      status: 'incomplete',
-      incomplete_details: { reason: 'interrupted' },
-    });
-  }
-
-  #fail(refusal: Refusal): Buffer | undefined {
-    const { code, message, param, type } = refusal;
-    const error = {
-      type: 'error',
-      sequence_number: ++this.#sequence,
-      code,
-      message,
-      param,
-      error: { type, code, message, param, provider: this.#provider.name },
-    };
-    const failed = this.#endAsFailed({ code: code ?? 'provider_error', message, type });
-    return Buffer.concat([sse('error', error), failed ?? Buffer.alloc(0)]);
-  }
-
-  #endAsFailed(error: { code: string; message: string; type?: string }): Buffer | undefined {
-    return this.#end('response.failed', { status: 'failed', error: { type: 'provider_error', ...error } });
-  }
-
-  #end(type: string, changes: Record<string, unknown>): Buffer | undefined {
+  #endAs(status: EarlyEnd['status'], error: { code: string; message: string; type?: string }): Buffer {
     this.#ended = true;
-    if (this.#response === undefined) return undefined;
-    const output = this.#output.filter((item) => item !== undefined);
-    this.#response = { ...this.#response, ...changes, output };
+    const items = this.#items.atEnd();
+    const begun: Record<string, unknown> = this.#response ?? { ...this.#options.shell?.(), ...this.#options.echo };
+    this.#response = {
+      ...begun,
+      status,
+      error: status === 'failed' ? { type: 'provider_error', ...error } : null,
+      completed_at: null,
+      incomplete_details: null,
+      output: items.length > 0 || !Array.isArray(begun.output) ? items : begun.output,
+    };
+    const type = 'response.failed';
     return Buffer.concat([
-      sse(type, { type, sequence_number: ++this.#sequence, response: this.#response }),
-      Buffer.from('data: [DONE]\n\n'),
+      responseEvent(type, { type, sequence_number: ++this.#sequence, response: this.#response }),
+      DONE,
     ]);
   }
-}
-
-function contentOf(item: Record<string, unknown> | undefined): unknown[] | undefined {
-  return Array.isArray(item?.content) ? item.content : undefined;
-}
-
-function sse(type: string, data: object): Buffer {
-  return Buffer.from(`event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
 }

@@ -16,7 +16,7 @@ import {
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
 import { reportedFailure } from './reported-failure.ts';
-import { streamIncomplete } from './stream-refusals.ts';
+import type { EarlyEnd } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 export class TranslatedResponsesRelay implements Relay {
@@ -60,18 +60,16 @@ export class TranslatedResponsesRelay implements Relay {
 
   finish(): { bytes?: Buffer; cut: boolean } {
     const events = this.#translator.finish({ completedAt: this.#now(), endMarker: this.#reader.ended });
-    const { incomplete_details: details } = this.#translator.snapshot();
-    return { bytes: this.#lastBytes(events), cut: details?.reason === 'interrupted' };
+    return { bytes: this.#lastBytes(events), cut: this.#translator.ended === 'response.failed' };
   }
 
   broken(refusal: Refusal): Buffer | undefined {
     if (this.#hasEnded) return DONE;
-    if (refusal.code === streamIncomplete('').code) return this.#lastBytes(this.#translator.cut('interrupted'));
     return this.#lastBytes(this.#translator.fail(refusal));
   }
 
-  abandon(): Buffer | undefined {
-    return this.#hasEnded ? undefined : this.#lastBytes(this.#translator.cut('interrupted'));
+  abandon({ refusal, status }: EarlyEnd): Buffer | undefined {
+    return this.#hasEnded ? undefined : this.#lastBytes(this.#translator.fail(refusal, status));
   }
 
   usage(): TokenUsage {

@@ -13,7 +13,7 @@ import type { Received } from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { refusalFromFailure } from './refusal-from-upstream.ts';
 import type { FrameAnswer, Relay } from './relay.ts';
-import { streamIncomplete } from './stream-refusals.ts';
+import { earlyEnd, streamIncomplete } from './stream-refusals.ts';
 
 /** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
@@ -154,7 +154,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
 
   // A provider that had said its last word has answered, whether anybody stayed to hear it or not.
   if (client.ended.aborted && !(terminal && refusal === undefined)) {
-    return { kind: 'abandoned', rest: [relay.abandon?.()].filter((b) => b !== undefined) };
+    return { kind: 'abandoned', rest: [relay.abandon?.(earlyEnd(client.ended.reason))].filter((b) => b !== undefined) };
   }
   if (failure !== undefined && !terminal) {
     refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);

@@ -5,6 +5,7 @@ import type { Frame } from '../../providers/sse.ts';
 import type { EstimatedTokens } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Upload } from './recorded-upload.ts';
+import type { EarlyEnd } from './stream-refusals.ts';
 import type { TokenUsage } from './usage.ts';
 
 interface Way {
@@ -120,8 +121,8 @@ export interface Relay {
   finish(): { readonly bytes?: Buffer; readonly cut: boolean };
   /** The stream broke, or reported `refusal`: what the client is told of it. */
   broken?(refusal: Refusal): Buffer | undefined;
-  /** The client left or the gateway stops: the state is frozen as it stands. */
-  abandon?(): Buffer | undefined;
+  /** The answer is ended before its provider ended it: the rest of the client's stream, if there is a client. */
+  abandon?(end: EarlyEnd): Buffer | undefined;
   usage(): TokenUsage;
   /** Undefined when the answer is all there is, as nearly always. */
   goesOn?(): DeferredWork | undefined;

@@ -97,13 +97,13 @@ export function isRunHere({ json }: Asked, type: string): boolean {
 
 function relayAgain(past: PastAttempt): Relay {
   const { asked, exchangeId, createdAt, provider, providerType: type, dialect, now } = past;
+  const shell = () => shellOf(asked, { id: responseIdOf(exchangeId), createdAt, provider: provider.name });
   if (dialect === 'responses') {
     const providerRuns = asked.json.background === true && !isRunHere(asked, type);
-    return new NativeResponsesRelay(provider, { echo: echoOf(past), providerRuns });
+    return new NativeResponsesRelay(provider, { echo: echoOf(past), providerRuns, shell });
   }
-  const shell = shellOf(asked, { id: responseIdOf(exchangeId), createdAt, provider: provider.name });
   const facts = chatAnswerFacts(exchangeId, asked.model, createdAt);
-  return new TranslatedResponsesRelay(provider, chatReader(dialect, facts), shell, now);
+  return new TranslatedResponsesRelay(provider, chatReader(dialect, facts), shell(), now);
 }
 
 /** What the provider cannot know of its response: the turns the gateway put in front, the id it goes by here. */

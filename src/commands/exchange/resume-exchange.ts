@@ -11,7 +11,7 @@ import { answer, type ExchangeDependencies } from './exchange.ts';
 import { isPending } from './pending-response.ts';
 import { responseIdOf } from './responses-dialect.ts';
 import type { ResumableRun } from './run.ts';
-import { responseCancelled } from './settle.ts';
+import { responseCancelled } from './stream-refusals.ts';
 
 /** Never throws. */
 export async function resumeExchange(run: ResumableRun, deps: ExchangeDependencies): Promise<void> {

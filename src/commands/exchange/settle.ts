@@ -3,7 +3,7 @@ import type { EventLog } from '../../events/log.ts';
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
 import type { EstimatedTokens } from '../pricing/pricing.ts';
-import { Refusal } from '../refusal.ts';
+import type { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import { everything, haveSameOwner } from '../visibility.ts';
 import type { Answered } from './attempt.ts';
@@ -17,7 +17,7 @@ import { noteTurn } from './note-turn.ts';
 import type { OpenRecords } from './open-records.ts';
 import { previousResponseOf } from './previous-response.ts';
 import { noteDeferral, noteSpending, type Spender } from './spending.ts';
-import { gatewayStopping } from './stream-refusals.ts';
+import { gatewayStopping, responseCancelled } from './stream-refusals.ts';
 
 export interface Settling extends Spender {
   readonly target: Target;
@@ -124,15 +124,6 @@ async function settleInterrupted(
   if (!client.begun) return tell(exchange, refusal);
   finishStream(client, 200, {}, rest);
   return refusal.status;
-}
-
-export function responseCancelled(): Refusal {
-  return new Refusal({
-    status: 409,
-    type: 'invalid_request_error',
-    code: 'response_cancelled',
-    message: 'The response was cancelled.',
-  });
 }
 
 /** Tells the client of an error. */

@@ -1,13 +1,47 @@
 /** Why a stream ended before its answer was whole. */
+import { streamCutOff } from '../../providers/translate/responses-to-chat/failure.ts';
 import { Refusal } from '../refusal.ts';
+import type { EndReason } from './client.ts';
 
 export function streamIncomplete(provider: string): Refusal {
+  const { code, message } = streamCutOff(provider);
+  return new Refusal({ status: 502, type: 'provider_error', code, message, provider });
+}
+
+/** Why the gateway ends an answer that its provider has not ended. */
+export interface EarlyEnd {
+  readonly refusal: Refusal;
+  /** What becomes of a response: `cancelled` when its client ended it. */
+  readonly status: 'failed' | 'cancelled';
+}
+
+/** @param reason of the client's `ended` signal */
+export function earlyEnd(reason: EndReason): EarlyEnd {
+  switch (reason) {
+    case 'gateway_stopping':
+      return { refusal: gatewayStopping(), status: 'failed' };
+    case 'cancelled':
+      return { refusal: responseCancelled(), status: 'cancelled' };
+    case 'client_gone':
+      return { refusal: clientGone(), status: 'cancelled' };
+  }
+}
+
+export function responseCancelled(): Refusal {
   return new Refusal({
-    status: 502,
-    type: 'provider_error',
-    code: 'stream_incomplete',
-    message: `The provider '${provider}' ended its stream before the answer was complete.`,
-    provider,
+    status: 409,
+    type: 'invalid_request_error',
+    code: 'response_cancelled',
+    message: 'The response was cancelled.',
+  });
+}
+
+function clientGone(): Refusal {
+  return new Refusal({
+    status: 499,
+    type: 'invalid_request_error',
+    code: 'client_disconnected',
+    message: 'The client closed the connection before the answer was complete.',
   });
 }
 

@@ -17,6 +17,7 @@ import { type ResponseStatus, type StorableResponse, statusOf } from '../exchang
 import { Refusal, refusals } from '../refusal.ts';
 import { contextFor, everything, type Sight, seesEverything } from '../visibility.ts';
 import type { ResponseArchive, StoredResponse } from './archive.ts';
+import { relayedStream } from './relayed-stream.ts';
 import { streamResponse } from './stream-response.ts';
 
 export interface LifecycleDependencies {
@@ -246,14 +247,16 @@ export async function openResponseStream(
   const provider = stored?.native === true && isPending(stored) ? deps.provider(stored.provider) : undefined;
   if (provider !== undefined) {
     const reply = await replyTo(streamed, provider);
-    if (reply.status === 200 && isEventStream(reply.headers)) return reply.body;
+    if (reply.status === 200 && isEventStream(reply.headers)) {
+      return relayedStream(reply.body, provider, request.signal);
+    }
     reply.body.cancel();
   }
   if (stored !== undefined) return streamResponse(stored, after, deps, request.signal);
   const unsupported = 'Native retrieval of responses is not available for this provider.';
   for (const one of nativeProviders(request, deps, unsupported)) {
     const reply = await replyTo(streamed, one);
-    if (reply.status === 200 && isEventStream(reply.headers)) return reply.body;
+    if (reply.status === 200 && isEventStream(reply.headers)) return relayedStream(reply.body, one, request.signal);
     await objectIn(reply, one);
   }
   throw refusals.responseNotFound(request.id);

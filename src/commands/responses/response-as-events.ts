@@ -2,8 +2,9 @@
  * A response as the stream it would have been: for those that were not made as one. OpenAI Responses API: streaming
  * events. Every text is one delta. Pure: the same response gives the same events.
  */
-import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { isPending } from '../exchange/pending-response.ts';
+import { responseCancelled } from '../exchange/stream-refusals.ts';
 
 export type StreamedEvent = JsonObject & { readonly type: string; readonly sequence_number: number };
 
@@ -18,9 +19,36 @@ export function responseAsEvents(response: JsonObject): StreamedEvent[] {
   add('response.in_progress', { response: begun });
   if (isPending({ status: String(response['status']) })) return events;
   const output = Array.isArray(response['output']) ? response['output'].filter(isObject) : [];
-  for (const [output_index, item] of output.entries()) addItem(item, output_index, add);
+  for (const [output_index, item] of output.entries()) {
+    addItem(item, output_index, add);
+    if (wasCutOff(item, response)) dropLastWords(events);
+  }
+  const error = errorOf(response);
+  if (error !== undefined) add('error', { code: error['code'], message: error['message'], param: null, error });
   add(terminalType(response['status']), { response });
   return events;
+}
+
+/** Whether the answer ended within this item. Text that a limit cut is announced as done, with its status. */
+function wasCutOff({ type, status }: JsonObject, response: JsonObject): boolean {
+  if (status !== 'incomplete' && status !== 'in_progress') return false;
+  return response['status'] !== 'incomplete' || (type !== 'message' && type !== 'reasoning');
+}
+
+/** An item that was cut off is announced and never done; nor is the part in which it was cut. */
+function dropLastWords(events: StreamedEvent[]): void {
+  while (events.at(-1)?.type.endsWith('.done') === true) events.pop();
+}
+
+/** What the `error` event in front of `response.failed` says. */
+function errorOf({ status, error, provider }: JsonObject): JsonObject | undefined {
+  if (status === 'cancelled') {
+    const { type, code, message } = responseCancelled();
+    return { type, code, message, param: null };
+  }
+  if (status !== 'failed') return undefined;
+  const { type = 'provider_error', code = null, message = 'The response failed.' } = isObject(error) ? error : {};
+  return { type, code, message, param: null, ...(type === 'provider_error' && filled(provider) ? { provider } : {}) };
 }
 
 const NOTHING_YET = {
@@ -32,10 +60,10 @@ const NOTHING_YET = {
   completed_at: null,
 };
 
-/** There is no event of its own for a response that was cancelled: it ended without being complete. */
+/** There is no event of its own for a response that was cancelled. */
 function terminalType(status: unknown): string {
-  if (status === 'failed') return 'response.failed';
-  return status === 'incomplete' || status === 'cancelled' ? 'response.incomplete' : 'response.completed';
+  if (status === 'failed' || status === 'cancelled') return 'response.failed';
+  return status === 'incomplete' ? 'response.incomplete' : 'response.completed';
 }
 
 type Add = (type: string, members: JsonObject) => void;

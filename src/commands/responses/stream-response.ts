@@ -97,11 +97,15 @@ class AfterNumber {
     }
   }
 
-  /** All of the events, or, after others, the last one alone: a reader must be told how it ended. */
+  /** All of the events, or, after others, those of the end alone: a reader must be told how it ended. */
   *ending(events: readonly StreamedEvent[]): Generator<Buffer> {
     const last = events.at(-1);
-    if (this.#isFirst || last === undefined || last.sequence_number > this.#last) yield* this.events(events);
-    else yield* this.events([{ ...last, sequence_number: this.#last + 1 }]);
+    if (this.#isFirst || last === undefined || last.sequence_number > this.#last) {
+      yield* this.events(events);
+      return;
+    }
+    const end = events.filter(({ type }) => type === 'error' || TERMINAL.has(type));
+    yield* this.events(end.map((event, at) => ({ ...event, sequence_number: this.#last + 1 + at })));
   }
 
   #isNew({ type, sequence_number: number }: Numbered, after: number): boolean {

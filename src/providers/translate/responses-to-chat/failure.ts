@@ -26,6 +26,12 @@ export function failureForClients(failure: StreamFailure): { readonly code: stri
   return { code, message: `${message.replace(/[.\s]+$/, '')}. Please try again in ${seconds}s.` };
 }
 
+/** A provider whose stream ends before its answer does. */
+export function streamCutOff(provider: string): StreamFailure & { readonly code: string } {
+  const message = `The provider '${provider}' ended its stream before the answer was complete.`;
+  return { type: 'provider_error', code: 'stream_incomplete', message, provider };
+}
+
 /** A provider that ends its answer with the finish reason `error` and says no more. */
 export function failedWithoutWord(provider: string): StreamFailure {
   const message = `The provider '${provider}' ended its answer with an error and did not say which.`;

@@ -40,7 +40,9 @@ export class OpenCall implements OpenItem {
     this.#extra = extra;
   }
 
+  /** Clients make the call that is announced as done: one that was cut off is not announced. */
   close(queue: EventQueue, status: ItemStatus): void {
+    if (status !== 'completed') return;
     const place = { item_id: this.#id, output_index: this.index };
     if (this.#tool.kind === 'custom') {
       const input = customInput(this.#arguments);
@@ -49,7 +51,7 @@ export class OpenCall implements OpenItem {
       queue.add({ type: 'response.custom_tool_call_input.done', sequence_number: queue.next(), ...place, input });
     } else {
       // A model that calls without arguments may say nothing at all, and clients parse what they get as JSON.
-      if (this.#arguments === '' && status === 'completed') this.addArguments(queue, '{}');
+      if (this.#arguments === '') this.addArguments(queue, '{}');
       queue.add({
         type: 'response.function_call_arguments.done',
         sequence_number: queue.next(),

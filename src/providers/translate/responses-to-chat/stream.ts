@@ -10,7 +10,7 @@ import { filled, isObject, type JsonObject } from '../json.ts';
 import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
 import { mergedExtra } from './extra-content.ts';
-import { failedWithoutWord, failureForClients, type StreamFailure, typeOfCode } from './failure.ts';
+import { failedWithoutWord, failureForClients, type StreamFailure, streamCutOff, typeOfCode } from './failure.ts';
 import { OpenCall } from './open-call.ts';
 import { EventQueue, type OpenItem } from './open-items.ts';
 import { OpenMessage } from './open-message.ts';
@@ -23,7 +23,7 @@ import { responseUsage } from './usage.ts';
 export interface StreamEnd {
   /** Unix seconds, for a completed response. */
   readonly completedAt: number;
-  /** Whether the provider sent its end marker, `[DONE]`. Without it, and without a finish reason, it was cut. */
+  /** Whether the provider sent its end marker, `[DONE]`. Without it, and without a finish reason, the stream failed. */
   readonly endMarker: boolean;
 }
 
@@ -34,10 +34,12 @@ export interface ChatStreamTranslator {
   push(chunk: unknown): ResponseEvent[];
   /** The provider ended its stream in an orderly way. */
   finish(end: StreamEnd): ResponseEvent[];
-  /** The provider failed, or the gateway did: an `error` event, then `response.failed`. */
-  fail(failure: StreamFailure): ResponseEvent[];
-  /** The stream is broken off; what was said so far stands. @param reason for `incomplete_details` */
-  cut(reason: string): ResponseEvent[];
+  /**
+   * The answer ends early: an `error` event, then `response.failed`. No item that is still open is announced as done;
+   * in the response it is `incomplete`.
+   * @param status of the response; `cancelled` when its client ended it
+   */
+  fail(failure: StreamFailure, status?: 'failed' | 'cancelled'): ResponseEvent[];
   /** The response as it stands. */
   snapshot(): ResponseObject;
 }
@@ -94,22 +96,19 @@ class Translator implements ChatStreamTranslator {
     if (this.#finishReason === 'length') return this.#end('response.incomplete', 'max_output_tokens');
     if (this.#finishReason === 'content_filter') return this.#end('response.incomplete', 'content_filter');
     if (this.#finishReason === 'error') return this.fail(failedWithoutWord(this.#shell.provider));
-    if (this.#finishReason === undefined && !end.endMarker) return this.cut('interrupted');
+    if (this.#finishReason === undefined && !end.endMarker) return this.fail(streamCutOff(this.#shell.provider));
     return this.#end('response.completed', null, end.completedAt);
   }
 
-  cut(reason: string): ResponseEvent[] {
-    return this.#end('response.incomplete', reason);
-  }
-
-  fail(failure: StreamFailure): ResponseEvent[] {
+  fail(failure: StreamFailure, status: 'failed' | 'cancelled' = 'failed'): ResponseEvent[] {
     if (this.ended !== undefined) return [];
     this.#start();
     const { type, provider } = failure;
     const { code, message } = failureForClients(failure);
     const error: EnvelopeError = { type, code, message, param: null, ...(provider === undefined ? {} : { provider }) };
     this.#queue.add({ type: 'error', sequence_number: this.#queue.next(), code, message, param: null, error });
-    this.#conclude('response.failed', { ...this.#read(), status: 'failed', error: { type, code, message } });
+    const told = status === 'failed' ? { type, code, message } : null;
+    this.#conclude('response.failed', { ...this.#read(), status, error: told });
     return this.#queue.take();
   }
 
