@@ -235,7 +235,6 @@ export async function startGateway(
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
     capture: config.logging.capture,
     maxAnswerBytes: Math.min(MAX_ANSWER_BYTES, log.capabilities.maxEventBytes - ENVELOPE_BYTES),
-    answerTimeoutMs: config.http.timeoutMs,
     newId: mintEventId,
     random: Math.random,
     wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),

@@ -65,7 +65,7 @@ function failure(fault: Fault | undefined, streaming: boolean, dialect: Dialect)
     };
     return {
       status,
-      headers: { 'content-type': type[fault.body ?? 'json'], ...retry },
+      headers: { 'content-type': type[fault.body ?? 'json'], ...retry, ...fault.headers },
       body: errorBody(fault, status, dialect),
     };
   }

@@ -5,6 +5,7 @@ import { type Provider, ProviderFailure, type ProviderReply } from '../providers
 import { mapUpstreamError } from '../providers/upstream-error.ts';
 import { refusalFromFailure, refusalFromUpstream } from './exchange/refusal-from-upstream.ts';
 import { isObject } from './exchange/usage.ts';
+import { errorBody } from './exchange/whole-body.ts';
 import { refusals } from './refusal.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
@@ -49,9 +50,12 @@ export async function objectIn(
   provider: Provider,
 ): Promise<Record<string, unknown> | undefined> {
   try {
+    if (status >= 400) {
+      const body = await errorBody({ status, headers, body: answer });
+      if (status === 404) return undefined;
+      throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
+    }
     const body = await answer.bytes(MAX_ANSWER_BYTES);
-    if (status === 404) return undefined;
-    if (status >= 400) throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
     const parsed = parseExactly(body.toString());
     if (!isObject(parsed)) throw new SyntaxError('not an object');
     return parsed;

@@ -17,6 +17,8 @@ export interface RefusalFacts {
   readonly retryAfterSeconds?: number;
   /** False when a retry cannot cure it: clients are told so with `x-should-retry: false`. */
   readonly retryHelps?: boolean;
+  /** Headers in which a provider tells of its limits; the client gets them where the gateway has none of its own. */
+  readonly rateLimits?: Readonly<Record<string, string>>;
 }
 
 export class Refusal extends Error {
@@ -27,6 +29,7 @@ export class Refusal extends Error {
   readonly provider: string | undefined;
   readonly retryAfterSeconds: number | undefined;
   readonly retryHelps: boolean | undefined;
+  readonly rateLimits: Readonly<Record<string, string>> | undefined;
 
   constructor(facts: RefusalFacts, cause?: unknown) {
     super(facts.message, { cause });
@@ -37,6 +40,12 @@ export class Refusal extends Error {
     this.provider = facts.provider;
     this.retryAfterSeconds = facts.retryAfterSeconds;
     this.retryHelps = facts.retryHelps;
+    this.rateLimits = facts.rateLimits;
+  }
+
+  /** The same for a client that should not try again, because the gateway has. */
+  withoutRetry(): Refusal {
+    return new Refusal({ ...this, message: this.message, retryHelps: false }, this.cause);
   }
 
   /** The error envelope, the only shape an error leaves the gateway in. */
@@ -176,6 +185,16 @@ export const refusals = {
       type: 'provider_error',
       code: 'provider_unavailable',
       message: `The provider '${provider}' is temporarily unavailable after repeated failures.`,
+      provider,
+      retryAfterSeconds,
+    }),
+  /** Every credential of the provider is paused for the model, because the provider asked for it. */
+  rateLimitedByProvider: (provider: string, model: string, retryAfterSeconds: number) =>
+    new Refusal({
+      status: 429,
+      type: 'rate_limit_error',
+      code: 'rate_limit_exceeded',
+      message: `The provider '${provider}' limits the rate of requests for '${model}' and is not called for it until Retry-After has passed.`,
       provider,
       retryAfterSeconds,
     }),

@@ -1,6 +1,7 @@
 /** The gateway's configuration as plain values. Only `main.ts` and the `config` command read it. */
 import { join, resolve } from 'node:path';
 import { type BudgetConfig, budgetConfig, type RateLimitConfig, rateLimitConfig } from './limits-schema.ts';
+import type { ProviderTimeouts } from './provider-timeouts.ts';
 import { type ResilienceConfig, resilienceOf } from './resilience.ts';
 import type { ProviderConfig } from './resolve-providers.ts';
 import type { FileSettings } from './schema.ts';
@@ -47,9 +48,6 @@ export interface Config {
   readonly userPathHeaderEnabled: boolean;
   readonly log: { readonly url: string; readonly durability: 'standard' | 'strict' | 'relaxed' };
   readonly http: {
-    readonly timeoutMs: number;
-    readonly headersTimeoutMs: number;
-    readonly streamIdleTimeoutMs: number;
     /** How long a streaming client may read nothing. */
     readonly stallTimeoutMs: number;
   };
@@ -131,6 +129,8 @@ export interface Config {
   readonly pluginsEnabled: boolean;
   readonly guardrailsEnabled: boolean;
   readonly providers: readonly ProviderConfig[];
+  /** By type, of providers that are set up at run time. */
+  readonly timeoutsByType: Readonly<Record<string, ProviderTimeouts>>;
   /** What the gateway should say at start: providers left out, variables ignored. */
   readonly notices: readonly string[];
 }
@@ -164,10 +164,11 @@ export interface DeclaredVirtualModel {
 export function configOf(
   settings: FileSettings,
   providers: readonly ProviderConfig[],
+  timeoutsByType: Config['timeoutsByType'],
   notices: readonly string[],
   cwd: string,
 ): Config {
-  const { server, http, registry, passthrough, live_logs, logging, admin } = settings;
+  const { server, registry, passthrough, live_logs, logging, admin } = settings;
   const dataDir = resolve(cwd, settings.data_dir);
   return {
     server: {
@@ -187,9 +188,6 @@ export function configOf(
     userPathHeaderEnabled: server.user_path_header_enabled,
     log: { url: settings.log.url ?? `file:${join(dataDir, 'log')}`, durability: settings.log.durability },
     http: {
-      timeoutMs: http.timeout,
-      headersTimeoutMs: http.response_header_timeout,
-      streamIdleTimeoutMs: http.stream_idle_timeout,
       stallTimeoutMs: server.stream_stall_timeout,
     },
     ...resilienceOf(settings.resilience),
@@ -278,6 +276,7 @@ export function configOf(
     pluginsEnabled: settings.plugins.enabled,
     guardrailsEnabled: settings.guardrails.enabled,
     providers,
+    timeoutsByType,
     notices,
   };
 }

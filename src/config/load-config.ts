@@ -4,6 +4,7 @@ import { expand, type MissingVariable } from './expand.ts';
 import { overlayLimits } from './limit-variables.ts';
 import { overlayNumberedHeaders } from './numbered-headers.ts';
 import { type Problem, problemsOf } from './problem.ts';
+import { timeoutsByType } from './provider-timeouts.ts';
 import { providersInEnvironment } from './provider-variables.ts';
 import { isMapping, RawSettings, type Source, withoutEmpty } from './raw-settings.ts';
 import { misplacedOptions, overlayProviders, resolveProviders } from './resolve-providers.ts';
@@ -75,7 +76,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const sameUser = analystWhoWrites(parsed.data, raw);
   if (sameUser !== undefined) return { ok: false, problems: [sameUser] };
 
-  const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing);
+  const resolved = resolveProviders(parsed.data, providerTypes, inEnvironment.providers, missing, raw);
   notices.push(...resolved.notices);
   if (parsed.data.admin.ui_enabled && !parsed.data.admin.endpoints_enabled) {
     notices.push('the dashboard is off, because it needs the admin endpoints (ADMIN_ENDPOINTS_ENABLED)');
@@ -84,7 +85,11 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   if (budgets.enabled && !usage.enabled) {
     notices.push('budgets are off, because they need usage to be counted (USAGE_ENABLED)');
   }
-  return { ok: true, config: configOf(parsed.data, resolved.providers, notices, cwd), written: raw };
+  return {
+    ok: true,
+    config: configOf(parsed.data, resolved.providers, timeoutsByType(parsed.data, providerTypes), notices, cwd),
+    written: raw,
+  };
 }
 
 function analystWhoWrites({ analytics }: FileSettings, raw: RawSettings): Problem | undefined {

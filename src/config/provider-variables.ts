@@ -8,7 +8,7 @@ export interface ProviderVariables {
   /** In the order in which they take turns: `_API_KEY`, `_API_KEY_2`, `_API_KEY_3`, … */
   readonly apiKeys: readonly Variable[];
   readonly models?: Variable;
-  /** The type's further options, by their name in chancery.yaml. */
+  /** Timeouts, and the type's further options, by their name in chancery.yaml. */
   readonly options: Readonly<Record<string, Variable>>;
 }
 
@@ -25,6 +25,14 @@ interface Draft {
   models?: Variable;
   options: Record<string, Variable>;
 }
+
+/** Says nothing but how long to wait, which makes no provider. */
+export function hasOnlyTimeouts({ baseUrl, apiKeys, models, options }: ProviderVariables): boolean {
+  if (baseUrl !== undefined || models !== undefined || apiKeys.length > 0) return false;
+  return Object.keys(options).every((option) => timeoutOptions.includes(option));
+}
+
+export const timeoutOptions = ['timeout', 'stream_idle_timeout'];
 
 /** `LLAMACPP` for `llamacpp`, `BEDROCK_MANTLE` for `bedrock-mantle`. */
 export function variablePrefix(typeOrName: string): string {
@@ -75,7 +83,7 @@ export function providersInEnvironment(
 
 /** Splits what follows the type: `GPU_API_KEY_2` into `GPU` and `API_KEY_2`. Undefined for variables not ours. */
 function splitVariable(rest: string, extras: readonly string[]): { suffix?: string; field: string } | undefined {
-  const fields = ['BASE_URL', 'API_KEY(?:_[0-9]+)?', 'MODELS', ...extras];
+  const fields = ['BASE_URL', 'API_KEY(?:_[0-9]+)?', 'MODELS', 'STREAM_IDLE_TIMEOUT', 'TIMEOUT', ...extras];
   // The shortest suffix, so that the longest field wins.
   const match = new RegExp(`^(?:(.*?)_)??(${fields.join('|')})$`).exec(rest);
   return match === null ? undefined : { suffix: match[1], field: match[2] ?? '' };

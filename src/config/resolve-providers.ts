@@ -2,8 +2,8 @@
 
 import type { MissingVariable } from './expand.ts';
 import type { Problem } from './problem.ts';
-import type { ProviderVariables } from './provider-variables.ts';
-import { variablePrefix } from './provider-variables.ts';
+import { type ProviderTimeouts, timeoutsOf } from './provider-timeouts.ts';
+import { hasOnlyTimeouts, type ProviderVariables, timeoutOptions, variablePrefix } from './provider-variables.ts';
 import { isMapping, type RawSettings, type Source } from './raw-settings.ts';
 import { type ResilienceConfig, resilienceOf } from './resilience.ts';
 import type { FileSettings, ProviderTypeFacts, ProviderTypes } from './schema.ts';
@@ -24,6 +24,7 @@ export interface ProviderConfig {
   readonly models: readonly ConfiguredModel[];
   readonly modelsMode: 'fallback' | 'allowlist' | 'merge';
   readonly resilience: ResilienceConfig;
+  readonly timeouts: ProviderTimeouts;
   /** The type's further options, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;
   /** `environment` when a variable says anything about it. */
@@ -32,7 +33,8 @@ export interface ProviderConfig {
 
 /**
  * Writes what the environment says about providers over what the file says. An environment provider overrides the
- * members of the file provider of the same name one by one, its keys all together.
+ * members of the file provider of the same name one by one, its keys all together. The timeouts of a type's own variables
+ * (`LLAMACPP_TIMEOUT`) are also those of its other instances that have none.
  */
 export function overlayProviders(
   raw: RawSettings,
@@ -43,6 +45,13 @@ export function overlayProviders(
   for (const provider of fromEnvironment) {
     const path = ['providers', provider.name];
     const inFile = raw.get(path);
+    if (inFile === undefined && hasOnlyTimeouts(provider)) {
+      const [timeout] = Object.values(provider.options);
+      if (provider.name !== provider.type) {
+        notices.push(`${timeout?.variable} is ignored: there is no provider ${provider.name}`);
+      }
+      continue;
+    }
     if (isMapping(inFile) && inFile['type'] !== undefined && inFile['type'] !== provider.type) {
       raw.delete(path);
       notices.push(
@@ -66,7 +75,27 @@ export function overlayProviders(
     const keys = provider.apiKeys.map(({ value }) => value);
     raw.set([...path, 'api_keys'], keys, { source: sourceOf(firstKey.variable), variable: firstKey.variable });
   }
+  for (const { name, type, options } of fromEnvironment) {
+    if (name === type) shareTimeouts(raw, type, options, sourceOf);
+  }
   return notices;
+}
+
+function shareTimeouts(
+  raw: RawSettings,
+  type: string,
+  options: ProviderVariables['options'],
+  sourceOf: (variable: string) => Source,
+): void {
+  const providers = raw.get(['providers']);
+  for (const [name, written] of Object.entries(isMapping(providers) ? providers : {})) {
+    if (!isMapping(written) || written['type'] !== type) continue;
+    for (const option of timeoutOptions) {
+      const from = options[option];
+      if (from === undefined || written[option] !== undefined) continue;
+      raw.set(['providers', name, option], from.value, { source: sourceOf(from.variable), variable: from.variable });
+    }
+  }
 }
 
 /** Options of one type that are written for a provider of another. */
@@ -102,6 +131,7 @@ export function resolveProviders(
   types: ProviderTypes,
   fromEnvironment: readonly ProviderVariables[],
   missing: readonly MissingVariable[],
+  raw: RawSettings,
 ): ResolvedProviders {
   const providers: ProviderConfig[] = [];
   const notices: string[] = [];
@@ -126,6 +156,7 @@ export function resolveProviders(
       models: modelsOf(written.models ?? []),
       modelsMode: written.models_mode ?? settings.registry.models_mode,
       resilience: resilienceOf(settings.resilience, written.resilience),
+      timeouts: timeoutsOf(name, written, settings, raw, types),
       options: optionsOf(written, facts),
       source: variables === undefined ? 'file' : 'environment',
     });

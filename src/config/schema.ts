@@ -29,6 +29,8 @@ export interface ProviderTypeFacts {
   readonly keyless: boolean;
   /** Has no usual address, so one must be given. */
   readonly requiresBaseUrl: boolean;
+  /** Usually a server on the same machine or network, which may take longer. */
+  readonly isLocal?: boolean;
   readonly defaultBaseUrl?: string;
   /** Further options: the end of the variable's name (`API_VERSION`) to the option's name (`apiVersion`). */
   readonly extra?: Readonly<Record<string, string>>;
@@ -103,14 +105,17 @@ const log = section({
 });
 
 const http = section({
-  timeout: setting(duration(), '600s', { env: 'HTTP_TIMEOUT', describe: 'a whole provider call that is no stream' }),
-  response_header_timeout: setting(duration(), '600s', {
-    env: 'HTTP_RESPONSE_HEADER_TIMEOUT',
-    describe: 'wait for the first byte of a provider',
+  timeout: optionalSetting(duration(), {
+    env: 'HTTP_TIMEOUT',
+    describe: 'a whole answer of a provider that is no stream; 600s when not set, 1h for local types',
   }),
-  stream_idle_timeout: setting(duration(), '300s', {
+  response_header_timeout: optionalSetting(duration(), {
+    env: 'HTTP_RESPONSE_HEADER_TIMEOUT',
+    describe: 'wait for the first byte of a provider; 600s when not set, 1h for local types',
+  }),
+  stream_idle_timeout: optionalSetting(duration(), {
     env: 'HTTP_STREAM_IDLE_TIMEOUT',
-    describe: 'longest silence within a provider stream',
+    describe: 'longest silence within a provider stream; 300s when not set, 1h for local types',
   }),
 });
 
@@ -141,7 +146,7 @@ const resilience = section({
     on_statuses: setting(retryKinds.on_statuses, '429,502,503,504,522,524', {
       env: 'RETRY_ON_STATUSES',
       emptyIsNone: true,
-      describe: 'provider statuses that are tried again; empty for none',
+      describe: 'provider statuses that are tried again; empty for none; 429 of background responses only',
     }),
   }),
   circuit_breaker: section({
@@ -152,9 +157,10 @@ const resilience = section({
       env: 'CIRCUIT_BREAKER_TIMEOUT',
       describe: 'how long an open breaker refuses before it lets a probe through',
     }),
-    failure_on_statuses: setting(breakerKinds.failure_on_statuses, '429,5xx', {
+    failure_on_statuses: setting(breakerKinds.failure_on_statuses, '5xx', {
       env: 'CIRCUIT_BREAKER_FAILURE_ON_STATUSES',
       emptyIsNone: true,
+      describe: 'provider statuses that count as failures; 429 and 501 never do',
     }),
   }),
 });
@@ -477,6 +483,10 @@ function providerSchema(types: ProviderTypes) {
       .union([list(), z.array(model)], { error: () => 'expected a list of models, or text with commas' })
       .optional(),
     models_mode: optionalSetting(modelsMode()),
+    timeout: optionalSetting(duration(), {
+      describe: 'wait for the first byte of its answer, and then for the end of an answer that is no stream',
+    }),
+    stream_idle_timeout: optionalSetting(duration(), { describe: 'longest silence within its streams' }),
     resilience: ownResilience.optional(),
     ...options,
   });

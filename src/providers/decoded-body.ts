@@ -29,6 +29,9 @@ export function decodedBody(body: ReplyBody, encoding: string | undefined, provi
       });
       return Buffer.concat(pieces, bytes);
     },
+    get arrived() {
+      return body.arrived;
+    },
     cancel: () => body.cancel(),
   };
 }

@@ -1,5 +1,6 @@
 /** How one provider instance is configured. The configuration loader produces this shape; providers never read files. */
 import type { ModelMetadata } from './provider.ts';
+import type { TimeLimit } from './time-limit.ts';
 
 export interface ConfiguredModel {
   readonly id: string;
@@ -13,14 +14,15 @@ export interface ConfiguredModel {
  */
 export type ModelsMode = 'fallback' | 'allowlist' | 'merge';
 
-/** All in milliseconds. */
 export interface ProviderTimeouts {
   /** To open a connection. Default 10,000. */
   readonly connectMs?: number;
-  /** From the call to the first byte of the answer's headers, waiting for a connection included. Default 600,000. */
-  readonly headersMs?: number;
-  /** Between two pieces of an answer. Default 300,000. */
-  readonly idleMs?: number;
+  /** From the call to the answer's headers, waiting for a connection included. Default 600 s. */
+  readonly headers?: TimeLimit;
+  /** Of an answer that is no stream, from its headers to its end. Default 600 s. */
+  readonly answer?: TimeLimit;
+  /** Between two pieces of a stream. Default 300 s. */
+  readonly idle?: TimeLimit;
 }
 
 export interface ProviderConfig {

@@ -6,7 +6,7 @@ export interface ListingOptions {
   /** The last good list of an earlier run; an empty one says nothing. */
   readonly known?: readonly ProviderModel[];
   readonly refreshIntervalMs: number;
-  /** Between attempts while the list cannot be read. */
+  /** Between attempts while the list cannot be read, or is not complete. */
   readonly recheckIntervalMs: number;
   readonly listTimeoutMs: number;
   /** At most one request-time refresh in this time. */
@@ -115,7 +115,9 @@ export class ProviderListing {
     this.#lastAttemptAt = this.#options.clock();
     let again = this.#options.refreshIntervalMs;
     try {
-      this.#succeeded(await this.#list());
+      const models = await this.#list();
+      if (models.some(({ isIncomplete }) => isIncomplete)) again = this.#options.recheckIntervalMs;
+      this.#succeeded(this.#completed(models));
     } catch (error) {
       this.#failed(error instanceof Error ? error.message : String(error));
       again = this.#options.recheckIntervalMs;
@@ -123,6 +125,14 @@ export class ProviderListing {
     if (this.#closing.signal.aborted) return;
     this.#next = setTimeout(() => this.refresh(), again);
     this.#next.unref();
+  }
+
+  /** A model that cannot be described now keeps its earlier description. */
+  #completed(models: readonly ProviderModel[]): ProviderModel[] {
+    return models.map(({ isIncomplete, ...model }) => {
+      const known = isIncomplete ? this.#listed?.find(({ id }) => id === model.id)?.metadata : undefined;
+      return known === undefined ? model : { ...model, metadata: { ...model.metadata, ...known } };
+    });
   }
 
   /** Bounded whatever the provider does with its signal. */

@@ -1,4 +1,5 @@
 /** What the exchange needs of a provider. A provider knows no event, no HTTP server and no projection. */
+import type { TimeLimit } from './time-limit.ts';
 
 /** What a provider's OpenAI API may have beside chat, responses and embeddings. */
 export const families = [
@@ -22,6 +23,8 @@ export type Dialect = (typeof dialects)[number];
 
 export interface ProviderCall {
   readonly dialect: Dialect;
+  /** The model that the body names: rate limits of a provider are per model. */
+  readonly model?: string;
   /** The request body in the provider's dialect, with its own model id: sent as it is. */
   readonly body: Uint8Array;
   readonly stream: boolean;
@@ -38,6 +41,8 @@ export interface ForwardCall {
   readonly path: string;
   /** The path is `/v1/…` of OpenAI's API, wherever the provider has that, and not one of its own routes. */
   readonly openAi?: boolean;
+  /** The model that is asked, where that is known. */
+  readonly model?: string;
   /** Already stripped of credentials and hop-by-hop headers; lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   /** Sent as it comes when it comes in pieces. */
@@ -63,6 +68,8 @@ export interface ReplyBody {
    * @throws ProviderFailure (`broken`, `idle`), or what `onPiece` throws, after cancelling the call
    */
   pieces(onPiece: (piece: Buffer) => void | Promise<unknown>): Promise<void>;
+  /** Bytes that have arrived so far, as they came off the wire. */
+  readonly arrived: number;
   /** Ends the call now. Harmless when it is over. */
   cancel(): void;
 }
@@ -111,6 +118,8 @@ export interface ProviderModel {
   readonly created: number;
   readonly ownedBy: string;
   readonly metadata?: ModelMetadata;
+  /** Its server could not describe it yet, as while it loads the model: it should be listed again soon. */
+  readonly isIncomplete?: true;
 }
 
 /** The `metadata` object of `GET /v1/models`, with its names on the wire. */
@@ -135,12 +144,19 @@ export interface Provider {
   readonly capabilities: ProviderCapabilities;
   /** The type's extra settings by option name, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;
+  /** Of an answer that is no stream, from its headers to its end. */
+  readonly answerLimit: TimeLimit;
   /** @throws ProviderFailure, UpstreamError */
   listModels(signal: AbortSignal): Promise<ProviderModel[]>;
   /** @throws ProviderFailure */
   send(call: ProviderCall): Promise<ProviderReply>;
   /** Any other request to the provider's own API. @throws ProviderFailure */
   forward(call: ForwardCall): Promise<ProviderReply>;
+  /**
+   * Milliseconds until a call for the model may be made, after 429 answers with `Retry-After` to calls with every
+   * credential; 0 when one may be made now. A call is made with a credential that is not paused, as far as there is one.
+   */
+  pausedMs(model: string): number;
   /** Told what an answer showed: whether `/v1/responses` is spoken natively. `capabilities` says so from then on. */
   learnResponses(supported: boolean): void;
   /** The text with this provider's credentials taken out, for what is shown or recorded. */

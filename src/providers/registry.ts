@@ -23,7 +23,10 @@ export interface RegistryOptions {
   onAvailable?(provider: string): void;
   /** Default one hour. */
   readonly refreshIntervalMs?: number;
-  /** How often a provider that cannot be listed is tried. Default one minute. */
+  /**
+   * How often a provider that cannot be listed, or not completely, is tried. Default one minute. Servers of local types
+   * are started and stopped by their users, so those are tried every two seconds at least.
+   */
   readonly recheckIntervalMs?: number;
   /** Default 10 seconds. */
   readonly listTimeoutMs?: number;
@@ -74,6 +77,8 @@ export interface Registry {
   close(): void;
 }
 
+const LOCAL_RECHECK_MS = 2_000;
+
 /** Begins to list at once and holds nobody up. */
 export function createRegistry(options: RegistryOptions): Registry {
   const requestWaitMs = options.requestWaitMs ?? 2_000;
@@ -83,7 +88,10 @@ export function createRegistry(options: RegistryOptions): Registry {
     new ProviderListing(provider, config, {
       known: known?.get(provider.name),
       refreshIntervalMs: options.refreshIntervalMs ?? 3_600_000,
-      recheckIntervalMs: options.recheckIntervalMs ?? 60_000,
+      recheckIntervalMs: Math.min(
+        options.recheckIntervalMs ?? 60_000,
+        providerType(provider.type)?.isLocal === true ? LOCAL_RECHECK_MS : Number.POSITIVE_INFINITY,
+      ),
       listTimeoutMs: options.listTimeoutMs ?? 10_000,
       minRefreshGapMs: options.minRefreshGapMs ?? 5_000,
       clock: options.clock ?? Date.now,

@@ -4,6 +4,7 @@
  */
 import { LOCAL_ADDRESS } from './checked-lookup.ts';
 import { ProviderFailure } from './provider.ts';
+import type { TimeLimit } from './time-limit.ts';
 
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
@@ -42,11 +43,15 @@ export function unreachable(provider: string, error: Error): ProviderFailure {
   return new ProviderFailure(provider, 'unreachable', `it could not be reached (${reasonOf(error)})`, error);
 }
 
-/** The request went out, and the answer did not come whole. */
-export function brokenOff(provider: string, error: Error): ProviderFailure {
+/**
+ * The request went out, and the answer did not come whole.
+ * @param arrived bytes of the answer's body
+ */
+export function brokenOff(provider: string, error: Error, idle: TimeLimit, arrived: number): ProviderFailure {
   const code = codeOf(error);
   if (code === 'UND_ERR_BODY_TIMEOUT') {
-    return new ProviderFailure(provider, 'idle', 'it stopped in the middle of its answer', error);
+    const message = `it sent nothing for ${inSeconds(idle)}, ${soFar(arrived)}`;
+    return new ProviderFailure(provider, 'idle', message, error);
   }
   if (code === 'UND_ERR_HEADERS_OVERFLOW') {
     return new ProviderFailure(provider, 'too_large', 'it sent too many headers', error);
@@ -62,6 +67,27 @@ export function cancelled(provider: string): ProviderFailure {
   return new ProviderFailure(provider, 'aborted', 'the call was cancelled');
 }
 
-export function lateAnswer(provider: string): ProviderFailure {
-  return new ProviderFailure(provider, 'timeout', 'it did not answer in time');
+/** @param limit undefined when no setting decides it */
+export function lateAnswer(provider: string, limit?: TimeLimit): ProviderFailure {
+  const message =
+    limit === undefined
+      ? 'it did not answer in time'
+      : `it did not answer within ${inSeconds(limit)}, and no byte of its answer had arrived`;
+  return new ProviderFailure(provider, 'timeout', message);
+}
+
+/** @param arrived bytes of the answer's body */
+export function unfinished(provider: string, limit: TimeLimit, arrived: number, cause: unknown): ProviderFailure {
+  const message = `its answer took longer than ${inSeconds(limit)}, ${soFar(arrived)}`;
+  return new ProviderFailure(provider, 'timeout', message, cause);
+}
+
+/** `1.5 s (HTTP_TIMEOUT)` */
+function inSeconds({ ms, setting }: TimeLimit): string {
+  return `${ms / 1000} s (${setting})`;
+}
+
+function soFar(arrived: number): string {
+  if (arrived === 0) return 'and no byte of its answer had arrived after the headers';
+  return `after ${arrived} ${arrived === 1 ? 'byte' : 'bytes'} of its answer had arrived`;
 }

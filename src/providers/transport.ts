@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { checkedLookup, checkHostOf } from './checked-lookup.ts';
 import type { CloseWhen, ProviderReply } from './provider.ts';
+import type { ProviderTimeouts } from './provider-config.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 export interface TransportOptions {
@@ -22,9 +23,7 @@ export interface TransportOptions {
   readonly lookup?: LookupFunction;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
-  readonly connectTimeoutMs?: number;
-  readonly headersTimeoutMs?: number;
-  readonly idleTimeoutMs?: number;
+  readonly timeouts?: ProviderTimeouts;
 }
 
 export interface TransportRequest {
@@ -35,6 +34,8 @@ export interface TransportRequest {
   readonly headers: string[];
   readonly body?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly signal: AbortSignal;
+  /** The answer may fall silent, because its reader limits the whole of it. */
+  readonly mayIdle?: boolean;
 }
 
 export interface Transport {
@@ -47,10 +48,14 @@ export interface Transport {
   close(when?: CloseWhen): Promise<void>;
 }
 
+const HEADERS_LIMIT = { ms: 600_000, setting: 'HTTP_RESPONSE_HEADER_TIMEOUT' };
+const IDLE_LIMIT = { ms: 300_000, setting: 'HTTP_STREAM_IDLE_TIMEOUT' };
+
 /** @throws Error when `origin` or `proxyUrl` has an address that is not allowed */
 export function createTransport(options: TransportOptions): Transport {
-  const { provider, origin, proxyUrl, headersTimeoutMs = 600_000 } = options;
-  const connect = { timeout: options.connectTimeoutMs ?? 10_000, ...lookupOf(options) };
+  const { provider, origin, proxyUrl, timeouts = {} } = options;
+  const { headers: headersLimit = HEADERS_LIMIT, idle = IDLE_LIMIT } = timeouts;
+  const connect = { timeout: timeouts.connectMs ?? 10_000, ...lookupOf(options) };
   const poolOptions: Pool.Options = {
     connections: options.connections ?? 1024,
     pipelining: 1,
@@ -60,7 +65,7 @@ export function createTransport(options: TransportOptions): Transport {
     // A call's own timer counts the wait for a connection too; this one would begin after it.
     headersTimeout: 0,
     // Restarted by every piece and suspended while the socket is paused: an idle timeout, not a limit on the whole.
-    bodyTimeout: options.idleTimeoutMs ?? 300_000,
+    bodyTimeout: idle.ms,
   };
   const pool: Dispatcher =
     proxyUrl === undefined ? new Pool(origin, poolOptions) : throughProxy(proxyUrl, poolOptions, connect);
@@ -68,11 +73,12 @@ export function createTransport(options: TransportOptions): Transport {
   let destroyed = false;
 
   return {
-    send({ method, path, headers, body, signal }) {
+    send({ method, path, headers, body, signal, mayIdle = false }) {
       return new Promise((resolve, reject) => {
         const bodiless = method === 'HEAD';
-        const call = new UpstreamCall({ provider, signal, headersTimeoutMs, bodiless }, resolve, reject);
-        if (!call.over) pool.dispatch({ origin, method, path, headers, body: toDispatch(body) }, call);
+        const call = new UpstreamCall({ provider, signal, headers: headersLimit, idle, bodiless }, resolve, reject);
+        const bodyTimeout = mayIdle ? 0 : idle.ms;
+        if (!call.over) pool.dispatch({ origin, method, path, headers, body: toDispatch(body), bodyTimeout }, call);
       });
     },
     async close(when = 'now') {

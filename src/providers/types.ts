@@ -12,6 +12,8 @@ export interface ProviderType {
   /** Works without an API key. */
   readonly keyless: boolean;
   readonly requiresBaseUrl: boolean;
+  /** Usually a server on the same machine or network: it may take very long, and comes and goes. */
+  readonly isLocal?: boolean;
   readonly defaultBaseUrl?: string;
   /** Put on a base URL that has no path. Default `/v1`. */
   readonly defaultPath?: string;
@@ -68,6 +70,7 @@ const rows = {
   /** llama.cpp's server, and any plain OpenAI-compatible local server. No default: its usual port is the gateway's. */
   llamacpp: {
     keyless: true,
+    isLocal: true,
     requiresBaseUrl: true,
     auth: 'bearer',
     responses: 'unknown',
@@ -94,6 +97,7 @@ const rows = {
   },
   vllm: {
     keyless: true,
+    isLocal: true,
     requiresBaseUrl: false,
     defaultBaseUrl: 'http://localhost:8000/v1',
     auth: 'bearer',
@@ -108,6 +112,7 @@ const rows = {
   },
   sglang: {
     keyless: true,
+    isLocal: true,
     requiresBaseUrl: false,
     defaultBaseUrl: 'http://localhost:30000/v1',
     auth: 'bearer',
@@ -249,6 +254,7 @@ const rows = {
   /** Ollama in its own language. Its routes begin at the server's root, OpenAI's among them below `/v1`. */
   ollama: {
     keyless: true,
+    isLocal: true,
     requiresBaseUrl: false,
     defaultBaseUrl: 'http://localhost:11434',
     defaultPath: '',
@@ -288,17 +294,19 @@ export function providerType(type: string): ProviderType | undefined {
 export interface RegistrationFacts {
   readonly keyless: boolean;
   readonly requiresBaseUrl: boolean;
+  readonly isLocal?: boolean;
   readonly defaultBaseUrl?: string;
   readonly extra?: Readonly<Record<string, string>>;
 }
 
 /** What the configuration loader must know to register a provider, as plain data. */
 export const providerTypes: Readonly<Record<string, RegistrationFacts>> = Object.fromEntries(
-  [...table].map(([type, { keyless, requiresBaseUrl, defaultBaseUrl, extra }]) => [
+  [...table].map(([type, { keyless, requiresBaseUrl, isLocal, defaultBaseUrl, extra }]) => [
     type,
     {
       keyless,
       requiresBaseUrl,
+      ...(isLocal === undefined ? {} : { isLocal }),
       ...(defaultBaseUrl === undefined ? {} : { defaultBaseUrl }),
       ...(extra === undefined ? {} : { extra }),
     },

@@ -3,6 +3,7 @@ import type { Dispatcher } from 'undici';
 import { decodedBody } from './decoded-body.ts';
 import type { ProviderFailure, ProviderReply, ReplyBody } from './provider.ts';
 import { pieceReader, type Reader, type SteeredCall, wholeReader } from './reply-readers.ts';
+import type { TimeLimit } from './time-limit.ts';
 import { brokenOff, cancelled, lateAnswer, tooLarge, unreachable } from './transport-failure.ts';
 
 /** What may arrive before anybody reads; then the socket waits. */
@@ -12,7 +13,9 @@ export interface CallOptions {
   readonly provider: string;
   readonly signal: AbortSignal;
   /** From now to the answer's headers, waiting for a connection included. */
-  readonly headersTimeoutMs: number;
+  readonly headers: TimeLimit;
+  /** Between two pieces of the answer. */
+  readonly idle: TimeLimit;
   /** The answer has no body, whatever its headers say (`HEAD`). */
   readonly bodiless: boolean;
 }
@@ -31,6 +34,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   #controller: Dispatcher.DispatchController | undefined;
   #answered = false;
   #announcedBytes = 0;
+  #arrived = 0;
   #buffered: Buffer[] = [];
   #bufferedBytes = 0;
   #paused = false;
@@ -46,7 +50,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     this.#options = options;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#timer = setTimeout(expire, options.headersTimeoutMs, this);
+    this.#timer = setTimeout(expire, options.headers.ms, this);
     options.signal.addEventListener('abort', this);
     if (options.signal.aborted) this.cancel();
   }
@@ -54,6 +58,10 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   /** Cancelled before it was dispatched. */
   get over(): boolean {
     return this.#failure !== undefined;
+  }
+
+  get arrived(): number {
+    return this.#arrived;
   }
 
   // What undici tells.
@@ -84,6 +92,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, piece: Buffer): void {
+    this.#arrived += piece.length;
     if (this.#reader !== undefined) {
       this.#reader.take(piece);
       return;
@@ -101,8 +110,9 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
-    const { provider } = this.#options;
-    this.fail(this.#controller === undefined ? unreachable(provider, error) : brokenOff(provider, error));
+    const { provider, idle } = this.#options;
+    const isSent = this.#controller !== undefined;
+    this.fail(isSent ? brokenOff(provider, error, idle, this.#arrived) : unreachable(provider, error));
   }
 
   // What the exchange does.
@@ -157,7 +167,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
   }
 
   expire(): void {
-    this.fail(lateAnswer(this.#options.provider));
+    this.fail(lateAnswer(this.#options.provider, this.#options.headers));
   }
 
   #attach(reader: Reader): void {

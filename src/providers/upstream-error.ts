@@ -3,6 +3,8 @@ import { STATUS_CODES } from 'node:http';
 import { parseExactly } from '../json/exact-json.ts';
 import { codeOfErrorType, statusOfErrorType } from './anthropic/error-types.ts';
 import { errorCodeOf } from './error-code.ts';
+import { rateLimitsIn } from './rate-limit-headers.ts';
+import { retryAfterOf } from './retry-after.ts';
 
 /** The `type` of an error: a closed set. */
 export type ErrorType =
@@ -24,6 +26,8 @@ export interface MappedError {
   readonly provider: string;
   /** The provider's `Retry-After` as it sent it: seconds, or an HTTP date. */
   readonly retryAfter?: string;
+  /** The provider's own limits, in the headers that tell of them. */
+  readonly rateLimits?: Readonly<Record<string, string>>;
 }
 
 /** A provider answered, but not with what was asked for. */
@@ -46,16 +50,17 @@ export interface UpstreamAnswer {
   readonly provider: { readonly name: string; redact?(text: string): string };
 }
 
-/** Also for a 2xx answer whose body is an error (`isErrorBody`). */
+/** Also for a 2xx answer, or a chunk of one, that reports an error (`isErrorBody`). */
 export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
   const { headers, body, provider } = answer;
   const said = readError(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(), headers);
-  const status = statusFor(answer.status, said.status ?? Number(said.code));
+  const status = statusFor(answer.status, said);
   const clean = (text: string, maxLength: number): string =>
     shorten(withoutKeys(provider.redact?.(text) ?? text), maxLength);
   // llama.cpp and others repeat the status as `code`.
   const code = said.code === String(answer.status) || said.code === String(status) ? undefined : said.code;
   const retryAfter = retryAfterOf(headers);
+  const rateLimits = rateLimitsIn(headers);
   return {
     status,
     type: typeFor(status),
@@ -64,32 +69,54 @@ export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
     param: said.param === undefined ? null : clean(said.param, MAX_CODE_LENGTH),
     provider: provider.name,
     ...(retryAfter === undefined ? {} : { retryAfter }),
+    ...(rateLimits === undefined ? {} : { rateLimits }),
   };
 }
 
-/** Whether a 2xx body says nothing but an error. A failed Responses object is an answer: it has its own `error`. */
+/**
+ * Whether a 2xx body, or a chunk of a stream, reports an error, also beside a part of an answer: servers that fail while
+ * they answer add `error` to a chunk or to a choice, or end a choice with the finish reason `error`. A failed Responses
+ * object is an answer: it has its own `error`.
+ */
 export function isErrorBody(parsed: unknown): boolean {
   if (Array.isArray(parsed)) return parsed.length > 0 && isErrorBody(parsed[0]);
-  if (!isObject(parsed)) return false;
-  const { error } = parsed;
-  if (!isObject(error) && (typeof error !== 'string' || error === '')) return false;
-  return !('choices' in parsed) && !('data' in parsed) && !('output' in parsed) && parsed['object'] !== 'response';
+  if (!isObject(parsed) || 'data' in parsed || 'output' in parsed || parsed['object'] === 'response') return false;
+  return isError(parsed['error']) || errorOfChoice(parsed) !== undefined;
 }
 
-/** `Retry-After`, or the `Retry-After-Ms` that OpenAI and Azure send, as whole seconds. */
-function retryAfterOf(headers: Readonly<Record<string, string>>): string | undefined {
-  const { 'retry-after': value, 'retry-after-ms': precise } = headers;
-  if (value !== undefined || precise === undefined || precise.trim() === '') return value;
-  const seconds = Number(precise) / 1000;
-  return Number.isFinite(seconds) ? String(Math.max(0, Math.ceil(seconds))) : undefined;
+function isError(error: unknown): boolean {
+  return isObject(error) || (typeof error === 'string' && error !== '') || error === true;
 }
 
-/** @param told the status that the body tells */
-function statusFor(status: number, told: number): number {
+/** The error of a choice, empty when the choice names none. */
+function errorOfChoice({ choices }: Record<string, unknown>): Record<string, unknown> | undefined {
+  if (!Array.isArray(choices)) return undefined;
+  for (const choice of choices) {
+    if (!isObject(choice)) continue;
+    if (isObject(choice['error'])) return choice['error'];
+    if (choice['finish_reason'] === 'error') return {};
+  }
+  return undefined;
+}
+
+/** The status of the answer, or of a 2xx answer the one that its body tells. */
+function statusFor(status: number, said: Said): number {
   if (status >= 400 && status <= 599) return status;
-  if (status >= 200 && status <= 299 && Number.isInteger(told) && told >= 400 && told <= 599) return told;
-  return 502;
+  const told = [Number(said.code), said.status, statusOfCode.get(said.code)].find(isErrorStatus);
+  return status >= 200 && status <= 299 && told !== undefined ? told : 502;
 }
+
+function isErrorStatus(status: number | undefined): status is number {
+  return status !== undefined && Number.isInteger(status) && status >= 400 && status <= 599;
+}
+
+/** Types of errors beside Anthropic's, which are OpenAI's too: those that say that the request is at fault, or a limit. */
+const statusOfType: ReadonlyMap<unknown, number> = new Map([
+  ['exceed_context_size_error', 400],
+  ['insufficient_quota', 429],
+  ['not_supported_error', 501],
+  ['unavailable_error', 503],
+]);
 
 function typeFor(status: number): ErrorType {
   if (status >= 500) return 'provider_error';
@@ -98,6 +125,14 @@ function typeFor(status: number): ErrorType {
   if (status === 429) return 'rate_limit_error';
   return 'invalid_request_error';
 }
+
+/** Codes that OpenAI gives in the middle of an answer. */
+const statusOfCode: ReadonlyMap<unknown, number> = new Map([
+  ['rate_limit_exceeded', 429],
+  ['insufficient_quota', 429],
+  ['context_length_exceeded', 400],
+  ['invalid_prompt', 400],
+]);
 
 interface Said {
   readonly message?: string;
@@ -114,9 +149,20 @@ function readError(text: string, headers: Readonly<Record<string, string>>): Sai
   try {
     parsed = parseExactly(trimmed);
   } catch {
-    return { message: trimmed };
+    return { message: messageIn(trimmed) ?? trimmed };
   }
   return readParsed(parsed);
+}
+
+/** The message of a JSON error that was cut off. */
+function messageIn(text: string): string | undefined {
+  if (!text.startsWith('{')) return undefined;
+  const told = /"message"\s*:\s*"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}){1,4000})/.exec(text)?.[1];
+  try {
+    return told === undefined ? undefined : String(parseExactly(`"${told}"`));
+  } catch {
+    return undefined;
+  }
 }
 
 /** The shapes in use: OpenAI's, Anthropic's, a bare string, Gemini's array, Mistral's flat one, FastAPI's `detail`. */
@@ -128,29 +174,30 @@ function readParsed(parsed: unknown): Said {
     return { ...readMembers(parsed), message: parsed['error'] };
   }
   const { type, error } = parsed;
-  if (!isObject(error)) return readMembers(parsed);
-  return type === 'error' ? readTyped(error) : readMembers(error);
+  if (isObject(error)) return type === 'error' ? readTyped(error) : readMembers(error);
+  const ofChoice = errorOfChoice(parsed);
+  return ofChoice === undefined ? readMembers(parsed) : { message: UNNAMED, ...readMembers(ofChoice) };
 }
+
+const UNNAMED = 'The provider ended its answer with an error and did not say which.';
 
 /** Anthropic's: the type of the error says what others say in a code. */
 function readTyped(error: Record<string, unknown>): Said {
   const said = readMembers(error);
-  return {
-    ...said,
-    code: said.code ?? codeOfErrorType(error['type']),
-    status: statusOfErrorType(error['type']),
-  };
+  return { ...said, code: said.code ?? codeOfErrorType(error['type']) };
 }
 
 function readMembers(error: Record<string, unknown>): Said {
-  const { param } = error;
+  const { param, type } = error;
   const code = errorCodeOf(error);
+  const status = statusOfErrorType(type) ?? statusOfType.get(type);
   const told = error['message'] ?? error['detail'] ?? error['msg'];
   const message = isObject(told) && 'detail' in told ? told['detail'] : told;
   return {
     ...(message === undefined || message === null || message === '' ? {} : { message: sentence(message) }),
     ...(code === undefined ? {} : { code }),
     ...(typeof param === 'string' ? { param } : {}),
+    ...(status === undefined ? {} : { status }),
   };
 }
 

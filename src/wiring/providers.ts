@@ -63,27 +63,28 @@ export async function createGatewayProviders(options: GatewayProvidersOptions): 
   let isDemo = false;
   let problems: ReadonlyMap<string, string> = new Map();
   let followed: Promise<void> = Promise.resolve();
-  const timeouts = { headersMs: config.http.headersTimeoutMs, idleMs: config.http.streamIdleTimeoutMs };
   const shared = { retry: config.retry, circuitBreaker: config.circuitBreaker };
   const managed = new Set(config.providers.map(({ name }) => name));
 
   async function wanted(unusable: Map<string, string>): Promise<RosterConfig[]> {
-    const configured = config.providers.map((one) => ({ ...one, timeouts }));
     const settings: RosterConfig[] = [];
     for (const credential of stored.state.values()) {
       if (!credential.enabled || managed.has(credential.name)) continue;
       try {
         const opened = openCredential(credential, sealers, config.registry.modelsMode);
+        const timeouts = config.timeoutsByType[opened.type];
         settings.push({ ...opened, timeouts, resilience: shared, localAddresses: config.registry.allowLocalProviders });
       } catch (error) {
         unusable.set(credential.name, error instanceof Error ? error.message : String(error));
       }
     }
     // What was set up and is switched off, or cannot be opened, is no reason to answer with made-up words.
-    isDemo = configured.length === 0 && stored.state.size === 0;
-    if (!isDemo) return [...configured, ...settings];
+    isDemo = config.providers.length === 0 && stored.state.size === 0;
+    if (!isDemo) return [...config.providers, ...settings];
     demo ??= await startDemo();
-    return [{ ...demoProvider, baseUrl: demo.url, timeouts, resilience: shared }];
+    return [
+      { ...demoProvider, baseUrl: demo.url, timeouts: config.timeoutsByType[demoProvider.type], resilience: shared },
+    ];
   }
 
   async function follow(): Promise<void> {

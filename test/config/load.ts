@@ -10,8 +10,8 @@ import type { ProviderTypes } from '../../src/config/schema.ts';
 export const types: ProviderTypes = {
   openai: { keyless: false, requiresBaseUrl: false, defaultBaseUrl: 'https://api.openai.com/v1' },
   azure: { keyless: false, requiresBaseUrl: true, extra: { API_VERSION: 'apiVersion' } },
-  llamacpp: { keyless: true, requiresBaseUrl: true },
-  ollama: { keyless: true, requiresBaseUrl: false, defaultBaseUrl: 'http://localhost:11434/v1' },
+  llamacpp: { keyless: true, requiresBaseUrl: true, isLocal: true },
+  ollama: { keyless: true, requiresBaseUrl: false, isLocal: true, defaultBaseUrl: 'http://localhost:11434/v1' },
   bedrock: { keyless: true, requiresBaseUrl: true },
   'bedrock-mantle': { keyless: true, requiresBaseUrl: true },
 };

@@ -1,5 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { CircuitBreaker, type CircuitState } from '../../src/commands/exchange/circuit-breaker.ts';
+import {
+  CircuitBreaker,
+  type CircuitPermit,
+  type CircuitState,
+  type Verdict,
+} from '../../src/commands/exchange/circuit-breaker.ts';
 
 let now: number;
 let changes: CircuitState[];
@@ -12,8 +17,7 @@ beforeEach(() => {
 });
 
 function create(enabled: boolean): CircuitBreaker {
-  const isFailure = (status: number) => status === 429 || status >= 500;
-  const policy = { enabled, failureThreshold: 5, successThreshold: 2, openMs: 30_000, isFailure };
+  const policy = { enabled, failureThreshold: 5, successThreshold: 2, openMs: 30_000, isFailure: () => true };
   return new CircuitBreaker(
     policy,
     () => now,
@@ -21,41 +25,47 @@ function create(enabled: boolean): CircuitBreaker {
   );
 }
 
-function fail(times: number): void {
-  for (let i = 0; i < times; i++) breaker.ended(503);
+/** A call that may be made now. */
+function entered(): CircuitPermit {
+  const { permit } = breaker.enter();
+  if (permit === undefined) throw new Error('the breaker refuses the call');
+  return permit;
 }
+
+function call(...verdicts: readonly Verdict[]): void {
+  for (const verdict of verdicts) entered().end(verdict);
+}
+
+const fail = (times: number) => call(...Array.from({ length: times }, () => 'failed' as const));
 
 describe('a circuit breaker', () => {
   it('stays closed while failures are fewer than its threshold, or are interrupted by a success', () => {
     fail(4);
-    breaker.succeeded();
+    call('succeeded');
     fail(4);
     expect(breaker.state).toBe('closed');
-    expect(breaker.refusal()).toBeUndefined();
+    expect(breaker.enter().permit).toBeDefined();
   });
 
   it('opens at the threshold and says how long it will stay open', () => {
     fail(5);
     now = 10_000;
     expect(breaker.state).toBe('open');
-    expect(breaker.refusal()).toBe(20_000);
+    expect(breaker.enter()).toEqual({ permit: undefined, waitMs: 20_000 });
   });
 
   it('lets one probe through when its time is over, and no second one beside it', () => {
     fail(5);
     now = 30_000;
-    expect(breaker.refusal()).toBeUndefined();
+    entered();
     expect(breaker.state).toBe('half_open');
-    expect(breaker.refusal()).toBe(1000);
+    expect(breaker.enter()).toEqual({ permit: undefined, waitMs: 1000 });
   });
 
   it('closes after enough successful probes', () => {
     fail(5);
     now = 30_000;
-    for (let probe = 0; probe < 2; probe++) {
-      expect(breaker.refusal()).toBeUndefined();
-      breaker.succeeded();
-    }
+    call('succeeded', 'succeeded');
     expect(breaker.state).toBe('closed');
     expect(changes).toEqual(['open', 'half_open', 'closed']);
   });
@@ -63,45 +73,92 @@ describe('a circuit breaker', () => {
   it('opens again, for the whole time, when a probe fails', () => {
     fail(5);
     now = 30_000;
-    breaker.refusal();
-    breaker.ended(undefined);
-    expect(breaker.refusal()).toBe(30_000);
+    fail(1);
+    expect(breaker.enter()).toEqual({ permit: undefined, waitMs: 30_000 });
   });
 
-  it('lets the next probe through when one was abandoned', () => {
+  it('lets the next probe through when one says nothing of the provider', () => {
     fail(5);
     now = 30_000;
-    breaker.refusal();
-    breaker.abandoned();
-    expect(breaker.refusal()).toBeUndefined();
+    call('neutral');
+    expect(breaker.state).toBe('half_open');
+    entered();
   });
 
-  it("does not count a client's mistake as the provider's failure", () => {
-    for (let i = 0; i < 20; i++) breaker.ended(400);
+  it('neither counts a neutral end nor takes it for a success', () => {
+    fail(4);
+    call('neutral');
     expect(breaker.state).toBe('closed');
-  });
-
-  it('counts a provider that cannot be reached', () => {
-    for (let i = 0; i < 5; i++) breaker.ended(undefined);
+    fail(1);
     expect(breaker.state).toBe('open');
   });
 
-  it('says beforehand whether it would refuse, and takes no probe away by that', () => {
+  it('counts the first end of a call only', () => {
+    const permit = entered();
+    for (let end = 0; end < 10; end++) permit.end('failed');
+    expect(breaker.state).toBe('closed');
+  });
+
+  it('says beforehand whether it would refuse, and gives no permit by that', () => {
     expect(breaker.refuses).toBe(false);
     fail(5);
     expect(breaker.refuses).toBe(true);
     now = 30_000;
     expect([breaker.refuses, breaker.refuses, breaker.state]).toEqual([false, false, 'open']);
-    expect(breaker.refusal()).toBeUndefined();
+    const probe = entered();
     expect(breaker.refuses).toBe(true);
-    breaker.succeeded();
+    probe.end('succeeded');
     expect(breaker.refuses).toBe(false);
   });
 
   it('never opens when it is switched off', () => {
     breaker = create(false);
     fail(100);
-    expect(breaker.refusal()).toBeUndefined();
+    entered();
     expect(changes).toEqual([]);
+  });
+});
+
+describe('a call that ends after the state has changed', () => {
+  it('does not close the breaker by its success', () => {
+    const [one, other] = [entered(), entered()];
+    fail(5);
+    now = 30_000;
+    const probe = entered();
+    one.end('succeeded');
+    other.end('succeeded');
+    expect(breaker.state).toBe('half_open');
+    probe.end('succeeded');
+    expect(breaker.state).toBe('half_open');
+    expect(changes).toEqual(['open', 'half_open']);
+  });
+
+  it.each(['succeeded', 'failed', 'neutral'] as const)('does not let a second probe through when it %s', (verdict) => {
+    const old = entered();
+    fail(5);
+    now = 30_000;
+    entered();
+    old.end(verdict);
+    expect(breaker.state).toBe('half_open');
+    expect(breaker.enter().permit).toBeUndefined();
+  });
+
+  it('does not open the breaker anew by its failure', () => {
+    const old = Array.from({ length: 20 }, entered);
+    fail(5);
+    now = 30_000;
+    call('succeeded', 'succeeded');
+    for (const permit of old) permit.end('failed');
+    expect(breaker.state).toBe('closed');
+    fail(4);
+    expect(breaker.state).toBe('closed');
+  });
+
+  it('does not prolong the time that the breaker is open', () => {
+    const old = entered();
+    fail(5);
+    now = 20_000;
+    old.end('failed');
+    expect(breaker.enter()).toEqual({ permit: undefined, waitMs: 10_000 });
   });
 });

@@ -109,7 +109,6 @@ function start(
     recordBeforeCall,
     capture: 'full',
     maxAnswerBytes: 1e6,
-    answerTimeoutMs: 10_000,
     newId: mintEventId,
     random: Math.random,
     wait: async () => {},

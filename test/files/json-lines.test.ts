@@ -12,6 +12,7 @@ function inPieces(pieces: readonly Buffer[]): ReplyBody {
     async pieces(onPiece) {
       for (const piece of pieces) await onPiece(piece);
     },
+    arrived: 0,
     cancel: () => {},
   };
 }

@@ -26,6 +26,7 @@ const gateway = withGateway(
       LLAMACPP_DEAD_BASE_URL: 'http://127.0.0.1:1/v1',
       LLAMACPP_DEAD_MODELS: 'some-model',
       HTTP_RESPONSE_HEADER_TIMEOUT: '1500ms',
+      HTTP_TIMEOUT: '1500ms',
       HTTP_STREAM_IDLE_TIMEOUT: '1500ms',
       RETRY_MAX_RETRIES: '2',
       RETRY_INITIAL_BACKOFF: '2ms',
@@ -112,10 +113,10 @@ describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => 
   });
 
   it('keeps the time after which it may be asked again', async () => {
-    always({ status: 429, retryAfter: 3600 });
+    always({ status: 503, retryAfter: 3600 });
     const seconds = await gateway.post(path, body);
     expect(seconds.headers.get('retry-after')).toBe('3600');
-    await errorOf(seconds, 429);
+    await errorOf(seconds, 503);
     gateway.simulated.control.clear();
     always({ status: 503, retryAfter: new Date(Date.now() + 3_600_000).toUTCString() });
     const date = await gateway.post(path, body);

@@ -120,7 +120,7 @@ describe('what is on the record', () => {
       await send('unstored', '/v1/responses', adding(response, '"store":false'));
       await send('refused', '/v1/chat/completions', '{"model":"nobody/x","messages":[{"role":"user","content":"hi"}]}');
       await send('malformed', '/v1/chat/completions', '{"model":');
-      control.next({ status: 429 });
+      control.next({ status: 503 });
       await send('retried', '/v1/chat/completions', chat);
       const leak = `Incorrect API key provided: ${PROVIDER_KEY}. Bearer ${PROVIDER_KEY}`;
       control.always({ status: 401, message: leak });
@@ -279,7 +279,7 @@ describe('what is on the record', () => {
       'exchange.completed',
       'usage.recorded',
     ]);
-    expect(bodyOf(events[3])).toContain('simulated error 429');
+    expect(bodyOf(events[3])).toContain('simulated error 503');
   });
 
   it('of a request that failed is the failure, in the words the client got', async () => {

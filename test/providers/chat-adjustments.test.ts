@@ -115,7 +115,7 @@ test('Mistral gets no stream_options, also none that is added later', () => {
 
 describe('the table of types', () => {
   test('tells the configuration what registers a provider', () => {
-    expect(providerTypes['llamacpp']).toEqual({ keyless: true, requiresBaseUrl: true });
+    expect(providerTypes['llamacpp']).toEqual({ keyless: true, requiresBaseUrl: true, isLocal: true });
     expect(providerTypes['openai']).toEqual({
       keyless: false,
       requiresBaseUrl: false,

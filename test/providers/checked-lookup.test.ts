@@ -41,7 +41,7 @@ async function outcomeOf(options: Partial<TransportOptions>): Promise<string> {
   const transport = createTransport({
     provider: 'p',
     origin: `http://rebound.example:${port}`,
-    connectTimeoutMs: 200,
+    timeouts: { connectMs: 200 },
     localAddresses: false,
     ...options,
   });

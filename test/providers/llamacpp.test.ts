@@ -113,6 +113,83 @@ describe('modalities', () => {
   });
 });
 
+describe('a server that loads its model', () => {
+  const props = { default_generation_settings: { n_ctx: 512 }, modalities: { vision: true } };
+  const described = { context_window: 512, capabilities: { vision: true } };
+
+  /** Lists its model at once; `/props` fails in the given way until `loaded` is called. */
+  async function loading(propsAnswer: Answer) {
+    const list = server([{ id: 'm', meta: null }], props);
+    let isLoaded = false;
+    const { llamacpp } = await serving((request, response) =>
+      request.path === '/props' && !isLoaded ? propsAnswer(request, response) : list(request, response),
+    );
+    return { llamacpp, load: () => (isLoaded = true), unload: () => (isLoaded = false) };
+  }
+
+  const busy: Answer = (_request, response) =>
+    json(response, 503, { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } });
+
+  test.each<[string, Answer]>([
+    ['503', busy],
+    ['a broken connection', (_request, response) => response.destroy()],
+  ])('is listed again soon after %s of /props, until its model is described', async (_what, propsAnswer) => {
+    const { llamacpp, load } = await loading(propsAnswer);
+    const lists: unknown[] = [];
+    const twice = Promise.withResolvers<void>();
+    const registry = createRegistry({
+      providers: [{ provider: llamacpp, config: { models: [], modelsMode: 'fallback' } }],
+      recheckIntervalMs: 20,
+      onListed: (_provider, models) => {
+        lists.push(models.map(({ id, metadata }) => ({ id, metadata })));
+        if (lists.length === 2) twice.resolve();
+      },
+    });
+    await registry.ready;
+    expect(registry.resolve('llamacpp/m')).toBeDefined();
+    load();
+    await twice.promise;
+    expect(lists).toEqual([[{ id: 'm', metadata: undefined }], [{ id: 'm', metadata: described }]]);
+    expect(registry.list()[0]?.metadata).toEqual(described);
+    registry.close();
+  });
+
+  test('keeps the description that is known from before', async () => {
+    const { llamacpp, load, unload } = await loading(busy);
+    load();
+    const registry = createRegistry({
+      providers: [{ provider: llamacpp, config: { models: [], modelsMode: 'fallback' } }],
+    });
+    await registry.ready;
+    unload();
+    await registry.refresh();
+    expect(registry.list()[0]?.metadata).toEqual(described);
+    registry.close();
+  });
+
+  test('has a complete list where there is no /props', async () => {
+    const { llamacpp } = await serving(server([{ id: 'm' }]));
+    expect(await llamacpp.listModels(signal)).toEqual([{ id: 'm', created: 0, ownedBy: 'llamacpp' }]);
+  });
+
+  test('is listed within seconds after it is up, however seldom others are tried', async () => {
+    let isUp = false;
+    const list = server([{ id: 'm' }]);
+    const { llamacpp } = await serving((request, response) => (isUp ? list(request, response) : response.destroy()));
+    const listed = Promise.withResolvers<number>();
+    const registry = createRegistry({
+      providers: [{ provider: llamacpp, config: { models: [], modelsMode: 'fallback' } }],
+      recheckIntervalMs: 3_600_000,
+      onListed: () => listed.resolve(performance.now()),
+    });
+    await registry.ready;
+    const upAt = performance.now();
+    isUp = true;
+    expect((await listed.promise) - upAt).toBeLessThan(4000);
+    registry.close();
+  });
+});
+
 describe('the recorded server', () => {
   test.each([
     ['models.alias', 'tiny-random'],

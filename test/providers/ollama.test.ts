@@ -106,6 +106,22 @@ describe('Ollama', () => {
     ]);
   });
 
+  test('marks what it could not describe for now, and not what it cannot describe', async () => {
+    const models = ['busy', 'gone', 'broken'].map((name) => ({ model: name }));
+    const { origin } = await upstream(({ path, body }, response) => {
+      if (path === '/api/tags') json(response, 200, { models });
+      else if (body.includes('busy')) json(response, 503, { error: 'server busy' });
+      else if (body.includes('gone')) json(response, 404, { error: 'not found' });
+      else response.destroy();
+    });
+    const listed = await ollama(origin).listModels(signal);
+    expect(listed.map(({ id, isIncomplete }) => [id, isIncomplete])).toEqual([
+      ['busy', true],
+      ['gone', undefined],
+      ['broken', true],
+    ]);
+  });
+
   test('asks for no more than 64 descriptions', async () => {
     const models = Array.from({ length: 70 }, (_, index) => ({ model: `m${index}` }));
     const { origin, asked } = await upstream(({ path }, response) =>

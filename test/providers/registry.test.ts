@@ -31,6 +31,7 @@ class Listed implements Provider {
     responseLifecycle: 'no',
     passthrough: false,
   } as const;
+  readonly answerLimit = { ms: 1000, setting: 'HTTP_TIMEOUT' };
   asked = 0;
   answer: (signal: AbortSignal) => Promise<ProviderModel[]>;
 
@@ -56,6 +57,7 @@ class Listed implements Provider {
 
   send = never;
   forward = never;
+  pausedMs = (): number => 0;
   learnResponses = (): void => {};
   redact = (text: string): string => text;
   close = async (): Promise<void> => {};
@@ -327,14 +329,14 @@ describe('listing over time', () => {
 
   test('is repeated every minute while it fails, and the last good list stays', async () => {
     const { said, ...callbacks } = told();
-    const vllm = new Listed('vllm', ['a']);
-    const registry = await listed([vllm], callbacks);
-    vllm.fails('connection refused');
+    const openai = new Listed('openai', ['a']);
+    const registry = await listed([openai], callbacks);
+    openai.fails('connection refused');
     await vi.advanceTimersByTimeAsync(3_600_000);
     expect(registry.status()).toEqual([
       {
-        name: 'vllm',
-        type: 'vllm',
+        name: 'openai',
+        type: 'openai',
         state: 'unavailable',
         models: 1,
         remembered: false,
@@ -344,16 +346,16 @@ describe('listing over time', () => {
         lastError: 'connection refused',
       },
     ]);
-    expect(registry.resolve('vllm/a')).toMatchObject({ model: 'a' });
+    expect(registry.resolve('openai/a')).toMatchObject({ model: 'a' });
     await vi.advanceTimersByTimeAsync(120_000);
-    expect(vllm.asked).toBe(4);
-    vllm.lists('a');
+    expect(openai.asked).toBe(4);
+    openai.lists('a');
     await vi.advanceTimersByTimeAsync(60_000);
     expect(registry.status()).toMatchObject([{ state: 'available', lastListedAt: 4_780_000, lastError: undefined }]);
     expect(said).toEqual([
-      ['listed', 'vllm', ['a']],
-      ['unavailable', 'vllm', 'connection refused'],
-      ['available', 'vllm'],
+      ['listed', 'openai', ['a']],
+      ['unavailable', 'openai', 'connection refused'],
+      ['available', 'openai'],
     ]);
   });
 

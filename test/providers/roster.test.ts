@@ -135,7 +135,7 @@ describe('the roster of providers', () => {
   test('does not take the breaker of one that came back under the same name', async () => {
     const { roster: it, ended, told } = roster();
     it.follow([config('a')]);
-    it.resilience.get('a')?.breaker.failed();
+    it.resilience.get('a')?.breaker.enter().permit?.end('failed');
     expect(told).toEqual(['a open']);
     it.follow([]);
     it.follow([config('a')]);

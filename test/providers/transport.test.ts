@@ -10,6 +10,8 @@ afterEach(async () => {
   await Promise.all(closing.splice(0).map((close) => close()));
 });
 
+const limit = (ms: number) => ({ ms, setting: 'SOME_TIMEOUT' });
+
 function transportTo(origin: string, options: Partial<TransportOptions> = {}): Transport {
   const transport = createTransport({ provider: 'local', origin, ...options });
   closing.push(() => transport.close());
@@ -466,20 +468,23 @@ describe('a failure', () => {
 
   test('to answer in time is a timeout', async () => {
     const { origin } = await upstream(() => {});
-    const failure = await failureOf(transportTo(origin, { headersTimeoutMs: 30 }).send(get()));
+    const failure = await failureOf(transportTo(origin, { timeouts: { headers: limit(30) } }).send(get()));
     expect(failure.kind).toBe('timeout');
+    expect(failure.message).toBe(
+      'it did not answer within 0.03 s (SOME_TIMEOUT), and no byte of its answer had arrived',
+    );
   });
 
   test('to get a connection in time is a timeout', async () => {
     const { origin } = await upstream(() => {});
-    const transport = transportTo(origin, { connections: 1, headersTimeoutMs: 60 });
+    const transport = transportTo(origin, { connections: 1, timeouts: { headers: limit(60) } });
     const kinds = await Promise.all([transport.send(get('/a')), transport.send(get('/b'))].map(failureOf));
     expect(kinds.map(({ kind }) => kind)).toEqual(['timeout', 'timeout']);
   });
 
   test('to go on is idle, whatever was said before', async () => {
     const { origin } = await upstream((_request, response) => response.write('data: 1\n\n'));
-    const reply = await transportTo(origin, { idleTimeoutMs: 50 }).send(get());
+    const reply = await transportTo(origin, { timeouts: { idle: limit(50) } }).send(get());
     const seen: string[] = [];
     const failure = await failureOf(
       reply.body.pieces((piece) => {
@@ -487,7 +492,26 @@ describe('a failure', () => {
       }),
     );
     expect(failure.kind).toBe('idle');
+    expect(failure.message).toBe('it sent nothing for 0.05 s (SOME_TIMEOUT), after 9 bytes of its answer had arrived');
     expect(seen).toEqual(['data: 1\n\n']);
+  });
+
+  test('to begin its answer behind the headers says that no byte of it had arrived', async () => {
+    const { origin } = await upstream((_request, response) => response.flushHeaders());
+    const reply = await transportTo(origin, { timeouts: { idle: limit(50) } }).send(get());
+    expect((await failureOf(reply.body.bytes(1000))).message).toBe(
+      'it sent nothing for 0.05 s (SOME_TIMEOUT), and no byte of its answer had arrived after the headers',
+    );
+  });
+
+  test('to go on is none where the reader limits the whole answer', async () => {
+    const { origin } = await upstream((_request, response) => {
+      response.write('a');
+      setTimeout(() => response.end('b'), 200);
+    });
+    const transport = transportTo(origin, { timeouts: { idle: limit(50) } });
+    const reply = await transport.send({ ...get(), mayIdle: true });
+    expect((await reply.body.bytes(1000)).toString()).toBe('ab');
   });
 
   test('is not a slow reader: its pause does not count as idleness', async () => {
@@ -495,7 +519,7 @@ describe('a failure', () => {
       response.write('a'.repeat(200_000));
       setTimeout(() => response.end('b'), 20);
     });
-    const reply = await transportTo(origin, { idleTimeoutMs: 60 }).send(get());
+    const reply = await transportTo(origin, { timeouts: { idle: limit(60) } }).send(get());
     let bytes = 0;
     let slow = true;
     await reply.body.pieces((piece) => {

@@ -186,12 +186,54 @@ describe('an error body', () => {
     [{ error: 'no' }],
     [{ error: {}, user_id: 'u' }],
     [[{ error: { code: 400 } }]],
+    [{ choices: [], error: { message: 'partial' } }],
+    [{ choices: [{ index: 0, delta: { content: '' }, finish_reason: 'error' }], error: { code: 502, message: 'no' } }],
+    [{ choices: [{ index: 0, delta: {}, finish_reason: 'error', error: { code: 502, message: 'no' } }] }],
+    [{ choices: [{ index: 0, message: { content: 'a' }, finish_reason: 'stop' }, { finish_reason: 'error' }] }],
+    [{ error: true, message: 'no' }],
   ])('is %j', (body) => {
     expect(isErrorBody(body)).toBe(true);
   });
 
+  test('beside a part of an answer is mapped like any other', () => {
+    const error = { code: 503, message: 'overloaded' };
+    const choice = { index: 0, delta: {}, finish_reason: 'error' };
+    const mapped = { status: 503, message: 'overloaded', code: null };
+    expect(map(200, { error, choices: [choice] })).toMatchObject(mapped);
+    expect(map(200, { choices: [{ ...choice, error }] })).toMatchObject(mapped);
+    expect(map(200, { choices: [choice] })).toMatchObject({
+      status: 502,
+      message: expect.stringContaining('did not say which'),
+    });
+  });
+
   test.each([
-    [{ choices: [], error: { message: 'partial' } }],
+    ['invalid_request_error', 400],
+    ['exceed_context_size_error', 400],
+    ['rate_limit_error', 429],
+    ['insufficient_quota', 429],
+    ['server_error', 502],
+    ['new_error', 502],
+  ])('of the type %s in a 200 answer has the status %i', (type, status) => {
+    expect(map(200, { error: { type, message: 'no' } })).toMatchObject({ status });
+  });
+
+  test.each([
+    ['rate_limit_exceeded', 429],
+    ['invalid_prompt', 400],
+    ['server_error', 502],
+  ])('with the code %s in a 200 answer has the status %i', (code, status) => {
+    expect(map(200, { error: { code, message: 'no' } })).toMatchObject({ status, code });
+  });
+
+  test('that is cut off is told by its message, as far as that goes', () => {
+    const cut = JSON.stringify({ error: { message: `The "prompt" is\nwrong: ${'x'.repeat(3000)}` } }).slice(0, 2900);
+    expect(map(400, cut).message).toMatch(/^The "prompt" is\nwrong: x+…$/);
+  });
+
+  test.each([
+    [{ choices: [{ index: 0, delta: { content: 'error' }, finish_reason: null }] }],
+    [{ choices: [{ index: 0, message: { content: 'a' }, finish_reason: 'stop', error: null }], error: null }],
     [{ data: [], error: null }],
     [{ object: 'response', status: 'failed', error: { code: 'x', message: 'no' }, output: [] }],
     [{ object: 'response', error: { code: 'x' } }],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ModelAccess } from '../../src/commands/access/model-access.ts';
-import type { Refused } from '../../src/commands/exchange/attempts.ts';
+import type { Refused } from '../../src/commands/exchange/attempt.ts';
 import type { Target } from '../../src/commands/exchange/dialect.ts';
 import type { Route, RouteRequest } from '../../src/commands/exchange/route.ts';
 import { Refusal } from '../../src/commands/refusal.ts';

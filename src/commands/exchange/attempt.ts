@@ -1,5 +1,5 @@
 /** What an attempt needs, and what can come of it. */
-import type { ProviderFailure, ProviderReply } from '../../providers/provider.ts';
+import type { FailureKind, ProviderFailure, ProviderReply } from '../../providers/provider.ts';
 import type { Refusal } from '../refusal.ts';
 import type { Client } from './client.ts';
 import type { Target } from './dialect.ts';
@@ -15,8 +15,6 @@ export interface AttemptOptions {
   readonly stream: boolean;
   readonly keepBodies: boolean;
   readonly maxAnswerBytes: number;
-  /** For an answer that is no stream, from its headers to its end. */
-  readonly answerTimeoutMs: number;
   answerHeaders(reply: ProviderReply): Record<string, string>;
 }
 
@@ -53,6 +51,26 @@ export interface FailedAttempt {
   /** It did answer, and was paid for it, but the answer makes no sense: another one would cost the same again. */
   readonly senseless?: boolean;
 }
+
+/** How the attempts with one target ended, when none gave an answer. */
+export interface Refused {
+  readonly kind: 'refused';
+  readonly refusal: Refusal;
+  readonly attempts: number;
+  readonly reason?: 'upload_failed';
+  /** The provider's last one; undefined when it gave none, and when it was not called at all. */
+  readonly status?: number | undefined;
+  /** How it failed to give one; undefined also when it was not called. */
+  readonly failure?: FailureKind | undefined;
+  /** It answered, but the answer makes no sense. */
+  readonly isSenseless?: boolean;
+  /** The gateway has called this target more than once for the same request. */
+  readonly isRetried?: boolean;
+  /** The request cannot be made again: its body came in pieces, and is gone. */
+  readonly spent?: boolean;
+}
+
+export type Outcome = AttemptEnd | Refused;
 
 /** It was not the provider that failed: the request's own body broke off, or was too large. */
 export interface FailedUpload {

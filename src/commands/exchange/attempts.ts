@@ -1,8 +1,8 @@
-/** Asks a provider until there is an answer or no hope of one. Every attempt is told in events. */
+/** Calls one target until there is an answer or no hope of one. Every attempt is recorded. */
 import { attemptFailed, attemptStarted } from '../../events/catalogue/exchange.ts';
-import type { FailureKind } from '../../providers/provider.ts';
-import { type Refusal, refusals } from '../refusal.ts';
-import { type AttemptEnd, type AttemptOptions, type FailedAttempt, nothingYet } from './attempt.ts';
+import { refusals } from '../refusal.ts';
+import { type AttemptOptions, type FailedAttempt, nothingYet, type Outcome, type Refused } from './attempt.ts';
+import { verdictOf } from './call-verdict.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { attemptOnce } from './one-attempt.ts';
 import type { Plan, Relay } from './relay.ts';
@@ -14,10 +14,15 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
   readonly retry: RetryPolicy;
-  /** Whether somebody else is asked after this failure: then it is not tried again here. Nobody is, when left out. */
+  /**
+   * Whether 429 is retried here. Of a client that waits for its answer it is not: the client gets the 429 with
+   * `Retry-After`, and tries again itself. For one that does not wait, of a background response, nobody else would.
+   */
+  readonly retriesRateLimits: boolean;
+  /** Whether another target is called after this failure: then this one is not retried. Default: none is. */
   readonly movesOn?: ((refused: Refused) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
-  /** Told of what an attempt has spent that failed. */
+  /** Called with what an attempt has spent that failed. */
   spent(relay: Relay, attempt: number): void;
   /** `durable` when the provider may be called only after the request is on disk. */
   readonly recordBeforeCall: 'written' | 'durable';
@@ -26,43 +31,45 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-export interface Refused {
-  readonly kind: 'refused';
-  readonly refusal: Refusal;
-  readonly attempts: number;
-  readonly reason?: 'upload_failed';
-  /** The provider's last one; undefined when it gave none. */
-  readonly status?: number | undefined;
-  /** How it failed to give one; undefined also when it was not asked at all, its circuit breaker being open. */
-  readonly failure?: FailureKind | undefined;
-  /** The request cannot be made again: its body came in pieces, and is gone. */
-  readonly spent?: boolean;
-}
-
-export type Outcome = AttemptEnd | Refused;
-
 /** @throws LogUnavailable */
 export async function attempts(options: AttemptsOptions): Promise<Outcome> {
+  const { breaker, target, attemptsBefore } = options;
+  const paused = await pauseOf(options);
+  if (paused !== undefined) return { kind: 'refused', refusal: paused, attempts: attemptsBefore };
+  const permission = breaker.enter();
+  if (permission.permit === undefined) {
+    const refusal = refusals.circuitOpen(target.provider.name, Math.ceil(permission.waitMs / 1000));
+    return { kind: 'refused', refusal, attempts: attemptsBefore };
+  }
+  const { permit } = permission;
   try {
-    return await attemptUntilAnswered(options);
-  } catch (error) {
-    // What failed was not the provider. A probe that ends without a word would keep the breaker shut for ever.
-    options.breaker.abandoned();
-    throw error;
+    const outcome = await attemptUntilAnswered(options);
+    permit.end(verdictOf(outcome, breaker.policy));
+    return outcome;
+  } finally {
+    // After an error, which was not the provider's.
+    permit.end('neutral');
   }
 }
 
+/** Why the target cannot be called, when its provider has asked for a pause. One that nobody waits for waits here. */
+async function pauseOf({ target, retriesRateLimits, retry, wait, client }: AttemptsOptions) {
+  const { provider, model } = target;
+  const pausedMs = provider.pausedMs(model);
+  if (pausedMs === 0) return undefined;
+  if (retriesRateLimits && pausedMs <= retry.maxBackoffMs) {
+    await wait(pausedMs, client.ended);
+    return undefined;
+  }
+  return refusals.rateLimitedByProvider(provider.name, model, Math.ceil(pausedMs / 1000));
+}
+
 async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> {
-  const { record, target, client, breaker } = options;
+  const { record, target, client } = options;
   const { provider } = target;
   let plan = options.plan;
   let kind: 'primary' | 'failover' | 'retry' | 'translation' = options.kind;
   let tries = 0;
-  const openForMs = breaker.refusal();
-  if (openForMs !== undefined) {
-    const refusal = refusals.circuitOpen(provider.name, Math.ceil(openForMs / 1000));
-    return { kind: 'refused', refusal, attempts: options.attemptsBefore };
-  }
   for (let attempt = options.attemptsBefore + 1; ; attempt++) {
     tries += 1;
     record.note(
@@ -81,15 +88,9 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     await record.flush(options.recordBeforeCall);
     const outcome = await attemptOnce(options, plan, attempt);
     if (outcome.kind === 'upload_failed') {
-      breaker.abandoned();
       return { kind: 'refused', refusal: outcome.refusal, attempts: attempt, reason: 'upload_failed' };
     }
-    if (outcome.kind !== 'failed') {
-      if (outcome.kind === 'abandoned') breaker.abandoned();
-      else if (outcome.kind === 'broken') breaker.failed();
-      else breaker.succeeded();
-      return outcome;
-    }
+    if (outcome.kind !== 'failed') return outcome;
 
     const { refusal, status, failure, body } = outcome;
     const other = status === undefined ? undefined : await plan.instead?.(status, refusal.code);
@@ -100,6 +101,8 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
       attempts: attempt,
       status,
       failure: failure?.kind,
+      isSenseless: outcome.senseless,
+      isRetried: tries > 1,
       spent: 'repeatable' in plan && !plan.repeatable,
     };
     const movesOn = other !== undefined || stopped || (!refused.spent && options.movesOn?.(refused) === true);
@@ -113,35 +116,29 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     );
     if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
-      breaker.abandoned();
       const unasked = failure?.kind !== 'aborted';
       return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked };
     }
     if (other !== undefined) {
-      breaker.succeeded();
       plan = other;
       kind = 'translation';
       tries = 0;
       continue;
     }
-    if (retryInMs === undefined) {
-      if (outcome.senseless) breaker.failed();
-      else breaker.ended(status);
-      return refused;
-    }
+    if (retryInMs === undefined) return refused;
     await options.wait(retryInMs, client.ended);
     if (client.ended.aborted) {
-      breaker.abandoned();
       return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked: true };
     }
     kind = 'retry';
   }
 }
 
-/** The wait before the same is asked again; undefined when it is not. */
+/** The wait before the same is called again; undefined when it is not. */
 function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: AttemptsOptions): number | undefined {
   if (failed.senseless || ('repeatable' in plan && !plan.repeatable)) return undefined;
   const { status, failure, retryAfterMs } = failed;
+  if (status === 429 && !options.retriesRateLimits) return undefined;
   const attempt = { attempt: tries, status, transport: failure?.kind, retryAfterMs };
   return retryDelay(attempt, options.retry, options.random);
 }

@@ -1,6 +1,9 @@
 /**
- * One breaker per provider: after `failureThreshold` exhausted exchanges in a row it opens, refuses for `openMs`, then
- * lets single probes through until `successThreshold` of them succeeded.
+ * One breaker per provider: after `failureThreshold` failed calls in a row it opens, refuses for `openMs`, then lets
+ * single probes through until `successThreshold` of them succeeded.
+ *
+ * A call holds a permit, which belongs to the state in which it was given. When the breaker has changed its state since,
+ * the end of the call has no effect: it says nothing about how the provider is now.
  */
 
 export interface CircuitBreakerPolicy {
@@ -14,22 +17,41 @@ export interface CircuitBreakerPolicy {
 
 export type CircuitState = 'closed' | 'open' | 'half_open';
 
+/** `neutral`: the call says nothing about the provider. */
+export type Verdict = 'succeeded' | 'failed' | 'neutral';
+
+/** Of one call, from its first attempt to its last. */
+export interface CircuitPermit {
+  /** Only the first end counts. */
+  end(verdict: Verdict): void;
+}
+
+export type Permission =
+  | { readonly permit: CircuitPermit }
+  /** No call may be made now; ask again after so many milliseconds. */
+  | { readonly permit: undefined; readonly waitMs: number };
+
+/** How long to wait for a probe that is under way. */
+const PROBE_WAIT_MS = 1000;
+
 export class CircuitBreaker {
-  readonly #policy: CircuitBreakerPolicy;
+  readonly policy: CircuitBreakerPolicy;
   readonly #now: () => number;
   readonly #onChange: (state: CircuitState, failures: number) => void;
   #state: CircuitState = 'closed';
+  /** Another number after each change of the state. */
+  #generation = 0;
   #failures = 0;
   #successes = 0;
   #openedAt = 0;
-  #probing = false;
+  #probe: CircuitPermit | undefined;
 
   constructor(
     policy: CircuitBreakerPolicy,
     now: () => number,
     onChange: (state: CircuitState, failures: number) => void,
   ) {
-    this.#policy = policy;
+    this.policy = policy;
     this.#now = now;
     this.#onChange = onChange;
   }
@@ -38,58 +60,67 @@ export class CircuitBreaker {
     return this.#state;
   }
 
-  /** Whether a call would be refused now. Asking takes nothing away from those who call. */
+  /** Whether a call would be refused now. Reading it takes no permit. */
   get refuses(): boolean {
-    if (this.#state === 'closed' || !this.#policy.enabled) return false;
-    return this.#state === 'open' ? this.#openedAt + this.#policy.openMs > this.#now() : this.#probing;
+    if (this.#state === 'closed') return false;
+    return this.#state === 'open' ? this.#openForMs() > 0 : this.#probe !== undefined;
   }
 
-  /** Undefined when a call may be made, else the milliseconds after which to ask again. */
-  refusal(): number | undefined {
-    if (this.#state === 'closed' || !this.#policy.enabled) return undefined;
-    const wait = this.#openedAt + this.#policy.openMs - this.#now();
+  /** Every permit must be ended: one of a probe that is not lets no other call through. */
+  enter(): Permission {
     if (this.#state === 'open') {
-      if (wait > 0) return wait;
-      this.#change('half_open');
+      const waitMs = this.#openForMs();
+      if (waitMs > 0) return { permit: undefined, waitMs };
       this.#successes = 0;
-    } else if (this.#probing) {
-      return 1000;
+      this.#change('half_open');
     }
-    this.#probing = true;
-    return undefined;
+    if (this.#probe !== undefined) return { permit: undefined, waitMs: PROBE_WAIT_MS };
+    const permit = this.#permit();
+    if (this.#state === 'half_open') this.#probe = permit;
+    return { permit };
   }
 
-  succeeded(): void {
+  #permit(): CircuitPermit {
+    const generation = this.#generation;
+    let isOver = false;
+    return {
+      end: (verdict) => {
+        if (isOver) return;
+        isOver = true;
+        if (generation === this.#generation) this.#ended(verdict);
+      },
+    };
+  }
+
+  /** In half-open state there is one permit at a time, so this is the end of the probe. */
+  #ended(verdict: Verdict): void {
+    this.#probe = undefined;
+    if (verdict === 'failed') this.#failed();
+    else if (verdict === 'succeeded') this.#succeeded();
+  }
+
+  #succeeded(): void {
     this.#failures = 0;
-    if (this.#state === 'closed') return;
-    this.#probing = false;
+    if (this.#state !== 'half_open') return;
     this.#successes += 1;
-    if (this.#successes >= this.#policy.successThreshold) this.#change('closed');
+    if (this.#successes >= this.policy.successThreshold) this.#change('closed');
   }
 
-  failed(): void {
-    if (!this.#policy.enabled) return;
+  #failed(): void {
+    if (!this.policy.enabled) return;
     this.#failures += 1;
-    this.#probing = false;
-    if (this.#state === 'half_open' || (this.#state === 'closed' && this.#failures >= this.#policy.failureThreshold)) {
-      this.#openedAt = this.#now();
-      this.#change('open');
-    }
+    if (this.#state === 'closed' && this.#failures < this.policy.failureThreshold) return;
+    this.#openedAt = this.#now();
+    this.#change('open');
   }
 
-  /** The provider's last word was this error status, or no answer at all. */
-  ended(status: number | undefined): void {
-    if (status === undefined || this.#policy.isFailure(status)) this.failed();
-    else this.succeeded();
-  }
-
-  /** The call ended without saying anything about the provider, for example because the client left. */
-  abandoned(): void {
-    this.#probing = false;
+  #openForMs(): number {
+    return this.#openedAt + this.policy.openMs - this.#now();
   }
 
   #change(state: CircuitState): void {
     this.#state = state;
+    this.#generation += 1;
     this.#onChange(state, this.#failures);
   }
 }

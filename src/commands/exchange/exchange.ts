@@ -9,7 +9,8 @@ import type { Pricing } from '../pricing/pricing.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import type { Admission, Ticket } from './admission.ts';
-import { attempts, type Outcome } from './attempts.ts';
+import type { Outcome } from './attempt.ts';
+import { attempts } from './attempts.ts';
 import { newPromise, noteOutcome, type PromisedResponse, promiseResponse } from './background.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { Client, ModelRequest } from './client.ts';
@@ -49,7 +50,6 @@ export interface ExchangeDependencies {
   readonly recordBeforeCall: 'written' | 'durable';
   readonly capture: 'full' | 'metadata';
   readonly maxAnswerBytes: number;
-  readonly answerTimeoutMs: number;
   newId(): string;
   random(): number;
   wait(ms: number, signal: AbortSignal): Promise<void>;
@@ -209,10 +209,10 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
         requestId: request.requestId,
         stream: heardOf.stream,
         ...deps.resilienceOf(candidate.provider.name),
+        retriesRateLimits: promise !== undefined,
         recordBeforeCall: deps.recordBeforeCall,
         keepBodies: deps.capture === 'full',
         maxAnswerBytes: deps.maxAnswerBytes,
-        answerTimeoutMs: deps.answerTimeoutMs,
         random: deps.random,
         wait: deps.wait,
         answerHeaders: (reply) => answerHeaders(spender, reply),

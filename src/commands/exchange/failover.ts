@@ -1,12 +1,14 @@
 /**
- * Asks one candidate after another, until one answers or there is no point in asking another.
+ * Asks one candidate after another, until one answers or there is no point in asking another. When the gateway has called
+ * a provider again and failed all the same, the client is advised against another try, which would multiply the calls;
+ * but for 429, after which the client waits for `Retry-After` and tries again itself.
  *
  * Whoever can be followed by another that is in order is not asked twice: the next one is asked at once. Only the last
  * of those in order is tried again as its retry policy says, and the last resorts behind it once each.
  */
 import { Refusal } from '../refusal.ts';
 import type { Ticket } from './admission.ts';
-import type { Outcome, Refused } from './attempts.ts';
+import type { Outcome, Refused } from './attempt.ts';
 import type { Target } from './dialect.ts';
 import type { Route } from './route.ts';
 
@@ -40,6 +42,7 @@ export async function askInTurn(route: Route, { ticket, attemptsBefore, elapsed,
   let last: Answering | undefined;
   let refused: unknown;
   let attempts = attemptsBefore;
+  let calls = 0;
   for (const [place, target] of candidates.entries()) {
     const full = ticket.enter(target);
     if (full !== undefined) {
@@ -55,13 +58,14 @@ export async function askInTurn(route: Route, { ticket, attemptsBefore, elapsed,
         movesOn,
       });
       const wasCalled = outcome.kind !== 'refused' || outcome.attempts > attempts;
+      if (wasCalled) calls += 1;
       if (wasCalled || last === undefined) last = { target, outcome };
       if (wasCalled && route.observed !== undefined) {
         const failure = outcome.kind === 'refused' ? outcome : undefined;
         route.observed(target, failure, elapsed() - askedAt, firstByteAfter(askedAt, outcome));
       }
       if (outcome.kind !== 'refused' || outcome.spent || outcome.reason !== undefined || !route.failsOver(outcome)) {
-        return last;
+        return advised(last, calls > 1);
       }
       attempts = outcome.attempts;
     } catch (error) {
@@ -71,7 +75,15 @@ export async function askInTurn(route: Route, { ticket, attemptsBefore, elapsed,
     }
   }
   if (last === undefined) throw refused;
-  return last;
+  return advised(last, calls > 1);
+}
+
+/** @param isRepeated whether more than one target was called */
+function advised(answering: Answering, isRepeated: boolean): Answering {
+  const { target, outcome } = answering;
+  if (outcome.kind !== 'refused' || outcome.refusal.status === 429) return answering;
+  if (!isRepeated && outcome.isRetried !== true) return answering;
+  return { target, outcome: { ...outcome, refusal: outcome.refusal.withoutRetry() } };
 }
 
 function firstByteAfter(askedAt: number, outcome: Outcome): number | undefined {

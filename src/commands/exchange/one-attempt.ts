@@ -18,9 +18,7 @@ import { type ForwardPlan, type Plan, type Relay, redacted } from './relay.ts';
 import { relayStream, type StreamEnd } from './relay-stream.ts';
 import { relayUntouched } from './relay-untouched.ts';
 import { isObject } from './usage.ts';
-import { parseWhole, wholeBody } from './whole-body.ts';
-
-const MAX_ERROR_BYTES = 64 * 1024;
+import { errorBody, MAX_ERROR_BYTES, parseWhole, wholeBody } from './whole-body.ts';
 
 /** @throws LogUnavailable */
 export async function attemptOnce(
@@ -36,7 +34,7 @@ export async function attemptOnce(
   try {
     const reply = await call(plan, options);
     if (reply.status >= 400) {
-      const failed = refused(reply, await reply.body.bytes(MAX_ERROR_BYTES), target.provider);
+      const failed = refused(reply, await errorBody(reply), target.provider);
       const unsupported = 'call' in plan ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? failed : { ...failed, refusal: unsupported };
     }
@@ -48,7 +46,7 @@ export async function attemptOnce(
       if (end.kind === 'complete') return { ...answered, kind: 'streamed', reply, rest: end.rest };
       return { ...answered, ...end };
     }
-    const bytes = await wholeBody(reply, provider, options.maxAnswerBytes, options.answerTimeoutMs);
+    const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
     if (isErrorBody(parsed)) {
@@ -78,11 +76,11 @@ export async function attemptOnce(
 }
 
 function call(plan: Plan, { target, requestId, stream, client }: AttemptOptions): Promise<ProviderReply> {
-  const { provider } = target;
+  const { provider, model } = target;
   const signal = client.ended;
-  if ('call' in plan) return provider.forward({ ...plan.call, body: plan.body, requestId, signal });
+  if ('call' in plan) return provider.forward({ ...plan.call, model, body: plan.body, requestId, signal });
   const { dialect, body, headers } = plan;
-  return provider.send({ dialect, body, headers, stream, requestId, signal });
+  return provider.send({ dialect, model, body, headers, stream, requestId, signal });
 }
 
 /** An answer of any kind, passed on as it is. */
@@ -94,7 +92,7 @@ async function forwardedAnswer(
 ): Promise<AttemptEnd | FailedAttempt> {
   const { provider } = options.target;
   if (!plan.verbatim && reply.status >= 300) {
-    return senseless(reply, provider.name, await reply.body.bytes(MAX_ERROR_BYTES), 'an answer');
+    return senseless(reply, provider.name, await errorBody(reply), 'an answer');
   }
   const end = await relayUntouched({ ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) });
   if (end.kind === 'failed') return failedStream(end, answered.relay);
@@ -142,5 +140,7 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider): Failed
   const refusal = refusalFromUpstream(mapped);
   const { retryAfterSeconds } = refusal;
   const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
-  return { kind: 'failed', refusal, status: mapped.status, body: redacted(body, provider), retryAfterMs };
+  // Cut after credentials were taken out: half of one would not be found.
+  const said = redacted(body, provider).subarray(0, MAX_ERROR_BYTES);
+  return { kind: 'failed', refusal, status: mapped.status, body: said, retryAfterMs };
 }

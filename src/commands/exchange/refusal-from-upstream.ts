@@ -1,19 +1,11 @@
 import type { ProviderFailure } from '../../providers/provider.ts';
+import { secondsToWait } from '../../providers/retry-after.ts';
 import type { MappedError } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
 
 /** A provider's error answer, as the client is told of it. */
 export function refusalFromUpstream({ retryAfter, ...mapped }: MappedError): Refusal {
-  return new Refusal({ ...mapped, retryAfterSeconds: secondsOf(retryAfter, Date.now()) });
-}
-
-/** `Retry-After` is a number of seconds, or a date (RFC 9110 §10.2.3). */
-function secondsOf(retryAfter: string | undefined, now: number): number | undefined {
-  if (retryAfter === undefined) return undefined;
-  const seconds = Number(retryAfter);
-  if (Number.isFinite(seconds)) return Math.max(0, seconds);
-  const date = Date.parse(retryAfter);
-  return Number.isNaN(date) ? undefined : Math.max(0, (date - now) / 1000);
+  return new Refusal({ ...mapped, retryAfterSeconds: secondsToWait(retryAfter, Date.now()) });
 }
 
 /** A provider that gave no HTTP answer at all. */

@@ -39,8 +39,8 @@ export class TranslatedChatRelay implements Relay {
     if (data === undefined) return { terminal: this.#reader.ended };
     const bytes: Buffer[] = [];
     for (const chunk of this.#reader.chunks(data)) {
-      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
       this.#observe(chunk);
+      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
       const usageOnly = isObject(chunk.usage) && Array.isArray(chunk.choices) && chunk.choices.length === 0;
       if (!usageOnly || this.#clientWantsUsage) bytes.push(encode(chunk));
     }

@@ -43,12 +43,9 @@ export class ChatRelay implements Relay {
     // Most chunks say nothing that has to be known: a few words more, and nothing else.
     const chunk = SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (chunk === undefined) return { bytes: frame.raw, terminal: this.#done };
+    if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
     if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
-    let usageOnly = false;
-    if (isObject(chunk.usage)) {
-      this.#usage = readUsage(chunk.usage);
-      usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
-    }
+    const usageOnly = isObject(chunk.usage) && Array.isArray(chunk.choices) && chunk.choices.length === 0;
     this.#finishReason = finishReasonIn(chunk.choices) ?? this.#finishReason;
     if (usageOnly && !this.#clientWantsUsage) return { terminal: this.#done };
     return { bytes: frame.raw, terminal: this.#done };

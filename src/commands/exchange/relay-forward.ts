@@ -9,7 +9,7 @@ import { reportedFailure } from './reported-failure.ts';
 import type { TokenUsage } from './usage.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
-const MAY_FAIL = /"error"\s*:\s*[{"]/;
+const MAY_FAIL = /"error"\s*:\s*[{"]|"finish_reason"\s*:\s*"error"/;
 
 export class ForwardRelay implements Relay {
   readonly #provider: Answering;

@@ -7,11 +7,12 @@ import { parseChunk } from './parse-chunk.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
 import { type Answering, type FrameAnswer, type Relay, redacted } from './relay.ts';
 import { errorEvent } from './relay-messages-translated.ts';
+import { reportedFailure } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
-const SAYS_MORE = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error)"/;
+const SAYS_MORE = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error)"|"error"\s*:\s*[{"]/;
 
 export class NativeMessagesRelay implements Relay {
   readonly #provider: Answering;
@@ -35,7 +36,8 @@ export class NativeMessagesRelay implements Relay {
     const { data, raw } = frame;
     const event = data !== undefined && SAYS_MORE.test(data) ? parseChunk(data) : undefined;
     if (event === undefined) return { bytes: raw, terminal: this.#stopped };
-    if (isErrorBody(event)) return this.#fail(event, raw);
+    if (isErrorBody(event))
+      return event.type === 'error' ? this.#fail(event, raw) : reportedFailure(event, frame, this.#provider);
     const { type, message, delta } = event;
     if (type === 'message_start' && isObject(message)) this.#observe(message, message);
     if (type === 'message_delta') this.#observe(event, delta);

@@ -50,8 +50,8 @@ export class TranslatedMessagesRelay implements Relay {
     const bytes: Buffer[] = [];
     if (frame.data !== undefined) {
       for (const chunk of this.#reader.chunks(frame.data)) {
-        if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
         this.#observe(chunk);
+        if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
         for (const event of this.#translator.push(chunk)) bytes.push(encodeMessageEvent(event));
       }
     }

@@ -1,10 +1,11 @@
 /** Responses to a client that asked for responses: the provider's bytes, untouched, observed for the record. */
 import type { Frame } from '../../providers/sse.ts';
 import { DONE } from '../../providers/translate/responses-to-chat/response-events.ts';
-import { isErrorBody } from '../../providers/upstream-error.ts';
+import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
 import { isPending } from './pending-response.ts';
+import { refusalFromUpstream } from './refusal-from-upstream.ts';
 import {
   type Answering,
   type DeferredWork,
@@ -71,7 +72,8 @@ export class NativeResponsesRelay implements Relay {
     const echoed = this.#echoed(event);
     this.#observe(echoed ?? event);
     const bytes = echoed === undefined ? clean : responseEvent(String(event.type), echoed);
-    return { bytes, record: clean, terminal: this.#ended };
+    const refusal = event.type === 'response.failed' ? this.#failure(event.response) : undefined;
+    return { bytes, record: clean, terminal: this.#ended, ...(refusal === undefined ? {} : { refusal }) };
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
@@ -116,6 +118,13 @@ export class NativeResponsesRelay implements Relay {
       json: this.#whole?.toString() ?? JSON.stringify(response),
       output: Array.isArray(response.output) ? response.output : [],
     };
+  }
+
+  /** What a failed response says of its failure: the exchange has failed, though the client has the provider's event. */
+  #failure(response: unknown): Refusal {
+    const error = isObject(response) && isObject(response.error) ? response.error : {};
+    const body = Buffer.from(JSON.stringify({ error }));
+    return refusalFromUpstream(mapUpstreamError({ status: 200, headers: {}, body, provider: this.#provider }));
   }
 
   #observe(event: Record<string, unknown>): void {

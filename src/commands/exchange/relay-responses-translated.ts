@@ -2,7 +2,6 @@
 import type { Frame } from '../../providers/sse.ts';
 import type { ChatReader } from '../../providers/translate/chat-adapter.ts';
 import { responseFromChat } from '../../providers/translate/responses-to-chat/answer.ts';
-import { errorIn } from '../../providers/translate/responses-to-chat/chat-delta.ts';
 import {
   DONE,
   encodeResponseEvent,
@@ -13,6 +12,7 @@ import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
 } from '../../providers/translate/responses-to-chat/stream.ts';
+import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
 import { reportedFailure } from './reported-failure.ts';
@@ -51,8 +51,8 @@ export class TranslatedResponsesRelay implements Relay {
     if (frame.data === undefined) return { terminal: this.#hasEnded };
     const bytes: Buffer[] = [];
     for (const chunk of this.#reader.chunks(frame.data)) {
-      if (errorIn(chunk) !== undefined) return reportedFailure(chunk, frame, this.#provider);
       if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
+      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
       for (const event of this.#translator.push(chunk)) bytes.push(encodeResponseEvent(event));
     }
     return { bytes: joined(bytes), terminal: this.#reader.ended || this.#hasEnded };

@@ -70,9 +70,9 @@ async function relayEvents(options: UntouchedOptions): Promise<UntouchedEnd> {
 }
 
 async function relayWhole(options: UntouchedOptions): Promise<UntouchedEnd> {
-  const { reply, plan, relay, record, attempt, received, keepBodies, maxAnswerBytes, answerTimeoutMs } = options;
+  const { reply, plan, relay, record, attempt, received, keepBodies, maxAnswerBytes } = options;
   const { name } = options.target.provider;
-  const bytes = await wholeBody(reply, name, maxAnswerBytes, answerTimeoutMs);
+  const bytes = await wholeBody(reply, options.target.provider, maxAnswerBytes);
   received.firstByteMs = record.elapsed();
   const parsed = parseWhole(bytes);
   if (!plan.verbatim && isErrorBody(parsed)) return { kind: 'error_body', bytes };
@@ -150,6 +150,9 @@ function digested(body: ReplyBody, hash: Hash): ReplyBody {
         hash.update(piece);
         return onPiece(piece);
       }),
+    get arrived() {
+      return body.arrived;
+    },
     cancel: () => body.cancel(),
   };
 }

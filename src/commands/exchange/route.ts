@@ -1,5 +1,5 @@
 /** Who is to be asked, when the model decides it: one target, or several in the order to try them. */
-import type { Refused } from './attempts.ts';
+import type { Refused } from './attempt.ts';
 import type { Caller } from './client.ts';
 import type { Target } from './dialect.ts';
 

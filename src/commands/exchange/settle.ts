@@ -1,13 +1,13 @@
 /** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
 import type { EventLog } from '../../events/log.ts';
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
+import { rateLimitsIn } from '../../providers/rate-limit-headers.ts';
 import { streamFormatOf } from '../../providers/stream-splitter.ts';
 import type { EstimatedTokens } from '../pricing/pricing.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import { everything, haveSameOwner } from '../visibility.ts';
-import type { Answered } from './attempt.ts';
-import type { Outcome } from './attempts.ts';
+import type { Answered, Outcome } from './attempt.ts';
 import { noteOutcome, type PromisedResponse } from './background.ts';
 import type { Client } from './client.ts';
 import type { Target } from './dialect.ts';
@@ -128,10 +128,16 @@ async function settleInterrupted(
 
 /** Tells the client of an error. */
 export function tell(
-  { record, request, client }: Pick<Settling, 'record' | 'request' | 'client'>,
+  {
+    record,
+    request,
+    client,
+    ticket,
+  }: Pick<Settling, 'record' | 'request' | 'client'> & Partial<Pick<Settling, 'ticket'>>,
   refusal: Refusal,
 ): number {
-  client.refuse(refusal, { 'x-exchange-id': record.id, 'x-request-id': request.requestId });
+  const limits = ticket?.headers() ?? refusal.rateLimits;
+  client.refuse(refusal, { ...limits, 'x-exchange-id': record.id, 'x-request-id': request.requestId });
   return refusal.status;
 }
 
@@ -150,7 +156,9 @@ export function answerHeaders(
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
   const limits = ticket.headers();
-  return limits === undefined ? headers : Object.assign(headers, limits);
+  if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
+  for (const name in rateLimitsIn(headers)) delete headers[name];
+  return Object.assign(headers, limits);
 }
 
 function noteCompleted(

@@ -1,23 +1,23 @@
 import { parseExactly } from '../../json/exact-json.ts';
-import { ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
+import { type Provider, ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
+import { unfinished } from '../../providers/transport-failure.ts';
 
 /** @throws ProviderFailure, with `timeout` when the answer takes longer than a whole one may */
 export async function wholeBody(
   reply: ProviderReply,
-  provider: string,
+  { name, answerLimit }: Pick<Provider, 'name' | 'answerLimit'>,
   maxBytes: number,
-  timeoutMs: number,
 ): Promise<Buffer> {
   let expired = false;
   const timer = setTimeout(() => {
     expired = true;
     reply.body.cancel();
-  }, timeoutMs);
+  }, answerLimit.ms);
   try {
     return await reply.body.bytes(maxBytes);
   } catch (error) {
     if (!expired) throw error;
-    throw new ProviderFailure(provider, 'timeout', `its answer took longer than ${timeoutMs} ms`, error);
+    throw unfinished(name, answerLimit, reply.body.arrived, error);
   } finally {
     clearTimeout(timer);
   }
@@ -30,4 +30,40 @@ export function parseWhole(bytes: Buffer): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Of an error answer so much is recorded. */
+export const MAX_ERROR_BYTES = 64 * 1024;
+/** Read beyond that, so that a credential at the cut is whole when it is looked for. */
+const CREDENTIAL_BYTES = 4096;
+/** From the headers of an error answer to the end of its body. */
+const ERROR_TIMEOUT_MS = 3_000;
+const ENOUGH = Symbol('enough');
+
+/**
+ * The beginning of an error answer, up to `MAX_ERROR_BYTES` and a little more. The status says what went wrong, so a
+ * body that is longer, slow, or broken off is cut there.
+ * @throws ProviderFailure when the caller's signal was aborted
+ */
+export async function errorBody(reply: ProviderReply): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    reply.body.cancel();
+  }, ERROR_TIMEOUT_MS);
+  try {
+    await reply.body.pieces((piece) => {
+      pieces.push(piece);
+      bytes += piece.length;
+      if (bytes >= MAX_ERROR_BYTES + CREDENTIAL_BYTES) throw ENOUGH;
+    });
+  } catch (error) {
+    if (error !== ENOUGH && !(error instanceof ProviderFailure)) throw error;
+    if (error instanceof ProviderFailure && error.kind === 'aborted' && !isLate) throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(pieces).subarray(0, MAX_ERROR_BYTES + CREDENTIAL_BYTES);
 }

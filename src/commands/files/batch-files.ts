@@ -3,12 +3,12 @@ import type { Provider } from '../../providers/provider.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
 import { replyTo } from '../ask-provider.ts';
 import { refusalFromUpstream } from '../exchange/refusal-from-upstream.ts';
+import { errorBody } from '../exchange/whole-body.ts';
 import { forEachLine, type LineLimits } from './json-lines.ts';
 import { files } from './tracked.ts';
 
 /** As OpenAI allows, and some more: 50,000 requests and 200 MB. */
 const LIMITS: LineLimits = { lineBytes: 64 * 1024 * 1024, totalBytes: 1024 * 1024 * 1024, lines: 100_000 };
-const MAX_ERROR_BYTES = 64 * 1024;
 
 export interface FileQuestion {
   readonly requestId: string;
@@ -33,7 +33,7 @@ export async function readLines(
     return false;
   }
   if (status >= 300) {
-    const said = { status, headers, body: await body.bytes(MAX_ERROR_BYTES), provider };
+    const said = { status, headers, body: await errorBody({ status, headers, body }), provider };
     throw refusalFromUpstream(mapUpstreamError(said));
   }
   await forEachLine(body, LIMITS, onLine);

@@ -1,5 +1,5 @@
 /** After which failures of one model another is asked. Pure. */
-import type { Refused } from '../exchange/attempts.ts';
+import type { Refused } from '../exchange/attempt.ts';
 import type { FailoverSetting } from './virtual-model.ts';
 
 export interface FailoverPolicy {

@@ -44,6 +44,11 @@ export function createRouter(options: RouterOptions): Router & Reach {
     return redirects.size === 0 ? undefined : redirects.get(selector);
   }
 
+  function isReady(target: Target): boolean {
+    const { provider, model } = target;
+    return options.isInOrder(provider.name) && provider.pausedMs(model) === 0 && admission.hasRoom(target);
+  }
+
   function permitted(target: Target, { selector, caller }: ReachRequest): Target {
     const denial = access.denial(caller, target.provider.name, target.model);
     if (denial !== undefined) throw refusals.modelAccessDenied(selector, denial);
@@ -84,7 +89,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
       ...(request === undefined
         ? {}
         : {
-            isReady: (target) => options.isInOrder(target.provider.name) && admission.hasRoom(target),
+            isReady: (target) => isReady(target),
             arrange: (one, branches, isTurn) => balance.arrange(one, branches, request, isTurn),
           }),
     });

@@ -4,6 +4,7 @@ import { listedEntries, modelOf } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
 import type { Provider } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
+import { isTemporary } from '../temporary-failure.ts';
 import type { ProviderType } from '../types.ts';
 import { llamacppMetadata } from './model-metadata.ts';
 
@@ -16,13 +17,19 @@ export function createLlamacpp(config: ProviderConfig, row: ProviderType): Provi
       const entries = listedEntries(await readJson(`${base.path}/models`, signal));
       if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
       // `/props` describes the one loaded model; in router mode each entry speaks for itself.
+      let isLoading = false;
       const props = entries.length === 1 ? await readProps() : undefined;
-      return entries.map((entry) => modelOf(entry, config.type, llamacppMetadata(entry, props)));
+      return entries.map((entry) => {
+        const model = modelOf(entry, config.type, llamacppMetadata(entry, props));
+        return isLoading ? { ...model, isIncomplete: true } : model;
+      });
 
+      /** A server lists its model before it is loaded, and answers `/props` with 503 until then. */
       async function readProps(): Promise<unknown> {
         try {
           return await readJson(`${base.root}/props`, signal, PROPS_TIMEOUT_MS);
-        } catch {
+        } catch (error) {
+          isLoading = isTemporary(error);
           return undefined;
         }
       }

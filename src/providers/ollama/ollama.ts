@@ -4,6 +4,7 @@ import { isObject } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing, type ReadJson } from '../openai-compatible/openai-compatible.ts';
 import type { Provider, ProviderModel } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
+import { isTemporary } from '../temporary-failure.ts';
 import type { ProviderType } from '../types.ts';
 import { type InstalledModel, installedModels, ollamaModel } from './model-metadata.ts';
 
@@ -36,6 +37,7 @@ async function described(
   signal: AbortSignal,
 ): Promise<ProviderModel[]> {
   const shown = new Map<string, unknown>();
+  const busy = new Set<string>();
   const waiting = installed.slice(0, MAX_DESCRIBED).values();
   const patience = AbortSignal.any([signal, AbortSignal.timeout(DESCRIBE_ALL_MS)]);
   const describeNext = async (): Promise<void> => {
@@ -43,14 +45,16 @@ async function described(
       if (patience.aborted) return;
       try {
         shown.set(id, await readJson(`${path}/api/show`, patience, DESCRIBE_TIMEOUT_MS, { model: id }));
-      } catch {
+      } catch (error) {
         // A model is listed without its description all the same.
+        if (!patience.aborted && isTemporary(error)) busy.add(id);
       }
     }
   };
   await Promise.all(Array.from({ length: DESCRIBED_AT_ONCE }, describeNext));
   return installed.map((model) => {
     const description = shown.get(model.id);
-    return ollamaModel(model, isObject(description) ? description : {});
+    const listed = ollamaModel(model, isObject(description) ? description : {});
+    return busy.has(model.id) ? { ...listed, isIncomplete: true } : listed;
   });
 }

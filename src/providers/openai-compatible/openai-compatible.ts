@@ -2,8 +2,17 @@
 
 import { parseExactly } from '../../json/exact-json.ts';
 import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
-import { type Dialect, dialects, type Provider, type ProviderCapabilities, type ProviderModel } from '../provider.ts';
+import { PausedCredentials } from '../paused-credentials.ts';
+import {
+  type Dialect,
+  dialects,
+  type Provider,
+  type ProviderCapabilities,
+  type ProviderModel,
+  type ProviderReply,
+} from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
+import { retryAfterOf, secondsToWait } from '../retry-after.ts';
 import { createTransport } from '../transport.ts';
 import { lateAnswer } from '../transport-failure.ts';
 import type { ProviderType } from '../types.ts';
@@ -13,6 +22,7 @@ import { passthroughPath } from './passthrough-path.ts';
 
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 const LISTING_TIMEOUT_MS = 10_000;
+const ANSWER_LIMIT = { ms: 600_000, setting: 'HTTP_TIMEOUT' };
 
 /** Reads a JSON document of the provider's server. @throws ProviderFailure, UpstreamError */
 export type ReadJson = (
@@ -64,17 +74,33 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     proxyUrl: config.proxyUrl,
     localAddresses: config.localAddresses ?? config.source !== 'stored',
     connections: config.connections,
-    connectTimeoutMs: config.timeouts?.connectMs,
-    headersTimeoutMs: config.timeouts?.headersMs,
-    idleTimeoutMs: config.timeouts?.idleMs,
+    timeouts: config.timeouts,
   });
   const own = optionHeaders(config, row);
   const fixed = Object.entries(row.headers ?? {}).flat();
   const headersOf = (credentials: readonly string[]): HeaderSet => headerSet([...credentials, ...own, ...agent]);
   const keyless = headersOf(base.basicAuth === undefined ? [] : ['authorization', base.basicAuth]);
   const perKey = config.apiKeys.map((key) => headersOf(credentialsFor(key, row)));
+  const credentials = Math.max(1, perKey.length);
+  const paused = new PausedCredentials(credentials);
   let turn = 0;
-  const nextHeaders = (): HeaderSet => perKey[turn++ % perKey.length] ?? keyless;
+  /** The credential whose turn it is, or the next behind it that is not paused for the model. */
+  const nextCredential = (model: string): number => {
+    const first = turn++ % credentials;
+    for (let next = first; next < first + credentials; next++) {
+      if (!paused.isPaused(next % credentials, model)) return next % credentials;
+    }
+    return first;
+  };
+  const headersFor = (credential: number): HeaderSet => perKey[credential] ?? keyless;
+  const observed = (reply: Promise<ProviderReply>, credential: number, model: string): Promise<ProviderReply> =>
+    reply.then((answer) => {
+      if (answer.status === 429) {
+        const seconds = secondsToWait(retryAfterOf(answer.headers), Date.now());
+        if (seconds !== undefined) paused.pause(credential, model, seconds * 1000);
+      }
+      return answer;
+    });
   const urls = new Map<Dialect, string>();
   for (const dialect of dialects) {
     const path = (row.paths ?? openAiPaths)[dialect];
@@ -95,7 +121,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
 
   const readJson: ReadJson = async (path, signal, timeoutMs = LISTING_TIMEOUT_MS, asked) => {
     const timeout = AbortSignal.timeout(timeoutMs);
-    const accepting = [...nextHeaders().any, ...fixed, 'accept', 'application/json'];
+    const accepting = [...headersFor(nextCredential('')).any, ...fixed, 'accept', 'application/json'];
     try {
       const reply = await transport.send({
         path: withQuery(path, base.query),
@@ -116,6 +142,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     name: config.name,
     type: config.type,
     options: config.options,
+    answerLimit: config.timeouts?.answer ?? ANSWER_LIMIT,
     get capabilities() {
       return capabilities;
     },
@@ -123,23 +150,30 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       capabilities = { ...capabilities, responses: supported ? 'yes' : 'no' };
     },
     redact,
+    pausedMs: (model) => paused.waitMs(model),
     async listModels(signal) {
       if (differences.listModels !== undefined) return differences.listModels(readJson, base, signal);
       const entries = listedEntries(await readJson(`${base.path}/models`, signal), row.modelIdPrefix);
       if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
       return entries.map((entry) => modelOf(entry, config.type));
     },
-    send({ dialect, body, stream, headers: extra, requestId, signal }) {
-      const { json, eventStream } = nextHeaders();
+    send({ dialect, model = '', body, stream, headers: extra, requestId, signal }) {
+      const credential = nextCredential(model);
+      const { json, eventStream } = headersFor(credential);
       const headers = (stream ? eventStream : json).concat(requestId);
       if (extra !== undefined) headers.push(...Object.entries(extra).flat());
       headers.push(...without(fixed, extra));
       const path = urls.get(dialect);
       if (path === undefined) throw new Error(`provider ${config.name} does not speak ${dialect}`);
-      return transport.send({ method: 'POST', path, headers, body, signal });
+      return observed(
+        transport.send({ method: 'POST', path, headers, body, signal, mayIdle: !stream }),
+        credential,
+        model,
+      );
     },
-    forward({ method, path, openAi, headers, body, requestId, signal }) {
-      const { any, names } = nextHeaders();
+    forward({ method, path, openAi, model = '', headers, body, requestId, signal }) {
+      const credential = nextCredential(model);
+      const { any, names } = headersFor(credential);
       const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));
       // A type none of whose routes is below its base has OpenAI's at its root.
       const served = openAi && row.servedFromBase?.length !== 0 ? undefined : row.servedFromBase;
@@ -149,7 +183,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       const length = headers['content-length'];
       if (body !== undefined && !(body instanceof Uint8Array) && length !== undefined)
         all.push('content-length', length);
-      return transport.send({ method, path: target, headers: all, body, signal });
+      return observed(transport.send({ method, path: target, headers: all, body, signal }), credential, model);
     },
     close: (when) => transport.close(when),
   };

@@ -98,7 +98,8 @@ export class MessagesReader implements ChatReader {
       case 'error':
         return [event];
       default:
-        return [];
+        // Servers that only speak the language may report an error as OpenAI does.
+        return event['type'] === undefined && isObject(event['error']) ? [event] : [];
     }
   }
 
