@@ -9,6 +9,7 @@ import { usableProviders } from './commands/access/usable-providers.ts';
 import { visibleModels } from './commands/access/visible-models.ts';
 import { createReadAudit } from './commands/audit/audit-reads.ts';
 import { createChatDialect } from './commands/exchange/chat-dialect.ts';
+import type { Caller } from './commands/exchange/client.ts';
 import { closeOpenExchanges, resumableRun } from './commands/exchange/close-open-exchanges.ts';
 import { DetachedClients } from './commands/exchange/detached-client.ts';
 import { embeddingsDialect } from './commands/exchange/embeddings-dialect.ts';
@@ -16,7 +17,7 @@ import { type ExchangeDependencies, runExchange } from './commands/exchange/exch
 import { responsesBodyChanges } from './commands/exchange/forward-responses.ts';
 import { messagesDialect } from './commands/exchange/messages-dialect.ts';
 import { type CloseOpen, OpenRecords } from './commands/exchange/open-records.ts';
-import { passthroughDialect } from './commands/exchange/passthrough.ts';
+import { passthroughDialect, refusedPassthrough } from './commands/exchange/passthrough.ts';
 import type { RecordedExchange } from './commands/exchange/recorded-exchange.ts';
 import { RefusedRequests } from './commands/exchange/refused-requests.ts';
 import { createResponsesDialect } from './commands/exchange/responses-dialect.ts';
@@ -38,12 +39,14 @@ import type { LogStatus } from './events/log-status.ts';
 import { openLog } from './events/open-log.ts';
 import { createLiveLogs } from './http/admin/live-logs.ts';
 import { mountAdmin } from './http/admin/mount.ts';
+import { registerPlugins } from './http/admin/plugins.ts';
 import type { RecordQuery } from './http/clickhouse/reader-request.ts';
 import { registerHealth } from './http/health.ts';
 import { createMetrics, registerMetrics } from './http/metrics.ts';
 import { OpenExchanges } from './http/open-exchanges.ts';
 import { registerOpenApi } from './http/openapi.ts';
 import { registerPassthrough } from './http/passthrough.ts';
+import { createRequestRecorder } from './http/request-recorder.ts';
 import { createRequestTags } from './http/request-tags.ts';
 import { createServer } from './http/server.ts';
 import { registerConversations } from './http/v1/conversations.ts';
@@ -78,7 +81,6 @@ import { adminPast } from './wiring/past.ts';
 import { gatewayPricing } from './wiring/pricing.ts';
 import { createGatewayProviders } from './wiring/providers.ts';
 import { recordQueriesIn } from './wiring/recorded-queries.ts';
-import { requestAdmission } from './wiring/request-admission.ts';
 import { createVirtualModels } from './wiring/virtual-models.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
@@ -217,7 +219,6 @@ export async function startGateway(
     random: Math.random,
   });
   const refused = new RefusedRequests({ log, alone: config.logging.refusalsPerMinute, onError });
-  const admitRequest = requestAdmission({ admission: limits.admission, refused, metrics });
   const deps: ExchangeDependencies = {
     log,
     refused,
@@ -264,14 +265,27 @@ export async function startGateway(
     config.server.maxConcurrentRequests,
   );
   let stopping = false;
+  // What is held whole is recorded in one event.
+  const { model, ...streamed } = config.server.bodyLimits;
+  const bodyLimits = { ...streamed, model: Math.min(model, log.capabilities.maxEventBytes - ENVELOPE_BYTES) };
+  const recorder = createRequestRecorder({
+    log,
+    refused,
+    metrics,
+    newId: mintEventId,
+    modelRequestOf: (request) => exchanges.modelRequestOf(request),
+  });
+  const admitRequest = (caller: Caller) => limits.admission.admitRequest(caller);
   const app = createServer({
-    bodyLimitBytes: config.server.bodyLimitBytes,
+    bodyLimits,
+    corsOrigins: config.server.corsOrigins,
     maxHeaderBytes: config.server.maxHeaderBytes,
     headersTimeoutMs: config.server.requestTimeouts.headersMs,
     requestTimeoutMs: config.server.requestTimeouts.requestMs,
     isStopping: () => stopping,
     authenticator: knownKeys.authenticator,
-    admitRequest: (caller, { routeOptions }) => admitRequest(caller, routeOptions.url ?? ''),
+    admitRequest,
+    recorder,
     logError: (error, context) => logger.error({ err: error, ...context }, 'request failed'),
   });
   registerHealth(app, {
@@ -286,7 +300,6 @@ export async function startGateway(
     forward: {
       capture: deps.capture,
       keeps: config.logging.keeps,
-      limitBytes: config.server.bodyLimitBytes,
       checkFields: checkNamedInForm(tracked),
     },
     checkFiles,
@@ -303,7 +316,6 @@ export async function startGateway(
     forecast: limits.forecast,
     exchanges,
     capture: deps.capture,
-    limitBytes: config.server.bodyLimitBytes,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
   registerModelRoutes(app, {
@@ -317,7 +329,11 @@ export async function startGateway(
     exchanges,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
-  registerResponses(app, lifecycle, exchanges, audit);
+  const attend: OpenExchanges['attend'] = (reply, answer) => {
+    recorder.answered(reply.request, 200);
+    return exchanges.attend(reply, answer);
+  };
+  registerResponses(app, lifecycle, { attend }, audit);
   registerConversations(app, { log, findItem, now }, audit);
   const reports = createAnalytics({ config, analytics, audit, recorded });
   limits.registerUsage(app, reports.usageFigures);
@@ -326,14 +342,17 @@ export async function startGateway(
       exchanges,
       userPathHeader: config.userPathHeader,
       tags,
-      bodyLimitBytes: config.server.bodyLimitBytes,
+      limits: { whole: bodyLimits.model, streamed: bodyLimits.file },
       allowV1Alias: config.passthrough.v1Alias,
       isEnabled: (type) => config.passthrough.types?.includes(type) ?? providerType(type)?.passthrough === true,
       provider: (name) => registry.providerByNameOrType(name),
       mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
       stateless: createStatelessRoutes(config.passthrough.statelessRoutes ?? []),
       checkBody: checkNamedInBody(tracked),
-      run: (call, client) => runExchange(passthroughDialect(call, deps.capture), call.request, client, deps),
+      run(call, client) {
+        const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call, deps.capture);
+        return runExchange(dialect, call.request, client, deps);
+      },
     });
   }
   if (config.admin.endpointsEnabled) {
@@ -344,6 +363,7 @@ export async function startGateway(
       enabled: config.liveLogs.enabled,
       stillAdministers: (caller) => knownKeys.stillAdministers(caller),
       heartbeatSeconds: config.liveLogs.heartbeatSeconds,
+      replayLimit: config.liveLogs.replayLimit,
     });
     const past = adminPast({
       log,
@@ -372,6 +392,7 @@ export async function startGateway(
     mountAdmin(app, (admin) => {
       live.register(admin);
       registerGateway(admin);
+      registerPlugins(admin, config.pluginsEnabled || config.guardrailsEnabled);
       virtualModels.register(admin, past.asOf);
       pricing.register(admin, { asOf: past.asOf, registry, virtualModels });
       registerAccessRoutes(admin, knownKeys, control, log, past.policies);

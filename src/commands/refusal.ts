@@ -115,6 +115,13 @@ export const refusals = {
       code: 'unknown_route',
       message: `There is no ${method} ${path} here.`,
     }),
+  wrongMethod: (method: string, path: string, allowed: readonly string[]) =>
+    new Refusal({
+      status: 405,
+      type: 'invalid_request_error',
+      code: 'method_not_allowed',
+      message: `${path} has no ${method}. It has ${allowed.join(', ')}.`,
+    }),
   modelNotFound: (selector: string) =>
     new Refusal({
       status: 404,
@@ -169,8 +176,23 @@ export const refusals = {
     new Refusal(invalid('form_expected', `The request body must be multipart/form-data, not ${got}.`)),
   invalidForm: (detail: string) =>
     new Refusal(invalid('invalid_form', `The request body is not a form that can be read: ${detail}.`)),
+  controlFieldAsFile: (name: string) =>
+    new Refusal(
+      invalid(
+        'control_field_as_file',
+        `'${name.slice(0, 100)}' must be a text field of the form, not a file.`,
+        name.slice(0, 100),
+      ),
+    ),
   lateField: (name: string) =>
     new Refusal(invalid('late_field', `'${name}' decides who gets the form, so it must come before the file.`, name)),
+  fileBeforeFields: (limitBytes: number) =>
+    new Refusal(
+      invalid(
+        'late_field',
+        `A file of more than ${limitBytes} bytes must come after the fields that decide who gets the form ('model' or 'provider').`,
+      ),
+    ),
   lateFileName: (name: string) =>
     new Refusal(
       invalid('late_field', `'${name}' names a stored file, so it must come before the file that is sent.`, name),
@@ -261,6 +283,22 @@ export const refusals = {
       code: 'request_too_large',
       message: `The request body is larger than the limit of ${limitBytes} bytes.`,
     }),
+  unsupportedEncoding: (encoding: string, accepted: string) =>
+    new Refusal({
+      status: 415,
+      type: 'invalid_request_error',
+      code: 'unsupported_content_encoding',
+      message: `The request body is encoded as '${encoding.slice(0, 100)}', which is not one of ${accepted}, or more than two of them.`,
+      param: 'Content-Encoding',
+    }),
+  malformedEncoding: (detail: string) =>
+    new Refusal(
+      invalid(
+        'malformed_content_encoding',
+        `The request body is not encoded as Content-Encoding states: ${detail}.`,
+        'Content-Encoding',
+      ),
+    ),
   featureUnavailable: (message: string) =>
     new Refusal({
       status: 503,

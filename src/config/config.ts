@@ -32,7 +32,16 @@ export interface Config {
     readonly port: number;
     /** Host names that clients reach an open gateway by, beside those it knows. */
     readonly allowedHosts: readonly string[];
-    readonly bodyLimitBytes: number;
+    /** Of web pages that may use the gateway; `*`: all. */
+    readonly corsOrigins: readonly string[];
+    /** Bytes, by what a route takes. */
+    readonly bodyLimits: {
+      readonly model: number;
+      readonly audio: number;
+      readonly image: number;
+      readonly file: number;
+      readonly other: number;
+    };
     readonly maxHeaderBytes: number;
     /** How long a client may take to send its head, and its whole request. */
     readonly requestTimeouts: { readonly headersMs: number; readonly requestMs: number };
@@ -175,7 +184,8 @@ export function configOf(
       host: server.host,
       port: server.port,
       allowedHosts: server.allowed_hosts ?? [],
-      bodyLimitBytes: server.body_size_limit,
+      corsOrigins: server.cors_origins,
+      bodyLimits: bodyLimitsOf(server),
       maxHeaderBytes: server.max_header_size,
       requestTimeouts: { headersMs: server.headers_timeout, requestMs: server.request_timeout },
       drainSeconds: server.drain_timeout / 1000,
@@ -278,6 +288,20 @@ export function configOf(
     providers,
     timeoutsByType,
     notices,
+  };
+}
+
+const MIB = 1024 * 1024;
+
+/** What vendors accept: recordings of 25 MB, images and messages of 32 to 50 MB, files of 512 MB. */
+function bodyLimitsOf(server: FileSettings['server']): Config['server']['bodyLimits'] {
+  const { body_size_limit: all } = server;
+  return {
+    model: server.model_body_size_limit ?? all ?? 50 * MIB,
+    audio: server.audio_body_size_limit ?? all ?? 26 * MIB,
+    image: server.image_body_size_limit ?? all ?? 60 * MIB,
+    file: server.file_body_size_limit ?? all ?? 513 * MIB,
+    other: all ?? 10 * MIB,
   };
 }
 

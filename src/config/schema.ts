@@ -42,6 +42,9 @@ export const logUrlPattern = /^(file|memory|esdb|esdb\+discover|kurrentdb|kurren
 const headerName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 const userPath = /^\/?([^\s/]+\/)*[^\s/]*$/;
 const path = /^\/[^\s?#]*$/;
+/** As browsers write it: without a path, in lower case, without the usual port. */
+const isOrigin = (text: string) =>
+  text === '*' || (/^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text);
 const modelsMode = () => choice('fallback', 'allowlist', 'merge');
 
 const server = section({
@@ -62,9 +65,37 @@ const server = section({
     describe:
       "host names that clients reach an open gateway by, beside addresses, localhost and the machine's own name",
   }),
-  body_size_limit: setting(size('1K', '100M'), '10M', {
+  cors_origins: setting(
+    list().refine((origins) => origins.every(isOrigin), {
+      error: () => 'expected origins such as https://app.example.com, or *',
+    }),
+    [],
+    {
+      env: 'CORS_ORIGINS',
+      describe: 'origins of web pages that may use the gateway, or * for all; none when not set',
+    },
+  ),
+  body_size_limit: optionalSetting(size('1K', '100M'), {
     env: 'BODY_SIZE_LIMIT',
-    describe: 'largest request body accepted',
+    describe:
+      'largest request body accepted on every route without a limit of its own; 10M for the admin API when not set',
+  }),
+  model_body_size_limit: optionalSetting(size('1K', '60M'), {
+    env: 'MODEL_BODY_SIZE_LIMIT',
+    describe: 'largest JSON body under /v1; body_size_limit or else 50M when not set',
+  }),
+  audio_body_size_limit: optionalSetting(size('1K', '4G'), {
+    env: 'AUDIO_BODY_SIZE_LIMIT',
+    describe: 'largest body under /v1/audio; body_size_limit or else 26M, a file of 25M and its form, when not set',
+  }),
+  image_body_size_limit: optionalSetting(size('1K', '4G'), {
+    env: 'IMAGE_BODY_SIZE_LIMIT',
+    describe: 'largest body under /v1/images; body_size_limit or else 60M when not set',
+  }),
+  file_body_size_limit: optionalSetting(size('1K', '4G'), {
+    env: 'FILE_BODY_SIZE_LIMIT',
+    describe:
+      'largest upload to /v1/files and body under /p; body_size_limit or else 513M, a file of 512M, when not set',
   }),
   max_header_size: setting(size('1K', '1M'), '16K', { describe: 'largest request head accepted' }),
   headers_timeout: setting(duration(), '10s', { describe: 'time a client has to send its request head' }),
@@ -265,7 +296,7 @@ const settings = {
     heartbeat_interval: setting(duration(), '15s', { env: 'DASHBOARD_LIVE_LOGS_HEARTBEAT_SECONDS' }),
     replay_limit: setting(whole(0, 1_000_000), 1000, {
       env: 'DASHBOARD_LIVE_LOGS_REPLAY_LIMIT',
-      describe: 'no effect yet: the live tail replays from the log, without a limit',
+      describe: 'previews of live logs that are sent again to a client that comes back; beyond, it gets a reset',
     }),
   }),
   metrics: section({

@@ -6,16 +6,24 @@ import type { RefusedBecause } from '../commands/access/refused-access.ts';
 import type { Caller } from '../commands/exchange/client.ts';
 import { secretHashOf } from '../commands/keys/key-secret.ts';
 import { refusals } from '../commands/refusal.ts';
-import { maySeeEverything, sightOf } from '../commands/visibility.ts';
+import { sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
 import { createCrossSiteCheck } from './cross-site.ts';
 import { parseUserPath } from './user-path.ts';
 
 export interface Authenticator {
-  /** @throws Refusal (401, 400 for a bad user path header, or 403 for what a web page sends where no key is needed) */
-  authenticate(headers: IncomingHttpHeaders): Caller;
-  /** Lets through the key of the scraper and keys that see everything. @throws Refusal as above, and 403 `metrics_denied` */
-  authorizeMetrics(headers: IncomingHttpHeaders): void;
+  /**
+   * @param refused is given the caller whose key is accepted and whose user path header is not, so that the refusal can be
+   *   recorded
+   * @throws Refusal (401, 400 for a bad user path header, or 403 for what a web page sends where no key is needed)
+   */
+  authenticate(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller;
+  /** The same; undefined for `METRICS_KEY`, which reads metrics and nothing else. @throws Refusal as above */
+  authenticateScraper(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller | undefined;
+}
+
+export interface RefusedCaller {
+  caller: Caller | undefined;
 }
 
 export interface AuthenticatorOptions {
@@ -25,6 +33,8 @@ export interface AuthenticatorOptions {
   readonly metricsKey?: string | undefined;
   /** By which clients reach the gateway, beside addresses and `localhost`. Web pages of other hosts are refused when open. */
   readonly hostNames?: readonly string[];
+  /** Origins of web pages that may use an open gateway. */
+  readonly corsOrigins?: readonly string[];
   /** Undefined: no header names a user path, for nobody. */
   readonly userPathHeader: string | undefined;
   readonly keys: Pick<KeyDirectory, 'byHash'>;
@@ -36,7 +46,7 @@ export interface AuthenticatorOptions {
 
 export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
   const { masterKey, keys, now = Date.now } = options;
-  const checkSite = createCrossSiteCheck(options.hostNames ?? []);
+  const checkSite = createCrossSiteCheck(options.hostNames ?? [], options.corsOrigins);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
   /** The caller that a key's newest secret makes, when its path says all: a key's object is another one after each change. */
@@ -49,19 +59,29 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     throw refusals.wrongKey();
   }
 
-  function managedKey(token: string, headers: IncomingHttpHeaders): Caller {
+  function managedKey(token: string, headers: IncomingHttpHeaders, refused: RefusedCaller | undefined): Caller {
     const hash = secretHashOf(token);
     const key = hash === undefined ? undefined : keys.byHash(hash);
     if (hash === undefined || key === undefined) return refuse('unknown');
     const why = whySecretNotAccepted(key, hash, now());
     if (why !== undefined) return refuse(why, why === 'unknown' ? undefined : key.id);
-    return callerWith(key, hash, headers);
+    return callerWith(key, hash, headers, refused);
   }
 
-  function callerWith(key: KnownKey, hash: string, headers: IncomingHttpHeaders): Caller {
+  function callerWith(
+    key: KnownKey,
+    hash: string,
+    headers: IncomingHttpHeaders,
+    refused: RefusedCaller | undefined,
+  ): Caller {
+    const own = ownCaller(key, hash);
+    if (refused !== undefined) refused.caller = own;
     // A malformed header is told of, also where the key's own path takes its place.
     const named = key.userPathHeader ? pathNamed(headers) : undefined;
-    if (key.userPath === undefined && named !== undefined) return keyCaller(key, hash, named);
+    return key.userPath === undefined && named !== undefined ? keyCaller(key, hash, named) : own;
+  }
+
+  function ownCaller(key: KnownKey, hash: string): Caller {
     if (hash !== key.secretHash) return keyCaller(key, hash, key.userPath);
     let caller = callers.get(key);
     if (caller === undefined) {
@@ -71,28 +91,43 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return caller;
   }
 
-  function master(authMethod: 'master_key' | 'no_key', headers: IncomingHttpHeaders): Caller {
+  function master(
+    authMethod: 'master_key' | 'no_key',
+    headers: IncomingHttpHeaders,
+    refused: RefusedCaller | undefined,
+  ): Caller {
+    if (refused !== undefined) refused.caller = pathless[authMethod];
     const userPath = pathNamed(headers);
     return { actor: 'master', authMethod, userPath, sight: sightOf({ actor: 'master', userPath }) };
   }
 
-  function authenticate(headers: IncomingHttpHeaders): Caller {
+  function authenticate(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller {
     if (expected === undefined) {
       checkSite(headers);
-      return master('no_key', headers);
+      return master('no_key', headers, refused);
     }
     const token = readToken(headers);
-    if (!isSameToken(token, expected)) return managedKey(token, headers);
-    return master('master_key', headers);
+    if (!isSameToken(token, expected)) return managedKey(token, headers, refused);
+    return master('master_key', headers, refused);
   }
 
   return {
     authenticate,
-    authorizeMetrics(headers) {
-      if (scraper !== undefined && hasToken(headers) && isSameToken(readToken(headers), scraper)) return;
-      if (!maySeeEverything(authenticate(headers))) throw refusals.metricsDenied();
+    authenticateScraper(headers, refused) {
+      if (scraper !== undefined && hasToken(headers) && isSameToken(readToken(headers), scraper)) return undefined;
+      return authenticate(headers, refused);
     },
   };
+}
+
+/** The callers without a key of their own, when they name no user path. */
+const pathless = {
+  master_key: pathlessCaller('master_key'),
+  no_key: pathlessCaller('no_key'),
+} as const;
+
+function pathlessCaller(authMethod: 'master_key' | 'no_key'): Caller {
+  return { actor: 'master', authMethod, sight: sightOf({ actor: 'master', userPath: undefined }) };
 }
 
 function keyCaller(key: KnownKey, secretHash: string, userPath: UserPath | undefined): Caller {

@@ -12,18 +12,29 @@ import { refusals } from '../commands/refusal.ts';
  * always its own: a page cannot make an address resolve to another one. So is `localhost`.
  *
  * @param ownNames further host names that the gateway is reached by
+ * @param allowedOrigins of web pages that may use the gateway all the same; `*` allows none here, where no key is needed
  * @returns throws Refusal 403 `host_not_allowed` or `cross_site_refused`
  */
-export function createCrossSiteCheck(ownNames: readonly string[]): (headers: IncomingHttpHeaders) => void {
+export function createCrossSiteCheck(
+  ownNames: readonly string[],
+  allowedOrigins: readonly string[] = [],
+): (headers: IncomingHttpHeaders) => void {
+  const named = allowedOrigins.filter((one) => one !== '*');
   const own = new Set(ownNames.map((name) => hostNameIn(name) ?? name));
   return (headers) => {
     const { host, origin } = headers;
     // Only HTTP/1.0 comes without one, and no browser speaks it.
     if (host !== undefined && !isOwn(hostNameIn(host), own)) throw refusals.hostNotAllowed(host);
+    if (origin !== undefined && isAllowedOrigin(origin, named)) return;
     const site = headers['sec-fetch-site'];
     const isOwnSite = site === undefined || site === 'same-origin' || site === 'none';
     if (!isOwnSite || (origin !== undefined && !isOriginOf(host, origin))) throw refusals.crossSiteRefused();
   };
+}
+
+/** An origin is compared as browsers write it: scheme, host and, unless it is the usual one, port. */
+export function isAllowedOrigin(origin: string, allowed: readonly string[]): boolean {
+  return allowed.includes(origin) || allowed.includes('*');
 }
 
 function isOwn(name: string | undefined, own: ReadonlySet<string>): boolean {

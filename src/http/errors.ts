@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { LogUnavailable } from '../events/log.ts';
+import { ACCEPTED_ENCODINGS } from './content-encoding.ts';
 import { mannersOf } from './manners.ts';
 
 /** Headers that go with a refusal. */
@@ -10,12 +11,13 @@ export function refusalHeaders(refusal: Refusal): Record<string, string> {
   const headers: Record<string, string> = {};
   if (refusal.retryAfterSeconds !== undefined) headers['retry-after'] = String(Math.ceil(refusal.retryAfterSeconds));
   if (refusal.retryHelps === false) headers['x-should-retry'] = 'false';
+  if (refusal.status === 415) headers['accept-encoding'] = ACCEPTED_ENCODINGS;
   if (refusal.status === 401) headers['www-authenticate'] = 'Bearer';
   return headers;
 }
 
 /** Whatever was thrown, as a refusal. Unknown errors become a 500 that tells the client nothing of the inside. */
-export function toRefusal(error: unknown, bodyLimitBytes: number): Refusal {
+export function toRefusal(error: unknown, bodyLimitBytes = 0): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof LogUnavailable) return refusals.logUnavailable(error);
   const { code, statusCode } = error as Partial<FastifyError>;
@@ -31,12 +33,10 @@ export function toRefusal(error: unknown, bodyLimitBytes: number): Refusal {
   return refusals.internal(error);
 }
 
-export function createErrorHandler(
-  bodyLimitBytes: number,
-  logError: (error: unknown, request: FastifyRequest) => void,
-) {
+export function createErrorHandler(logError: (error: unknown, request: FastifyRequest) => void) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
-    const refusal = toRefusal(error, bodyLimitBytes);
+    const refusal = toRefusal(error, request.routeOptions.bodyLimit);
+    request.refusal = refusal;
     if (refusal.code === 'internal_error') logError(refusal.cause ?? error, request);
     if (isStillSending(request.raw)) reply.header('connection', 'close');
     const manners = mannersOf(request);
@@ -71,6 +71,7 @@ export function rawErrorAnswer(code: string | undefined): string {
     `HTTP/1.1 ${status} ${reason}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
+    ...(status === 405 ? ['allow: '] : []),
     'connection: close',
     '',
     body,

@@ -87,8 +87,13 @@ export class OpenExchanges {
       this.#overloads++;
       throw refusals.overloaded(this.#limit);
     }
-    const modelRequest = toModelRequest(request, this.#marks);
+    const modelRequest = this.modelRequestOf(request);
     await this.attend(reply, (client) => exchange(modelRequest, client));
+  }
+
+  /** The request as an exchange sees it. */
+  modelRequestOf(request: FastifyRequest): ModelRequest {
+    return toModelRequest(request, this.#marks);
   }
 
   /** Answers on the hijacked response; a stop waits for it as for an exchange. */

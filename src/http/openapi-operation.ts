@@ -93,4 +93,4 @@ export const requestHeaders: readonly Parameter[] = [
   ),
 ];
 
-export const modelErrors = [400, 401, 404, 409, 413, 429, 502, 503, 504];
+export const modelErrors = [400, 401, 404, 409, 413, 415, 429, 502, 503, 504];

@@ -5,6 +5,7 @@ import { auditOperations } from './openapi-admin-audit.ts';
 import { gatewayAdminOperations } from './openapi-admin-gateway.ts';
 import { adminHistoryOperations } from './openapi-admin-history.ts';
 import { limitOperations } from './openapi-admin-limits.ts';
+import { pluginOperations } from './openapi-admin-plugins.ts';
 import { pricingOperations } from './openapi-admin-pricing.ts';
 import { usageOperations } from './openapi-admin-usage.ts';
 import { virtualModelOperations } from './openapi-admin-virtual-models.ts';
@@ -26,6 +27,7 @@ export const operations: readonly Operation[] = [
   ...virtualModelOperations,
   ...adminHistoryOperations,
   ...auditOperations,
+  ...pluginOperations,
   ...pricingOperations,
   ...limitOperations,
   ...usageOperations,

@@ -1,5 +1,4 @@
 /** The API's description (OpenAPI 3.1), made from the same zod schemas that requests are checked with. */
-import { readFileSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
@@ -13,10 +12,12 @@ const STATUS_TEXT: Record<number, string> = {
   400: 'The request is not valid.',
   401: 'No key, or not a valid one.',
   403: 'The key may not do this, or not here.',
+  405: 'The address does not have the method; `Allow` names those that it has.',
   404: 'There is no such thing, or it is not for this caller.',
   408: 'The request did not arrive in time.',
   409: 'Others changed the same thing at the same time, or the key was used for something else.',
   413: 'The request body is too large.',
+  415: 'The request body has an encoding that is not known; `Accept-Encoding` names those that are.',
   429: 'Too many requests.',
   501: 'The provider cannot do this, and the gateway cannot do it in its place.',
   502: 'The provider could not be reached, or gave no usable answer.',
@@ -32,7 +33,8 @@ export function openApiDocument(): Json {
     openapi: '3.1.0',
     info: {
       title: 'Chancery',
-      version: packageVersion(),
+      // Of the API, and not of the program.
+      version: '1.0',
       description: "An AI gateway: OpenAI's /v1 in front, many model providers behind, every byte on the record.",
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
@@ -139,11 +141,6 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   // OpenAPI 3.1 schemas are JSON Schema 2020-12 by default: they need not say so each time.
   const { $schema, ...rest } = z.toJSONSchema(schema, { io });
   return rest;
-}
-
-function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return z.object({ version: z.string() }).parse(JSON.parse(text)).version;
 }
 
 export interface RegisteredRoute {

@@ -2,10 +2,11 @@
 import { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Caller, Client, ModelRequest } from '../commands/exchange/client.ts';
-import type { Passthrough } from '../commands/exchange/passthrough.ts';
+import type { Passthrough, RefusedPassthrough } from '../commands/exchange/passthrough.ts';
 import type { CheckBody } from '../commands/files/named-files.ts';
-import { refusals } from '../commands/refusal.ts';
-import { maySeeEverything, type Sight } from '../commands/visibility.ts';
+import { Refusal, refusals } from '../commands/refusal.ts';
+import { maySeeEverything } from '../commands/visibility.ts';
+import { checkEncoding, decodedBody, withoutByteOrderMark } from './content-encoding.ts';
 import { forwardedHeaders } from './forwarded-headers.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
 import type { RequestTags } from './request-tags.ts';
@@ -15,6 +16,11 @@ export interface StatelessRoutes {
   has(providerType: string, method: string, path: string): boolean;
 }
 
+interface PassthroughRoute {
+  Params: { provider: string; '*': string };
+}
+type PassthroughRequest = FastifyRequest<PassthroughRoute>;
+
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 export interface PassthroughOptions {
@@ -22,7 +28,8 @@ export interface PassthroughOptions {
   readonly userPathHeader: string;
   /** Which headers are for the gateway alone. */
   readonly tags: Pick<RequestTags, 'isKeptBack'>;
-  readonly bodyLimitBytes: number;
+  /** Bytes of a body that is looked through before it goes on, and of one that goes on as it comes. */
+  readonly limits: { readonly whole: number; readonly streamed: number };
   /** Whether a leading `v1/` is allowed in front of the provider's own path. */
   readonly allowV1Alias: boolean;
   /** Whether providers of this type are open to passthrough. */
@@ -34,7 +41,8 @@ export interface PassthroughOptions {
   readonly stateless: StatelessRoutes;
   /** Whether a caller who does not may name what the body names. Throws or rejects with a Refusal. */
   readonly checkBody: CheckBody;
-  readonly run: (call: Passthrough, client: Client) => Promise<void>;
+  /** Also runs a call that is refused, which puts it on record. */
+  readonly run: (call: Passthrough | RefusedPassthrough, client: Client) => Promise<void>;
 }
 
 /** A body up to here is read whole before anything is done with it; a larger one, or one of unknown size, is streamed. */
@@ -50,80 +58,102 @@ export function registerPassthrough(app: FastifyInstance, options: PassthroughOp
 
 function registerRoute(app: FastifyInstance, options: PassthroughOptions): void {
   const userPathHeader = options.userPathHeader.toLowerCase();
-  const { bodyLimitBytes, tags } = options;
+  const { limits, tags } = options;
   const isKeptBack = (name: string) => name === userPathHeader || tags.isKeptBack(name);
-  app.route<{ Params: { provider: string; '*': string } }>({
+  app.route<PassthroughRoute>({
     method: METHODS,
     url: '/p/:provider/*',
     exposeHeadRoute: false,
     config: { access: 'passthrough' },
     handler: async (request, reply) => {
-      const { provider: name } = request.params;
-      const provider = options.provider(name);
-      if (provider === undefined) throw refusals.unknownProvider(name);
-      if (!options.isEnabled(provider.type)) {
-        throw refusals.invalidRequest(
-          `Passthrough is not enabled for providers of type '${provider.type}'.`,
-          'provider',
-        );
-      }
-      const caller = callerOf(request);
-      if (!options.mayUse(caller, provider.name)) throw refusals.providerAccessDenied(name);
-      const path = pathBelow(request);
-      if (hasDotSegment(path))
-        throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
-      if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
-        throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
-      }
-      const headers = forwardedHeaders(request.headers, isKeptBack);
-      // What a header names narrows no credential.
-      const isRestricted = !maySeeEverything(caller);
-      if (isRestricted && !options.stateless.has(provider.type, request.method, path)) {
-        throw refusals.passthroughScopeDenied(request.method, path.split('?', 1)[0] ?? path);
-      }
-      const body = await bodyOf(request, bodyLimitBytes, isRestricted);
-      if (isRestricted) await checkBody(request, body.body, caller.sight, options.checkBody);
+      const call = await callOrRefusal(request);
       return options.exchanges.run(request, reply, (modelRequest: ModelRequest, client) =>
-        options.run({ request: { ...modelRequest, ...body }, provider, path, headers, bodyLimitBytes }, client),
+        options.run(
+          call instanceof Refusal
+            ? { request: modelRequest, refusal: call }
+            : { ...call, request: { ...modelRequest, ...call.body } },
+          client,
+        ),
       );
     },
   });
-}
 
-/** @throws Refusal for a body that cannot be looked through, or names what the caller does not see */
-async function checkBody(request: FastifyRequest, body: Buffer, sight: Sight, check: CheckBody): Promise<void> {
-  const encoding = request.headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity') {
-    throw refusals.invalidRequest('A body of this key must not be compressed here.', null, 'unsupported_encoding');
+  async function callOrRefusal(request: PassthroughRequest) {
+    try {
+      return await callOf(request);
+    } catch (error) {
+      if (error instanceof Refusal) return error;
+      throw error;
+    }
   }
-  await check(body, sight);
+
+  /** @throws Refusal */
+  async function callOf(request: PassthroughRequest) {
+    const { provider: name } = request.params;
+    const provider = options.provider(name);
+    if (provider === undefined) throw refusals.unknownProvider(name);
+    if (!options.isEnabled(provider.type)) {
+      throw refusals.invalidRequest(`Passthrough is not enabled for providers of type '${provider.type}'.`, 'provider');
+    }
+    const caller = callerOf(request);
+    if (!options.mayUse(caller, provider.name)) throw refusals.providerAccessDenied(name);
+    const path = pathBelow(request);
+    if (hasDotSegment(path)) {
+      throw refusals.invalidRequest("A passthrough path must not have '.' or '..' segments.", null);
+    }
+    if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
+      throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
+    }
+    // What a header names narrows no credential.
+    const isRestricted = !maySeeEverything(caller);
+    if (isRestricted && !options.stateless.has(provider.type, request.method, path)) {
+      throw refusals.passthroughScopeDenied(request.method, path.split('?', 1)[0] ?? path);
+    }
+    const body = await bodyOf(request, limits, isRestricted);
+    if (isRestricted) await options.checkBody(withoutByteOrderMark(body.body), caller.sight);
+    const headers = forwardedHeaders(request.headers, isKeptBack);
+    return { provider, path, headers, body, bodyLimitBytes: limits.streamed };
+  }
 }
 
 /**
- * @param whole the body is looked at before it goes on, however large it is
- * @throws Refusal when it is too large
+ * @param isLookedThrough the body is read whole, however large it is, and decoded; the provider gets it decoded, so that
+ *   it reads what the gateway has read
+ * @throws Refusal when it is too large, or cannot be decoded
  */
 async function bodyOf(
   request: FastifyRequest,
-  limitBytes: number,
-  whole: boolean,
+  { whole, streamed }: PassthroughOptions['limits'],
+  isLookedThrough: boolean,
 ): Promise<{ body: Buffer; bodyPieces?: AsyncIterable<Buffer> }> {
   const nothing = Buffer.alloc(0);
   if (!(request.body instanceof IncomingMessage)) return { body: nothing };
+  const limitBytes = isLookedThrough ? Math.min(whole, streamed) : streamed;
   const announced = request.headers['content-length'];
   const length = announced === undefined ? undefined : Number(announced);
   if (length !== undefined && length > limitBytes) throw refusals.bodyTooLarge(limitBytes);
-  if (!whole && (length === undefined || length > WHOLE_BODY_BYTES)) {
+  if (!isLookedThrough && (length === undefined || length > WHOLE_BODY_BYTES)) {
     return { body: nothing, bodyPieces: request.body };
   }
+  if (isLookedThrough) checkEncoding(request.headers);
+  const body = await wholeBody(request.body, limitBytes);
+  return { body: isLookedThrough ? await decodedBody(request.headers, body, limitBytes) : body };
+}
+
+/** @throws Refusal when it is too large, or the client leaves before its end */
+async function wholeBody(stream: IncomingMessage, limitBytes: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
-  for await (const piece of request.body) {
-    size += piece.length;
-    if (size > limitBytes) throw refusals.bodyTooLarge(limitBytes);
-    pieces.push(piece);
+  try {
+    for await (const piece of stream) {
+      size += piece.length;
+      if (size > limitBytes) throw refusals.bodyTooLarge(limitBytes);
+      pieces.push(piece);
+    }
+  } catch (error) {
+    throw error instanceof Refusal ? error : refusals.requestCanceled();
   }
-  return { body: Buffer.concat(pieces) };
+  return Buffer.concat(pieces);
 }
 
 /** Everything behind `/p/{provider}`, byte for byte, since a provider's path may hold escaped slashes. */

@@ -2,19 +2,28 @@
 import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import type { Caller } from '../commands/exchange/client.ts';
-import { refusals } from '../commands/refusal.ts';
-import type { Sight } from '../commands/visibility.ts';
+import { type Refusal, refusals } from '../commands/refusal.ts';
+import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';
 import { requireAccessClass } from './access-class.ts';
 import type { Authenticator } from './auth.ts';
-import { createErrorHandler, rawErrorAnswer } from './errors.ts';
+import { type BodyLimits, limitOfRoute } from './body-limits.ts';
+import { checkEncoding, decodedBody, withoutByteOrderMark } from './content-encoding.ts';
+import { allowOrigins } from './cors.ts';
+import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
 import { redactUrl } from './redaction.ts';
 import { requestIdOf } from './request-id.ts';
+import { type RequestRecorder, recordAnswers } from './request-recorder.ts';
+import { RouteMethods } from './route-methods.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set on every route that needs a key, before its body is read. */
     caller: Caller | undefined;
+    /** What `performance.now()` said when its head had been read. */
+    arrivedAt: number;
+    /** What it is answered with when that is an error. */
+    refusal: Refusal | undefined;
   }
   interface FastifyContextConfig {
     /**
@@ -26,7 +35,9 @@ declare module 'fastify' {
 }
 
 export interface ServerOptions {
-  readonly bodyLimitBytes: number;
+  readonly bodyLimits: BodyLimits;
+  /** Origins of web pages that may read answers; `*` for all. */
+  readonly corsOrigins?: readonly string[];
   readonly maxHeaderBytes: number;
   /** A request whose head, or whose whole, has not arrived after this long is answered 408. */
   readonly headersTimeoutMs: number;
@@ -34,6 +45,8 @@ export interface ServerOptions {
   readonly authenticator: Authenticator;
   /** Counts a request that begins no exchange in the rate limits. @throws Refusal 429 */
   readonly admitRequest: (caller: Caller, request: FastifyRequest) => void;
+  /** Records every request of a valid key that the server answers itself. Exchanges record themselves. */
+  readonly recorder: RequestRecorder;
   /** Whether the gateway is stopping: kept-alive connections are then closed behind their next answer. */
   readonly isStopping: () => boolean;
   readonly logError: (error: unknown, context: { method: string; url: string; requestId: string }) => void;
@@ -43,10 +56,10 @@ export interface ServerOptions {
 const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(;|$)/;
 
 export function createServer(options: ServerOptions): FastifyInstance {
-  const { bodyLimitBytes, authenticator } = options;
+  const { bodyLimits, authenticator } = options;
   const app = Fastify({
     logger: false,
-    bodyLimit: bodyLimitBytes,
+    bodyLimit: bodyLimits.other,
     requestTimeout: options.requestTimeoutMs,
     keepAliveTimeout: 75_000,
     http: {
@@ -63,42 +76,84 @@ export function createServer(options: ServerOptions): FastifyInstance {
     clientErrorHandler(error, socket) {
       answerRaw(socket, (error as NodeJS.ErrnoException).code);
     },
+    // An address that cannot be read: no hook runs.
     frameworkErrors(error, request, reply) {
-      handleError(error, request, reply as never);
+      request.arrivedAt = performance.now();
+      try {
+        request.caller = authenticator.authenticate(request.headers, request);
+      } catch {
+        // It has no valid key, so it is not recorded.
+      }
+      request.refusal = toRefusal(error);
+      const answer = () => handleError(error, request, reply as never);
+      const recorded = recordAnswers(reply as never, options.recorder);
+      if (recorded === undefined) answer();
+      else recorded.then(answer, answer);
     },
   });
-  const handleError = createErrorHandler(bodyLimitBytes, (error, request) =>
+  const handleError = createErrorHandler((error, request) =>
     options.logError(error, { method: request.method, url: redactUrl(request.url), requestId: String(request.id) }),
   );
   app.setErrorHandler(handleError);
-  app.setNotFoundHandler((request) => {
-    throw refusals.unknownRoute(request.method, request.url.split('?')[0] ?? '/');
+  const routes = new RouteMethods();
+  app.setNotFoundHandler((request, reply) => {
+    const path = pathOf(request);
+    const found = routes.at(path);
+    if (found === undefined) throw refusals.unknownRoute(request.method, path);
+    reply.header('allow', found.methods.join(', '));
+    throw refusals.wrongMethod(request.method, path, found.methods);
   });
 
   // Bodies stay bytes: the exchange parses them once, and records them as they came. An empty body is no error here,
   // since some SDKs send a content type with nothing behind it.
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (request, body, done) => {
+    if (request.headers['content-encoding'] === undefined) return done(null, withoutByteOrderMark(body));
+    decodedBody(request.headers, body, bodyLimitOf(request)).then(
+      (decoded) => done(null, withoutByteOrderMark(decoded)),
+      (error: Error) => done(error),
+    );
+  });
 
   app.server.on('connect', (_request, socket) => socket.end(rawErrorAnswer('CONNECT')));
   app.decorateRequest('caller', undefined);
+  app.decorateRequest('arrivedAt', 0);
+  app.decorateRequest('refusal', undefined);
   app.addHook('onRoute', requireAccessClass);
   app.addHook('onRoute', (route) => {
+    routes.add(route.url, route.method, route.config?.access === 'public');
+    route.bodyLimit ??= limitOfRoute(route.url, bodyLimits);
     if (isWritingV1(route.url, route.method)) route.config = { limits: 'request', ...route.config };
   });
+  allowOrigins(app, options.corsOrigins ?? []);
   app.addHook('onRequest', (request, reply, done) => {
+    request.arrivedAt = performance.now();
     reply.header('x-request-id', request.id);
     if (options.isStopping()) reply.header('connection', 'close');
-    if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') throw refusals.noHost();
     const type = request.headers['content-type'];
     if (type !== undefined && !MEDIA_TYPE.test(type)) request.headers['content-type'] = 'application/octet-stream';
     const { access, limits } = request.routeOptions.config;
-    if (access === 'metrics') authenticator.authorizeMetrics(request.headers);
-    else if (access !== 'public') request.caller = authenticator.authenticate(request.headers);
+    if (access === 'metrics') {
+      request.caller = authenticator.authenticateScraper(request.headers, request);
+      if (request.caller !== undefined && !maySeeEverything(request.caller)) throw refusals.metricsDenied();
+    } else if (access === undefined ? !routes.at(pathOf(request))?.isPublic : access !== 'public') {
+      request.caller = authenticator.authenticate(request.headers, request);
+    }
+    if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') throw refusals.noHost();
+    if (access !== 'passthrough') checkEncoding(request.headers);
     if (limits === 'request' && !READING.has(request.method)) options.admitRequest(callerOf(request), request);
     done();
   });
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    const recorded = recordAnswers(reply, options.recorder);
+    if (recorded === undefined) done(null, payload);
+    else recorded.then(() => done(null, payload), done);
+  });
   return app;
+}
+
+function pathOf({ url }: FastifyRequest): string {
+  return url.split('?', 1)[0] ?? '/';
 }
 
 const READING = new Set(['GET', 'HEAD', 'OPTIONS']);
@@ -121,6 +176,11 @@ export function eventContextOf(request: FastifyRequest): EventContext {
 /** Who sends the request, to what keeps objects. */
 export function requesterOf(request: FastifyRequest): { readonly context: EventContext; readonly sight: Sight } {
   return { context: eventContextOf(request), sight: callerOf(request).sight };
+}
+
+/** How large the body of the request may be, in bytes. */
+export function bodyLimitOf({ routeOptions }: FastifyRequest): number {
+  return routeOptions.bodyLimit ?? 0;
 }
 
 /** The request's body, empty when there is none. */

@@ -37,17 +37,20 @@ export interface LiveFilter {
   readonly stream?: string;
   /** A user path: it and all below it. */
   readonly userPath?: string;
+  /** Only what belongs to exchanges. */
+  readonly exchangesOnly?: boolean;
 }
 
 /** The filter as a test, for frames that come by the thousand. */
 export function wanted(filter: LiveFilter): (frame: LiveFrame) => boolean {
   const tests: ((frame: LiveFrame) => boolean)[] = [];
-  const { types, request, path, stream, userPath } = filter;
+  const { types, request, path, stream, userPath, exchangesOnly = false } = filter;
   if (types !== undefined) {
     tests.push(({ type, alias }) =>
       types.some((word) => isNamed(type, word) || (alias !== undefined && isNamed(alias, word))),
     );
   }
+  if (exchangesOnly) tests.push(({ exchangeId }) => exchangeId !== undefined);
   if (request !== undefined) tests.push((frame) => frame.requestId === request || frame.exchangeId === request);
   if (path !== undefined) tests.push((frame) => frame.path?.startsWith(path) === true);
   if (stream !== undefined) tests.push((frame) => frame.stream.startsWith(stream));

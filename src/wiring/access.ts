@@ -65,6 +65,7 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
   const authenticator = createAuthenticator({
     masterKey,
     metricsKey: config.metrics.key,
+    corsOrigins: config.server.corsOrigins,
     hostNames: [config.server.host, hostname(), ...config.server.allowedHosts],
     userPathHeader: config.userPathHeaderEnabled ? config.userPathHeader : undefined,
     keys: directory,

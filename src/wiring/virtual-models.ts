@@ -7,8 +7,13 @@ import type { Admission } from '../commands/exchange/admission.ts';
 import type { Resilience } from '../commands/exchange/exchange.ts';
 import type { Reach, Router } from '../commands/exchange/route.ts';
 import type { PriceOf } from '../commands/virtual-models/balance.ts';
+import { problemAround } from '../commands/virtual-models/chains.ts';
 import { VirtualModelChanges } from '../commands/virtual-models/changes.ts';
-import { declaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
+import {
+  type DeclaredVirtualModels,
+  declaredVirtualModels,
+  VirtualModelDirectory,
+} from '../commands/virtual-models/directory.ts';
 import { defaultPhrases } from '../commands/virtual-models/failover-rules.ts';
 import { type Entry, withVirtualModels } from '../commands/virtual-models/listing.ts';
 import { createRouter } from '../commands/virtual-models/router.ts';
@@ -61,6 +66,7 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
   const declared = declaredVirtualModels(written, providers, warn);
   const { enabledByDefault } = config.models;
   const directory = new VirtualModelDirectory({ stored: () => view.state, declared, enabledByDefault });
+  refuseCycles(directory, declared);
   const facts: RowFacts = {
     declared,
     enabledByDefault,
@@ -70,6 +76,7 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
   const changes = new VirtualModelChanges({
     log,
     directory,
+    serves: (model) => registry.resolve(model, undefined) !== undefined,
     whenProcessed: (position) => view.whenProcessed(position),
   });
   const { phrases = defaultPhrases, ...failover } = config.failover;
@@ -101,4 +108,18 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
       }),
     register: (admin, asOf) => registerVirtualModels(admin, { view, changes, providers, facts, asOf }),
   };
+}
+
+/**
+ * What is declared may complete a cycle with what administrators have saved.
+ * @throws Error that names the virtual models of the cycle
+ */
+function refuseCycles({ all }: VirtualModelDirectory, declared: DeclaredVirtualModels): void {
+  for (const source of declared.keys()) {
+    const problem = problemAround(source, all);
+    if (problem?.kind !== 'cycle') continue;
+    const path = problem.path.join(' → ');
+    const saved = problem.path.filter((name) => !declared.has(name)).join(', ');
+    throw new Error(`virtual_models: '${source}' cannot be resolved: ${path}. Saved by an administrator: ${saved}`);
+  }
 }

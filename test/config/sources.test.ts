@@ -2,6 +2,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { configFrom, load, problemsFrom } from './load.ts';
 
+const MIB = 1024 * 1024;
+
 describe('where settings come from', () => {
   test('with nothing written anywhere every setting has its default', () => {
     const { cwd, ...loaded } = load({});
@@ -11,7 +13,8 @@ describe('where settings come from', () => {
       host: '127.0.0.1',
       allowedHosts: [],
       port: 8080,
-      bodyLimitBytes: 10 * 1024 * 1024,
+      corsOrigins: [],
+      bodyLimits: { model: 50 * MIB, audio: 26 * MIB, image: 60 * MIB, file: 513 * MIB, other: 10 * MIB },
       maxHeaderBytes: 16 * 1024,
       requestTimeouts: { headersMs: 10_000, requestMs: 300_000 },
       drainSeconds: 10,
@@ -134,9 +137,14 @@ describe('every setting has its variable', () => {
   test.each([
     ['HOST', '0.0.0.0', 'server.host', '0.0.0.0'],
     ['PORT', '9000', 'server.port', 9000],
-    ['BODY_SIZE_LIMIT', '1K', 'server.bodyLimitBytes', 1024],
-    ['BODY_SIZE_LIMIT', '100MB', 'server.bodyLimitBytes', 100 * 1024 * 1024],
-    ['BODY_SIZE_LIMIT', '2048', 'server.bodyLimitBytes', 2048],
+    ['BODY_SIZE_LIMIT', '1K', 'server.bodyLimits.other', 1024],
+    ['BODY_SIZE_LIMIT', '100MB', 'server.bodyLimits.file', 100 * MIB],
+    ['BODY_SIZE_LIMIT', '2048', 'server.bodyLimits.model', 2048],
+    ['MODEL_BODY_SIZE_LIMIT', '20M', 'server.bodyLimits.model', 20 * MIB],
+    ['AUDIO_BODY_SIZE_LIMIT', '1M', 'server.bodyLimits.audio', MIB],
+    ['IMAGE_BODY_SIZE_LIMIT', '2G', 'server.bodyLimits.image', 2048 * MIB],
+    ['FILE_BODY_SIZE_LIMIT', '1M', 'server.bodyLimits.file', MIB],
+    ['CORS_ORIGINS', 'https://a.example, http://b:1', 'server.corsOrigins', ['https://a.example', 'http://b:1']],
     ['DRAIN_TIMEOUT', '2', 'server.drainSeconds', 2],
     ['MAX_CONCURRENT_REQUESTS', '3', 'server.maxConcurrentRequests', 3],
     ['GATEWAY_MASTER_KEY', 'k', 'masterKey', 'k'],

@@ -100,14 +100,15 @@ describe('a request that begins no exchange', () => {
 describe('a new route', () => {
   const admitted: string[] = [];
   const app = createServer({
-    bodyLimitBytes: 1000,
+    bodyLimits: { model: 1000, audio: 1000, image: 1000, file: 1000, other: 1000 },
     maxHeaderBytes: 16_384,
     headersTimeoutMs: 1000,
     requestTimeoutMs: 1000,
     authenticator: {
       authenticate: () => ({ actor: 'master', authMethod: 'no_key', sight: everything }),
-      authorizeMetrics: () => {},
+      authenticateScraper: () => undefined,
     },
+    recorder: { answered: () => {}, refused: async () => undefined },
     admitRequest(_caller, { url }) {
       admitted.push(url);
       throw refusals.rateLimitExceeded('full', 1);

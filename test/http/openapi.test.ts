@@ -19,7 +19,7 @@ describe('the description of the API', () => {
     expect(document.openapi).toMatch(/^3\.1\.\d+$/);
     expect(document.info).toMatchObject({
       title: expect.any(String),
-      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      version: '1.0',
     });
     expect(JSON.parse(JSON.stringify(document))).toEqual(document);
     const ids = operations().map(({ operation }) => operation.operationId);

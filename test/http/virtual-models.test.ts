@@ -255,10 +255,34 @@ describe('bad input', () => {
     await put({ source: 'second', target_model: 'first' });
     const circle = await errorOf(await put({ source: 'first', target_model: 'second' }), 400);
     expect(circle).toMatchObject({ code: 'virtual_model_cycle', param: 'targets' });
+    const itself = await errorOf(await put({ source: 'itself', target_model: 'itself' }), 400);
+    expect(itself).toMatchObject({ code: 'virtual_model_cycle', param: 'targets' });
+    const shadow = await put({ source: 'simulated-large', targets: [{ model: 'simulated-large' }] });
+    expect(shadow.status).toBe(200);
+    await remove('simulated-small');
     for (let n = 3; n <= 8; n++) await put({ source: `n${n}`, target_model: n === 3 ? 'second' : `n${n - 1}` });
     const deep = await errorOf(await put({ source: 'n9', target_model: 'n8' }), 400);
     expect(deep).toMatchObject({ code: 'virtual_model_too_deep', param: 'targets' });
   });
+});
+
+test('a configuration that completes a cycle with a saved one keeps the gateway from starting', async () => {
+  const { mkdtempSync, rmSync } = await import('node:fs');
+  const { tmpdir } = await import('node:os');
+  const { join } = await import('node:path');
+  const dataDir = mkdtempSync(join(tmpdir(), 'chancery-virtual-cycle-'));
+  const first = await startTestGateway({ dataDir });
+  const saved = await first.fetch('/admin/virtual-models', {
+    method: 'PUT',
+    json: { source: 'saved', target_model: 'declared' },
+  });
+  expect(saved.status).toBe(200);
+  await first.close();
+  const declared = JSON.stringify([{ source: 'declared', target_model: 'saved' }]);
+  await expect(startTestGateway({ dataDir, env: { VIRTUAL_MODELS: declared } })).rejects.toThrow(
+    "virtual_models: 'declared' cannot be resolved: declared → saved → declared. Saved by an administrator: saved",
+  );
+  rmSync(dataDir, { recursive: true, force: true });
 });
 
 test('all is there again after a restart, and so is what leads where', async () => {

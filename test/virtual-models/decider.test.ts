@@ -143,6 +143,17 @@ describe('a chain of virtual models', () => {
       .then([saved(shadow)]);
   });
 
+  test('cannot lead to itself alone: no provider has a model of its name', () => {
+    spec
+      .given()
+      .when(save(redirect('mine', ['groq/small', 'mine']), around([], { serves: () => false })))
+      .then({
+        status: 400,
+        code: 'virtual_model_cycle',
+        message: 'The virtual models would lead in a circle: mine → mine.',
+      });
+  });
+
   test('ends where a provider is named', () => {
     const a = redirect('a', ['groq/b']);
     spec

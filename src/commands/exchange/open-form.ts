@@ -2,7 +2,11 @@
  * Reads a form as far as it takes to know who is to get it. Parts up to there are held; the rest is still on its way,
  * and is read when the provider takes it.
  */
+import { refusals } from '../refusal.ts';
 import { type FieldPart, type FilePart, type FormPart, formParts } from './form-parts.ts';
+
+/** Of files that come before the fields that decide, together: they are in memory until then. */
+const HELD_BYTES = 64 * 1024 * 1024;
 
 /** A file that came before the fields that decide, whole. */
 export interface HeldFile extends Omit<FilePart, 'bytes'> {
@@ -35,12 +39,22 @@ export async function openForm(
   const parts = formParts(source.pieces, source.contentType, source.limitBytes);
   const fields = new Map<string, string>();
   const held: (FieldPart | HeldFile)[] = [];
+  let heldBytes = 0;
   for (let next = await parts.next(); next.done !== true; next = await parts.next()) {
     const part = next.value;
     if (part.kind === 'file') {
       if (isDecided(fields)) return { fields, held, rest: { file: part, parts } };
       const { bytes, ...facts } = part;
-      held.push({ ...facts, bytes: await Array.fromAsync(bytes) });
+      const pieces: Buffer[] = [];
+      for await (const piece of bytes) {
+        heldBytes += piece.length;
+        if (heldBytes > HELD_BYTES) {
+          await parts.return(undefined);
+          throw refusals.fileBeforeFields(HELD_BYTES);
+        }
+        pieces.push(piece);
+      }
+      held.push({ ...facts, bytes: pieces });
     } else {
       if (!fields.has(part.name)) fields.set(part.name, part.value);
       held.push(part);

@@ -1,6 +1,6 @@
 /** `ANY /p/{provider}/…`: a request to a provider's own API, on the record like any other. */
 import type { Provider, ProviderReply } from '../../providers/provider.ts';
-import { refusals } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 import type { ModelRequest } from './client.ts';
 import type { ExchangeDialect, ReadResult } from './dialect.ts';
 import { RecordedUpload } from './recorded-upload.ts';
@@ -18,6 +18,30 @@ export interface Passthrough {
   /** What the provider gets of the client's headers. */
   readonly headers: Record<string, string>;
   readonly bodyLimitBytes: number;
+}
+
+/** One that is refused before anything of it is put to a provider. */
+export interface RefusedPassthrough {
+  readonly request: ModelRequest;
+  readonly refusal: Refusal;
+}
+
+/** The dialect of a request that is refused: it is recorded, and answered with the refusal. */
+export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDialect {
+  const refused = (): ReadResult => ({ ok: false, refusal });
+  return {
+    name: 'passthrough',
+    endpoint: '/p',
+    mayBeFree: true,
+    read: refused,
+    take: refused,
+    plan() {
+      throw refusal;
+    },
+    relayAgain() {
+      throw refusal;
+    },
+  };
 }
 
 /** The dialect of one such request: nothing in it is for the gateway to read. */

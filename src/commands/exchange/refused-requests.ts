@@ -1,9 +1,10 @@
 /**
- * Keeps every refused request on the record at a bounded cost. So many refusals of a key in a minute are recorded one by
- * one; those beyond are counted by key, user path and reason, and recorded as one event each when the minute ends, or
- * when the gateway stops. What is counted and not yet recorded is lost when the process is killed.
+ * Keeps every request that begins no exchange, and every refused one, on the record at a bounded cost. So many refusals
+ * of a key in a minute are recorded one by one; those beyond are counted by key, user path and reason, and requests that
+ * were answered by key, user path, route and status. Each count is recorded as one event when the minute ends, or when
+ * the gateway stops. What is counted and not yet recorded is lost when the process is killed.
  */
-import { requestsRefused } from '../../events/catalogue/exchange.ts';
+import { requestsAnswered, requestsRefused } from '../../events/catalogue/exchange.ts';
 import { type Actor, type NewEvent, streamName, type UserPath } from '../../events/event.ts';
 import { mintEventId } from '../../events/event-id.ts';
 import type { EventLog } from '../../events/log.ts';
@@ -16,7 +17,7 @@ const RETRY_MS = 5_000;
 const MAX_KEYS = 10_000;
 /** User paths of one key that are told apart in a minute; a key may name any with each request. */
 const MAX_PATHS = 64;
-/** Beyond so many counts, refusals are counted by reason alone. */
+/** Beyond so many counts, refusals are counted by reason alone, and answered requests by route alone. */
 const MAX_COUNTS = 10_000;
 /** Counts that go into one append. */
 const APPENDED = 500;
@@ -25,6 +26,14 @@ export interface RefusedRequest {
   readonly caller: Pick<Caller, 'actor' | 'userPath' | 'authMethod'>;
   readonly endpoint: string;
   readonly durationMs: number;
+}
+
+export interface AnsweredRequest {
+  readonly caller: Pick<Caller, 'actor' | 'userPath' | 'authMethod'>;
+  readonly method: string;
+  /** The route, with its parameters by name. */
+  readonly endpoint: string;
+  readonly status: number;
 }
 
 export interface RefusedRequestsOptions {
@@ -36,11 +45,16 @@ export interface RefusedRequestsOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** What the requests of a count have in common. */
+type Counted =
+  | { readonly kind: 'refused'; readonly reason: Pick<Refusal, 'status' | 'type' | 'code'> }
+  | { readonly kind: 'answered'; readonly method: string; readonly status: number };
+
 interface Count {
   readonly actor: Actor;
   readonly userPath: UserPath | undefined;
   readonly authMethod: Caller['authMethod'];
-  readonly reason: Pick<Refusal, 'status' | 'type' | 'code'>;
+  readonly what: Counted;
   readonly firstAt: number;
   lastAt: number;
   /** Undefined when they differ. */
@@ -88,23 +102,32 @@ export class RefusedRequests {
     return false;
   }
 
-  count({ caller, endpoint, durationMs }: RefusedRequest, { status, type, code }: Refusal): void {
+  count(request: RefusedRequest, { status, type, code }: Refusal): void {
+    this.#count(request, `${status} ${type} ${code}`, { kind: 'refused', reason: { status, type, code } });
+  }
+
+  /** Counts a request that was answered and began no exchange. */
+  countAnswered({ caller, method, endpoint, status }: AnsweredRequest): void {
+    const request = { caller, endpoint, durationMs: 0 };
+    this.#count(request, `${method} ${endpoint} ${status}`, { kind: 'answered', method, status });
+  }
+
+  #count({ caller, endpoint, durationMs }: RefusedRequest, common: string, what: Counted): void {
     const at = this.#now();
     const key = this.#keyOf(caller.actor);
     let { actor, userPath } = caller;
     if (key === undefined || (userPath !== undefined && !isToldApart(key, userPath))) userPath = undefined;
-    const reason = `${status} ${type} ${code}`;
-    let name = `${actor}\n${userPath ?? ''}\n${reason}`;
+    let name = `${actor}\n${userPath ?? ''}\n${common}`;
     if (!this.#counts.has(name) && this.#counts.size >= MAX_COUNTS) {
       actor = 'system';
       userPath = undefined;
-      name = reason;
+      name = common;
     }
     const counted = this.#counts.get(name);
     if (counted === undefined) {
       const { authMethod } = caller;
       const first = { firstAt: at, lastAt: at, endpoint, count: 1, durationMs };
-      this.#counts.set(name, { actor, userPath, authMethod, reason: { status, type, code }, ...first });
+      this.#counts.set(name, { actor, userPath, authMethod, what, ...first });
       return;
     }
     counted.count += 1;
@@ -181,26 +204,24 @@ function isToldApart({ paths }: OfKey, userPath: string): boolean {
   return true;
 }
 
-function eventOf({
-  actor,
-  userPath,
-  authMethod,
-  reason,
-  endpoint,
-  count,
-  firstAt,
-  lastAt,
-  durationMs,
-}: Count): NewEvent {
-  const data = { ...reason, authMethod, endpoint, count, firstAt, lastAt, durationMs };
-  return { ...requestsRefused.create(data, { actor, userPath }), id: mintEventId() };
+function eventOf({ actor, userPath, authMethod, what, endpoint, durationMs, ...counted }: Count): NewEvent {
+  const context = { actor, userPath };
+  const { count, firstAt, lastAt } = counted;
+  const times = { count, firstAt, lastAt };
+  const event =
+    what.kind === 'refused'
+      ? requestsRefused.create({ ...what.reason, authMethod, endpoint, ...times, durationMs }, context)
+      : requestsAnswered.create(
+          { method: what.method, endpoint: endpoint ?? '', status: what.status, authMethod, ...times },
+          context,
+        );
+  return { ...event, id: mintEventId() };
 }
 
 function writesOf(events: readonly NewEvent[]) {
-  const byActor = Map.groupBy(events, ({ context }) => context.actor);
-  return [...byActor].map(([actor, ofActor]) => ({
-    stream: streamName('refusals', actor.startsWith('key:') ? actor.slice('key:'.length) : actor),
-    events: ofActor,
-    expectedRevision: 'any' as const,
-  }));
+  const byStream = Map.groupBy(events, ({ type, context: { actor } }) => {
+    const id = actor.startsWith('key:') ? actor.slice('key:'.length) : actor;
+    return streamName(type === requestsRefused.type ? 'refusals' : 'requests', id);
+  });
+  return [...byStream].map(([stream, ofStream]) => ({ stream, events: ofStream, expectedRevision: 'any' as const }));
 }

@@ -26,6 +26,8 @@ export function returnedHeaders(given: Readonly<Record<string, string>>): Record
   const headers: Record<string, string> = {};
   for (const name in given) {
     const value = given[name];
+    // Which pages may read an answer is for the gateway to say.
+    if (name.startsWith('access-control-')) continue;
     if (value !== undefined && !NOT_RETURNED.has(name) && !ofConnection.includes(name)) headers[name] = value;
   }
   return headers;

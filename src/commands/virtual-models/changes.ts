@@ -15,6 +15,8 @@ import type { VirtualModel } from './virtual-model.ts';
 export interface ChangeOptions {
   readonly log: EventLog;
   readonly directory: VirtualModelDirectory;
+  /** Whether a provider serves a model of this name now. */
+  readonly serves: (model: string) => boolean;
   /** Resolves when the directory knows everything up to there. */
   whenProcessed(position: Position): Promise<void>;
 }
@@ -89,7 +91,8 @@ export class VirtualModelChanges {
   #around(): Surroundings {
     const { directory } = this.#options;
     const { all, enabledByDefault } = directory;
-    return { models: all, enabledByDefault, isManaged: (source) => directory.isManaged(source) };
+    const { serves } = this.#options;
+    return { models: all, enabledByDefault, isManaged: (source) => directory.isManaged(source), serves };
   }
 
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {

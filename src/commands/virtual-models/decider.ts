@@ -14,6 +14,8 @@ export interface Surroundings {
   /** Whether it is declared in the configuration. */
   isManaged(source: string): boolean;
   readonly enabledByDefault: boolean;
+  /** Whether a provider serves a model of this name now. */
+  serves(model: string): boolean;
 }
 
 export type VirtualModelCommand = {
@@ -51,6 +53,9 @@ function decide(command: VirtualModelCommand, state: VirtualModel | undefined): 
   const refusal = renames === undefined ? undefined : notRenamed(source, renames, state, around);
   if (refusal !== undefined) return refusal;
   if (!isRedirect(model)) return decidePolicy(model, state, command);
+  if (leadsToItself(model) && !around.serves(source)) {
+    return refusals.invalidRequest(toldOf({ kind: 'cycle', path: [source, source] }), 'targets', 'virtual_model_cycle');
+  }
   const models = new Map(around.models);
   if (renames !== undefined) models.delete(renames);
   models.set(source, model);
@@ -104,6 +109,11 @@ function inUse(source: string, { models }: Surroundings): Refusal | undefined {
 
 function* withoutOne(models: Surroundings['models'], source: string | undefined): Iterable<VirtualModel> {
   for (const model of models.values()) if (model.source !== source) yield model;
+}
+
+/** Its own name is that of a provider's model, if a provider has one. */
+function leadsToItself({ source, targets }: VirtualModel): boolean {
+  return targets.some(({ provider, model }) => provider === undefined && model === source);
 }
 
 function toldOf(problem: ChainProblem): string {

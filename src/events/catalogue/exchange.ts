@@ -8,14 +8,17 @@ const durationMs = z.number().describe('milliseconds since `request.received`');
 const labels = z.array(z.string()).readonly().describe('of the key and of tagging headers');
 const sessionId = z.string().describe('what the client calls its session, within its user path');
 
-/** What clients ask in. `forward`: a model endpoint that is passed on as it is, such as `/v1/audio/speech`. */
-const clientDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough'] as const;
-/** What providers are asked in. */
-const providerDialects = [...clientDialects, 'ollama_chat', 'ollama_embed'] as const;
+/** What providers are asked in. `forward`: a model endpoint that is passed on as it is, such as `/v1/audio/speech`. */
+const modelDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough'] as const;
+/** What clients ask in. `none`: a request that begins no exchange, and was refused. */
+const clientDialects = [...modelDialects, 'none'] as const;
+const providerDialects = [...modelDialects, 'ollama_chat', 'ollama_embed'] as const;
 
 export const requestReceived = defineEvent({
   type: 'request.received',
-  when: 'A request was authenticated and read whole, before anything else is done with it.',
+  when:
+    'A request was authenticated and read whole, before anything else is done with it; or a request that begins no ' +
+    'exchange was refused, as the following `request.refused` states.',
   body: "the client's request body, untouched; of a refused request the first 4 KiB",
   data: z.object({
     dialect: z.enum(clientDialects),
@@ -75,7 +78,8 @@ export const requestsRefused = defineEvent({
   type: 'requests.refused',
   when:
     'Requests of one key that the gateway refused for one reason within one minute, beyond those that are recorded one ' +
-    'by one; and requests that begin no exchange and were over a rate limit. On the stream `refusals-<key id or actor>`.',
+    'by one; and requests that begin no exchange and were over a rate limit, or that the gateway failed to handle (5xx). ' +
+    'On the stream `refusals-<key id or actor>`.',
   data: z.object({
     status: z.number().int(),
     type: z.string(),
@@ -86,6 +90,22 @@ export const requestsRefused = defineEvent({
     firstAt: z.number().describe('milliseconds since the epoch'),
     lastAt: z.number().describe('milliseconds since the epoch'),
     durationMs: z.number().describe('the sum over the requests'),
+  }),
+});
+
+export const requestsAnswered = defineEvent({
+  type: 'requests.answered',
+  when:
+    'Requests of one key to one route, within one minute, that began no exchange and were not refused: lists, lookups, ' +
+    'changes. What they changed or read of others is in events of its own. On the stream `requests-<key id or actor>`.',
+  data: z.object({
+    method: z.string(),
+    endpoint: z.string().describe('the route, with its parameters by name'),
+    status: z.number().int(),
+    authMethod: z.enum(['master_key', 'api_key', 'no_key']),
+    count: z.number().int().min(1),
+    firstAt: z.number().describe('milliseconds since the epoch'),
+    lastAt: z.number().describe('milliseconds since the epoch'),
   }),
 });
 

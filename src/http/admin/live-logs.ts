@@ -1,15 +1,17 @@
 /**
  * `GET /admin/live/logs`: the log as server-sent events, from any place in it and on into the future.
  *
- * `id:` is the position. Whoever comes back with it, in `Last-Event-ID` or as `cursor`, misses nothing: there is no
- * replay window. Without it a client is shown the requests in flight and then what happens from now on; with `cursor=0`
- * it gets everything there is.
+ * `id:` is the position. A client that comes back with it, in `Last-Event-ID` or as `cursor`, gets what it missed: of
+ * previews, up to the replay limit; beyond, `reset`, and it reloads its lists over REST. The raw view is the log itself
+ * and has no limit. Without a cursor a client gets the requests in flight and then what happens from now on. An
+ * administrator of a subtree gets the exchanges of that subtree.
  */
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { Caller } from '../../commands/exchange/client.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
-import { type Position, streamName } from '../../events/event.ts';
+import { type Position, streamName, type UserPath } from '../../events/event.ts';
 import { type EventLog, START } from '../../events/log.ts';
 import { formatPosition, parsePosition } from '../../events/sequence-position.ts';
 import { eventView } from '../../projections/event-view.ts';
@@ -20,6 +22,7 @@ import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { LiveClient } from './live-client.ts';
+import { pathInScope, scopeOf } from './mount.ts';
 
 export interface LiveLogsOptions {
   readonly log: EventLog;
@@ -29,6 +32,8 @@ export interface LiveLogsOptions {
   readonly enabled: boolean;
   /** Whether a caller that was let in would still be: a connection lasts longer than a key may. */
   stillAdministers(caller: Caller): boolean;
+  /** Previews that are sent again to a client that comes back. Default 1000. */
+  readonly replayLimit?: number;
   /** Default 15. */
   readonly heartbeatSeconds?: number;
   /** Default 1000. */
@@ -56,19 +61,19 @@ const HEADERS = {
 
 export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
   const { log, audit, inFlight, enabled, heartbeatSeconds = 15, maxClients = 1000 } = options;
-  const { clientByteCap = 1024 * 1024, stallSeconds = 30 } = options;
+  const { clientByteCap = 1024 * 1024, stallSeconds = 30, replayLimit = 1000 } = options;
   const previews = new LiveTail(log, previewView(log));
   const events = new LiveTail(log, eventView(log));
   const clients = new Set<LiveClient>();
 
-  const route = { exposeHeadRoute: false, config: { access: 'global-admin' as const } };
+  const route = { exposeHeadRoute: false, config: { access: 'scoped-admin' as const } };
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (!enabled) {
       throw refusals.featureUnavailable(
         'Live logs are switched off. DASHBOARD_LIVE_LOGS_ENABLED=true switches them on.',
       );
     }
-    const asked = readQuery(request);
+    const asked = scopedTo(scopeOf(request), readQuery(request));
     const caller = callerOf(request);
     const reached = await log.head();
     const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor, reached);
@@ -80,12 +85,13 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
     const out = reply.raw;
     out.writeHead(200, { ...reply.getHeaders(), ...HEADERS } as Record<string, string>);
     out.flushHeaders();
-    if (cursor !== undefined && cursor <= reached) {
+    if (cursor !== undefined && cursor <= reached && (asked.raw || (await isReplayed(cursor, out)))) {
       listen(cursor, []);
       return;
     }
     const beginning = await fresh(head, asked.raw);
-    // A cursor that the log has not reached is of another log: what the client has is of no use any more.
+    // A cursor that the log has not reached is of another log; one that is too far behind is not replayed. What the
+    // client has is of no use any more.
     const reset = cursor === undefined ? [] : [controlBytes('reset', beginning.position, Date.now())];
     const isWanted = wanted(asked.filter);
     const snapshots = beginning.frames.filter(isWanted).map(snapshotBytes);
@@ -107,6 +113,22 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
       client.run();
     }
   };
+
+  /** Whether no more previews follow the cursor than are sent again. Reads no further than it must to know. */
+  async function isReplayed(cursor: Position, out: ServerResponse): Promise<boolean> {
+    const gone = new AbortController();
+    out.once('close', () => gone.abort());
+    let frames = 0;
+    try {
+      for await (const { frame } of previews.catchUp(cursor, previews.view.filter, gone.signal)) {
+        if (frame !== undefined) frames += 1;
+        if (frames > replayLimit) return false;
+      }
+    } catch {
+      // The listener reads the log itself, and closes with a reason when it cannot.
+    }
+    return true;
+  }
 
   /** The requests in flight, and the place in the log they are told as of. */
   async function fresh(head: Position, raw: boolean) {
@@ -132,6 +154,13 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
     clients: () => clients.size,
     unsentBytes: () => [...clients].reduce((sum, client) => sum + client.unsentBytes, 0),
   };
+}
+
+/** @throws Refusal 403 for a user path outside the scope */
+function scopedTo(scope: UserPath | undefined, asked: Asked): Asked {
+  if (scope === undefined) return asked;
+  const userPath = pathInScope(scope, asked.filter.userPath as UserPath | undefined);
+  return { ...asked, filter: { ...asked.filter, userPath, exchangesOnly: true } };
 }
 
 interface Asked {

@@ -59,8 +59,10 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     if (path === '/ping' || path === '/replicas_status') return plainly(reply, 200, 'Ok.\n');
     const asked = readRequest(request);
     if (asked.path !== '/') return plainly(reply, 404, `There is no handle ${asked.path}\n`);
-    if (!['GET', 'HEAD', 'POST'].includes(asked.method))
+    if (!['GET', 'HEAD', 'POST'].includes(asked.method)) {
+      reply.setHeader('Allow', 'GET, HEAD, POST');
       return plainly(reply, 405, 'Only GET and POST are supported\n');
+    }
     if (asked.method !== 'POST' && asked.query === '') return plainly(reply, 200, 'Ok.\n');
     reply.setHeader('X-ClickHouse-Server-Display-Name', 'chancery');
     reply.setHeader('X-ClickHouse-Query-Id', asked.queryId ?? randomUUID());

@@ -24,7 +24,7 @@ import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { type Query, single } from '../query.ts';
-import { callerOf, eventContextOf, requesterOf } from '../server.ts';
+import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
 import { formOf, takeFormsAsTheyCome } from './model-endpoints.ts';
 
 interface Asked {
@@ -40,7 +40,6 @@ export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
   readonly exchanges: OpenExchanges;
   readonly audit: Pick<ReadAudit, 'stored' | 'list'>;
   readonly capture: CreateOptions['capture'];
-  readonly limitBytes: number;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
@@ -63,10 +62,10 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
   };
   const noteList = ({ name }: ObjectKind, request: FastifyRequest<Asked>) =>
     options.audit.list(`${name}_list`, filterOf(request), callerOf(request), eventContextOf(request));
-  const create = ({ query }: FastifyRequest<Asked>): CreateOptions => ({
-    provider: single(query['provider']),
+  const create = (request: FastifyRequest<Asked>): CreateOptions => ({
+    provider: single(request.query['provider']),
     capture: options.capture,
-    limitBytes: options.limitBytes,
+    limitBytes: bodyLimitOf(request),
   });
 
   app.register(async (scope) => {

@@ -11,7 +11,7 @@ import { bodyOf, callerOf } from '../server.ts';
 export interface CountTokensOptions {
   readonly router: Reach;
   /** @throws Refusal 429 */
-  readonly admitRequest: (caller: Caller, endpoint: string) => void;
+  readonly admitRequest: (caller: Caller) => void;
   readonly exchanges: OpenExchanges;
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
@@ -24,7 +24,7 @@ export function registerCountTokens(app: FastifyInstance, options: CountTokensOp
     async (request, reply) => {
       const estimate = await estimatedCount(bodyOf(request), callerOf(request), router);
       if (estimate !== undefined) {
-        admitRequest(callerOf(request), countTokensDialect.endpoint);
+        admitRequest(callerOf(request));
         return { input_tokens: estimate };
       }
       return exchanges.run(request, reply, (asked, client) => run(countTokensDialect, asked, client));

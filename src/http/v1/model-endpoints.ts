@@ -1,5 +1,5 @@
 /** The model endpoints that are passed on as they are: each hands its body to the exchange, a form as it comes. */
-import { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
@@ -7,11 +7,13 @@ import { type FormOptions, formDialect } from '../../commands/exchange/form-dial
 import { createForwardDialect, type ForwardOptions } from '../../commands/exchange/forward-dialect.ts';
 import { forwardOperations } from '../../commands/exchange/forward-operations.ts';
 import { type CheckFiles, withFilesChecked } from '../../commands/files/named-files.ts';
+import { decodedStream } from '../content-encoding.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
+import { bodyLimitOf } from '../server.ts';
 
 export interface ModelEndpointOptions {
   readonly exchanges: OpenExchanges;
-  readonly forward: FormOptions;
+  readonly forward: Omit<FormOptions, 'limitBytes'>;
   readonly checkFiles: CheckFiles;
   /** For the endpoints below `/v1/responses`. */
   readonly responses: Pick<ForwardOptions, 'changes'>;
@@ -31,7 +33,9 @@ export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpo
       );
       scope.post(endpoint, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
         const isForm = body === 'form' || (body === 'json or form' && isMultipart(request));
-        const dialect = isForm ? formDialect(operation, options.forward) : json;
+        const dialect = isForm
+          ? formDialect(operation, { ...options.forward, limitBytes: bodyLimitOf(request) })
+          : json;
         return options.exchanges.run(request, reply, (modelRequest, client) =>
           options.run(dialect, { ...modelRequest, ...formOf(request) }, client),
         );
@@ -42,14 +46,16 @@ export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpo
 
 /** Forms reach their handler unread. */
 export function takeFormsAsTheyCome(scope: FastifyInstance): void {
-  scope.addContentTypeParser(/^multipart\/form-data\b/i, (_request, payload, done) => done(null, payload));
+  scope.addContentTypeParser(/^multipart\/form-data\b/i, (request, payload, done) =>
+    done(null, decodedStream(request.headers, payload)),
+  );
 }
 
 /** The form of a request, when it has one. */
 export function formOf({ body }: FastifyRequest): Pick<ModelRequest, 'bodyPieces'> {
-  return body instanceof IncomingMessage ? { bodyPieces: body } : {};
+  return body instanceof Readable ? { bodyPieces: body } : {};
 }
 
 function isMultipart(request: FastifyRequest): boolean {
-  return request.body instanceof IncomingMessage;
+  return request.body instanceof Readable;
 }

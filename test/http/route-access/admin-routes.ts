@@ -4,7 +4,15 @@ import { exchangeBy, keyOf, MODEL, setting } from './stored-objects.ts';
 
 // no key, unbound plain, bound plain, other tenant, scoped admin, global admin, master
 export const adminRoutes: readonly Row[] = [
-  { route: 'GET /admin/live/logs', answers: [401, 403, 403, 403, 403, 200, 200] },
+  { route: 'GET /admin/live/logs', answers: [401, 403, 403, 403, 200, 200, 200] },
+
+  // Off.
+  { route: 'GET /admin/plugins', answers: [401, 403, 403, 403, 403, 503, 503] },
+  { route: 'GET /admin/guardrails', answers: [401, 403, 403, 403, 403, 503, 503] },
+  { route: 'PUT /admin/guardrails', body: () => ({ name: 'g' }), answers: [401, 403, 403, 403, 403, 503, 503] },
+  { route: 'DELETE /admin/guardrails', body: () => ({ name: 'g' }), answers: [401, 403, 403, 403, 403, 503, 503] },
+  { route: 'GET /admin/guardrails/types', answers: [401, 403, 403, 403, 403, 503, 503] },
+  { route: 'GET /admin/workflows/guardrails', answers: [401, 403, 403, 403, 403, 503, 503] },
 
   // History.
   {

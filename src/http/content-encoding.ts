@@ -1,0 +1,110 @@
+/** Encoded request bodies (RFC 9110 §8.4): decoded within the limit of their route, or refused. */
+import type { IncomingHttpHeaders } from 'node:http';
+import { pipeline, type Readable } from 'node:stream';
+import {
+  brotliDecompress,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+  gunzip,
+  inflate,
+  zstdDecompress,
+} from 'node:zlib';
+import { type Refusal, refusals } from '../commands/refusal.ts';
+
+type Decoded = (error: Error | null, decoded: Buffer) => void;
+
+interface Coding {
+  whole(body: Buffer, options: { readonly maxOutputLength: number }, decoded: Decoded): void;
+  stream(): Readable & NodeJS.WritableStream;
+}
+
+const gzip: Coding = { whole: gunzip, stream: () => createGunzip() };
+const codings: ReadonlyMap<string, Coding> = new Map([
+  ['gzip', gzip],
+  ['x-gzip', gzip],
+  ['deflate', { whole: inflate, stream: () => createInflate() }],
+  ['br', { whole: brotliDecompress, stream: () => createBrotliDecompress() }],
+  ['zstd', { whole: zstdDecompress, stream: () => createZstdDecompress() }],
+]);
+
+/** What a client may send: the value of `Accept-Encoding` on a 415 (RFC 9110 §12.5.3). */
+export const ACCEPTED_ENCODINGS = 'gzip, deflate, br, zstd';
+/** More than one after another gains nothing, and costs a pass over the body each. */
+const MAX_CODINGS = 2;
+
+/**
+ * @returns how to decode the body, the last coding first; empty for one that is not encoded
+ * @throws Refusal 415 for a coding that is not known
+ */
+function codingsIn(encoding: string): readonly Coding[] {
+  const found: Coding[] = [];
+  for (const name of encoding.toLowerCase().split(',')) {
+    const coding = name.trim();
+    if (coding === '' || coding === 'identity') continue;
+    const known = codings.get(coding);
+    if (known === undefined) throw refusals.unsupportedEncoding(coding, ACCEPTED_ENCODINGS);
+    found.unshift(known);
+  }
+  if (found.length > MAX_CODINGS) throw refusals.unsupportedEncoding(encoding, ACCEPTED_ENCODINGS);
+  return found;
+}
+
+/** @throws Refusal 415 before anything of the body is read */
+export function checkEncoding(headers: IncomingHttpHeaders): void {
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined) codingsIn(encoding);
+}
+
+/**
+ * A body that was read whole. The headers no longer state its encoding and its encoded length afterwards. Decoding stops
+ * at the limit, so a small body cannot become a large one in memory.
+ * @throws Refusal 400 for a body that is not encoded as stated, 413 beyond the limit, 415
+ */
+export async function decodedBody(headers: IncomingHttpHeaders, body: Buffer, limitBytes: number): Promise<Buffer> {
+  let decoded = body;
+  for (const { whole } of takeCodings(headers)) {
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    whole(decoded, { maxOutputLength: limitBytes }, (error, output) =>
+      error === null ? resolve(output) : reject(refusalOf(error, limitBytes)),
+    );
+    decoded = await promise;
+  }
+  return decoded;
+}
+
+/**
+ * A body that is read as it comes, under the same conditions; whoever reads it holds it against the limit. A body that
+ * is not encoded is returned as it is.
+ * @throws Refusal 415
+ */
+export function decodedStream<Body extends Readable>(headers: IncomingHttpHeaders, body: Body): Body | Readable {
+  let decoded: Readable = body;
+  for (const { stream } of takeCodings(headers)) {
+    const decoder = stream();
+    // The reader is given the error.
+    pipeline(decoded, decoder, () => {});
+    decoded = decoder;
+  }
+  return decoded;
+}
+
+function takeCodings(headers: IncomingHttpHeaders): readonly Coding[] {
+  const encoding = headers['content-encoding'];
+  if (encoding === undefined) return [];
+  const found = codingsIn(encoding);
+  delete headers['content-encoding'];
+  delete headers['content-length'];
+  return found;
+}
+
+function refusalOf(error: Error & { code?: string }, limitBytes: number): Refusal {
+  if (error.code === 'ERR_BUFFER_TOO_LARGE') return refusals.bodyTooLarge(limitBytes);
+  return refusals.malformedEncoding(error.message);
+}
+
+/** Without the byte order mark that some clients put in front of JSON; a reader may ignore it (RFC 8259 §8.1). */
+export function withoutByteOrderMark(body: Buffer): Buffer {
+  return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
+}

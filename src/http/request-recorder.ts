@@ -1,0 +1,69 @@
+/**
+ * Puts every request with a valid key on record that no exchange records. The server calls it for every answer that it
+ * sends itself, so no route can be left out.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ModelRequest } from '../commands/exchange/client.ts';
+import { type RefusalRecording, recordRefusal } from '../commands/exchange/record-refusal.ts';
+import type { RefusedRequests } from '../commands/exchange/refused-requests.ts';
+import { Refusal } from '../commands/refusal.ts';
+import type { Metrics } from './metrics.ts';
+
+export interface RequestRecorder {
+  /** Counts a request that its handler answered. */
+  answered(request: FastifyRequest, status: number): void;
+  /** @returns the id of the exchange that stands for the request; undefined when it was counted */
+  refused(request: FastifyRequest, refusal: Refusal): Promise<string | undefined>;
+}
+
+export interface RequestRecorderOptions extends RefusalRecording {
+  readonly refused: RefusedRequests;
+  readonly metrics: Pick<Metrics, 'observeExchange'>;
+  modelRequestOf(request: FastifyRequest): ModelRequest;
+}
+
+/** In place of a route, of a request that no route was found for. */
+const NO_ROUTE = 'unknown_route';
+
+export function createRequestRecorder(options: RequestRecorderOptions): RequestRecorder {
+  const { refused, metrics, modelRequestOf } = options;
+  return {
+    answered(request, status) {
+      const { caller } = request;
+      if (caller === undefined) return;
+      refused.countAnswered({
+        caller,
+        method: request.method,
+        endpoint: request.routeOptions.url ?? NO_ROUTE,
+        status,
+      });
+    },
+    async refused(request, refusal) {
+      const endpoint = request.routeOptions.url ?? NO_ROUTE;
+      const durationMs = Math.round((performance.now() - request.arrivedAt) * 1000) / 1000;
+      const nobody = { provider: undefined, model: undefined, firstByteMs: undefined, usage: undefined };
+      metrics.observeExchange({ ...nobody, endpoint, status: refusal.status, stream: false, durationMs });
+      return recordRefusal(modelRequestOf(request), endpoint, durationMs, refusal, options);
+    },
+  };
+}
+
+/** Has every answer of the server recorded. Exchanges answer on their own, and record themselves. */
+export function recordAnswers(reply: FastifyReply, recorder: RequestRecorder): Promise<void> | undefined {
+  const { request } = reply;
+  if (request.caller === undefined) return undefined;
+  const refusal = request.refusal ?? (reply.statusCode >= 400 ? refusalOf(reply.statusCode) : undefined);
+  if (refusal === undefined) {
+    recorder.answered(request, reply.statusCode);
+    return undefined;
+  }
+  return recorder.refused(request, refusal).then((id) => {
+    if (id !== undefined) reply.header('x-exchange-id', id);
+  });
+}
+
+/** Of a handler that answered with an error and threw none. */
+function refusalOf(status: number): Refusal {
+  const type = status >= 500 ? 'internal_error' : 'invalid_request_error';
+  return new Refusal({ status, type, code: null, message: 'The request was answered with an error.' });
+}
