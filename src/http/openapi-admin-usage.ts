@@ -61,6 +61,7 @@ const entry = z.object({
   id: z.string(),
   exchange_id: z.string(),
   request_id: z.string(),
+  provider_id: z.string().optional().describe("the provider's own id of the answer, or of work that went on after it"),
   timestamp: z.string(),
   model: z.string(),
   provider: z.string().describe('its type'),

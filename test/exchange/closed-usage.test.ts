@@ -67,7 +67,7 @@ it.each<[string, Told, object]>([
       path: '/p/local/v1/chat/completions',
       chunks: ['{"model":"m", "usage":', `${JSON.stringify(usage)}}`],
     },
-    { model: 'm', endpoint: '/p', totalTokens: 7, partial: true },
+    { model: 'm', endpoint: '/p/local/v1/chat/completions', totalTokens: 7, partial: true },
   ],
   [
     'a stream that broke off',

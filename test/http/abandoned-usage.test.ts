@@ -162,7 +162,11 @@ describe('a complete answer', () => {
     const answer = await gateway.post('/p/llamacpp/v1/chat/completions', body);
     await answer.text();
     const [usage] = usagesIn(await untilUsage(exchangeOf(answer)));
-    expect(usage).toMatchObject({ estimated: true, model: 'simulated-small', endpoint: '/p' });
+    expect(usage).toMatchObject({
+      estimated: true,
+      model: 'simulated-small',
+      endpoint: '/p/llamacpp/v1/chat/completions',
+    });
     expect(Number(usage?.totalCost)).toBeGreaterThan(0);
   });
 });

@@ -73,7 +73,7 @@ describe('chat completions of an Anthropic model', () => {
     });
     expect(await json(answer)).toMatchObject({
       object: 'chat.completion',
-      model: adaptive,
+      model: 'claude-sonnet-4-6',
       choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }],
       usage: { prompt_tokens: expect.any(Number), completion_tokens: 1 },
     });

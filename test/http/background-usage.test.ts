@@ -175,7 +175,7 @@ describe('a background response of a native provider', () => {
     const answer = await lasting.gateway.fetch('/p/openai/v1/responses', { json: { ...hello, model: MODEL } });
     expect(answer.status).toBe(200);
     expect(usagesIn(await untilSettled(exchangeOf(answer)))).toMatchObject([
-      { endpoint: '/p', model: MODEL, source: 'provider' },
+      { endpoint: '/p/openai/v1/responses', model: MODEL, source: 'provider' },
     ]);
   });
 });

@@ -292,7 +292,7 @@ describe('a batch that is over', () => {
       json: { input_file_id: file, endpoint: '/v1/chat/completions', completion_window: '24h' },
     });
     const [usage] = usagesIn(await untilSettled(exchangeOf(made)));
-    expect(usage).toMatchObject({ model: MODEL, answers: 2, endpoint: '/p', source: 'provider' });
+    expect(usage).toMatchObject({ model: MODEL, answers: 2, endpoint: '/p/openai/v1/batches', source: 'provider' });
   });
 });
 

@@ -215,10 +215,16 @@ describe.each(both)('a stream of messages, %s', (_kind, model) => {
     const text = await answer.text();
     const exchangeId = exchangeOf(answer);
     const events = await eventsOfExchange(gateway, exchangeId);
-    const { provider, providerType, dialect } = events.find(({ type }) => type === 'attempt.started')?.data ?? {};
+    const {
+      provider,
+      providerType,
+      model: used,
+      dialect,
+    } = events.find(({ type }) => type === 'attempt.started')?.data ?? {};
     const read = messagesDialect.read(body);
     if (!read.ok) throw read.refusal;
-    const past = { asked: read.asked, exchangeId, createdAt: 1, provider: { name: provider }, providerType, dialect };
+    const attempt = { provider: { name: provider }, providerType, model: used, dialect };
+    const past = { asked: read.asked, exchangeId, createdAt: 1, ...attempt };
     const relay = messagesDialect.relayAgain({ ...past, historyReplayed: false, now: () => 1 });
     const splitter = createFrameSplitter({ maxFrameBytes: 1 << 20 });
     const pieces: Buffer[] = [];

@@ -405,7 +405,7 @@ describe('a passthrough', () => {
   });
 
   const usage = '"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}';
-  const spent = { provider: 'llamacpp-odd', inputTokens: 3, outputTokens: 4, endpoint: '/p' };
+  const spent = { provider: 'llamacpp-odd', inputTokens: 3, outputTokens: 4, endpoint: `${ODD}/x` };
   const typesOf = (events: readonly { type: string }[]) => events.map(({ type }) => type);
 
   it('reads a short JSON answer whole, however many pieces it comes in, and records what it cost', async () => {

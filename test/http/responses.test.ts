@@ -28,7 +28,7 @@ describe.each(both)('a %s response', (kind, model) => {
     });
     if (kind === 'native') return;
     checkResponse(response);
-    expect(response).toMatchObject({ model, provider: 'llamacpp' });
+    expect(response).toMatchObject({ model: 'simulated-small', provider: 'llamacpp' });
     expect(response.usage).toMatchObject({
       prompt_tokens_details: { cached_tokens: 0 },
       completion_tokens_details: { reasoning_tokens: 0 },

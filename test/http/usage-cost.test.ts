@@ -82,7 +82,7 @@ describe('what is passed on to a provider as it is', () => {
     answersWith({ ...completion(usage), model: 'gpt-4o-mini-2024-07-18' });
     expect(await passed('/p/openai/chat/completions', chat('gpt-4o-mini'))).toMatchObject({
       model: 'gpt-4o-mini-2024-07-18',
-      endpoint: '/p',
+      endpoint: '/p/openai/chat/completions',
       raw: usage,
       totalCost: '210000',
     });
@@ -126,6 +126,7 @@ describe('the usage of a provider', () => {
       providerType: 'openai',
       model: 'gpt-4o-mini-2024-07-18',
       endpoint: CHAT,
+      providerId: 'c',
       inputTokens: 1000,
       outputTokens: 100,
       totalTokens: 1100,

@@ -33,7 +33,7 @@ describe('a chat answer becomes a response', () => {
       completed_at: completedAt,
       incomplete_details: null,
       provider: 'local',
-      model: 'local/m1',
+      model: 'm1',
       output: [
         {
           id: 'msg_1a2b_0',

@@ -45,7 +45,7 @@ describe('a whole answer', () => {
       id: 'msg_1',
       object: 'chat.completion',
       created: 1_700_000_000,
-      model: 'anthropic/claude',
+      model: 'claude-x',
       choices: [
         {
           index: 0,
@@ -188,7 +188,7 @@ describe('a stream', () => {
       id: 'msg_1',
       object: 'chat.completion.chunk',
       created: 1_700_000_000,
-      model: 'anthropic/claude',
+      model: 'claude-x',
       choices: [],
       usage: { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 },
     });

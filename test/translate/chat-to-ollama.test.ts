@@ -179,7 +179,7 @@ describe('an answer', () => {
       id: 'chatcmpl-9',
       object: 'chat.completion',
       created: 1_700_000_000,
-      model: 'ollama/llama3.2',
+      model: 'llama3.2',
       choices: [
         {
           index: 0,

@@ -67,7 +67,7 @@ function eventsOf(work: OpenWork, outcome: WorkOutcome, spent: readonly WorkSpen
   const { kind, workId, actor, userPath, requestId, provider, providerType, endpoint } = work;
   const context: EventContext = { actor, userPath, requestId };
   const usages = spent.map((one) => {
-    const priced = { ...one, provider, providerType, endpoint };
+    const priced = { ...one, provider, providerType, endpoint, answerId: workId };
     return usageEvent(context, priced, pricing.costOf(priced), work);
   });
   return [...usages, usageSettled.create({ kind, workId, outcome }, context)];

@@ -13,6 +13,7 @@ import type { ExchangeRecord } from './exchange-record.ts';
 import { inState, withOutcome } from './pending-response.ts';
 import { previousResponseOf } from './previous-response.ts';
 import type { StorableResponse } from './relay.ts';
+import { addRequestedModel } from './requested-model.ts';
 
 export interface PromisedResponse {
   readonly id: string;
@@ -69,7 +70,7 @@ export function inProgressWrite(
  */
 export async function promiseResponse(
   promise: PromisedResponse,
-  run: { readonly request: ModelRequest; readonly client: Client; readonly stream: boolean },
+  run: { readonly request: ModelRequest; readonly client: Client; readonly asked: Pick<Asked, 'model' | 'stream'> },
   detached: DetachedClients,
 ): Promise<Client> {
   const { id, shell, record } = promise;
@@ -77,9 +78,14 @@ export async function promiseResponse(
   note(promise, queued);
   await record.flush('durable');
   const client = detached.detach(run.client, id);
-  if (!run.stream) {
-    const headers = { 'content-type': 'application/json', 'x-request-id': run.request.requestId };
-    client.answer(200, { ...headers, 'x-exchange-id': record.id }, Buffer.from(queued.json));
+  if (!run.asked.stream) {
+    const headers: Record<string, string> = {
+      'content-type': 'application/json',
+      'x-request-id': run.request.requestId,
+      'x-exchange-id': record.id,
+    };
+    addRequestedModel(headers, run.asked.model);
+    client.answer(200, headers, Buffer.from(queued.json));
   }
   note(promise, inState(shell, id, 'in_progress'));
   return client;

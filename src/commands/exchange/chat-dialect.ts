@@ -26,7 +26,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
       if (chatDialectOf(target.provider.type) !== 'chat') {
         const { provider: _hint, ...chat } = asked.json;
         const upstream = upstreamChat({ ...chat, model: target.model }, target, asked.stream);
-        const facts = chatAnswerFacts(record.id, asked.model, createdAt);
+        const facts = chatAnswerFacts(record.id, target.model, createdAt);
         const reader = () => chatReader(upstream.dialect, facts);
         return { ...upstream, relay: () => new TranslatedChatRelay(target.provider, reader(), wantsUsage) };
       }
@@ -42,10 +42,10 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         relay: () => new ChatRelay(target.provider, wantsUsage || !enforceUsage),
       };
     },
-    relayAgain({ asked, provider, dialect, exchangeId, createdAt }) {
+    relayAgain({ asked, model, provider, dialect, exchangeId, createdAt }) {
       const wantsUsage = clientWantsUsage(asked);
       if (dialect === 'chat') return new ChatRelay(provider, wantsUsage || !enforceUsage);
-      const reader = chatReader(dialect, chatAnswerFacts(exchangeId, asked.model, createdAt));
+      const reader = chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt));
       return new TranslatedChatRelay(provider, reader, wantsUsage);
     },
   };

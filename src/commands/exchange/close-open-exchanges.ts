@@ -181,10 +181,11 @@ async function close(
     // Where bodies are not kept nobody can say what it was, but that something was spent.
     const usage = heard?.usage() ?? unknownUsage;
     const model = attempt.model || (heard?.model?.() ?? '');
-    const endpoint = spoken?.endpoint ?? (request.dialect === 'passthrough' ? '/p' : pathOf(request.path));
+    const endpoint = spoken?.endpoint ?? pathOf(request.path);
     const isCutOff = !ended && (request.stream || (spoken === undefined && heard?.model?.() !== undefined));
     const estimate = isCutOff ? estimateOf(told, asked, usage, counted) : undefined;
-    const spent = { provider, providerType: type, model, endpoint, usage, isPartial: !ended };
+    const answerId = heard?.answerId?.();
+    const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !ended };
     const work = heard?.goesOn?.();
     if (work !== undefined) {
       const facts = { provider, providerType: type, model, endpoint, reserved: undefined };

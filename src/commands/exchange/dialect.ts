@@ -61,6 +61,8 @@ export interface PastAttempt {
   readonly createdAt: number;
   readonly provider: Answering;
   readonly providerType: string;
+  /** The provider's own id of the model; empty when no model is asked. */
+  readonly model: string;
   /** What was spoken to the provider. */
   readonly dialect: string;
   /** Whether earlier turns were put in front of the input. */

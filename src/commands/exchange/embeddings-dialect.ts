@@ -18,7 +18,7 @@ export const embeddingsDialect: ExchangeDialect = {
     // There is no such thing as streamed embeddings, and a member that asks for it changes nothing.
     return read.ok ? { ok: true, asked: { ...read.asked, stream: false } } : read;
   },
-  relayAgain: ({ asked, provider, dialect }) => relayFor(dialect, provider, asked),
+  relayAgain: ({ asked, provider, model, dialect }) => relayFor(dialect, provider, asked, model),
   plan(input) {
     const { asked, body, target } = input;
     const row = providerType(target.provider.type);
@@ -40,9 +40,9 @@ function ollamaPlan(asked: Asked, target: Target): Plan {
   if (!translated.ok) throw refusedInTranslation(translated.refusal);
   const dialect = 'ollama_embed';
   const body = Buffer.from(JSON.stringify(translated.body));
-  return { dialect, body, relay: () => relayFor(dialect, target.provider, asked) };
+  return { dialect, body, relay: () => relayFor(dialect, target.provider, asked, target.model) };
 }
 
-function relayFor(dialect: string, provider: Answering, asked: Asked): Relay {
-  return dialect === 'ollama_embed' ? new OllamaEmbeddingsRelay(provider, asked) : new PassthroughRelay();
+function relayFor(dialect: string, provider: Answering, asked: Asked, model: string): Relay {
+  return dialect === 'ollama_embed' ? new OllamaEmbeddingsRelay(provider, asked, model) : new PassthroughRelay();
 }

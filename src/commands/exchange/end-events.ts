@@ -120,6 +120,9 @@ export function noteUsage(
   record.note(usageEvent(record.context, spent, cost, account, failedAttempt));
 }
 
+/** Providers' ids are shorter. */
+const MAX_ID_LENGTH = 256;
+
 /** Member by member: there is one such event for each request, and spread objects cost more than all of the pricing. */
 export function usageEvent(
   context: EventContext,
@@ -135,6 +138,7 @@ export function usageEvent(
       providerType: spent.providerType,
       model: spent.model,
       endpoint: spent.endpoint,
+      providerId: spent.answerId?.slice(0, MAX_ID_LENGTH),
       labels: account.labels,
       sessionId: account.sessionId,
       inputTokens: usage.inputTokens,

@@ -198,7 +198,7 @@ export async function answer(run: Run, deps: ExchangeDependencies): Promise<void
       const plan = await dialect.plan(input);
       if (promise === undefined && background !== undefined) {
         promise = newPromise(background, { dialect, asked: heardOf, target: candidate, record });
-        client = await promiseResponse(promise, { request, client, stream: heardOf.stream }, deps.detached);
+        client = await promiseResponse(promise, { request, client, asked: heardOf }, deps.detached);
       }
       return attempts({
         plan,

@@ -19,6 +19,7 @@ import * as events from './end-events.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { type FollowDependencies, followAnswer } from './follow-answer.ts';
 import { type RecordedExchange, readExchange, recordedFailure } from './recorded-exchange.ts';
+import { addRequestedModel } from './requested-model.ts';
 import { responseIdOf } from './responses-dialect.ts';
 import { tell } from './settle.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
@@ -106,12 +107,13 @@ async function giveAgain(
 ): Promise<number | undefined> {
   const { record, request, client } = repeat;
   const isStream = earlier.request.stream;
-  const headers = {
+  const headers: Record<string, string> = {
     'content-type': isStream ? 'text/event-stream; charset=utf-8' : 'application/json',
     'x-request-id': request.requestId,
     'x-exchange-id': record.id,
     'idempotent-replayed': 'true',
   };
+  addRequestedModel(headers, earlier.request.model ?? '');
   const note = () => record.note(answerReplayed.create({ exchangeId: earlier.id }, record.context));
   const given = async (bytes: number): Promise<void> => {
     const received = { chunks: 0, bytes, firstByteMs: undefined };

@@ -65,18 +65,19 @@ function translated({ asked, target, record, createdAt }: PlanInput): Plan {
   });
   if (!chat.ok) throw refusedInTranslation(chat.refusal);
   const upstream = upstreamChat(chat.body, target, asked.stream);
-  const attempt = { asked, exchangeId: record.id, createdAt, provider, dialect: upstream.dialect };
+  const attempt = { asked, exchangeId: record.id, createdAt, provider, model, dialect: upstream.dialect };
   return { ...upstream, relay: () => relayAgain(attempt) };
 }
 
-function relayAgain(past: Pick<PastAttempt, 'asked' | 'exchangeId' | 'createdAt' | 'provider' | 'dialect'>): Relay {
-  const { asked, exchangeId, createdAt, provider, dialect } = past;
+type Attempt = Pick<PastAttempt, 'asked' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;
+
+function relayAgain({ asked, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
   if (dialect === 'messages') return new NativeMessagesRelay(provider);
-  const reader = chatReader(dialect, chatAnswerFacts(exchangeId, asked.model, createdAt));
-  return new TranslatedMessagesRelay(provider, reader, shellOf(asked, exchangeId));
+  const reader = chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt));
+  return new TranslatedMessagesRelay(provider, reader, shellOf(asked, exchangeId, model));
 }
 
-function shellOf({ model, json }: Asked, exchangeId: string): MessageShell {
+function shellOf({ json }: Asked, exchangeId: string, model: string): MessageShell {
   const { stop_sequences: sequences } = json;
   return {
     id: `msg_${exchangeId.replaceAll('-', '')}`,

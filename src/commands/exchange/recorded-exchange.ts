@@ -142,6 +142,7 @@ export function relayAgain(
     createdAt,
     provider: { name: attempt.provider },
     providerType: attempt.providerType,
+    model: attempt.model ?? '',
     dialect: attempt.dialect,
     historyReplayed,
     now: () => completedAt?.() ?? createdAt,

@@ -64,6 +64,10 @@ export class TranslatedChatRelay implements Relay {
     return this.#usage;
   }
 
+  answerId(): string | undefined {
+    return this.#reader.answerId;
+  }
+
   finishReason(): string | null {
     return this.#finishReason;
   }

@@ -1,5 +1,6 @@
 /** Chat completions to a client that asked for chat completions: the provider's bytes, untouched. */
 import type { Frame } from '../../providers/sse.ts';
+import { filled } from '../../providers/translate/json.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
@@ -20,6 +21,9 @@ export class ChatRelay implements Relay {
   #usage: TokenUsage = unknownUsage;
   #finishReason: string | null = null;
   #done = false;
+  #answerId: string | undefined;
+  /** The first chunk, until the id of the answer is known: nearly always a later one has to be parsed anyway. */
+  #first: string | undefined;
 
   constructor(provider: Answering, clientWantsUsage: boolean) {
     this.#provider = provider;
@@ -29,6 +33,7 @@ export class ChatRelay implements Relay {
   whole(bytes: Buffer, parsed: unknown): Buffer {
     if (isObject(parsed)) {
       this.#usage = readUsage(parsed.usage);
+      this.#answerId = filled(parsed.id);
       this.#finishReason = finishReasonIn(parsed.choices) ?? this.#finishReason;
     }
     return bytes;
@@ -42,7 +47,11 @@ export class ChatRelay implements Relay {
     }
     // Most chunks say nothing that has to be known: a few words more, and nothing else.
     const chunk = SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
-    if (chunk === undefined) return { bytes: frame.raw, terminal: this.#done };
+    if (chunk === undefined) {
+      this.#first ??= frame.data;
+      return { bytes: frame.raw, terminal: this.#done };
+    }
+    this.#answerId ??= filled(chunk.id);
     if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
     if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
     const usageOnly = isObject(chunk.usage) && Array.isArray(chunk.choices) && chunk.choices.length === 0;
@@ -72,6 +81,11 @@ export class ChatRelay implements Relay {
 
   finishReason(): string | null {
     return this.#finishReason;
+  }
+
+  answerId(): string | undefined {
+    this.#answerId ??= this.#first === undefined ? undefined : filled(parseChunk(this.#first)?.id);
+    return this.#answerId;
   }
 }
 

@@ -8,17 +8,20 @@ import { readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 export class OllamaEmbeddingsRelay implements Relay {
   readonly #provider: Answering;
   readonly #asked: Asked;
+  /** The provider's own id of it. */
+  readonly #model: string;
   #usage: TokenUsage = unknownUsage;
 
-  constructor(provider: Answering, asked: Asked) {
+  constructor(provider: Answering, asked: Asked, model: string) {
     this.#provider = provider;
     this.#asked = asked;
+    this.#model = model;
   }
 
   whole(_bytes: Buffer, parsed: unknown): Buffer {
-    const { model, json } = this.#asked;
+    const { json } = this.#asked;
     const encoding = json.encoding_format === 'base64' ? 'base64' : 'float';
-    const answer = embeddingsFromEmbed(parsed, { model, encoding });
+    const answer = embeddingsFromEmbed(parsed, { model: this.#model, encoding });
     if (answer === undefined) {
       const { name } = this.#provider;
       throw refusals.badAnswer(name, `The provider '${name}' gave an answer without embeddings.`);

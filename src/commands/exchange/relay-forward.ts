@@ -40,4 +40,8 @@ export class ForwardRelay implements Relay {
   usage(): TokenUsage {
     return this.#untouched.usage();
   }
+
+  answerId(): string | undefined {
+    return this.#untouched.answerId();
+  }
 }

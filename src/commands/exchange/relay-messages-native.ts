@@ -1,6 +1,7 @@
 /** Messages to a client that asked for messages: the provider's bytes, untouched, observed for the record. */
 import { statusOfErrorType } from '../../providers/anthropic/error-types.ts';
 import type { Frame } from '../../providers/sse.ts';
+import { filled } from '../../providers/translate/json.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
@@ -20,6 +21,7 @@ export class NativeMessagesRelay implements Relay {
   #usage: Record<string, unknown> | undefined;
   #stopReason: string | null = null;
   #stopped = false;
+  #answerId: string | undefined;
   /** The client has the provider's own `error` event. */
   #reported = false;
 
@@ -28,7 +30,10 @@ export class NativeMessagesRelay implements Relay {
   }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
-    if (isObject(parsed)) this.#observe(parsed, parsed);
+    if (isObject(parsed)) {
+      this.#answerId = filled(parsed.id);
+      this.#observe(parsed, parsed);
+    }
     return bytes;
   }
 
@@ -39,7 +44,10 @@ export class NativeMessagesRelay implements Relay {
     if (isErrorBody(event))
       return event.type === 'error' ? this.#fail(event, raw) : reportedFailure(event, frame, this.#provider);
     const { type, message, delta } = event;
-    if (type === 'message_start' && isObject(message)) this.#observe(message, message);
+    if (type === 'message_start' && isObject(message)) {
+      this.#answerId = filled(message.id);
+      this.#observe(message, message);
+    }
     if (type === 'message_delta') this.#observe(event, delta);
     if (type === 'message_stop') this.#stopped = true;
     return { bytes: raw, terminal: this.#stopped };
@@ -60,6 +68,10 @@ export class NativeMessagesRelay implements Relay {
 
   usage(): TokenUsage {
     return readUsage(this.#usage);
+  }
+
+  answerId(): string | undefined {
+    return this.#answerId;
   }
 
   finishReason(): string | null {

@@ -77,6 +77,10 @@ export class TranslatedMessagesRelay implements Relay {
     return this.#usage;
   }
 
+  answerId(): string | undefined {
+    return this.#reader.answerId;
+  }
+
   finishReason(): string | null {
     return this.#message().stop_reason;
   }

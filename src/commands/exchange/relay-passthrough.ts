@@ -7,8 +7,8 @@ import type { DeferredWork, FrameAnswer, Relay } from './relay.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
-/** What is longer is no name of a model. */
-const MAX_MODEL_LENGTH = 256;
+/** What is longer is no name of a model, and no id of an answer. */
+const MAX_NAME_LENGTH = 256;
 
 /** What a request to a provider's own API begins, when it succeeds: undefined for anything that ends with its answer. */
 export function begunBy(method: string, path: string): DeferredWork['kind'] | undefined {
@@ -30,6 +30,7 @@ export class PassthroughRelay implements Relay {
   /** As it was reported last, member by member: the counts of a stream are cumulative. */
   #usage: Record<string, unknown> | undefined;
   #model: string | undefined;
+  #answerId: string | undefined;
   #terminal = false;
 
   /** @param begins as `begunBy` says of the request */
@@ -69,6 +70,10 @@ export class PassthroughRelay implements Relay {
     return readUsage(this.#usage);
   }
 
+  answerId(): string | undefined {
+    return this.#answerId;
+  }
+
   model(): string | undefined {
     return this.#model;
   }
@@ -85,7 +90,8 @@ export class PassthroughRelay implements Relay {
     for (const holder of [parsed, parsed.response, parsed.message]) {
       if (!isObject(holder)) continue;
       if (this.#begins !== undefined && holder.object === this.#begins) this.#follow(holder, this.#begins);
-      if (typeof holder.model === 'string' && holder.model.length <= MAX_MODEL_LENGTH) this.#model = holder.model;
+      if (typeof holder.model === 'string' && holder.model.length <= MAX_NAME_LENGTH) this.#model = holder.model;
+      if (typeof holder.id === 'string' && holder.id.length <= MAX_NAME_LENGTH) this.#answerId ??= holder.id;
       if (!isObject(holder.usage)) continue;
       if (readUsage(holder.usage).source === 'unknown') continue;
       const told = Object.entries(holder.usage).filter(([, value]) => value !== null);

@@ -1,5 +1,6 @@
 /** Responses to a client that asked for responses: the provider's bytes, untouched, observed for the record. */
 import type { Frame } from '../../providers/sse.ts';
+import { filled } from '../../providers/translate/json.ts';
 import { DONE } from '../../providers/translate/responses-to-chat/response-events.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
@@ -43,6 +44,7 @@ export class NativeResponsesRelay implements Relay {
   readonly #items = new StreamedItems();
   #sequence = -1;
   #ended = false;
+  #answerId: string | undefined;
   /** What the provider's own `error` event said: `response.failed` has to follow it. */
   #reported: { readonly code: string; readonly message: string } | undefined;
 
@@ -54,6 +56,7 @@ export class NativeResponsesRelay implements Relay {
   whole(bytes: Buffer, parsed: unknown): Buffer {
     const { echo } = this.#options;
     const echoed = echo !== undefined && isObject(parsed);
+    if (isObject(parsed)) this.#answerId = filled(parsed.id);
     if (isObject(parsed)) this.#response = echoed ? { ...parsed, ...echo } : parsed;
     this.#whole = echoed ? Buffer.from(JSON.stringify(this.#response)) : bytes;
     return this.#whole;
@@ -69,6 +72,7 @@ export class NativeResponsesRelay implements Relay {
     const event = clean === frame.raw ? said : (parseChunk(this.#clean(frame.data)) ?? said);
     if (event.type === undefined && isErrorBody(event)) return reportedFailure(event, frame, this.#provider);
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
+    if (isObject(event.response)) this.#answerId ??= filled(event.response.id);
     const echoed = this.#echoed(event);
     this.#observe(echoed ?? event);
     const bytes = echoed === undefined ? clean : responseEvent(String(event.type), echoed);
@@ -102,6 +106,10 @@ export class NativeResponsesRelay implements Relay {
     const { id, status } = this.#response ?? {};
     if (this.#options.providerRuns !== true || typeof id !== 'string' || typeof status !== 'string') return undefined;
     return isPending({ status }) ? { kind: 'response', id } : undefined;
+  }
+
+  answerId(): string | undefined {
+    return this.#answerId;
   }
 
   finishReason(): string | null {

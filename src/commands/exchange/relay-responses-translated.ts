@@ -76,6 +76,10 @@ export class TranslatedResponsesRelay implements Relay {
     return this.#usage;
   }
 
+  answerId(): string | undefined {
+    return this.#reader.answerId;
+  }
+
   finishReason(): string | null {
     return (this.#whole ?? this.#translator.snapshot()).status;
   }

@@ -128,6 +128,8 @@ export interface Relay {
   goesOn?(): DeferredWork | undefined;
   /** Which model the answer says it is of, where nobody read the request for it. */
   model?(): string | undefined;
+  /** The id that the provider gave its answer; undefined when there is none. */
+  answerId?(): string | undefined;
   /** Why the model stopped, in the dialect's own word. */
   finishReason?(): string | null;
   /** The response object to keep, when the client's dialect has such a thing. */

@@ -85,7 +85,16 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
         throw refusals.unsupportedParameter('store', 'a background response is fetched later, so it has to be stored');
       }
       const id = responseIdOf(record.id);
-      return { id, shell: shellOf(asked, { id, createdAt, provider: target.provider.name, status: 'queued' }) };
+      return {
+        id,
+        shell: shellOf(asked, {
+          id,
+          createdAt,
+          model: target.model,
+          provider: target.provider.name,
+          status: 'queued',
+        }),
+      };
     },
   };
 }
@@ -96,13 +105,13 @@ export function isRunHere({ json }: Asked, type: string): boolean {
 }
 
 function relayAgain(past: PastAttempt): Relay {
-  const { asked, exchangeId, createdAt, provider, providerType: type, dialect, now } = past;
-  const shell = () => shellOf(asked, { id: responseIdOf(exchangeId), createdAt, provider: provider.name });
+  const { asked, exchangeId, createdAt, provider, providerType: type, model, dialect, now } = past;
+  const shell = () => shellOf(asked, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
   if (dialect === 'responses') {
     const providerRuns = asked.json.background === true && !isRunHere(asked, type);
     return new NativeResponsesRelay(provider, { echo: echoOf(past), providerRuns, shell });
   }
-  const facts = chatAnswerFacts(exchangeId, asked.model, createdAt);
+  const facts = chatAnswerFacts(exchangeId, model, createdAt);
   return new TranslatedResponsesRelay(provider, chatReader(dialect, facts), shell(), now);
 }
 
@@ -219,6 +228,7 @@ function attemptOf(
     createdAt,
     provider,
     providerType: provider.type,
+    model: target.model,
     dialect,
     historyReplayed,
     now,
@@ -226,6 +236,6 @@ function attemptOf(
 }
 
 /** The response before anything was said: everything in it that is known from the request. */
-export function shellOf(asked: Asked, facts: Omit<ShellFacts, 'model'>) {
-  return responseShell(asked.json as CreateResponseRequest, { ...facts, model: asked.model });
+export function shellOf(asked: Asked, facts: ShellFacts) {
+  return responseShell(asked.json as CreateResponseRequest, facts);
 }

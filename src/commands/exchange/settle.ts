@@ -16,6 +16,7 @@ import { estimateUsage } from './estimate-usage.ts';
 import { noteTurn } from './note-turn.ts';
 import type { OpenRecords } from './open-records.ts';
 import { previousResponseOf } from './previous-response.ts';
+import { addRequestedModel } from './requested-model.ts';
 import { noteDeferral, noteSpending, type Spender } from './spending.ts';
 import { gatewayStopping, responseCancelled } from './stream-refusals.ts';
 
@@ -147,7 +148,7 @@ function answerType({ headers }: ProviderReply): string {
 }
 
 export function answerHeaders(
-  { dialect, record, request, ticket }: Pick<Settling, 'dialect' | 'record' | 'request' | 'ticket'>,
+  { dialect, asked, record, request, ticket }: Pick<Settling, 'dialect' | 'asked' | 'record' | 'request' | 'ticket'>,
   reply: ProviderReply,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
@@ -155,6 +156,7 @@ export function answerHeaders(
   if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;
+  addRequestedModel(headers, asked.model);
   const limits = ticket.headers();
   if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
   for (const name in rateLimitsIn(headers)) delete headers[name];

@@ -31,7 +31,7 @@ export interface SpendingFacts {
 export function noteSpending(
   { dialect, asked, record, request, ticket, pricing }: Spender,
   { provider, model }: Target,
-  relay: Pick<Relay, 'usage' | 'model'>,
+  relay: Pick<Relay, 'usage' | 'model' | 'answerId'>,
   { isPartial, failedAttempt, estimate }: SpendingFacts,
 ): void {
   const usage = relay.usage();
@@ -39,7 +39,8 @@ export function noteSpending(
     provider: provider.name,
     providerType: provider.type,
     model: model || (relay.model?.() ?? ''),
-    endpoint: dialect.endpoint,
+    endpoint: endpointOf(dialect, request.path),
+    answerId: relay.answerId?.(),
     usage,
     units: dialect.units?.(asked),
     isPartial,
@@ -48,6 +49,11 @@ export function noteSpending(
   noteUsage(record, charged, cost, request, failedAttempt);
   const isFailed = failedAttempt !== undefined;
   ticket.charge({ usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+}
+
+/** The endpoint under which usage is told: on a provider's own API, the path of the request. */
+export function endpointOf({ name, endpoint }: Pick<ExchangeDialect, 'name' | 'endpoint'>, path: string): string {
+  return name === 'passthrough' ? (path.split('?', 1)[0] ?? path) : endpoint;
 }
 
 /** The estimate applies unless the cost is known without it: a price for each request or piece needs no count of tokens. */
@@ -75,7 +81,7 @@ export function noteDeferral(
     provider: provider.name,
     providerType: provider.type,
     model: named,
-    endpoint: dialect.endpoint,
+    endpoint: endpointOf(dialect, request.path),
     reserved: ticket.defer(),
   };
   const parts = work.parts ?? (work.kind === 'response' ? [partOf(named, asked.json)] : undefined);

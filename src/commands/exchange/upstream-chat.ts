@@ -5,7 +5,7 @@ import { adjustChatBody } from '../../providers/chat-adjustments.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
 import type { Dialect } from '../../providers/provider.ts';
 import type { ChatAnswerFacts, ChatReader } from '../../providers/translate/chat-adapter.ts';
-import type { JsonObject } from '../../providers/translate/json.ts';
+import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
 import type { Refusal as TranslatorsRefusal } from '../../providers/translate/refusal.ts';
 import { providerType } from '../../providers/types.ts';
 import { refusedInTranslation } from '../refusal.ts';
@@ -58,7 +58,10 @@ export function chatAnswerFacts(exchangeId: string, model: string, createdAt: nu
 class PlainChatReader implements ChatReader {
   #ended = false;
 
+  answerId: string | undefined;
+
   whole(answer: unknown): unknown {
+    if (isObject(answer)) this.answerId = filled(answer['id']);
     return answer;
   }
 
@@ -68,6 +71,7 @@ class PlainChatReader implements ChatReader {
       return [];
     }
     const chunk = parseChunk(data);
+    this.answerId ??= filled(chunk?.['id']);
     return chunk === undefined ? [] : [chunk];
   }
 

@@ -6,6 +6,8 @@ export interface PricedUsage {
   readonly providerType: string;
   readonly model: string;
   readonly endpoint: string;
+  /** The id that the provider gave its answer, or the work that the usage is of. */
+  readonly answerId?: string | undefined;
   readonly usage: TokenUsage;
   /** What is charged for beside tokens, as far as the request tells. */
   readonly units?: Units | undefined;

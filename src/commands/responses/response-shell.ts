@@ -7,7 +7,7 @@ export interface ShellFacts {
   readonly id: string;
   /** Unix seconds. */
   readonly createdAt: number;
-  /** The model as the client is to see it. */
+  /** The provider's own id of the model, until its answer names one. */
   readonly model: string;
   /** The provider instance that answers. */
   readonly provider: string;

@@ -275,6 +275,10 @@ export const usageRecorded = defineEvent({
     'attempt before that which failed although its provider had told what it spent.',
   data: z.object({
     ...spentOn,
+    providerId: z
+      .string()
+      .optional()
+      .describe("the provider's own id of the answer, or of the work; absent when it gave none"),
     cacheType: z.enum(['exact', 'semantic']).optional().describe('answered from a cache of answers: nothing was spent'),
     inputTokens: tokens().describe('with all that went through a prompt cache'),
     outputTokens: tokens().describe('with what was thought'),

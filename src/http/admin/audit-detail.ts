@@ -109,7 +109,7 @@ function previousResponseOf(request: RecordedRequest | undefined): string | unde
 
 /** An administrator of a subtree is told of what is in it, as if there were nothing else. */
 function isTold(request: FastifyRequest, { user_path }: ExchangeRow): boolean {
-  return isWithin(scopeOf(request), user_path === '' ? undefined : (user_path as UserPath));
+  return isWithin(scopeOf(request), user_path as UserPath);
 }
 
 /** Undefined when no request can have this id. @throws Refusal 400 without one */

@@ -80,7 +80,7 @@ function entry(
     client_ip: row.client_ip,
     method: row.method,
     path: row.path,
-    user_path: row.user_path === '' ? '/' : row.user_path,
+    user_path: row.user_path,
     session_id: row.session_id,
     stream: row.stream === 1,
     error_type: row.error_type,

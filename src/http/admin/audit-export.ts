@@ -121,7 +121,7 @@ const columns: readonly (readonly [name: string, of: (row: ExchangeRow, usage: U
   ['provider', ({ provider_type }) => provider_type],
   ['provider_name', ({ provider }) => provider],
   ['model', ({ model }) => model],
-  ['user_path', ({ user_path }) => (user_path === '' ? '/' : user_path)],
+  ['user_path', ({ user_path }) => user_path],
   ['auth_key_id', ({ auth_key_id }) => auth_key_id],
   ['auth_method', ({ auth_method }) => auth_method],
   ['client_ip', ({ client_ip }) => client_ip],

@@ -13,8 +13,9 @@ import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type { Batch, FindAccounts, Range } from './batch.ts';
+import { tableChanges } from './table-changes.ts';
 import { additions, createTable, createView, type Existing } from './table-statements.ts';
-import { tableKeys, tables, toldColumns } from './tables.ts';
+import { type TableKey, tableKeys, tables, toldColumns } from './tables.ts';
 import type { TsvRows } from './tsv.ts';
 import type { UsageAccount } from './usage-rows.ts';
 import { views } from './views.ts';
@@ -91,12 +92,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     });
   }
 
-  async function send(
-    key: (typeof tableKeys)[number],
-    rows: Buffer,
-    token: string,
-    threads?: InsertThreads,
-  ): Promise<void> {
+  async function send(key: TableKey, rows: Buffer, token: string, threads?: InsertThreads): Promise<void> {
     const table = tables[key];
     await insert(table.name, toldColumns(table), rows, `${token}:${table.name}`, threads);
   }
@@ -111,14 +107,39 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       const there = existing.get(table.name);
       const statements = there === undefined ? [createTable(database, table)] : additions(database, table, there);
       for (const statement of statements) await migrate(statement);
+      await applyChanges(key, there === undefined);
     }
     for (const view of views) await client.command({ query: createView(database, view) });
   }
 
   async function migrate(statement: string): Promise<void> {
     await client.command({ query: statement });
+    await noteMigration(statement);
+  }
+
+  async function noteMigration(statement: string): Promise<void> {
     const row = { version: projectionVersion, statement };
     await client.insert({ table: `${database}._migrations`, values: [row], format: 'JSONEachRow' });
+  }
+
+  /** @param isNew the table needs none of the changes, now and later */
+  async function applyChanges(key: TableKey, isNew: boolean): Promise<void> {
+    const { name } = tables[key];
+    for (const { table, statement } of tableChanges) {
+      if (table !== key) continue;
+      // Under this name whatever the database is called: a rebuild renames it.
+      const change = statement.replace('$table', name);
+      const noted = [change, `-- not needed: ${change}`];
+      const query = `SELECT count() AS n FROM ${database}._migrations WHERE has({noted: Array(String)}, statement)`;
+      const [done] = await rowsOf<{ n: string | number }>(query, { noted });
+      if (Number(done?.n ?? 0) > 0) continue;
+      if (!isNew) {
+        const said = statement.replace('$table', `${database}.${name}`);
+        // Nobody reads a table of which one half is changed.
+        await client.command({ query: said, clickhouse_settings: { mutations_sync: '1' } });
+      }
+      await noteMigration(isNew ? `-- not needed: ${change}` : change);
+    }
   }
 
   async function existingTables(): Promise<ReadonlyMap<string, Existing>> {
@@ -205,12 +226,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     },
   };
 
-  async function sendMissing(
-    key: (typeof tableKeys)[number],
-    rows: TsvRows,
-    { after, to }: Range,
-    token: string,
-  ): Promise<number> {
+  async function sendMissing(key: TableKey, rows: TsvRows, { after, to }: Range, token: string): Promise<number> {
     if (rows.count === 0) return 0;
     const query = `SELECT position FROM ${database}.${tables[key].name}
       WHERE position > {after: UInt64} AND position <= {to: UInt64}`;

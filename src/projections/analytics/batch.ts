@@ -185,7 +185,7 @@ function accountOfCorrection({ context, data }: Recalculated): UsageAccount {
     requestId: '',
     actor: '',
     keyId: '',
-    userPath: context.userPath ?? '',
+    userPath: context.userPath ?? '/',
     cacheType: '',
     costs: { input: null, output: null, total },
   };

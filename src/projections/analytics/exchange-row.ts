@@ -140,7 +140,7 @@ function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }
     request_id: context.requestId ?? '',
     auth_key_id: keyIdOf(context.actor),
     auth_method: data.authMethod,
-    user_path: context.userPath ?? '',
+    user_path: context.userPath ?? '/',
     session_id: data.sessionId ?? '',
     labels: data.labels ?? [],
     dialect: data.dialect,

@@ -28,7 +28,7 @@ function valuesOf({ id, context, data }: Refused, position: number, retention: R
     actor: text(context.actor),
     auth_key_id: text(keyIdOf(context.actor)),
     auth_method: data.authMethod,
-    user_path: text(context.userPath),
+    user_path: text(context.userPath ?? '/'),
     path: text(endpoint),
     endpoint: text(endpoint),
     outcome: 'refused',

@@ -1,5 +1,5 @@
 /** What of the log becomes a row of which table, beside usage. Pure, and in the order of the tables' columns. */
-import { type Actor, categoryOf, idOf, type RecordedEvent } from '../../events/event.ts';
+import { type Actor, categoryOf, idOf, type RecordedEvent, type UserPath } from '../../events/event.ts';
 import type { ExchangeEnd, ExchangeTold } from './exchange-fold.ts';
 import { dataJson } from './masked.ts';
 import { numbers, orNull, type TsvRows, text, texts, time } from './tsv.ts';
@@ -20,12 +20,16 @@ export function keyIdOf(actor: Actor): string {
   return actor.startsWith('key:') ? actor.slice('key:'.length) : '';
 }
 
+function pathOrNull(path: UserPath | undefined): string {
+  return path === undefined ? orNull(undefined) : text(path);
+}
+
 export function writeEvent(rows: TsvRows, event: RecordedEvent, position: number, retention: Retention): void {
   const { context, stream, body = noBytes } = event;
   rows.write(
     `${position}\t${event.id}\t${text(event.type)}\t${event.schema}\t${text(categoryOf(stream))}\t${text(stream)}\t` +
       `${event.revision}\t${time(event.at)}\t${text(context.actor)}\t${text(keyIdOf(context.actor))}\t` +
-      `${text(context.userPath)}\t${text(context.requestId)}\t${text(context.correlationId)}\t` +
+      `${pathOrNull(context.userPath)}\t${text(context.requestId)}\t${text(context.correlationId)}\t` +
       `${text(context.causationId)}\t${text(context.traceparent)}\t${text(dataJson(event))}\t`,
   );
   rows.writeBytes(body.length > keptBodyBytes ? body.subarray(0, keptBodyBytes) : body);
@@ -48,7 +52,7 @@ export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEn
       text(context.actor),
       text(keyIdOf(context.actor)),
       text(data.authMethod),
-      text(context.userPath),
+      text(context.userPath ?? '/'),
       text(data.sessionId),
       texts(data.labels ?? []),
       text(data.dialect),
@@ -143,7 +147,7 @@ export function writeAdminChange(rows: TsvRows, event: RecordedEvent, position: 
       event.revision,
       text(context.actor),
       text(keyIdOf(context.actor)),
-      text(context.userPath),
+      pathOrNull(context.userPath),
       text(context.requestId),
       text(dataJson(event)),
       0,
@@ -172,7 +176,7 @@ export function writeGuardrailVerdict(
       text(context.requestId),
       text(context.actor),
       text(keyIdOf(context.actor)),
-      text(context.userPath),
+      text(context.userPath ?? '/'),
       text(member(event.data, 'guardrail', 'name')),
       text(member(event.data, 'phase')),
       text(member(event.data, 'verdict', 'action')),

@@ -51,7 +51,16 @@ const retention: Column = {
 };
 const actor: Column = { name: 'actor', type: name, about: '`master`, `system` or `key:<id>`' };
 const keyId: Column = { name: 'auth_key_id', type: name, about: 'id of the managed key; empty when there was none' };
-const userPath: Column = { name: 'user_path', type: name, about: 'on whose account, such as `/team/alice`; or empty' };
+const userPath: Column = {
+  name: 'user_path',
+  type: name,
+  about: 'on whose account, such as `/team/alice`; `/` for callers without a user path',
+};
+const recordedPath: Column = {
+  name: 'user_path',
+  type: 'LowCardinality(Nullable(String))',
+  about: 'as it was recorded, such as `/team/alice`; NULL when none was',
+};
 const requestId: Column = { name: 'request_id', type: 'String', codec: 'LZ4', about: "the client's or ours" };
 const labels: Column = {
   name: 'labels',
@@ -128,7 +137,7 @@ const events: Table = {
     { name: 'at', type: time, codec: delta, about: 'when it happened, in UTC' },
     actor,
     keyId,
-    userPath,
+    recordedPath,
     requestId,
     { name: 'correlation_id', type: 'String', codec: 'ZSTD(1)', about: 'or empty' },
     { name: 'causation_id', type: 'String', codec: 'ZSTD(1)', about: 'or empty' },
@@ -287,7 +296,11 @@ const usage: Table = {
     provider,
     providerType,
     model,
-    { name: 'endpoint', type: name, about: 'such as `/v1/chat/completions`' },
+    {
+      name: 'endpoint',
+      type: name,
+      about: "such as `/v1/chat/completions`; the whole path on a provider's own API, but for rows of earlier versions",
+    },
     { name: 'cache_type', type: name, about: '`exact` or `semantic` when answered from a cache; or empty' },
     { name: 'source', type: name, about: '`provider`, or `unknown` when it reported nothing' },
     {
@@ -320,6 +333,12 @@ const usage: Table = {
       type: 'UInt32',
       about: 'of a batch: how many of its answers are summed up; else 1; 0 for corrections',
     },
+    {
+      name: 'provider_id',
+      type: 'String',
+      codec: 'ZSTD(1)',
+      about: "the provider's own id of the answer, or of the work; empty when it gave none, and for corrections",
+    },
     retention,
     {
       name: 'label_set',
@@ -347,7 +366,7 @@ const adminChanges: Table = {
     { name: 'revision', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'the how manyth change of it, from 0' },
     actor,
     keyId,
-    userPath,
+    recordedPath,
     requestId,
     { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: what it is from then on' },
     retention,

@@ -60,7 +60,7 @@ export function usageConditions(filter: UsageFilter, time: string): Conditions {
     search === undefined
       ? undefined
       : [
-          ['model', 'provider', 'provider_type', 'request_id', 'session_id']
+          ['model', 'provider', 'provider_type', 'request_id', 'provider_id', 'session_id']
             .map((column) => `${positionOf(search)}(u.${column}, {search: String}) > 0`)
             .join(' OR '),
           { search },

@@ -32,6 +32,7 @@ export interface UsageRow {
   readonly caveat: string;
   /** JSON, or empty. */
   readonly raw: string;
+  readonly provider_id: string;
   readonly estimated: number;
   readonly estimated_input_tokens: string;
   readonly estimated_output_tokens: string;
@@ -41,7 +42,7 @@ const rowColumns = [
   ...['exchange_id', 'request_id', 'user_path', 'labels', 'session_id', 'provider', 'provider_type', 'model'],
   ...['endpoint', 'cache_type', 'source', 'input_tokens', 'output_tokens', 'total_tokens', 'cached_input_tokens'],
   ...['cache_write_input_tokens', 'reasoning_tokens', 'input_cost', 'output_cost', 'total_cost', 'input_priced'],
-  ...['output_priced', 'priced', 'price_source', 'caveat', 'raw'],
+  ...['output_priced', 'priced', 'price_source', 'caveat', 'raw', 'provider_id'],
   ...['estimated', 'estimated_input_tokens', 'estimated_output_tokens'],
 ];
 

@@ -99,12 +99,10 @@ export function usageByModel(filter: UsageFilter, mode: CacheMode): Question {
 
 export type UserPathSums = Sums & { readonly user_path: string };
 
-/** What has no user path is at the root. */
+/** Callers without a user path are at `/`. */
 export function usageByUserPath(filter: UsageFilter, mode: CacheMode): Question {
-  return grouped(filter, mode, { user_path: pathOrRoot });
+  return grouped(filter, mode, { user_path: 'u.user_path' });
 }
-
-const pathOrRoot = "if(u.user_path = '', '/', u.user_path)";
 
 export type LabelSums = Sums & { readonly label: string };
 
@@ -136,7 +134,7 @@ export type SessionSums = Sums & { readonly session_id: string; readonly user_pa
 export function usageBySession(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
   const { sql, parameters } = ofRows(filter);
   return {
-    sql: `SELECT u.session_id AS session_id, ${pathOrRoot} AS user_path, ${sums(mode)}, count() OVER () AS total
+    sql: `SELECT u.session_id AS session_id, u.user_path AS user_path, ${sums(mode)}, count() OVER () AS total
       ${sql} AND u.session_id != '' AND ${counted[mode]}
       GROUP BY session_id, user_path
       ORDER BY max(u.at) DESC, session_id, user_path LIMIT {limit: UInt32} OFFSET {offset: UInt32}`,
@@ -148,7 +146,7 @@ export function usageBySession(filter: UsageFilter, mode: CacheMode, { limit, of
 export function countSessions(filter: UsageFilter, mode: CacheMode): Question {
   const { sql, parameters } = ofRows(filter);
   return {
-    sql: `SELECT uniqExact(u.session_id, ${pathOrRoot}) AS total
+    sql: `SELECT uniqExact(u.session_id, u.user_path) AS total
       ${sql} AND u.session_id != '' AND ${counted[mode]}`,
     parameters,
   };

@@ -42,7 +42,7 @@ export function accountOf({ context, data }: Recorded): UsageAccount {
     requestId: context.requestId ?? '',
     actor: context.actor,
     keyId: keyIdOf(context.actor),
-    userPath: context.userPath ?? '',
+    userPath: context.userPath ?? '/',
     cacheType: data.cacheType ?? '',
     costs: costsOf(data),
   };
@@ -72,7 +72,7 @@ export function writeUsage(rows: TsvRows, event: Recorded, position: number, ret
   rows.write(
     `${position}\trecorded\t${id}\t${time(at)}\t${time(at)}\t${text(idOf(stream))}\t${spentOn(account, data)}\t` +
       `${text(data.source)}\t${data.failedAttempt === undefined ? 1 : 0}\t${tokens.join('\t')}\t${units.join('\t')}\t${difference(nothing, account.costs)}\t` +
-      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : text(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${retention.usage}`,
+      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : text(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${text(data.providerId)}\t${retention.usage}`,
   );
   rows.end(position);
 }
@@ -89,7 +89,7 @@ export function writeCorrection(
   rows.write(
     `${position}\tcorrected\t${data.usageId}\t${time(data.usageAt)}\t${time(at)}\t${text(idOf(stream))}\t` +
       `${spentOn(account, data)}\tprovider\t0\t${none}\t${difference(account.costs, costsOf(data))}\t` +
-      `${pricedBy(data)}\t\t0\t0\t0\t0\t${retention.usage}`,
+      `${pricedBy(data)}\t\t0\t0\t0\t0\t\t${retention.usage}`,
   );
   rows.end(position);
 }

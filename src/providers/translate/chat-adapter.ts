@@ -24,7 +24,7 @@ export interface ChatRequestFacts {
 }
 
 export interface ChatAnswerFacts {
-  /** The model as the client is to see it. */
+  /** The provider's own id of the model, for an answer that names none. */
   readonly model: string;
   /** Unix seconds: `created` of the completion. */
   readonly createdAt: number;
@@ -46,4 +46,6 @@ export interface ChatReader {
   chunks(data: string): readonly JsonObject[];
   /** Whether the provider has said its last word, so that the answer is whole. */
   readonly ended: boolean;
+  /** The id that the provider gave the answer; undefined until it is read, and when there is none. */
+  readonly answerId: string | undefined;
 }

@@ -45,6 +45,8 @@ type OpenBlock =
 export class MessagesReader implements ChatReader {
   readonly #facts: ChatAnswerFacts;
   #id: string;
+  #model: string;
+  answerId: string | undefined;
   #ended = false;
   #usage: JsonObject = {};
   readonly #blocks = new Map<unknown, OpenBlock>();
@@ -58,6 +60,7 @@ export class MessagesReader implements ChatReader {
   constructor(facts: ChatAnswerFacts) {
     this.#facts = facts;
     this.#id = facts.id;
+    this.#model = facts.model;
   }
 
   whole(answer: unknown): unknown {
@@ -105,7 +108,9 @@ export class MessagesReader implements ChatReader {
 
   #start(message: unknown): JsonObject[] {
     if (isObject(message)) {
-      this.#id = filled(message['id']) ?? this.#id;
+      this.answerId = filled(message['id']);
+      this.#id = this.answerId ?? this.#id;
+      this.#model = filled(message['model']) ?? this.#model;
       this.#usage = mergedUsage(this.#usage, message['usage']);
     }
     return [this.#says({ role: 'assistant', content: '' })];
@@ -247,7 +252,7 @@ export class MessagesReader implements ChatReader {
       id: this.#id,
       object: 'chat.completion.chunk',
       created: this.#facts.createdAt,
-      model: this.#facts.model,
+      model: this.#model,
       ...(tier === undefined ? {} : { service_tier: tier }),
       ...members,
     };

@@ -21,9 +21,13 @@ export class OllamaReader implements ChatReader {
   #ended = false;
   #calls = 0;
   readonly #callIds = new Set<string>();
+  #model: string;
+  /** Ollama's answers have none. */
+  readonly answerId = undefined;
 
   constructor(facts: ChatAnswerFacts) {
     this.#facts = facts;
+    this.#model = facts.model;
   }
 
   whole(answer: unknown): unknown {
@@ -44,6 +48,7 @@ export class OllamaReader implements ChatReader {
     const { message, error, logprobs, done, done_reason: reason } = line;
     if (error !== undefined && error !== null) return [{ error: isObject(error) ? error : { message: String(error) } }];
     if (this.#ended) return [];
+    this.#model = filled(line['model']) ?? this.#model;
     const said: JsonObject[] = [];
     if (!this.#begun) {
       this.#begun = true;
@@ -105,8 +110,8 @@ export class OllamaReader implements ChatReader {
   }
 
   #chunk(members: JsonObject): JsonObject {
-    const { id, createdAt: created, model } = this.#facts;
-    return { id, object: 'chat.completion.chunk', created, model, ...members };
+    const { id, createdAt: created } = this.#facts;
+    return { id, object: 'chat.completion.chunk', created, model: this.#model, ...members };
   }
 }
 

@@ -32,5 +32,5 @@ function asOneChunk(completion: unknown): JsonObject | undefined {
   const delta = Array.isArray(calls)
     ? { ...message, tool_calls: calls.filter(isObject).map((call, index) => ({ ...call, index })) }
     : message;
-  return { usage: completion['usage'], choices: [{ ...rest, index: 0, delta }] };
+  return { model: completion['model'], usage: completion['usage'], choices: [{ ...rest, index: 0, delta }] };
 }

@@ -50,9 +50,11 @@ class Translator implements MessageStreamTranslator {
   #stopSequence: string | undefined;
   #refused = false;
   #usage: unknown;
+  #model: string;
 
   constructor(shell: MessageShell) {
     this.#shell = shell;
+    this.#model = shell.model;
     this.#root = shell.id.replace(/^msg_/, '');
   }
 
@@ -63,6 +65,7 @@ class Translator implements MessageStreamTranslator {
   push(chunk: unknown): MessageEvent[] {
     if (this.#finished || !isObject(chunk)) return [];
     if (isObject(chunk['usage'])) this.#usage = chunk['usage'];
+    if (!this.#started) this.#model = filled(chunk['model']) ?? this.#model;
     this.#start();
     const choice = firstChoice(chunk);
     if (choice !== undefined) this.#hear(choice);
@@ -94,13 +97,13 @@ class Translator implements MessageStreamTranslator {
   }
 
   #empty(): Message {
-    const { id, model } = this.#shell;
+    const { id } = this.#shell;
     const usage = messageUsage(this.#usage);
     return {
       id,
       type: 'message',
       role: 'assistant',
-      model,
+      model: this.#model,
       content: [],
       stop_reason: null,
       stop_sequence: null,

@@ -41,6 +41,7 @@ function asOneChunk(completion: unknown): JsonObject | undefined {
     ? { ...message, tool_calls: calls.filter(isObject).map((call, index) => ({ ...call, index })) }
     : message;
   return {
+    model: completion['model'],
     usage: completion['usage'],
     service_tier: completion['service_tier'],
     choices: [{ index: 0, delta, logprobs: choice['logprobs'], finish_reason: choice['finish_reason'] }],

@@ -50,7 +50,8 @@ export function createChatStreamTranslator(shell: ResponseShell): ChatStreamTran
 
 class Translator implements ChatStreamTranslator {
   ended: TerminalEventType | undefined;
-  readonly #shell: ResponseShell;
+  /** Names the model of the answer from its first chunk on. */
+  #shell: ResponseShell;
   readonly #root: string;
   readonly #tools: ReturnType<typeof toolIdentities>;
   readonly #form: ReasoningForm;
@@ -84,6 +85,8 @@ class Translator implements ChatStreamTranslator {
     if (error !== undefined) {
       return this.fail({ ...error, type: typeOfCode(error.code), provider: this.#shell.provider });
     }
+    const model = this.#started ? undefined : filled(chunk['model']);
+    if (model !== undefined) this.#shell = { ...this.#shell, model };
     this.#start();
     if (isObject(chunk['usage'])) this.#usage = chunk['usage'];
     this.#serviceTier = filled(chunk['service_tier']) ?? this.#serviceTier;

@@ -1,0 +1,28 @@
+/**
+ * What earlier versions wrote otherwise: statements that bring tables of theirs to what is written now, each run once.
+ * Columns that are only added need none (see table-statements.ts).
+ */
+import type { TableKey } from './tables.ts';
+
+export interface TableChange {
+  readonly table: TableKey;
+  /** `$table` stands for the table with its database. */
+  readonly statement: string;
+}
+
+/** Requests of callers without a user path were stored with an empty one. */
+const rootForEmpty = "ALTER TABLE $table UPDATE user_path = '/' WHERE user_path = ''";
+/** So were events and changes that were recorded without one. */
+const nullable = 'ALTER TABLE $table MODIFY COLUMN user_path LowCardinality(Nullable(String))';
+const nullForEmpty = "ALTER TABLE $table UPDATE user_path = NULL WHERE user_path = ''";
+
+/** In the order in which they are run; only ever added to, at the end. */
+export const tableChanges: readonly TableChange[] = [
+  { table: 'exchanges', statement: rootForEmpty },
+  { table: 'usage', statement: rootForEmpty },
+  { table: 'guardrailVerdicts', statement: rootForEmpty },
+  { table: 'events', statement: nullable },
+  { table: 'events', statement: nullForEmpty },
+  { table: 'adminChanges', statement: nullable },
+  { table: 'adminChanges', statement: nullForEmpty },
+];
