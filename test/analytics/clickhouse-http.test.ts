@@ -1,9 +1,19 @@
 import { execFile } from 'node:child_process';
 import { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { gzipSync } from 'node:zlib';
+import {
+  brotliCompressSync,
+  brotliDecompressSync,
+  gunzipSync,
+  gzipSync,
+  zstdCompressSync,
+  zstdDecompressSync,
+} from 'node:zlib';
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
+import * as undici from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { compressedBlock, fromCompressedBlocks } from '../../src/http/clickhouse/compressed-blocks.ts';
+import { lz4Decompress } from '../../src/http/clickhouse/lz4.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 
 let embedded: Embedded;
@@ -24,6 +34,24 @@ function ask({ parameters = {}, headers, body, method, path = '/' }: Asked): Pro
   const as = headers ?? { authorization: `Basic ${Buffer.from(`analyst:${password}`).toString('base64')}` };
   const url = `${embedded.url}${path}?${new URLSearchParams(parameters)}`;
   return fetch(url, { headers: as, body, method: method ?? (body === undefined ? 'GET' : 'POST') });
+}
+
+const numbers = Array.from({ length: 30_000 }, (_, n) => `${n}\n`).join('');
+
+/** What an LZ4 frame of `numbers` holds: blocks of 64 KiB and the rest. */
+function unframed(frame: Buffer): Buffer {
+  const pieces: Buffer[] = [];
+  let left = numbers.length;
+  for (let at = 7; ; ) {
+    const size = frame.readUInt32LE(at);
+    if (size === 0) return Buffer.concat(pieces);
+    const isPlain = size >= 0x80000000;
+    const block = frame.subarray(at + 4, at + 4 + (size % 0x80000000));
+    at += 4 + block.length;
+    const length = Math.min(left, 64 * 1024);
+    left -= length;
+    pieces.push(isPlain ? block : lz4Decompress(block, length));
+  }
 }
 
 const asAnalyst = { authorization: `Basic ${Buffer.from(`analyst:${password}`).toString('base64')}` };
@@ -250,6 +278,83 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
     });
 
     test.each([
+      ['zstd', 'zstd, lz4, br, gzip', (bytes: Buffer) => zstdDecompressSync(bytes)],
+      ['gzip', 'gzip;q=0.5, br, zstd;q=0', (bytes: Buffer) => gunzipSync(bytes)],
+      ['br', 'br', (bytes: Buffer) => brotliDecompressSync(bytes)],
+      ['lz4', 'lz4', unframed],
+    ])('an answer is compressed with %s for a client that accepts %s', async (encoding, accepted, decode) => {
+      const { statusCode, headers, body } = await undici.request(
+        `${embedded.url}/?enable_http_compression=1&query=${encodeURIComponent('SELECT number FROM numbers(30000)')}`,
+        { headers: { ...asAnalyst, 'accept-encoding': accepted } },
+      );
+      const bytes = Buffer.from(await body.arrayBuffer());
+      expect([statusCode, headers['content-encoding']]).toEqual([200, encoding]);
+      expect(decode(bytes).toString()).toBe(numbers);
+    });
+
+    test.each([
+      ['zstd', zstdCompressSync],
+      ['br', brotliCompressSync],
+    ])('a body may be compressed with %s', async (encoding, encode) => {
+      const body = Buffer.from(encode(Buffer.from('SELECT 7')));
+      const answer = await ask({ headers: { ...asAnalyst, 'content-encoding': encoding }, body });
+      expect(await answer.text()).toBe('7\n');
+    });
+
+    test("ClickHouse's own compression is taken and given", async () => {
+      const body = compressedBlock(Buffer.from('SELECT number FROM numbers(30000)'));
+      const answer = await ask({ parameters: { compress: '1', decompress: '1' }, body });
+      const bytes = Buffer.from(await answer.arrayBuffer());
+      expect(bytes.length).toBeLessThan(numbers.length * 0.8);
+      expect(fromCompressedBlocks(bytes, 1_000_000).toString()).toBe(numbers);
+      body[30] = (body[30] ?? 0) ^ 1;
+      const damaged = await ask({ parameters: { decompress: '1' }, body });
+      expect([damaged.status, damaged.headers.get('x-clickhouse-exception-code')]).toEqual([500, '40']);
+    });
+
+    test.each<Record<string, string>>([{}, { wait_end_of_query: '1' }])(
+      'the summary tells how many rows there are: %j',
+      async (parameters) => {
+        const answer = await ask({
+          parameters: { ...parameters, query: 'SELECT number FROM numbers(12) WHERE number % 2' },
+        });
+        const summary = JSON.parse(answer.headers.get('x-clickhouse-summary') ?? '{}');
+        expect(summary).toMatchObject({ result_rows: '6', result_bytes: '13' });
+      },
+    );
+
+    describe('in a session', () => {
+      const inSession = (id: string, more: Record<string, string> = {}, query = 'SELECT 1') =>
+        ask({ parameters: { query, session_id: id, ...more } });
+      const codeOf = (answer: Response) => answer.headers.get('x-clickhouse-exception-code');
+
+      test('queries run one after the other', async () => {
+        for (const query of ['SELECT 1', 'SELECT 2']) {
+          expect(await (await inSession('turns', { session_timeout: '5' }, query)).text()).toBe(`${query.at(-1)}\n`);
+        }
+        const answers = await Promise.all([inSession('both', {}, 'SELECT sleep(0.5)'), inSession('both')]);
+        expect(answers.map(codeOf).toSorted()).toEqual(['373', null]);
+        expect(codeOf(await inSession('both'))).toBeNull();
+      });
+
+      test('that must be there, and is not, are refused', async () => {
+        expect(codeOf(await inSession('checked', { session_check: '1' }))).toBe('372');
+        await inSession('checked');
+        expect(codeOf(await inSession('checked', { session_check: '1' }))).toBeNull();
+      });
+
+      test.each(['0', '3601', 'soon', '1.5'])('for %s seconds are refused', async (session_timeout) => {
+        expect(codeOf(await inSession('long', { session_timeout }))).toBe('374');
+      });
+
+      test('of a user who writes are refused', async () => {
+        const client = embedded.clientOf('projector');
+        const asked = client.query({ query: 'SELECT 1', session_id: 'mine' });
+        await expect(asked).rejects.toMatchObject({ code: '48' });
+      });
+    });
+
+    test.each([
       ['nobody', {}],
       ['a wrong password', { 'x-clickhouse-user': 'analyst', 'x-clickhouse-key': 'guess' }],
       ['a stranger', { 'x-clickhouse-user': 'root', 'x-clickhouse-key': password }],
@@ -261,7 +366,12 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
     });
 
     test.each([
-      ['sessions', { parameters: { query: 'SELECT 1', session_id: 'a' } }, 501, '48'],
+      [
+        'an unknown encoding',
+        { headers: { ...asAnalyst, 'content-encoding': 'compress' }, body: 'SELECT 1' },
+        500,
+        '89',
+      ],
       ['an unknown format', { parameters: { query: 'SELECT 1 FORMAT Nonsense' } }, 404, '73'],
       ['an unknown database', { parameters: { query: 'SELECT 1', database: 'nowhere' } }, 404, '81'],
       ['a bad setting name', { parameters: { query: 'SELECT 1', 'a b': '1' } }, 500, '452'],
@@ -302,6 +412,11 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
     ])('may not ask for %s in settings', async (_, parameters: Record<string, string>) => {
       const answer = await ask({ parameters: { ...parameters, query: 'SELECT 1' } });
       expect(answer.headers.get('x-clickhouse-exception-code')).toBe('452');
+    });
+
+    test('may send settings of inserts, which change nothing', async () => {
+      const answer = await ask({ parameters: { async_insert: '1', wait_for_async_insert: '0', query: 'SELECT 1' } });
+      expect(await answer.text()).toBe('1\n');
     });
 
     test('may ask for less, and for another look', async () => {

@@ -6,8 +6,9 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { createGzip } from 'node:zlib';
-import { type ClickHouseRequest, readRequest, readWholeBody } from './clickhouse-request.ts';
+import { type ClickHouseRequest, notOffered, readRequest, readWholeBody } from './clickhouse-request.ts';
+import { inCompressedBlocks } from './compressed-blocks.ts';
+import { encodingFor } from './content-encoding.ts';
 import {
   ClickHouseException,
   type EmbeddedClickHouse,
@@ -20,7 +21,8 @@ import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
 import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
 import { displaced, questionOf, type RecordQuery, readerRequest, recordQuery, wholeQuery } from './reader-request.ts';
-import { Turns } from './turns.ts';
+import { Sessions } from './sessions.ts';
+import { type Turn, Turns } from './turns.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
 import { authenticated, type Limits, type User } from './users.ts';
 
@@ -47,6 +49,7 @@ async function cannotRecord(): Promise<never> {
 export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   const { engine, users, maxBodyBytes = 256 * MIB, record = cannotRecord, onError = () => {} } = options;
   const { unread = { bytes: 192 * MIB, ms: 60_000 } } = options;
+  const sessions = new Sessions();
   const places = new Map(
     users.flatMap(({ limits }) => {
       if (limits === undefined) return [];
@@ -69,9 +72,12 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     reply.setHeader('X-ClickHouse-Timezone', 'UTC');
     const user = authenticated(users, asked.user, asked.password);
     const longest = user.limits === undefined ? maxBodyBytes : LONGEST_QUERY;
-    const body = asked.method === 'POST' ? await readWholeBody(request, longest) : Buffer.alloc(0);
+    const body = asked.method === 'POST' ? await readWholeBody(request, asked, longest) : Buffer.alloc(0);
     const gone = new AbortController();
     reply.once('close', () => gone.abort());
+    if (user.limits === undefined && asked.session !== undefined) {
+      throw notOffered('sessions of a user who writes: each request stands for itself');
+    }
     if (user.limits === undefined) await write(asked, body, reply, gone.signal);
     else await read(asked, body, user, user.limits, reply, gone.signal);
   }
@@ -125,8 +131,11 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     limits: Limits,
     gone: AbortSignal,
   ): Promise<{ readonly format: string; readonly result: QueryResult }> {
-    const turn = await places.get(limits.turns)?.turns.enter(gone);
+    const { session } = asked;
+    const leaveSession = session === undefined ? () => {} : sessions.enter({ ...session, user: user.name });
+    let turn: Turn | undefined;
     try {
+      turn = await places.get(limits.turns)?.turns.enter(gone);
       await recordQuery(record, user, sql, asked);
       const { query, connect } = await readerRequest(engine, sql, asked, user);
       const connection = engine.connect(connect);
@@ -140,6 +149,7 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
       }
     } finally {
       turn?.end();
+      leaveSession();
     }
   }
 
@@ -212,13 +222,14 @@ async function run(
 }
 
 async function sendWhole(
-  { bytes, rowsRead, bytesRead, elapsedSeconds }: QueryResult,
+  { bytes, rows, elapsedSeconds }: QueryResult,
   format: string,
   asked: ClickHouseRequest,
   reply: ServerResponse,
 ): Promise<void> {
-  const read = { read_rows: rowsRead, read_bytes: bytesRead, result_bytes: bytes.length };
-  reply.setHeader('X-ClickHouse-Summary', summary(read, elapsedSeconds));
+  // At least that much was read.
+  const counted = { read_rows: rows, read_bytes: bytes.length, result_rows: rows, result_bytes: bytes.length };
+  reply.setHeader('X-ClickHouse-Summary', summary(counted, elapsedSeconds));
   await send(reply, asked, format, Readable.from([bytes], { objectMode: false }));
 }
 
@@ -248,11 +259,13 @@ async function send(reply: ServerResponse, asked: ClickHouseRequest, format: str
   reply.statusCode = 200;
   reply.setHeader('Content-Type', contentTypeOf(format));
   reply.setHeader('X-ClickHouse-Format', format);
+  const sent = asked.blocks.answer ? Readable.from(inCompressedBlocks(body), { objectMode: false }) : body;
+  const encoding = encodingFor(asked.acceptEncoding);
   try {
-    if (asked.compress) {
-      reply.setHeader('Content-Encoding', 'gzip');
-      await piped(body, createGzip({ level: 1 }), reply);
-    } else await piped(body, reply);
+    if (encoding !== undefined) {
+      reply.setHeader('Content-Encoding', encoding.name);
+      await piped(sent, encoding.encoder, reply);
+    } else await piped(sent, reply);
   } catch (error) {
     // A client that has left takes no answer.
     if (!reply.destroyed) throw error;

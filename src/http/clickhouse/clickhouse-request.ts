@@ -1,8 +1,10 @@
 /** An HTTP request as ClickHouse understands it: who asks, what, with which settings and parameters. */
 import type { IncomingMessage } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import { createGunzip, createInflate } from 'node:zlib';
+import { fromCompressedBlocks } from './compressed-blocks.ts';
+import { decoderOf } from './content-encoding.ts';
 import { ClickHouseException } from './embedded-clickhouse.ts';
+import type { SessionOf } from './sessions.ts';
 
 export interface ClickHouseRequest {
   readonly method: string;
@@ -16,10 +18,17 @@ export interface ClickHouseRequest {
   readonly queryId: string | undefined;
   /** Whether errors at the end of a result must come as a status. */
   readonly waitEndOfQuery: boolean;
-  readonly compress: boolean;
+  /** The encodings that the client takes, when it asks for an encoded answer. */
+  readonly acceptEncoding: string | undefined;
+  /** Whether the answer is to be in ClickHouse's own compressed blocks, and whether the body is. */
+  readonly blocks: { readonly answer: boolean; readonly body: boolean };
+  /** The session that is named, with what is said of it. */
+  readonly session: AskedSession | undefined;
   readonly settings: ReadonlyMap<string, string>;
   readonly parameters: ReadonlyMap<string, string>;
 }
+
+export type AskedSession = Omit<SessionOf, 'user'>;
 
 /** Of ClickHouse's HTTP interface alone; the engine has no such settings. */
 const ofHttp = new Set([
@@ -53,14 +62,10 @@ export function readRequest(request: IncomingMessage): ClickHouseRequest {
   for (const [name, value] of url.searchParams) {
     if (name.startsWith('param_')) parameters.set(name.slice('param_'.length), value);
     else if (known.has(name)) own.set(name, value);
-    else if (name === 'session_id') throw notOffered('sessions: each request stands for itself');
     else if (!ofHttp.has(name)) settings.set(name, value);
   }
   if ((request.headers['content-type'] ?? '').startsWith('multipart/form-data')) {
     throw notOffered('external tables and parameters as multipart/form-data');
-  }
-  if (url.searchParams.get('compress') === '1' || url.searchParams.get('decompress') === '1') {
-    throw notOffered("ClickHouse's own compression; use gzip");
   }
   const flag = (name: string) => ['1', 'true'].includes(url.searchParams.get(name) ?? '');
   return {
@@ -72,13 +77,31 @@ export function readRequest(request: IncomingMessage): ClickHouseRequest {
     defaultFormat: header(request, 'x-clickhouse-format') ?? own.get('default_format'),
     queryId: own.get('query_id'),
     waitEndOfQuery: flag('wait_end_of_query') || flag('http_wait_end_of_query'),
-    compress: flag('enable_http_compression') && /\bgzip\b/.test(header(request, 'accept-encoding') ?? ''),
+    acceptEncoding: flag('enable_http_compression') ? header(request, 'accept-encoding') : undefined,
+    blocks: { answer: flag('compress'), body: flag('decompress') },
+    session: sessionIn(url.searchParams),
     settings,
     parameters,
   };
 }
 
-const known = new Set(['query', 'database', 'default_format', 'query_id', 'user', 'password', 'wait_end_of_query']);
+const known = new Set([
+  'query',
+  'database',
+  'default_format',
+  'query_id',
+  'session_id',
+  'user',
+  'password',
+  'wait_end_of_query',
+]);
+
+function sessionIn(parameters: URLSearchParams): AskedSession | undefined {
+  const id = parameters.get('session_id') ?? '';
+  if (id === '') return undefined;
+  const timeoutSeconds = parameters.get('session_timeout') ?? undefined;
+  return { id, timeoutSeconds, mustExist: parameters.get('session_check') === '1' };
+}
 
 function credentials(
   request: IncomingMessage,
@@ -100,12 +123,16 @@ function header(request: IncomingMessage, name: string): string | undefined {
   return Array.isArray(value) ? value[0] : value;
 }
 
-function notOffered(what: string): ClickHouseException {
+export function notOffered(what: string): ClickHouseException {
   return new ClickHouseException(48, `Code: 48. DB::Exception: not offered here: ${what}. (NOT_IMPLEMENTED)`);
 }
 
-/** The whole body, decompressed. @throws ClickHouseException when it is larger than `maxBytes` */
-export async function readWholeBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+/** The whole body, decompressed. @throws ClickHouseException when it is larger than `maxBytes`, or cannot be read */
+export async function readWholeBody(
+  request: IncomingMessage,
+  { blocks }: Pick<ClickHouseRequest, 'blocks'>,
+  maxBytes: number,
+): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   for await (const piece of decompressed(request)) {
@@ -118,12 +145,12 @@ export async function readWholeBody(request: IncomingMessage, maxBytes: number):
     }
     pieces.push(piece);
   }
-  return Buffer.concat(pieces);
+  const body = Buffer.concat(pieces);
+  return blocks.body ? fromCompressedBlocks(body, maxBytes) : body;
 }
 
 function decompressed(request: IncomingMessage): Readable {
-  const encoding = header(request, 'content-encoding');
-  const stream = encoding === 'gzip' ? createGunzip() : encoding === 'deflate' ? createInflate() : undefined;
+  const stream = decoderOf(header(request, 'content-encoding'));
   if (stream === undefined) return request;
   return pipeline(request, stream, () => {});
 }

@@ -55,8 +55,8 @@ export interface EmbeddedConnection {
 
 export interface QueryResult {
   readonly bytes: Uint8Array;
-  readonly rowsRead: number;
-  readonly bytesRead: number;
+  /** Of the result. What was read for it, chDB does not tell. */
+  readonly rows: number;
   readonly elapsedSeconds: number;
 }
 
@@ -235,8 +235,9 @@ class Connection implements EmbeddedConnection {
     this.#running = true;
     try {
       const result = await this.#session.queryAsync(this.#tagged(sql), { format });
-      const { rowsRead, bytesRead, elapsed } = result;
-      return { bytes: result.bytes(), rowsRead, bytesRead, elapsedSeconds: elapsed };
+      // Despite its name, `rowsRead` counts the rows of the result.
+      const { rowsRead: rows, elapsed } = result;
+      return { bytes: result.bytes(), rows, elapsedSeconds: elapsed };
     } catch (error) {
       throw exceptionOf(error);
     } finally {

@@ -79,6 +79,9 @@ function limitSettings(limits: Limits): ReadonlyMap<string, string> {
   );
 }
 
+/** Settings of inserts, which some drivers send with every query: a reader makes none. */
+const ofInserts: ReadonlySet<string> = new Set(['async_insert', 'wait_for_async_insert']);
+
 /** Settings beside the limits that a reader's query may have, and the largest number where there is one. */
 const forReaders = new Map<string, number | undefined>([
   ...readerSettings.map((name) => [name, undefined] as const),
@@ -102,7 +105,7 @@ export function withinLimits(
   const inForce = new Map(limits);
   for (const [name, value] of asked) {
     // It is read-only anyway.
-    if (name === 'readonly' && /^[12]$/.test(value)) continue;
+    if ((name === 'readonly' && /^[12]$/.test(value)) || ofInserts.has(name)) continue;
     const limit = Number(inForce.get(name) ?? forReaders.get(name));
     if (name.startsWith('max_') && Number.isFinite(limit)) {
       const wanted = Number(value);

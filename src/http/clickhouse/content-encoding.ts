@@ -1,0 +1,97 @@
+/** `Content-Encoding` of answers and bodies, as ClickHouse's clients use it. */
+import { Transform } from 'node:stream';
+import {
+  constants,
+  createBrotliCompress,
+  createBrotliDecompress,
+  createDeflate,
+  createGunzip,
+  createGzip,
+  createInflate,
+  createZstdCompress,
+  createZstdDecompress,
+} from 'node:zlib';
+import { ClickHouseException } from './embedded-clickhouse.ts';
+import { lz4Compress } from './lz4.ts';
+
+/** From the one that takes the least processor. LZ4 is the last: it is not part of Node. */
+const encoders: Readonly<Record<string, () => Transform>> = {
+  zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+  gzip: () => createGzip({ level: 1 }),
+  deflate: () => createDeflate({ level: 1 }),
+  br: () => createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+  lz4: () => new Lz4Frame(),
+};
+
+const decoders: Readonly<Record<string, () => Transform>> = {
+  zstd: createZstdDecompress,
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+export interface Encoding {
+  readonly name: string;
+  readonly encoder: Transform;
+}
+
+/** What an answer is compressed with; undefined when the client takes none of what there is. */
+export function encodingFor(accepted: string | undefined): Encoding | undefined {
+  const taken = new Set<string>();
+  for (const one of (accepted ?? '').split(',')) {
+    const [name = '', ...parameters] = one.split(';').map((part) => part.trim().toLowerCase());
+    if (!parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))) taken.add(name);
+  }
+  for (const [name, encoder] of Object.entries(encoders)) if (taken.has(name)) return { name, encoder: encoder() };
+  return undefined;
+}
+
+/** Undefined when the body is as it is. @throws ClickHouseException for an encoding that is not offered */
+export function decoderOf(encoding: string | undefined): Transform | undefined {
+  const name = (encoding ?? '').trim().toLowerCase();
+  if (name === '' || name === 'identity') return undefined;
+  const decoder = decoders[name];
+  if (decoder === undefined) {
+    const offered = Object.keys(decoders).join(', ');
+    throw new ClickHouseException(
+      89,
+      `Code: 89. DB::Exception: Unknown HTTP content encoding: ${name}; there is ${offered}. (UNKNOWN_COMPRESSION_METHOD)`,
+    );
+  }
+  return decoder();
+}
+
+/** The frame of LZ4 (github.com/lz4/lz4, doc/lz4_Frame_format.md): blocks of at most 64 KiB, without checksums. */
+class Lz4Frame extends Transform {
+  static readonly #head = Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82]);
+  static readonly #blockBytes = 64 * 1024;
+  #begun = false;
+
+  override _transform(piece: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#begin();
+    for (let at = 0; at < piece.length; at += Lz4Frame.#blockBytes) {
+      const bytes = piece.subarray(at, at + Lz4Frame.#blockBytes);
+      const compressed = lz4Compress(bytes);
+      // The highest bit says that the bytes are as they are: a block may not be larger than what it holds.
+      const isSmaller = compressed.length < bytes.length;
+      const size = Buffer.alloc(4);
+      size.writeUInt32LE(isSmaller ? compressed.length : bytes.length + 0x80000000);
+      this.push(size);
+      this.push(isSmaller ? compressed : bytes);
+    }
+    done();
+  }
+
+  override _flush(done: () => void): void {
+    this.#begin();
+    this.push(Buffer.alloc(4));
+    done();
+  }
+
+  #begin(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    this.push(Lz4Frame.#head);
+  }
+}

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { Sessions } from '../../src/http/clickhouse/sessions.ts';
+
+test('a session ends when its time is over, and each query begins it anew', () => {
+  let now = 0;
+  const sessions = new Sessions(() => now);
+  const enter = (id: string, mustExist: boolean, timeoutSeconds?: string) =>
+    sessions.enter({ user: 'analyst', id, mustExist, timeoutSeconds });
+  enter('long', false, '3600')();
+  enter('short', false, '10')();
+  now += 9_000;
+  enter('short', true, '10')();
+  now += 9_000;
+  enter('short', true)();
+  now += 61_000;
+  expect(() => enter('short', true)).toThrow(/SESSION_NOT_FOUND/);
+  enter('long', true)();
+});
+
+test('the sessions of two users have nothing to do with each other', () => {
+  const sessions = new Sessions();
+  sessions.enter({ user: 'one', id: 'same', mustExist: false, timeoutSeconds: undefined });
+  sessions.enter({ user: 'other', id: 'same', mustExist: false, timeoutSeconds: undefined });
+  const again = () => sessions.enter({ user: 'one', id: 'same', mustExist: false, timeoutSeconds: undefined });
+  expect(again).toThrow(/SESSION_IS_LOCKED/);
+});
+
+test('any number of sessions is remembered only up to a bound', () => {
+  const sessions = new Sessions();
+  const enter = (id: string, mustExist: boolean) =>
+    sessions.enter({ user: 'analyst', id, mustExist, timeoutSeconds: '3600' });
+  for (let n = 0; n <= 10_000; n += 1) enter(`session ${n}`, false)();
+  expect(() => enter('session 0', true)).toThrow(/SESSION_NOT_FOUND/);
+  enter('session 1', true)();
+});
