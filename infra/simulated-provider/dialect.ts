@@ -65,9 +65,10 @@ const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
 export const ANTHROPIC: Dialect = {
   streamType: SSE,
   brokenFrames: BROKEN_EVENTS,
-  errorBody({ status, message, type }) {
+  errorBody({ status, message, type, code }) {
+    const details = code === undefined || code === null ? {} : { details: { error_code: code } };
     const named = type ?? ANTHROPIC_TYPES[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
-    return { type: 'error', error: { type: named, message }, request_id: 'req_simulated' };
+    return { type: 'error', error: { type: named, message, ...details }, request_id: 'req_simulated' };
   },
   errorFrame({ message, type = 'overloaded_error' }) {
     return `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type, message } })}\n\n`;

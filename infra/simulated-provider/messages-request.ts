@@ -10,7 +10,7 @@ const KNOWN = new Set(
   (
     'model messages max_tokens system stop_sequences stream temperature top_p top_k thinking tools tool_choice metadata ' +
     'service_tier container mcp_servers context_management output_config output_format cache_control inference_geo ' +
-    'speed betas simulate'
+    'speed betas thread simulate'
   ).split(' '),
 );
 
@@ -47,6 +47,9 @@ export function checkSettings(body: JsonObject): void {
   for (const name of Object.keys(body)) {
     if (!KNOWN.has(name)) throw wrong(`${name}: Extra inputs are not permitted`);
   }
+  // Nothing is kept between two requests: a client then sends the whole conversation.
+  if (body.thread !== undefined && body.thread !== null)
+    throw new Refused(400, 'thread: this request cannot be threaded', { code: 'thread_unsupported_request' });
   const { max_tokens, temperature, top_p, top_k } = body;
   if (max_tokens === undefined) throw wrong('max_tokens: Field required');
   if (!Number.isInteger(max_tokens) || (numberIn(max_tokens) ?? 0) < 1)

@@ -181,10 +181,13 @@ function readParsed(parsed: unknown): Said {
 
 const UNNAMED = 'The provider ended its answer with an error and did not say which.';
 
-/** Anthropic's: the type of the error says what others say in a code. */
+/** Anthropic's: the code is in the details, by which its clients decide what to do next; else the type says as much. */
 function readTyped(error: Record<string, unknown>): Said {
   const said = readMembers(error);
-  return { ...said, code: said.code ?? codeOfErrorType(error['type']) };
+  const { details, type } = error;
+  const detailed = isObject(details) ? details['error_code'] : undefined;
+  const code = typeof detailed === 'string' && detailed !== '' ? detailed : codeOfErrorType(type);
+  return { ...said, code: said.code ?? code };
 }
 
 function readMembers(error: Record<string, unknown>): Said {

@@ -277,6 +277,15 @@ describe("Anthropic's errors", () => {
     expect(map(200, anthropic('new_error'))).toMatchObject({ status: 502, code: null });
   });
 
+  test('have the code that is in their details, by which clients decide what to send next', () => {
+    const error = {
+      type: 'invalid_request_error',
+      message: 'no',
+      details: { error_code: 'thread_unsupported_request' },
+    };
+    expect(map(400, { type: 'error', error })).toMatchObject({ status: 400, code: 'thread_unsupported_request' });
+  });
+
   test('about a prompt that is too long says so in the code', () => {
     const tooLong = anthropic('invalid_request_error', 'prompt is too long: 210000 tokens > 200000 maximum');
     expect(map(400, tooLong)).toMatchObject({ status: 400, code: 'context_length_exceeded' });
