@@ -27,6 +27,12 @@ describeScenarios("OpenAI's agents for Python", program, (seen) => {
       expect(seen('session', way)).toBe('Your name is Ada.');
     });
 
+    it('raises when a stream is interrupted, in a text or in a tool call, and calls no tool', () => {
+      const interrupted = { output: null, error: expect.objectContaining({ error: expect.any(String) }) };
+      expect(seen('interrupted_text', way)).toEqual([interrupted, interrupted]);
+      expect(seen('interrupted_tool', way)).toEqual({ called: [], ...interrupted });
+    });
+
     it('raises the errors of a provider', () => {
       const error = (name: string) => ({ error: name, message: expect.stringContaining('no luck'), code: 'unlucky' });
       expect(seen('errors', way)).toMatchObject({

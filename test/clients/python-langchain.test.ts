@@ -27,6 +27,12 @@ describeScenarios('langchain-openai', program, (seen) => {
       expect(seen('remembered', way)).toBe('The secret is rosebud.');
     });
 
+    it('raises when a stream is interrupted, in a text or in a tool call', () => {
+      const interrupted = { some: true, error: expect.objectContaining({ error: expect.any(String) }) };
+      expect(seen('interrupted_text', way)).toEqual([interrupted, interrupted]);
+      expect(seen('interrupted_tool', way)).toEqual(interrupted);
+    });
+
     it('raises the errors of a provider', () => {
       const error = (name: string) => ({ error: name, message: expect.stringContaining('no luck'), code: 'unlucky' });
       expect(seen('errors', way)).toMatchObject({

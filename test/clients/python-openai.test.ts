@@ -57,10 +57,21 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
 
     /** Some of it came, nothing was announced as done, and the end is an exception. */
     const interrupted = { some: true, done: [], error: expect.objectContaining({ error: 'APIError' }) };
+    /** A provider that announced its items as done, and then ended without a terminal event. */
+    const unfinished = {
+      ...interrupted,
+      done: expect.not.arrayContaining(['response.completed', 'response.incomplete']),
+    };
 
     it('raises when a chat stream is interrupted, in a text or in a tool call', () => {
       expect(seen('interrupted_chat', model)).toEqual([interrupted, interrupted]);
       expect(seen('interrupted_chat_tool', model)).toEqual(interrupted);
+    });
+
+    it('raises when the stream of a response is interrupted, in a text or in a tool call', () => {
+      expect(seen('interrupted_response', model)).toEqual([interrupted, unfinished]);
+      expect(seen('interrupted_response_tool', model)).toEqual(interrupted);
+      expect(seen('interrupted_response_helper', model)).toMatchObject({ error: 'APIError' });
     });
   });
 

@@ -29,6 +29,12 @@ describeScenarios('pydantic-ai', program, (seen) => {
       expect(seen('remembered', way)).toBe('The secret is rosebud.');
     });
 
+    it('raises when a stream is interrupted, in a text or in a tool call, and calls no tool', () => {
+      const interrupted = { output: null, error: expect.objectContaining({ error: expect.any(String) }) };
+      expect(seen('interrupted_text', way)).toEqual([interrupted, interrupted]);
+      expect(seen('interrupted_tool', way)).toEqual({ called: [], ...interrupted });
+    });
+
     it('raises the errors of a provider', () => {
       expect(seen('errors', way)).toMatchObject({
         400: { error: 'ModelRequestRejectedError', status_code: 400 },

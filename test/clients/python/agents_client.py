@@ -13,7 +13,7 @@ from agents import (
 )
 from openai import AsyncOpenAI
 from pydantic import BaseModel
-from scenarios import GATEWAY_KEY, GATEWAY_URL, fault, raised_async, run_scenarios, scenario
+from scenarios import GATEWAY_KEY, GATEWAY_URL, described, fault, raised_async, run_scenarios, scenario
 
 set_tracing_disabled(True)
 
@@ -96,6 +96,31 @@ async def kept_by_the_gateway(name):
     await Runner.run(agent, "My name is Eve.", session=conversation)
     in_conversation = await Runner.run(agent, "What is my name?", session=conversation)
     return {"by_id": by_id.final_output, "in_conversation": in_conversation.final_output}
+
+
+@scenario(*WAYS)
+async def interrupted_text(way):
+    return [await interrupted(Agent(name="plain", model=model(way)), way, "Tell me something.", how) for how in ({"cutAfterChunks": 8}, {"endWithoutFinish": True})]
+
+
+@scenario(*WAYS)
+async def interrupted_tool(way):
+    called = []
+    seen = await interrupted(weather_agent(way, called), way, "What is the weather in Paris?", {"cutAfterChunks": 4})
+    return {"called": called, **seen}
+
+
+async def interrupted(agent, way, prompt, how):
+    """The error that a run ended with, and what it gave as the whole answer."""
+    error = None
+    fault(provider_of(way), **how)
+    result = Runner.run_streamed(agent, prompt)
+    try:
+        async for _ in result.stream_events():
+            pass
+    except Exception as caught:
+        error = described(caught)
+    return {"output": result.final_output, "error": error}
 
 
 @scenario(*WAYS)

@@ -4,7 +4,7 @@ from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import BaseModel
-from scenarios import GATEWAY_KEY, GATEWAY_URL, fault, raised, run_scenarios, scenario
+from scenarios import GATEWAY_KEY, GATEWAY_URL, fault, described, raised, run_scenarios, scenario
 
 # A model, and whether the Responses API is used.
 WAYS = tuple(
@@ -102,6 +102,28 @@ def remembered(way):
     question = HumanMessage("Make up a secret.")
     first = model.invoke([question])
     return model.invoke([question, first, HumanMessage("What is the secret?")]).text
+
+
+@scenario(*WAYS)
+def interrupted_text(way):
+    return [interrupted(chat(way), way, "Tell me something.", how) for how in ({"cutAfterChunks": 8}, {"endWithoutFinish": True})]
+
+
+@scenario(*WAYS)
+def interrupted_tool(way):
+    return interrupted(chat(way).bind_tools([get_weather]), way, "What is the weather in Paris?", {"cutAfterChunks": 4})
+
+
+def interrupted(runnable, way, prompt, how):
+    """Whether something came of a stream, and the error that it ended with: None when it ended like a whole one."""
+    fault(model_of(way), **how)
+    whole, error = None, None
+    try:
+        for chunk in runnable.stream(prompt):
+            whole = chunk if whole is None else whole + chunk
+    except Exception as caught:
+        error = described(caught)
+    return {"some": whole is not None and (whole.text != "" or len(whole.tool_call_chunks) > 0), "error": error}
 
 
 @scenario(*WAYS)

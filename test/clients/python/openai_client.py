@@ -161,6 +161,30 @@ def interrupted_chat_tool(model):
     return interrupted(model, ask, chat_piece, {"cutAfterChunks": 4})
 
 
+@scenario(*BOTH)
+def interrupted_response(model):
+    return [interrupted(model, lambda: client.responses.create(model=model, input=TELL, stream=True), response_piece, how) for how in CUTS]
+
+
+@scenario(*BOTH)
+def interrupted_response_tool(model):
+    def ask():
+        return client.responses.create(model=model, input=WEATHER, tools=[TOOL], stream=True)
+
+    return interrupted(model, ask, response_piece, {"cutAfterChunks": 4})
+
+
+@scenario(*BOTH)
+def interrupted_response_helper(model):
+    fault(model, cutAfterChunks=8)
+
+    def read():
+        with client.responses.stream(model=model, input=TELL) as stream:
+            return stream.get_final_response()
+
+    return raised(read)
+
+
 TELL = [{"role": "user", "content": "Tell me something."}]
 WEATHER = [{"role": "user", "content": "What is the weather in Paris?"}]
 # The connection breaks; the stream ends as if it were whole, but for its end.
@@ -185,6 +209,10 @@ def chat_piece(chunk):
     delta = chunk.choices[0].delta
     calls = [call.function.arguments or "" for call in delta.tool_calls or []]
     return (delta.content or "") + "".join(calls)
+
+
+def response_piece(event):
+    return event.delta if event.type.endswith(".delta") else ""
 
 
 @scenario(400, 401, 403, 404, 409, 422, 429, 500, 503)

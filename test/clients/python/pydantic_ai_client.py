@@ -5,7 +5,7 @@ from pydantic_ai import Agent, NativeOutput, ToolOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from openai import AsyncOpenAI
-from scenarios import GATEWAY_KEY, GATEWAY_URL, fault, raised_async, run_scenarios, scenario
+from scenarios import GATEWAY_KEY, GATEWAY_URL, described, fault, raised_async, run_scenarios, scenario
 
 WAYS = tuple(
     f"{model} {api}" for model in ("llamacpp/simulated-small", "openai/simulated-small") for api in ("chat", "responses")
@@ -82,6 +82,30 @@ async def remembered(way):
     first = await agent.run("Make up a secret.")
     second = await agent.run("What is the secret?", message_history=first.all_messages())
     return second.output
+
+
+@scenario(*WAYS)
+async def interrupted_text(way):
+    return [await interrupted(Agent(model(way)), way, "Tell me something.", how) for how in ({"cutAfterChunks": 8}, {"endWithoutFinish": True})]
+
+
+@scenario(*WAYS)
+async def interrupted_tool(way):
+    called = []
+    seen = await interrupted(weather_agent(way, called), way, "What is the weather in Paris?", {"cutAfterChunks": 4})
+    return {"called": called, **seen}
+
+
+async def interrupted(agent, way, prompt, how):
+    """The error that a run ended with, and what it gave as the whole answer."""
+    output, error = None, None
+    fault(provider_of(way), **how)
+    try:
+        async with agent.run_stream(prompt) as result:
+            output = await result.get_output()
+    except Exception as caught:
+        error = described(caught)
+    return {"output": output, "error": error}
 
 
 @scenario(*WAYS)
