@@ -24,7 +24,7 @@ const arrows: Readonly<Record<string, Arrow>> = {
   commands: { all: ['events', 'providers', json] },
   projections: { all: ['events', json] },
   http: { all: ['commands', 'projections', json, ...logPort], types: ['events'] },
-  cli: { all: ['config', 'events', 'projections'] },
+  cli: { all: ['config', 'events', 'projections', json] },
 };
 
 /** What the program, the files directly in src and in src/wiring that join everything, may use from outside src. */

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { RecordedEvent } from '../events/event.ts';
 import { isoTime } from '../events/event-json.ts';
+import { parseExactly } from '../json/exact-json.ts';
 import { printable } from '../projections/printable.ts';
 
 export interface TextOptions {
@@ -37,7 +38,7 @@ function bodyBlock(body: Uint8Array, width: number | undefined): string {
 }
 
 /** JSON indented, other text as it is, and of bytes that are no text only how many there are. */
-export function bodyText(body: Uint8Array): string {
+function bodyText(body: Uint8Array): string {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (!isUtf8(bytes)) return `<${bytes.length} bytes of binary>`;
   const text = bytes.toString('utf8');
@@ -46,7 +47,7 @@ export function bodyText(body: Uint8Array): string {
 
 function indented(text: string): string {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return JSON.stringify(parseExactly(text), null, 2);
   } catch {
     return text;
   }

@@ -112,6 +112,18 @@ describe('a terminal', () => {
     for (const line of stderr.split('\n')) expect(line).not.toMatch(STEERS);
   });
 
+  test('gets bodies with the integers that are on record', async () => {
+    const log = new MemoryLog();
+    const stream = streamName('exchange', 'b');
+    const body = Buffer.from('{"id":9007199254740993,"deep":[-9223372036854775808]}');
+    const event: NewEvent = { type: 'chunk.received', schema: 1, data: {}, context, body, at: 0 };
+    await log.append([{ stream, events: [event], expectedRevision: 'any' }]);
+    const shown = screen();
+    await logCat(typed({ operands: [stream], on: ['full'] }), log, shown);
+    expect(shown.out()).toContain('"id": 9007199254740993');
+    expect(shown.out()).toContain('-9223372036854775808');
+  });
+
   test('gets JSON that is still the same JSON', async () => {
     const shown = screen();
     await logTail(typed({ on: ['json'] }), await evilLog(), shown);
