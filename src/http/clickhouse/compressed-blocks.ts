@@ -10,7 +10,7 @@ import { lz4Compress, lz4Decompress } from './lz4.ts';
 
 const CHECKSUM_BYTES = 16;
 const HEADER_BYTES = 9;
-/** Of what a block holds. It takes about 5 ms, and then others have their turn. */
+/** Of what a block holds. It takes about 2 ms, and then others have their turn. */
 const BLOCK_BYTES = 64 * 1024;
 
 const methods = { none: 0x02, lz4: 0x82, zstd: 0x90 } as const;
