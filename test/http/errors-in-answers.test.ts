@@ -153,6 +153,28 @@ describe.each(failing)('%s that streams %s', (provider, _what, given, message) =
   });
 });
 
+describe('an endpoint that is passed on as it is', () => {
+  const text = (finish: string | null, more: object = {}) => ({
+    id: 'c',
+    object: 'text_completion',
+    choices: [{ index: 0, text: 'Hel', finish_reason: finish, ...more }],
+  });
+
+  it.each<[string, object, string]>([
+    ['an error beside a choice', { ...text('error'), error }, MESSAGE],
+    ['an error within a choice', text('error', { error }), MESSAGE],
+    ['the finish reason `error`', text('error'), SILENT],
+  ])('fails when it streams %s', async (_what, last, message) => {
+    await streaming(events(sse(text(null)), sse(last), done));
+    const answer = await gateway.post('/v1/completions', { model: 'llamacpp/scripted', prompt: 'hi', stream: true });
+    const said = await answer.text();
+    const told = answer.status === 200 ? dataOf(said).at(-1) : JSON.parse(said);
+    expect(told.error.message).toContain(message);
+    expect(said).not.toContain('[DONE]');
+    await expectFailed(answer);
+  });
+});
+
 describe('a whole answer that reports an error', () => {
   const message = { role: 'assistant', content: 'Hel' };
   const whole = (finish: string, more: object, inChoice: object = {}) => ({

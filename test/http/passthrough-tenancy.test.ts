@@ -14,7 +14,11 @@ import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 let upstream: ScriptedProvider;
 const scripted = withGateway(async () => {
   upstream = await startScriptedProvider();
-  upstream.script((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
+  upstream.script(({ path }, response) => {
+    // A local server that cannot be listed would be asked again between the requests that are looked at.
+    const body = path === '/api/tags' ? '{"models":[]}' : '{}';
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+  });
   return {
     register: () => ({
       LLAMACPP_BASE_URL: upstream.url,
@@ -26,7 +30,7 @@ const scripted = withGateway(async () => {
       PASSTHROUGH_STATELESS_ROUTES: 'POST /v1/own/classify, GET /status',
     }),
   };
-}, 2);
+}, 3);
 afterAll(() => upstream.close());
 
 const restricted: Record<string, { user_path?: string; dashboard_access?: boolean }> = {
