@@ -50,7 +50,8 @@ import { createRequestRecorder } from './http/request-recorder.ts';
 import { createRequestTags } from './http/request-tags.ts';
 import { createServer } from './http/server.ts';
 import { registerConversations } from './http/v1/conversations.ts';
-import { registerFiles } from './http/v1/files.ts';
+import { type FilesOptions, registerFiles } from './http/v1/files.ts';
+import { registerMessageBatches } from './http/v1/message-batches.ts';
 import { registerCountTokens } from './http/v1/messages.ts';
 import { registerModelEndpoints } from './http/v1/model-endpoints.ts';
 import { registerModelRoutes } from './http/v1/model-routes.ts';
@@ -307,7 +308,7 @@ export async function startGateway(
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
   });
   const audit = createReadAudit(log);
-  registerFiles(app, {
+  const fileOptions = {
     log,
     audit,
     tracked,
@@ -317,7 +318,9 @@ export async function startGateway(
     exchanges,
     capture: deps.capture,
     run: (dialect, request, client) => runExchange(dialect, request, client, deps),
-  });
+  } satisfies FilesOptions;
+  registerFiles(app, fileOptions);
+  registerMessageBatches(app, fileOptions);
   registerModelRoutes(app, {
     dialects: modelDialects,
     exchanges,

@@ -16,6 +16,7 @@ export interface Question {
   readonly path: string;
   /** Default `application/json`. */
   readonly accept?: string;
+  readonly body?: { readonly type: string; readonly bytes: Uint8Array };
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
@@ -33,9 +34,10 @@ export async function askProvider(
 
 /** @throws Refusal when the provider gives no answer at all */
 export async function replyTo(question: Question, provider: Provider): Promise<ProviderReply> {
-  const { method, path, accept = 'application/json', requestId, signal } = question;
+  const { method, path, accept = 'application/json', body, requestId, signal } = question;
+  const headers: Record<string, string> = body === undefined ? { accept } : { accept, 'content-type': body.type };
   try {
-    return await provider.forward({ method, path, openAi: true, headers: { accept }, requestId, signal });
+    return await provider.forward({ method, path, openAi: true, headers, body: body?.bytes, requestId, signal });
   } catch (error) {
     throw error instanceof ProviderFailure ? refusalFromFailure(error) : error;
   }

@@ -334,6 +334,13 @@ export const refusals = {
       code: 'recalculation_running',
       message: 'The past is being priced anew already. Wait until that has ended.',
     }),
+  batchNotReady: (id: string, status: string) =>
+    new Refusal({
+      status: 409,
+      type: 'invalid_request_error',
+      code: 'batch_not_ready',
+      message: `The batch '${id}' is '${status}': it has results when it is over. Ask for it again later.`,
+    }),
   changedMeanwhile: (what: string) =>
     new Refusal({
       status: 409,

@@ -1,8 +1,9 @@
 /** The endpoints that are passed on to a provider, as the description tells of them. */
+import { z } from 'zod';
 import { forwardRequestSchema } from '../commands/exchange/forward-dialect.ts';
 import { type ForwardOperation, forwardOperations } from '../commands/exchange/forward-operations.ts';
 import { batchRequestSchema } from '../commands/files/object-dialects.ts';
-import { type Operation, type Parameter, pageParameters, query } from './openapi-operation.ts';
+import { json, type Operation, type Parameter, pageParameters, query } from './openapi-operation.ts';
 
 const FORM = 'multipart/form-data';
 const errors = [400, 401, 404, 413, 429, 501, 502, 503, 504];
@@ -110,7 +111,7 @@ export const forwardedOperations: readonly Operation[] = [
     path: '/v1/batches',
     summary: 'Create a batch',
     description:
-      "It goes to the provider that has its input file, unless `provider` or `model` says otherwise. Models named inside the file are the provider's own.",
+      "With `input_file_id` it goes to the provider that has the file, unless `provider` or `model` says otherwise; models named inside the file are the provider's own. With `requests` it goes to the one provider that serves all their models, which are selectors; the gateway puts them into a file there.",
     tag: 'files',
     parameters: [provider],
     request: { required: true, schema: batchRequestSchema },
@@ -137,6 +138,41 @@ export const forwardedOperations: readonly Operation[] = [
     parameters: [provider],
     success: object("The provider's batch object, with `provider`"),
     errors: lookupErrors,
+  },
+  {
+    operationId: 'getBatchResults',
+    methods: ['GET'],
+    path: '/v1/batches/{id}/results',
+    summary: 'Fetch what came of each request of a batch that is over',
+    description: 'Read from the files that the provider made. 409 `batch_not_ready` while it is not over.',
+    tag: 'files',
+    pathParameters: batchId,
+    parameters: [provider],
+    success: {
+      description: 'Those of the output file, then those of the error file',
+      content: json(
+        z.object({
+          object: z.literal('list'),
+          batch_id: z.string(),
+          data: z.array(
+            z.object({
+              index: z
+                .int()
+                .nullable()
+                .describe('the place in the input; null when the provider has the input no more'),
+              custom_id: z.string().nullable(),
+              url: z.string().nullable(),
+              status_code: z.int().nullable(),
+              model: z.string().nullable(),
+              provider: z.string(),
+              response: z.unknown(),
+              error: z.object({ type: z.string(), message: z.string() }).nullable(),
+            }),
+          ),
+        }),
+      ),
+    },
+    errors: [...lookupErrors, 409],
   },
   {
     operationId: 'cancelBatch',

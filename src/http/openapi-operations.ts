@@ -12,6 +12,7 @@ import { virtualModelOperations } from './openapi-admin-virtual-models.ts';
 import { conversationOperations } from './openapi-conversations.ts';
 import { forwardedOperations } from './openapi-forwarded.ts';
 import { gatewayOperations } from './openapi-gateway.ts';
+import { messageBatchOperations } from './openapi-message-batches.ts';
 import { modelOperations } from './openapi-models.ts';
 import type { Operation } from './openapi-operation.ts';
 import { responseOperations } from './openapi-responses.ts';
@@ -21,6 +22,7 @@ export const operations: readonly Operation[] = [
   ...responseOperations,
   ...conversationOperations,
   ...forwardedOperations,
+  ...messageBatchOperations,
   ...gatewayOperations,
   ...accessOperations,
   ...gatewayAdminOperations,

@@ -10,6 +10,8 @@ import { isA } from './known-event.ts';
 export interface TrackedObject {
   /** The provider's name. */
   readonly provider: string;
+  /** Of a batch that was made by `/v1/messages/batches`. */
+  readonly dialect?: 'messages' | undefined;
   /** Of whoever made it; undefined when they had none. */
   readonly userPath: UserPath | undefined;
   readonly createdBy: Actor;
@@ -32,7 +34,8 @@ export function createTrackedRecords(log: EventLog): TrackedRecords {
       if (newest === undefined || !(isA(newest, fileTracked) || isA(newest, batchTracked))) return undefined;
       const { data, context, revision } = newest;
       const { provider, createdBy = context.actor } = data;
-      return { provider, userPath: context.userPath, createdBy, revision };
+      const dialect = isA(newest, batchTracked) ? newest.data.dialect : undefined;
+      return { provider, dialect, userPath: context.userPath, createdBy, revision };
     },
   };
 }

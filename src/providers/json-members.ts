@@ -79,6 +79,20 @@ export function membersIn(bytes: Buffer): { readonly name: string; readonly valu
   return members;
 }
 
+/** The elements of a JSON array in its text, in order. */
+export function elementsIn(bytes: Buffer): Buffer[] {
+  const elements: Buffer[] = [];
+  let at = skipSpace(bytes, skipSpace(bytes, 0) + 1);
+  while (at < bytes.length && bytes[at] !== CLOSE_BRACKET) {
+    const end = endOfValue(bytes, at);
+    elements.push(bytes.subarray(at, end));
+    at = skipSpace(bytes, end);
+    if (bytes[at] !== COMMA) break;
+    at = skipSpace(bytes, at + 1);
+  }
+  return elements;
+}
+
 function skipSpace(bytes: Buffer, from: number): number {
   let at = from;
   // Space, tab, line feed and carriage return are the only bytes up to 0x20 outside of a JSON string.
@@ -109,7 +123,7 @@ function endOfValue(bytes: Buffer, from: number): number {
   if (first === OPEN_BRACE || first === OPEN_BRACKET) return endOfNested(bytes, from);
   let at = from;
   for (let byte = bytes[at]; byte !== undefined && byte > 0x20; byte = bytes[at]) {
-    if (byte === COMMA || byte === CLOSE_BRACE) break;
+    if (byte === COMMA || byte === CLOSE_BRACE || byte === CLOSE_BRACKET) break;
     at += 1;
   }
   return at;

@@ -2,7 +2,7 @@
 import type { TimeLimit } from './time-limit.ts';
 
 /** What a provider's OpenAI API may have beside chat, responses and embeddings. */
-export const families = [
+export const openAiFamilies = [
   'completions',
   'speech',
   'transcriptions',
@@ -12,7 +12,8 @@ export const families = [
   'responses_input_tokens',
   'responses_compact',
 ] as const;
-export type Family = (typeof families)[number];
+/** `message_batches`: batches of Anthropic's own API. */
+export type Family = (typeof openAiFamilies)[number] | 'message_batches';
 
 /**
  * A model request's language: OpenAI's three, Anthropic's Messages, and Ollama's own two. `send` speaks those of them

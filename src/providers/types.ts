@@ -1,5 +1,5 @@
 /** The provider types: one table of differences, a row per type. Everything not said here is plain OpenAI. */
-import { type Dialect, type Family, families, type Support } from './provider.ts';
+import { type Dialect, type Family, openAiFamilies, type Support } from './provider.ts';
 import { ollamaEfforts } from './translate/chat-to-ollama/request.ts';
 import {
   plainReasoning,
@@ -90,7 +90,7 @@ const rows = {
     responses: 'yes',
     responseLifecycle: 'yes',
     embeddings: 'yes',
-    serves: families,
+    serves: openAiFamilies,
     passthrough: true,
     reasoning: openAiReasoning,
     openAiReasoningModels: true,
@@ -226,7 +226,7 @@ const rows = {
     responses: 'yes',
     responseLifecycle: 'yes',
     embeddings: 'yes',
-    serves: families,
+    serves: openAiFamilies,
     passthrough: false,
     reasoning: openAiReasoning,
     openAiReasoningModels: true,
@@ -246,7 +246,7 @@ const rows = {
     responses: 'no',
     responseLifecycle: 'no',
     embeddings: 'no',
-    serves: [],
+    serves: ['message_batches'],
     passthrough: true,
     // Thinking goes back whole and signed, beside the call it led to; its mere text is of no use.
     reasoning: { effort: 'flat', levels: reasoningEfforts, replay: 'omit' },

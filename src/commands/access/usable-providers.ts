@@ -24,6 +24,7 @@ export function usableProviders(known: Known, access: ModelAccess, router: Reach
         const [first] = await router.reach({ selector, provider: undefined, caller });
         return first?.provider;
       },
+      reaching: async (selector, provider) => router.reach({ selector, provider, caller }),
       mayUseAll: ({ name }) => access.allowsProvider(caller, name, 'all'),
       checkModel({ name }, model) {
         const denial = access.denial(caller, name, model);

@@ -1,10 +1,12 @@
 /** What a batch cost: the sum of what its provider reports in the files that it made, for each model. */
+
 import { isObject, readUsage, type TokenUsage, unknownUsage } from '../exchange/usage.ts';
+import { answerIn, type ResultFile } from '../files/batch-files.ts';
 import type { OpenWork } from './open-work.ts';
 import { spentUnknown, type WorkSpent } from './settle-work.ts';
 
 /** Reads a file line by line. @returns false when it is not there. @throws Refusal */
-export type ReadLines = (fileId: string, onLine: (value: unknown) => void) => Promise<boolean>;
+export type ReadLines = (file: ResultFile, onLine: (value: unknown) => void) => Promise<boolean>;
 
 type Count = Exclude<keyof TokenUsage, 'source' | 'raw' | 'inputSeconds'>;
 const counts = Object.keys(unknownUsage).filter((name): name is Count => name !== 'source' && name !== 'raw');
@@ -20,25 +22,22 @@ interface Sum {
  */
 export async function batchSpent(
   work: OpenWork,
-  batch: Readonly<Record<string, unknown>>,
+  files: readonly ResultFile[],
   readLines: ReadLines,
 ): Promise<readonly WorkSpent[]> {
   const sums = new Map<string, Sum>();
   const unreported = new Map<string, number>();
   const onLine = (line: unknown): void => {
-    const response = isObject(line) ? line.response : undefined;
-    if (!isObject(response) || !isObject(response.body)) return;
+    const response = answerIn(line);
+    if (!isObject(response?.body)) return;
     const { model: said, usage: raw } = response.body;
     const model = modelAsked(work, typeof said === 'string' ? said : '');
     const usage = readUsage(raw);
     if (usage.source === 'provider') add(sums, model, usage);
-    else if (Number(response.status_code) < 400) unreported.set(model, (unreported.get(model) ?? 0) + 1);
+    else if (Number(response.status) < 400) unreported.set(model, (unreported.get(model) ?? 0) + 1);
   };
   let isOutputGone = false;
-  for (const name of ['output_file_id', 'error_file_id'] as const) {
-    const id = batch[name];
-    if (typeof id === 'string' && !(await readLines(id, onLine))) isOutputGone ||= name === 'output_file_id';
-  }
+  for (const file of files) if (!(await readLines(file, onLine))) isOutputGone ||= file.isOutput;
   if (isOutputGone) return spentUnknown(work);
   return [
     ...[...sums].map(([model, { answers, usage }]) => ({ model, usage, answers })),

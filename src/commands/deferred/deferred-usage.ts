@@ -4,7 +4,8 @@
  */
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { type FileQuestion, readLines } from '../files/batch-files.ts';
+import { type FileQuestion, type ResultFile, readLines, resultFiles } from '../files/batch-files.ts';
+import { batchKindOf } from '../files/tracked.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { batchSpent } from './batch-spent.ts';
 import type { OpenWork, OpenWorks, WorkOutcome } from './open-work.ts';
@@ -59,8 +60,10 @@ export class DeferredUsage {
     const outcome = outcomeIn(batch);
     if (work === undefined || outcome === undefined) return;
     const settle = async () => {
-      const read = (file: string, onLine: (value: unknown) => void) => readLines(provider, file, question, onLine);
-      await settleWork(work, outcome, await batchSpent(work, batch, read), this.#deps);
+      const read = ({ path }: ResultFile, onLine: (value: unknown) => void) =>
+        readLines(provider, path, question, onLine);
+      const files = resultFiles(batchKindOf(provider), batch);
+      await settleWork(work, outcome, await batchSpent(work, files, read), this.#deps);
     };
     const settling = this.#reading.get(work.exchangeId) ?? settle();
     this.#reading.set(work.exchangeId, settling);

@@ -3,6 +3,7 @@ import type { EventContext } from '../../events/event.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
 import { isPending } from '../exchange/pending-response.ts';
+import { batchKindOf } from '../files/tracked.ts';
 import { Refusal } from '../refusal.ts';
 import { callProvider, type KeepDependencies, keepIfEnded } from '../responses/lifecycle.ts';
 import { everything } from '../visibility.ts';
@@ -54,7 +55,7 @@ interface Question {
 async function batchOver(work: OpenWork, question: Question, deps: LookDependencies): Promise<boolean | 'unknown'> {
   const provider = deps.provider(work.provider);
   if (provider === undefined) return false;
-  const path = `/v1/batches/${encodeURIComponent(work.workId)}`;
+  const path = `${batchKindOf(provider).endpoint}/${encodeURIComponent(work.workId)}`;
   const batch = await askProvider(provider, { method: 'GET', path, ...question });
   if (batch === undefined) return 'unknown';
   if (outcomeIn(batch) === undefined) return false;

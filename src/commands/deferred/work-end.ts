@@ -13,7 +13,8 @@ const ENDS: Readonly<Record<string, WorkOutcome>> = {
   expired: 'expired',
 };
 
-/** How it ended; undefined while it goes on. */
-export function outcomeIn({ status }: Readonly<Record<string, unknown>>): WorkOutcome | undefined {
-  return typeof status === 'string' && Object.hasOwn(ENDS, status) ? ENDS[status] : undefined;
+/** How it ended; undefined while it goes on. Anthropic calls the status of a batch `processing_status`. */
+export function outcomeIn({ status, processing_status }: Readonly<Record<string, unknown>>): WorkOutcome | undefined {
+  const said = status ?? processing_status;
+  return typeof said === 'string' && Object.hasOwn(ENDS, said) ? ENDS[said] : undefined;
 }

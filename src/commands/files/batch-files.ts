@@ -1,11 +1,12 @@
-/** The files of a batch, read at the provider that keeps them. */
+/** The files of a batch, read at the provider that keeps them: OpenAI's input and output files, Anthropic's results. */
 import type { Provider } from '../../providers/provider.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
 import { replyTo } from '../ask-provider.ts';
 import { refusalFromUpstream } from '../exchange/refusal-from-upstream.ts';
+import { isObject } from '../exchange/usage.ts';
 import { errorBody } from '../exchange/whole-body.ts';
 import { forEachLine, type LineLimits } from './json-lines.ts';
-import { files } from './tracked.ts';
+import { files, messageBatches, type ObjectKind } from './tracked.ts';
 
 /** As OpenAI allows, and some more: 50,000 requests and 200 MB. */
 const LIMITS: LineLimits = { lineBytes: 64 * 1024 * 1024, totalBytes: 1024 * 1024 * 1024, lines: 100_000 };
@@ -15,18 +16,53 @@ export interface FileQuestion {
   readonly signal: AbortSignal;
 }
 
+/** Where a file is that a provider keeps under this id. */
+export function contentPath(fileId: string): string {
+  return `${files.endpoint}/${encodeURIComponent(fileId)}/content`;
+}
+
+/** What a batch made. */
+export interface ResultFile {
+  readonly path: string;
+  /** Of a file in OpenAI's API. */
+  readonly id?: string;
+  /** Not of the file of errors. */
+  readonly isOutput: boolean;
+}
+
+/** What a batch that is over made, as its provider says it. */
+export function resultFiles(kind: ObjectKind, batch: Readonly<Record<string, unknown>>): readonly ResultFile[] {
+  if (kind === messageBatches) {
+    const path = `${kind.endpoint}/${encodeURIComponent(String(batch.id))}/results`;
+    return typeof batch.results_url === 'string' ? [{ path, isOutput: true }] : [];
+  }
+  return (['output_file_id', 'error_file_id'] as const).flatMap((name) => {
+    const id = batch[name];
+    return typeof id === 'string' ? [{ id, path: contentPath(id), isOutput: name === 'output_file_id' }] : [];
+  });
+}
+
+/** The answer that a line of a result tells of; undefined where the request was not made. */
+export function answerIn(line: unknown): { readonly status: unknown; readonly body: unknown } | undefined {
+  if (!isObject(line)) return undefined;
+  const { response, result } = line;
+  if (isObject(result)) return result.type === 'succeeded' ? { status: 200, body: result.message } : undefined;
+  return isObject(response) ? { status: response.status_code, body: response.body } : undefined;
+}
+
 /**
  * Reads a file line by line.
+ * @param pause called after each piece of the file: no more is read while what it returns is pending
  * @returns false when the provider does not have it
  * @throws Refusal
  */
 export async function readLines(
   provider: Provider,
-  id: string,
+  path: string,
   { requestId, signal }: FileQuestion,
   onLine: (value: unknown, line: Buffer) => void,
+  pause?: () => Promise<unknown> | undefined,
 ): Promise<boolean> {
-  const path = `${files.endpoint}/${encodeURIComponent(id)}/content`;
   const { status, headers, body } = await replyTo({ method: 'GET', path, accept: '*/*', requestId, signal }, provider);
   if (status === 404) {
     body.cancel();
@@ -36,6 +72,6 @@ export async function readLines(
     const said = { status, headers, body: await errorBody({ status, headers, body }), provider };
     throw refusalFromUpstream(mapUpstreamError(said));
   }
-  await forEachLine(body, LIMITS, onLine);
+  await forEachLine(body, LIMITS, onLine, pause);
   return true;
 }

@@ -9,7 +9,7 @@ import type { Target } from '../exchange/dialect.ts';
 import type { WorkPart } from '../exchange/relay.ts';
 import { isObject } from '../exchange/usage.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { type FileQuestion, readLines } from './batch-files.ts';
+import { contentPath, type FileQuestion, readLines } from './batch-files.ts';
 import { files } from './tracked.ts';
 
 export interface BatchInput {
@@ -28,39 +28,60 @@ export interface BatchInputRules {
   forecast(target: Target, endpoint: string, json: Record<string, unknown>, bytes: number): BatchLineForecast;
   /** What a line names beside its model. */
   filesIn(json: Record<string, unknown>): Iterable<string>;
-  /** @throws Refusal when it may not say what it says */
-  check(json: Record<string, unknown>, line: number): void;
+  /** @throws Refusal, made by `refuse`, when it may not say what it says */
+  check(json: Record<string, unknown>, refuse: (why: string) => Refusal): void;
 }
 
 /** More are no batch of one model with a few exceptions. */
 const MAX_MODELS = 100;
 const MAX_NAMED_FILES = 10_000;
 
-/** @throws Refusal when it cannot be read, or one of its lines is not allowed */
+/** Where the lines come from. */
+export interface BatchLines {
+  /** Hands over each line, parsed and as it is written, in order. @throws Refusal when they cannot be read, or as `onLine` does */
+  each(onLine: (value: unknown, text: Buffer) => void): Promise<void> | void;
+  /** What a line that is not let through is refused with. @param line from 1 on */
+  refused(line: number, why: string): Refusal;
+}
+
+/** The lines of a file that a provider keeps. */
+export function linesOfFile(provider: Provider, fileId: string, question: FileQuestion): BatchLines {
+  return {
+    async each(onLine) {
+      if (!(await readLines(provider, contentPath(fileId), question, onLine))) throw files.notFound(fileId);
+    },
+    refused(line, why) {
+      const message = `Line ${line} of the batch's file is not a request that can be let through: ${why}.`;
+      return refusals.invalidRequest(message, 'input_file_id', 'batch_line_invalid');
+    },
+  };
+}
+
+/** @throws Refusal when they cannot be read, or one of them is not allowed */
 export async function readBatchInput(
   provider: Provider,
-  fileId: string,
+  lines: BatchLines,
   rules: BatchInputRules,
-  question: FileQuestion,
 ): Promise<BatchInput> {
   const parts = new Map<string, { -readonly [Name in keyof WorkPart]: WorkPart[Name] }>();
   const namedFiles = new Set<string>();
   let cost: number | undefined = 0;
   let unpriced: string | undefined;
   let line = 0;
-  const isThere = await readLines(provider, fileId, question, (value, text) => {
+  await lines.each((value, text) => {
     line += 1;
-    const { url, body, model } = requestIn(value, text, line);
+    const refuse = (why: string): Refusal => lines.refused(line, why);
+    const { url, body, model } = requestIn(value, text, refuse);
     let part = parts.get(model);
     if (part === undefined) {
       rules.mayUse(provider, model);
-      if (parts.size >= MAX_MODELS) throw badLine(line, `it names one model too many: more than ${MAX_MODELS}`);
+      if (parts.size >= MAX_MODELS) throw refuse(`it names one model too many: more than ${MAX_MODELS}`);
       part = { model, answers: 0, inputTokens: 0, outputTokens: 0 };
       parts.set(model, part);
     }
-    rules.check(body, line);
+    rules.check(body, refuse);
     for (const id of rules.filesIn(body)) namedFiles.add(id);
-    if (namedFiles.size > MAX_NAMED_FILES) throw badLine(line, `more than ${MAX_NAMED_FILES} files are named`);
+    if (namedFiles.size > MAX_NAMED_FILES) throw refuse(`more than ${MAX_NAMED_FILES} files are named`);
     const one = rules.forecast({ provider, model }, url, body, text.length);
     part.answers += 1;
     part.inputTokens += one.inputTokens;
@@ -68,7 +89,6 @@ export async function readBatchInput(
     if (one.cost === undefined) unpriced ??= model;
     cost = cost === undefined || one.cost === undefined ? undefined : cost + one.cost;
   });
-  if (!isThere) throw files.notFound(fileId);
   return { parts: [...parts.values()], cost, unpriced, namedFiles };
 }
 
@@ -78,15 +98,16 @@ interface LineRequest {
   readonly model: string;
 }
 
-function requestIn(value: unknown, text: Buffer, line: number): LineRequest {
-  if (!isObject(value)) throw badLine(line, 'it is no JSON object');
+/** What cannot be read cannot be counted either. */
+function requestIn(value: unknown, text: Buffer, refuse: (why: string) => Refusal): LineRequest {
+  if (!isObject(value)) throw refuse('it is no JSON object');
   const { url, body } = value;
-  if (typeof url !== 'string' || !isObject(body)) throw badLine(line, "it has no 'url' and 'body'");
+  if (typeof url !== 'string' || !isObject(body)) throw refuse("it has no 'url' and 'body'");
   const { model } = body;
   // Readers differ in which of two they take, and some do not look at the case of a name.
   const twice = repeatedName(text) ?? repeatedName(membersIn(text).find(({ name }) => name === 'body')?.value);
-  if (twice !== undefined) throw badLine(line, `it has '${twice}' more than once`);
-  if (typeof model !== 'string' || model === '') throw badLine(line, "its 'body' names no model");
+  if (twice !== undefined) throw refuse(`it has '${twice}' more than once`);
+  if (typeof model !== 'string' || model === '') throw refuse("its 'body' names no model");
   return { url, body, model };
 }
 
@@ -98,10 +119,4 @@ function repeatedName(object: Buffer | undefined): string | undefined {
     seen.add(folded);
   }
   return undefined;
-}
-
-/** What cannot be read cannot be counted either. */
-export function badLine(line: number, why: string): Refusal {
-  const message = `Line ${line} of the batch's file is not a request that can be let through: ${why}.`;
-  return refusals.invalidRequest(message, 'input_file_id', 'batch_line_invalid');
 }

@@ -1,10 +1,10 @@
 /** Whether a batch may be made at all: its input is held against the caller's models, sight and budgets. */
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { WorkPart } from '../exchange/relay.ts';
-import { refusals } from '../refusal.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 import { isNamedOnly } from '../responses/item-references.ts';
 import { seesEverything } from '../visibility.ts';
-import { badLine, readBatchInput } from './batch-input.ts';
+import { type BatchLines, linesOfFile, readBatchInput } from './batch-input.ts';
 import { filesIn } from './named-files.ts';
 import { providerObjectIn } from './provider-objects.ts';
 import { type ObjectDependencies, remembered } from './stored-objects.ts';
@@ -14,26 +14,38 @@ import { files } from './tracked.ts';
 const READING_MS = 5 * 60_000;
 
 /**
- * Reserves what all of it is likely to cost. The file is not read where nothing is held against it.
+ * Reserves what all of a file is likely to cost. It is not read where nothing is held against it.
  * @returns what is asked of each model; undefined when the file was not read
  * @throws Refusal
  */
-export async function checkBatch(
+export async function checkBatchFile(
   fileId: string,
-  { target: { provider }, sight, ticket, record }: Pick<PlanInput, 'target' | 'sight' | 'ticket' | 'record'>,
-  { providers, tracked, forecast }: ObjectDependencies,
+  input: CheckedInput,
+  deps: ObjectDependencies,
 ): Promise<readonly WorkPart[] | undefined> {
-  const isRestricted = !providers.mayUseAll(provider);
+  const { target, sight, ticket, record } = input;
+  const { provider } = target;
+  if (deps.providers.mayUseAll(provider) && seesEverything(sight) && !ticket.isMetered) return undefined;
+  const question = { requestId: record.context.requestId ?? record.id, signal: AbortSignal.timeout(READING_MS) };
+  return checkBatchLines(linesOfFile(provider, fileId, question), input, deps);
+}
+
+type CheckedInput = Pick<PlanInput, 'target' | 'sight' | 'ticket' | 'record'>;
+
+/** The same of lines that are read in any case. */
+export async function checkBatchLines(
+  lines: BatchLines,
+  { target: { provider }, sight, ticket }: CheckedInput,
+  { providers, tracked, forecast }: ObjectDependencies,
+): Promise<readonly WorkPart[]> {
   const isLimited = !seesEverything(sight);
-  if (!isRestricted && !isLimited && !ticket.isMetered) return undefined;
   const rules = {
     mayUse: providers.checkModel,
     forecast,
     filesIn,
     check: isLimited ? nothingStored : () => {},
   };
-  const question = { requestId: record.context.requestId ?? record.id, signal: AbortSignal.timeout(READING_MS) };
-  const { parts, cost, unpriced, namedFiles } = await readBatchInput(provider, fileId, rules, question);
+  const { parts, cost, unpriced, namedFiles } = await readBatchInput(provider, lines, rules);
   if (isLimited) for (const id of namedFiles) await remembered(files, id, sight, { tracked });
   if (ticket.isMetered) {
     if (cost === undefined) throw refusals.priceUnknown(`${provider.name}/${unpriced}`);
@@ -43,12 +55,12 @@ export async function checkBatch(
 }
 
 /** What the provider keeps belongs to anybody: it cannot tell who made it. */
-function nothingStored(json: Readonly<Record<string, unknown>>, line: number): void {
+function nothingStored(json: Readonly<Record<string, unknown>>, refuse: (why: string) => Refusal): void {
   const named = ['previous_response_id', 'conversation'].find((name) => (json[name] ?? null) !== null);
-  if (named !== undefined) throw badLine(line, `a batch cannot go on from what '${named}' names`);
+  if (named !== undefined) throw refuse(`a batch cannot go on from what '${named}' names`);
   if (Array.isArray(json.input) && json.input.some(isNamedOnly)) {
-    throw badLine(line, 'a batch cannot refer to items');
+    throw refuse('a batch cannot refer to items');
   }
   const stored = providerObjectIn(json);
-  if (stored !== undefined) throw badLine(line, `'${stored}' names what is stored at the provider`);
+  if (stored !== undefined) throw refuse(`'${stored}' names what is stored at the provider`);
 }

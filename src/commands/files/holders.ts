@@ -1,5 +1,6 @@
 /** Which provider a file or a batch goes to, and which has one. */
 import type { Provider } from '../../providers/provider.ts';
+import type { Target } from '../exchange/dialect.ts';
 import { notServed } from '../exchange/forward-operations.ts';
 import { refusals } from '../refusal.ts';
 import type { ObjectKind } from './tracked.ts';
@@ -10,6 +11,12 @@ export interface Providers {
   named(nameOrType: string): Provider | undefined;
   /** Who serves a model. */
   serving(selector: string): Promise<Provider | undefined>;
+  /**
+   * Everybody who serves a model that the caller may use, in order, with their own ids of it.
+   * @param hint a provider's name or type
+   * @throws Refusal when nobody does
+   */
+  reaching(selector: string, hint: string | undefined): Promise<readonly Target[]>;
   /** Whether every model of the provider may be used, also unlisted ones. */
   mayUseAll(provider: Provider): boolean;
   /** @throws Refusal when the model may not be used */
@@ -66,6 +73,6 @@ export function ableProvider(kind: ObjectKind, nameOrType: string, providers: Pr
   return provider;
 }
 
-function mayServe({ capabilities }: Provider, { family }: ObjectKind): boolean {
+export function mayServe({ capabilities }: Provider, { family }: ObjectKind): boolean {
   return capabilities.serves?.includes(family) ?? true;
 }

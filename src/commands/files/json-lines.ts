@@ -14,13 +14,14 @@ export interface LineLimits {
 const NEWLINE = 0x0a;
 
 /**
- * Hands over the value of each line that is not empty, and its bytes. The value of a line that is no JSON is `undefined`.
+ * Hands over the value of each line that is not empty, and its bytes; reads on when `pause` of a piece has resolved. The value of a line that is no JSON is `undefined`.
  * @throws Refusal when a limit is exceeded, the provider fails, or as `onLine` does
  */
 export async function forEachLine(
   body: ReplyBody,
   limits: LineLimits,
   onLine: (value: unknown, line: Buffer) => void,
+  pause?: () => Promise<unknown> | undefined,
 ): Promise<void> {
   let held: Buffer[] = [];
   let heldBytes = 0;
@@ -52,6 +53,7 @@ export async function forEachLine(
         from = at + 1;
       }
       if (from < piece.length) hold(piece.subarray(from));
+      return pause?.();
     });
     endLine();
   } catch (error) {

@@ -5,23 +5,32 @@
  */
 import { z } from 'zod';
 import { rewriteMembers } from '../../providers/json-members.ts';
-import type { Provider } from '../../providers/provider.ts';
-import type { Asked, ExchangeDialect, PlanInput, ReadResult, Target } from '../exchange/dialect.ts';
-import type { ExchangeRecord } from '../exchange/exchange-record.ts';
+import type { Asked, ExchangeDialect, ReadResult, Target } from '../exchange/dialect.ts';
 import { formUpload, openedForm } from '../exchange/form-dialect.ts';
 import { jsonHeaders } from '../exchange/forward-dialect.ts';
-import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
 import type { OpenForm } from '../exchange/open-form.ts';
-import type { DeferredWork, ForwardPlan } from '../exchange/relay.ts';
+import type { WorkPart } from '../exchange/relay.ts';
 import { isObject } from '../exchange/usage.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';
-import { checkBatch } from './check-batch.ts';
-import { ableProvider, chosenProvider, onlyProvider } from './holders.ts';
+import { checkBatchFile, checkBatchLines } from './check-batch.ts';
+import { ableProvider, chosenProvider, mayServe, onlyProvider } from './holders.ts';
+import {
+  endpointOf,
+  type InlineRequests,
+  type InlineRoute,
+  inlineLines,
+  inlineRequests,
+  invalidRequest,
+  linesOf,
+  routeOf,
+  uploadLines,
+} from './inline-batch.ts';
+import { createPlan, nothingAsked } from './object-plan.ts';
 import { ObjectRelay } from './relay-object.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
-import { batches, files, isObjectId, type ObjectKind, trackingWrite } from './tracked.ts';
+import { batches, files, type ObjectKind } from './tracked.ts';
 
 export interface CreateOptions {
   /** The `provider` query parameter. */
@@ -65,26 +74,52 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
   };
 }
 
-/** Body of `POST /v1/batches`, as far as the gateway reads it. */
+/** Body of `POST /v1/batches`, as far as the gateway reads it: it has either a file or requests. */
 export const batchRequestSchema = z.looseObject({
-  input_file_id: z.string().min(1),
+  input_file_id: z.string().min(1).nullish(),
+  requests: inlineRequests.nullish(),
+  endpoint: z.string().min(1).nullish(),
   provider: z.string().nullish(),
   model: z.string().nullish(),
 });
 
+/** One for each request. */
 export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectDependencies): ExchangeDialect {
+  let requests: InlineRequests | undefined;
+  let endpoint = '';
+  let route: InlineRoute | undefined;
   return {
     name: 'forward',
     endpoint: batches.endpoint,
     mayBeFree: true,
     read(json) {
-      const checked = checkRequest(batchRequestSchema, json, ['input_file_id']);
+      const isInline = isObject(json) && (json.requests ?? null) !== null;
+      const checked = checkRequest(batchRequestSchema, json, isInline ? [] : ['input_file_id']);
       if (!checked.ok) {
         return { ok: false, refusal: new Refusal({ ...checked.refusal, type: 'invalid_request_error' }) };
       }
-      return nothingAsked(checked.request, checked.request.provider || options.provider);
+      const { input_file_id: file, provider } = checked.request;
+      if (isInline && (file ?? null) !== null) return { ok: false, refusal: bothGiven() };
+      requests = checked.request.requests ?? undefined;
+      if (requests !== undefined) {
+        const one = endpointOf(requests, checked.request.endpoint ?? undefined);
+        if (one instanceof Refusal) return { ok: false, refusal: one };
+        endpoint = one;
+      }
+      return nothingAsked(checked.request, provider || options.provider);
     },
     async target(asked) {
+      if (requests !== undefined) {
+        const hint = asked.provider ?? modelIn(asked);
+        const named = hint === undefined ? undefined : (await chosenTarget(batches, asked, deps)).provider.name;
+        route = await routeOf(
+          requests.map(({ body }) => body.model),
+          named,
+          deps.providers,
+          { serves: (one) => mayServe(one, batches), refused: (at, why) => invalidRequest(at, why, 'body.model') },
+        );
+        return { provider: route.provider, model: '' };
+      }
       const file = await remembered(files, String(asked.json.input_file_id), sight, deps);
       const { providers } = deps;
       const isChosen = file === undefined || asked.provider !== undefined || modelIn(asked) !== undefined;
@@ -96,13 +131,26 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
     async plan(input) {
       const { json } = input.asked;
       const changes: Record<string, string | undefined> = { provider: undefined, model: undefined };
-      if (json.completion_window === undefined) changes.completion_window = '"24h"';
-      const parts = await checkBatch(String(json.input_file_id), input, deps);
-      const head = createPlan(batches, input, jsonHeaders(input), (id) => ({ kind: 'batch', id, parts }));
+      if ((json.completion_window ?? null) === null) changes.completion_window = '"24h"';
+      let parts: readonly WorkPart[] | undefined;
+      if (route === undefined) {
+        parts = await checkBatchFile(String(json.input_file_id), input, deps);
+      } else {
+        const lines = linesOf(input.body, endpoint, route);
+        parts = await checkBatchLines(inlineLines(lines), input, deps);
+        changes.requests = undefined;
+        changes.endpoint = JSON.stringify(endpoint);
+        changes.input_file_id = JSON.stringify(await uploadLines(lines, input, deps));
+      }
+      const head = createPlan(batches, input, jsonHeaders(input), { work: (id) => ({ kind: 'batch', id, parts }) });
       return { ...head, body: rewriteMembers(input.body, changes), repeatable: false };
     },
     relayAgain: () => new ObjectRelay(),
   };
+}
+
+function bothGiven(): Refusal {
+  return refusals.invalidRequest("A batch has either 'input_file_id' or 'requests', not both.", 'requests');
 }
 
 /**
@@ -149,10 +197,6 @@ export function contentDialect(
   };
 }
 
-function nothingAsked(json: Record<string, unknown>, provider: string | undefined): ReadResult {
-  return { ok: true, asked: { model: '', provider, stream: false, json } };
-}
-
 function modelIn({ json }: Asked): string | undefined {
   return typeof json.model === 'string' && json.model !== '' ? json.model : undefined;
 }
@@ -160,39 +204,4 @@ function modelIn({ json }: Asked): string | undefined {
 async function chosenTarget(kind: ObjectKind, asked: Asked, { providers }: ObjectDependencies): Promise<Target> {
   const provider = await chosenProvider(kind, { provider: asked.provider, model: modelIn(asked) }, providers);
   return { provider, model: '' };
-}
-
-/** @param work what the provider goes on with, under the id of the new object */
-function createPlan(
-  kind: ObjectKind,
-  { record, target }: PlanInput,
-  headers: Record<string, string>,
-  work?: (id: string) => DeferredWork,
-) {
-  const { provider } = target;
-  return {
-    dialect: 'forward',
-    call: { method: 'POST', path: kind.endpoint, openAi: true, headers },
-    readsWhole: true,
-    unsupported: (refusal) => (isRouteMissing(refusal, '') ? notServed(kind) : undefined),
-    relay: () => {
-      let made: string | undefined;
-      return new ObjectRelay(
-        (bytes, parsed) => {
-          made = remember(kind, parsed, provider, record);
-          return isObject(parsed) ? rewriteMembers(bytes, { provider: JSON.stringify(provider.name) }) : bytes;
-        },
-        () => (made === undefined ? undefined : work?.(made)),
-      );
-    },
-  } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
-}
-
-/** Where the object is goes on the record together with the end of the exchange. @returns its id */
-function remember(kind: ObjectKind, parsed: unknown, provider: Provider, record: ExchangeRecord): string | undefined {
-  const id = isObject(parsed) ? parsed.id : undefined;
-  if (typeof id !== 'string' || !isObjectId(id)) return undefined;
-  const { owner, context } = record;
-  record.noteElsewhere(trackingWrite(kind.name, id, provider, { owner, exchangeId: record.id }, context));
-  return id;
 }

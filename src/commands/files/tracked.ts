@@ -4,13 +4,14 @@ import type { EventContext } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
 import type { Family, Provider } from '../../providers/provider.ts';
+import { speaksMessages } from '../exchange/messages-dialect.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { contextFor, creatorFact, type Owner, type Sight, sees } from '../visibility.ts';
 
 export interface ObjectKind {
   /** Category of the stream of each. */
   readonly name: 'file' | 'batch';
-  readonly endpoint: '/v1/files' | '/v1/batches';
+  readonly endpoint: '/v1/files' | '/v1/batches' | '/v1/messages/batches';
   readonly family: Family;
   /** As the subject of a sentence. */
   readonly title: string;
@@ -33,9 +34,25 @@ export const batches: ObjectKind = {
   notFound: refusals.batchNotFound,
 };
 
+/** Batches of Anthropic's own API. */
+export const messageBatches: ObjectKind = {
+  name: 'batch',
+  endpoint: '/v1/messages/batches',
+  family: 'message_batches',
+  title: 'Batch processing of messages',
+  notFound: refusals.batchNotFound,
+};
+
+/** The kind of batches that this type of provider has. */
+export function batchKindOf({ type }: Pick<Provider, 'type'>): ObjectKind {
+  return speaksMessages(type) ? messageBatches : batches;
+}
+
 export interface TrackedObject extends Owner {
   /** The provider's name. */
   readonly provider: string;
+  /** Of a batch that was made by `/v1/messages/batches`. */
+  readonly dialect?: 'messages' | undefined;
   /** Of its newest event: expected by whoever appends the next one. */
   readonly revision: bigint;
 }
@@ -69,6 +86,7 @@ export function isObjectId(id: string): boolean {
 export interface ObjectOrigin {
   readonly owner: Owner;
   readonly exchangeId?: string;
+  readonly dialect?: 'messages';
 }
 
 /** Remembers who has an object. @param by who caused the event, who need not be the owner */
@@ -76,11 +94,12 @@ export function trackingWrite(
   kind: ObjectKind['name'],
   id: string,
   { name, type }: Pick<Provider, 'name' | 'type'>,
-  { owner, exchangeId }: ObjectOrigin,
+  { owner, exchangeId, dialect }: ObjectOrigin,
   by: EventContext,
 ): StreamWrite {
   const definition = kind === 'file' ? fileTracked : batchTracked;
-  const facts = { provider: name, providerType: type, exchangeId, ...creatorFact(owner, by) };
+  const made = dialect === undefined ? {} : { dialect };
+  const facts = { provider: name, providerType: type, exchangeId, ...made, ...creatorFact(owner, by) };
   const event = definition.create(facts, contextFor(owner, by));
   return { stream: streamName(kind, id), events: [event], expectedRevision: 'any' };
 }

@@ -10,7 +10,7 @@ import { unmappedFields } from './unmapped-fields.ts';
 
 const PICO_PER_NANO = 1000n;
 /** Everything under this endpoint is charged as part of a batch. */
-const BATCHES = '/v1/batches';
+const BATCHES = new Set(['/v1/batches', '/v1/messages/batches']);
 
 type Spent = Pick<PricedUsage, 'endpoint' | 'usage' | 'units' | 'answers' | 'isPartial'>;
 
@@ -27,7 +27,7 @@ export function costAt(price: Price, spent: Spent): UsageCost {
   const { told, isFree } = band;
   const facts = { price: told, priceSource: price.source };
   if (isFree) return { inputCost: '0', outputCost: '0', totalCost: '0', ...facts };
-  const isBatch = spent.endpoint === BATCHES || usage.raw?.service_tier === 'batch';
+  const isBatch = BATCHES.has(spent.endpoint) || usage.raw?.service_tier === 'batch';
   const rates = isBatch ? batchRates(band.rates) : band.rates;
   const countsTokens = rates.input_per_mtok !== undefined || rates.output_per_mtok !== undefined;
   const input = inputSide(rates, spent, countsTokens);

@@ -10,6 +10,10 @@ const held = z.object({
   createdBy,
 });
 
+const heldBatch = held.extend({
+  dialect: z.literal('messages').optional().describe('made by `/v1/messages/batches`; absent: by `/v1/batches`'),
+});
+
 export const fileTracked = defineEvent({
   type: 'file.tracked',
   when: 'A provider took a file, or made one as the result of a batch: later requests for it go there.',
@@ -25,5 +29,11 @@ export const fileDeleted = defineEvent({
 export const batchTracked = defineEvent({
   type: 'batch.tracked',
   when: 'A provider took a batch: later requests for it go there.',
-  data: held,
+  data: heldBatch,
+});
+
+export const batchDeleted = defineEvent({
+  type: 'batch.deleted',
+  when: 'A client deleted a batch of messages that was over.',
+  data: z.object({}),
 });

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { Caller, Client, ModelRequest } from '../../commands/exchange/client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
+import { batchResults } from '../../commands/files/batch-results.ts';
 import type { Providers } from '../../commands/files/holders.ts';
 import { listObjects } from '../../commands/files/list-objects.ts';
 import {
@@ -24,13 +25,14 @@ import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { type Query, single } from '../query.ts';
+import { sendRows } from '../send-rows.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
 import { formOf, takeFormsAsTheyCome } from './model-endpoints.ts';
 
-interface Asked {
+export interface Asked {
   Querystring: Query;
 }
-interface ById extends Asked {
+export interface ById extends Asked {
   Params: { id: string };
 }
 
@@ -48,13 +50,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
     options.exchanges.run(request, reply, (asked, client) =>
       options.run(dialect, { ...asked, ...formOf(request) }, client),
     );
-  const deps = (request: FastifyRequest): ObjectDependencies => ({
-    log: options.log,
-    tracked: options.tracked,
-    deferred: options.deferred,
-    forecast: options.forecast,
-    providers: options.providersOf(callerOf(request)),
-  });
+  const deps = (request: FastifyRequest): ObjectDependencies => dependenciesOf(request, options);
   /** Before the object is given, and after it is known that the caller may have it. */
   const noteRead = (what: 'file' | 'file_content' | 'batch', request: FastifyRequest<ById>): Promise<void> => {
     const kind = what === 'batch' ? 'batch' : 'file';
@@ -91,6 +87,17 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
     return batch;
   });
 
+  app.get<ById>('/v1/batches/:id/results', anyKey, async (request, reply) => {
+    const { id } = request.params;
+    const asked = { ...objectRequest(request), signal: untilAnswered(reply) };
+    const results = await batchResults(id, asked, deps(request), async (fileIds) => {
+      const by = [callerOf(request), eventContextOf(request)] as const;
+      await options.audit.stored('batch', streamName('batch', id), ...by);
+      for (const file of fileIds) await options.audit.stored('file_content', streamName('file', file), ...by);
+    });
+    return sendRows(reply, results, [`{"object":"list","batch_id":${JSON.stringify(id)},"data":`, '}']);
+  });
+
   for (const kind of [files, batches]) {
     app.get<Asked>(kind.endpoint, anyKey, async (request) => {
       const listed = await listObjects(kind, listRequest(kind, request), deps(request));
@@ -115,7 +122,23 @@ function filterOf({ query }: FastifyRequest<Asked>): Record<string, string> {
   return filter;
 }
 
-function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
+/** With the providers that the caller may use. */
+export function dependenciesOf(request: FastifyRequest, options: FilesOptions): ObjectDependencies {
+  const { log, tracked, deferred, forecast } = options;
+  return { log, tracked, deferred, forecast, providers: options.providersOf(callerOf(request)) };
+}
+
+/** Reading the files of a large batch. */
+const READING_MS = 10 * 60_000;
+
+/** Aborted when the client is gone or has its answer, and when that takes too long. */
+export function untilAnswered(reply: FastifyReply): AbortSignal {
+  const over = new AbortController();
+  reply.raw.once('close', () => over.abort());
+  return AbortSignal.any([over.signal, AbortSignal.timeout(READING_MS)]);
+}
+
+export function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
   return {
     ...requesterOf(request),
     requestId: request.id,

@@ -69,6 +69,16 @@ export const fileOf =
   async (world) =>
     idOf(await post(world, path, '/v1/files', fileForm()));
 
+export const messageBatch = {
+  requests: [{ custom_id: 'a', params: { model: NATIVE, max_tokens: 5, messages: user('hi') } }],
+};
+
+/** One that does not end by itself. */
+export const messageBatchOf =
+  (path: string): StoredObjectMaker =>
+  async (world) =>
+    idOf(await post(world, path, '/v1/messages/batches', messageBatch));
+
 export const batchOf =
   (path: string): StoredObjectMaker =>
   async (world) =>

@@ -10,6 +10,8 @@ import {
   fileOf,
   itemOf,
   MODEL,
+  messageBatch,
+  messageBatchOf,
   responseOf,
 } from './stored-objects.ts';
 
@@ -252,6 +254,12 @@ export const v1Routes: readonly Row[] = [
     answers: [401, 404, 200, 404, 200, 200, 200],
   },
   {
+    route: 'GET /v1/batches/:id/results',
+    about: 'of a tenant',
+    make: batchOf('/team/a'),
+    answers: [401, 404, 409, 404, 409, 409, 409],
+  },
+  {
     route: 'POST /v1/batches/:id/cancel',
     about: 'of a tenant',
     make: batchOf('/team/a'),
@@ -268,6 +276,37 @@ export const v1Routes: readonly Row[] = [
     route: 'GET /v1/batches',
     about: 'with one of a tenant',
     make: batchOf('/team/a'),
+    answers: [401, 200, 200, 200, 200, 200, 200],
+    shows: [false, false, true, false, true, true, true],
+  },
+  {
+    route: 'GET /v1/messages/batches/:id',
+    about: 'of a tenant',
+    make: messageBatchOf('/team/a'),
+    answers: [401, 404, 200, 404, 200, 200, 200],
+  },
+  {
+    route: 'POST /v1/messages/batches/:id/cancel',
+    about: 'of a tenant',
+    make: messageBatchOf('/team/a'),
+    answers: [401, 404, 200, 404, 200, 200, 200],
+  },
+  {
+    route: 'GET /v1/messages/batches/:id/results',
+    about: 'of a tenant',
+    make: messageBatchOf('/team/a'),
+    answers: [401, 404, 409, 404, 409, 409, 409],
+  },
+  {
+    route: 'DELETE /v1/messages/batches/:id',
+    about: 'of a tenant',
+    make: messageBatchOf('/team/a'),
+    answers: [401, 404, 400, 404, 400, 400, 400],
+  },
+  {
+    route: 'GET /v1/messages/batches',
+    about: 'with one of a tenant',
+    make: messageBatchOf('/team/a'),
     answers: [401, 200, 200, 200, 200, 200, 200],
     shows: [false, false, true, false, true, true, true],
   },
@@ -368,6 +407,12 @@ export const v1Routes: readonly Row[] = [
     answers: [401, 404, 404, 404, 404, 200, 200],
   },
   {
+    route: 'GET /v1/batches/:id/results',
+    about: 'of another tenant',
+    make: batchOf('/third'),
+    answers: [401, 404, 404, 404, 404, 409, 409],
+  },
+  {
     route: 'POST /v1/batches/:id/cancel',
     about: 'of another tenant',
     make: batchOf('/third'),
@@ -387,8 +432,40 @@ export const v1Routes: readonly Row[] = [
     answers: [401, 200, 200, 200, 200, 200, 200],
     shows: [false, false, false, false, false, true, true],
   },
+  {
+    route: 'GET /v1/messages/batches/:id',
+    about: 'of another tenant',
+    make: messageBatchOf('/third'),
+    answers: [401, 404, 404, 404, 404, 200, 200],
+  },
+  {
+    route: 'POST /v1/messages/batches/:id/cancel',
+    about: 'of another tenant',
+    make: messageBatchOf('/third'),
+    answers: [401, 404, 404, 404, 404, 200, 200],
+  },
+  {
+    route: 'GET /v1/messages/batches/:id/results',
+    about: 'of another tenant',
+    make: messageBatchOf('/third'),
+    answers: [401, 404, 404, 404, 404, 409, 409],
+  },
+  {
+    route: 'DELETE /v1/messages/batches/:id',
+    about: 'of another tenant',
+    make: messageBatchOf('/third'),
+    answers: [401, 404, 404, 404, 404, 400, 400],
+  },
+  {
+    route: 'GET /v1/messages/batches',
+    about: 'with one of another tenant',
+    make: messageBatchOf('/third'),
+    answers: [401, 200, 200, 200, 200, 200, 200],
+    shows: [false, false, false, false, false, true, true],
+  },
 
   // Creating.
+  { route: 'POST /v1/messages/batches', body: () => messageBatch, answers: [401, 200, 200, 200, 200, 200, 200] },
   {
     route: 'POST /v1/conversations',
     body: () => ({}),

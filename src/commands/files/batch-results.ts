@@ -1,0 +1,91 @@
+/** The results of a batch that is over, request by request, read from the files that its provider made. */
+import { outcomeIn } from '../deferred/work-end.ts';
+import { isObject } from '../exchange/usage.ts';
+import { refusals } from '../refusal.ts';
+import { contentPath, readLines, resultFiles } from './batch-files.ts';
+import { resultLines } from './result-lines.ts';
+import { holderOf, type ObjectDependencies, type ObjectRequest, retrieveObject } from './stored-objects.ts';
+import { batches } from './tracked.ts';
+
+/** One request of a batch, and what came of it. */
+export interface BatchResult {
+  /** Its place in the input, from 0; null when the provider has the input no more. */
+  readonly index: number | null;
+  readonly custom_id: string | null;
+  readonly url: string | null;
+  /** Null for a request that was not made. */
+  readonly status_code: number | null;
+  readonly model: string | null;
+  readonly provider: string;
+  /** The answer's body; null when it is an error. */
+  readonly response: unknown;
+  readonly error: { readonly type: string; readonly message: string } | null;
+}
+
+interface AskedLine {
+  readonly index: number;
+  readonly url: string | null;
+  readonly model: string | null;
+}
+
+/**
+ * The results as they are read: those of the output file, then those of the error file. The first is read before this
+ * resolves, so that what is refused is refused with a status.
+ * @param noteRead called with the ids of the files, once it is known that the caller may have them
+ * @throws Refusal: 404, or 409 `batch_not_ready` while the batch is not over
+ */
+export async function batchResults(
+  id: string,
+  request: ObjectRequest,
+  deps: ObjectDependencies,
+  noteRead: (fileIds: readonly string[]) => Promise<void>,
+): Promise<AsyncIterable<BatchResult>> {
+  const { provider } = await holderOf(batches, id, request, deps);
+  const batch: Readonly<Record<string, unknown>> = { ...(await retrieveObject(batches, id, request, deps)) };
+  if (outcomeIn(batch) === undefined) throw refusals.batchNotReady(id, String(batch.status ?? 'unknown'));
+  const made = resultFiles(batches, batch);
+  await noteRead(made.flatMap((file) => file.id ?? []));
+  const asked = new Map<string, AskedLine>();
+  let index = 0;
+  if (typeof batch.input_file_id === 'string' && made.length > 0) {
+    const path = contentPath(batch.input_file_id);
+    await readLines(provider, path, request, (line) => noteAsked(line, index++, asked));
+  }
+  return resultLines(made, (line) => resultOf(line, asked, provider.name), provider, request);
+}
+
+function noteAsked(line: unknown, index: number, asked: Map<string, AskedLine>): void {
+  if (!isObject(line) || typeof line.custom_id !== 'string') return;
+  const { url, body } = line;
+  const model = isObject(body) && typeof body.model === 'string' ? body.model : null;
+  asked.set(line.custom_id, { index, url: typeof url === 'string' ? url : null, model });
+}
+
+function resultOf(line: unknown, asked: ReadonlyMap<string, AskedLine>, provider: string): BatchResult {
+  const { custom_id, response, error } = isObject(line) ? line : {};
+  const id = typeof custom_id === 'string' ? custom_id : null;
+  const { index = null, url = null, model = null } = asked.get(id ?? '') ?? {};
+  const { status_code, body } = isObject(response) ? response : {};
+  const status = typeof status_code === 'number' ? status_code : null;
+  const said = isObject(body) && typeof body.model === 'string' ? body.model : model;
+  const failed = failureOf(error, status, body);
+  return {
+    index,
+    custom_id: id,
+    url,
+    status_code: status,
+    model: said,
+    provider,
+    response: failed === null ? (body ?? null) : null,
+    error: failed,
+  };
+}
+
+/** Of a request that was not made, or of an answer that is an error. */
+function failureOf(error: unknown, status: number | null, body: unknown): BatchResult['error'] {
+  const said = isObject(error) ? error : isObject(body) && status !== null && status >= 400 ? body.error : undefined;
+  if (said === undefined && (status === null || status < 400)) return null;
+  const { type, code, message } = isObject(said) ? said : {};
+  const name = typeof type === 'string' ? type : typeof code === 'string' ? code : 'provider_error';
+  return { type: name, message: typeof message === 'string' ? message : 'The provider did not say why.' };
+}

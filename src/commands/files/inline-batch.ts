@@ -1,0 +1,167 @@
+/**
+ * The requests of a batch that come in its body and not in a file: one provider is found for all of them, and they are
+ * put into a file there, under the provider's own names of the models. Everything else stays byte for byte.
+ */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { parseExactly } from '../../json/exact-json.ts';
+import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
+import type { Provider } from '../../providers/provider.ts';
+import { askProvider } from '../ask-provider.ts';
+import type { PlanInput } from '../exchange/dialect.ts';
+import { formEnd, PART_END, partHead } from '../exchange/form-encoding.ts';
+import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
+import { Refusal, refusals } from '../refusal.ts';
+import type { BatchLines } from './batch-input.ts';
+import type { Providers } from './holders.ts';
+import type { ObjectDependencies } from './stored-objects.ts';
+import { batches, files, isObjectId, trackingWrite } from './tracked.ts';
+
+/** As providers allow of a file. */
+const MAX_REQUESTS = 50_000;
+/** What the upload of the file may take. */
+const UPLOAD_MS = 5 * 60_000;
+
+const inlineRequest = z.looseObject({
+  custom_id: z.string().min(1),
+  method: z.string().nullish(),
+  url: z.string().nullish(),
+  body: z.looseObject({ model: z.string().min(1) }),
+});
+
+export const inlineRequests = z.array(inlineRequest).min(1).max(MAX_REQUESTS);
+
+export type InlineRequests = z.infer<typeof inlineRequests>;
+
+/** What all requests of a batch have in common, or why they are not one batch. */
+export function endpointOf(requests: InlineRequests, given: string | undefined): string | Refusal {
+  const endpoint = given ?? requests[0]?.url ?? '';
+  if (endpoint === '') return invalidRequest(0, "has no 'url', and the batch has no 'endpoint'", 'url');
+  const ids = new Set<string>();
+  for (const [at, { url, method, custom_id: id }] of requests.entries()) {
+    if (url !== undefined && url !== null && url !== endpoint)
+      return invalidRequest(at, 'is for another endpoint', 'url');
+    if (method !== undefined && method !== null && method !== 'POST') return invalidRequest(at, 'is no POST', 'method');
+    if (ids.has(id)) return invalidRequest(at, `repeats the custom_id '${id}'`, 'custom_id');
+    ids.add(id);
+  }
+  return endpoint;
+}
+
+/** Where the requests go, and what the provider calls the models that they name. */
+export interface InlineRoute {
+  readonly provider: Provider;
+  readonly models: ReadonlyMap<string, string>;
+}
+
+export interface InlineRules {
+  /** Whether the provider has such batches. */
+  serves(provider: Provider): boolean;
+  /** What is refused. @param at place of the request */
+  refused(at: number, why: string): Refusal;
+}
+
+/**
+ * The provider that serves every model, as the caller may use it: of those of a virtual model any.
+ * @param selectors of the requests, in their order
+ * @param hint a provider's name or type, as the client gave it
+ * @throws Refusal 400, also when there is no such provider; 501 when it has no such batches
+ */
+export async function routeOf(
+  selectors: readonly string[],
+  hint: string | undefined,
+  providers: Providers,
+  { serves, refused }: InlineRules,
+): Promise<InlineRoute> {
+  const bySelector = new Map<string, ReadonlyMap<Provider, string>>();
+  let shared: readonly Provider[] = [];
+  for (const [at, selector] of selectors.entries()) {
+    if (bySelector.has(selector)) continue;
+    const reached = await providers.reaching(selector, hint);
+    const able = new Map(
+      reached.filter(({ provider }) => serves(provider)).map(({ provider, model }) => [provider, model]),
+    );
+    if (able.size === 0) throw notServed(batches);
+    const before = shared;
+    shared = bySelector.size === 0 ? [...able.keys()] : before.filter((provider) => able.has(provider));
+    bySelector.set(selector, able);
+    if (shared.length > 0) continue;
+    const names = before.map(({ name }) => name).join(', ');
+    throw refused(at, `names '${selector}', which is not of the provider of those before it (${names})`);
+  }
+  const [provider] = shared;
+  if (provider === undefined) throw refusals.invalidRequest("'requests' is empty.", 'requests');
+  const models = new Map<string, string>();
+  for (const [selector, able] of bySelector) models.set(selector, able.get(provider) ?? selector);
+  return { provider, models };
+}
+
+/** The lines of the file. @param body the client's, which has them in `requests` */
+export function linesOf(body: Buffer, endpoint: string, { models }: InlineRoute): Buffer[] {
+  const written = membersIn(body).findLast(({ name }) => name === 'requests');
+  return elementsIn(written?.value ?? Buffer.from('[]')).map((element) => {
+    const members = membersIn(element);
+    const request = members.findLast(({ name }) => name === 'body')?.value ?? Buffer.from('{}');
+    const model =
+      membersIn(request)
+        .findLast(({ name }) => name === 'model')
+        ?.value.toString() ?? '""';
+    const own = models.get(String(parseExactly(model)));
+    const changed = own === undefined ? request : rewriteMembers(request, { model: JSON.stringify(own) });
+    const line = rewriteMembers(element, {
+      method: '"POST"',
+      url: JSON.stringify(endpoint),
+      body: changed.toString(),
+    });
+    return Buffer.from(line.toString().replaceAll(/[\r\n]+/g, ' '));
+  });
+}
+
+/** For the checks that lines of a file go through. */
+export function inlineLines(lines: readonly Buffer[]): BatchLines {
+  return {
+    each(onLine) {
+      for (const line of lines) onLine(parseExactly(line.toString()), line);
+    },
+    refused: (line, why) => invalidRequest(line - 1, `cannot be let through: ${why}`),
+  };
+}
+
+/**
+ * Puts the lines into a file at the provider. It is on record as the caller's before the batch is made.
+ * @returns its id
+ * @throws Refusal
+ */
+export async function uploadLines(
+  lines: readonly Buffer[],
+  { target: { provider }, record }: Pick<PlanInput, 'target' | 'record'>,
+  { log }: Pick<ObjectDependencies, 'log'>,
+): Promise<string> {
+  const boundary = `form-${randomUUID()}`;
+  const pieces = [partHead(boundary, { name: 'purpose' }), Buffer.from('batch'), PART_END];
+  pieces.push(partHead(boundary, { name: 'file', filename: 'batch.jsonl', contentType: 'application/jsonl' }));
+  for (const line of lines) pieces.push(line, Buffer.from('\n'));
+  pieces.push(PART_END, formEnd(boundary));
+  const made = await askProvider(provider, {
+    method: 'POST',
+    path: files.endpoint,
+    requestId: record.context.requestId ?? record.id,
+    signal: AbortSignal.timeout(UPLOAD_MS),
+    body: { type: `multipart/form-data; boundary=${boundary}`, bytes: Buffer.concat(pieces) },
+  }).catch((error: unknown) => {
+    throw error instanceof Refusal && isRouteMissing(error, '') ? notServed(files) : error;
+  });
+  if (made === undefined) throw notServed(files);
+  const { id } = made;
+  if (typeof id !== 'string' || !isObjectId(id)) {
+    throw refusals.badAnswer(provider.name, `'${provider.name}' did not say under which id it keeps the file.`);
+  }
+  const { owner, context } = record;
+  await log.append([trackingWrite('file', id, provider, { owner, exchangeId: record.id }, context)]);
+  return id;
+}
+
+export function invalidRequest(at: number, why: string, member?: string): Refusal {
+  const param = `requests[${at}]${member === undefined ? '' : `.${member}`}`;
+  return refusals.invalidRequest(`requests[${at}] ${why}.`, param, 'batch_request_invalid');
+}

@@ -1,0 +1,158 @@
+/**
+ * `POST /v1/messages/batches`: put to one provider that serves all its models. One with Anthropic's API gets it as it is;
+ * one with OpenAI's batches gets the requests as chat completions in a file.
+ */
+import { z } from 'zod';
+import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
+import { chatRequestFromMessages } from '../../providers/translate/messages-to-chat/request.ts';
+import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning-style.ts';
+import { providerType } from '../../providers/types.ts';
+import type { ExchangeDialect, PlanInput, Target } from '../exchange/dialect.ts';
+import { jsonHeaders } from '../exchange/forward-dialect.ts';
+import { anthropicHeaders, nativeBody } from '../exchange/messages-dialect.ts';
+import type { WorkPart } from '../exchange/relay.ts';
+import { upstreamChat } from '../exchange/upstream-chat.ts';
+import { parseMessagesRequest } from '../messages/messages-request.ts';
+import { Refusal, refusedInTranslation } from '../refusal.ts';
+import { checkRequest } from '../request-check.ts';
+import { checkBatchLines } from './check-batch.ts';
+import { mayServe } from './holders.ts';
+import { type InlineRoute, inlineLines, invalidRequest, routeOf, uploadLines } from './inline-batch.ts';
+import { messageBatchOf } from './message-batch-object.ts';
+import { createPlan, nothingAsked } from './object-plan.ts';
+import { ObjectRelay } from './relay-object.ts';
+import type { ObjectDependencies } from './stored-objects.ts';
+import { batchKindOf, messageBatches } from './tracked.ts';
+
+/** As Anthropic allows. */
+const MAX_REQUESTS = 100_000;
+const CHAT = '/v1/chat/completions';
+
+const messageRequest = z.looseObject({ custom_id: z.string().min(1).max(64), params: z.looseObject({}) });
+
+/** Body of `POST /v1/messages/batches`, as far as the gateway reads it. */
+export const messageBatchRequestSchema = z.looseObject({
+  requests: z.array(messageRequest).min(1).max(MAX_REQUESTS),
+});
+
+interface AskedMessage {
+  readonly customId: string;
+  /** A selector. */
+  readonly model: string;
+  readonly params: Record<string, unknown>;
+}
+
+/** One for each request. */
+export function messageBatchDialect(provider: string | undefined, deps: ObjectDependencies): ExchangeDialect {
+  let requests: readonly AskedMessage[] = [];
+  let route: InlineRoute | undefined;
+  return {
+    name: 'forward',
+    endpoint: messageBatches.endpoint,
+    mayBeFree: true,
+    read(json) {
+      const checked = checkRequest(messageBatchRequestSchema, json, ['requests']);
+      if (!checked.ok) {
+        return { ok: false, refusal: new Refusal({ ...checked.refusal, type: 'invalid_request_error' }) };
+      }
+      const read = readRequests(checked.request.requests);
+      if (read instanceof Refusal) return { ok: false, refusal: read };
+      requests = read;
+      return nothingAsked(checked.request, provider);
+    },
+    async target(asked) {
+      route = await routeOf(
+        requests.map(({ model }) => model),
+        asked.provider,
+        deps.providers,
+        {
+          serves: (one) => mayServe(one, batchKindOf(one)),
+          refused: (at, why) => invalidRequest(at, why, 'params.model'),
+        },
+      );
+      return { provider: route.provider, model: '' };
+    },
+    async plan(input) {
+      if (route === undefined) throw new Error('the request was not routed');
+      const kind = batchKindOf(input.target.provider);
+      const bodies =
+        kind === messageBatches ? nativeBodies(input, requests, route) : chatBodies(input, requests, route);
+      const url = kind === messageBatches ? '/v1/messages' : CHAT;
+      const lines = requests.map(({ customId }, at) => lineOf(customId, url, bodies[at] ?? Buffer.from('{}')));
+      const parts: readonly WorkPart[] = await checkBatchLines(inlineLines(lines), input, deps);
+      const head = createPlan(kind, input, headersOf(input), {
+        work: (id) => ({ kind: 'batch', id, parts }),
+        dialect: 'messages',
+        shown: (batch) => Buffer.from(JSON.stringify(messageBatchOf(kind, batch))),
+      });
+      if (kind === messageBatches) return { ...head, body: nativeBatch(requests, bodies), repeatable: false };
+      const input_file_id = await uploadLines(lines, input, deps);
+      const batch = { input_file_id, endpoint: CHAT, completion_window: '24h' };
+      return { ...head, body: Buffer.from(JSON.stringify(batch)), repeatable: false };
+    },
+    relayAgain: () => new ObjectRelay(),
+  };
+}
+
+function readRequests(requests: z.infer<typeof messageBatchRequestSchema>['requests']): AskedMessage[] | Refusal {
+  const ids = new Set<string>();
+  const read: AskedMessage[] = [];
+  for (const [at, { custom_id: customId, params }] of requests.entries()) {
+    if (ids.has(customId)) return invalidRequest(at, `repeats the custom_id '${customId}'`, 'custom_id');
+    ids.add(customId);
+    const parsed = parseMessagesRequest(params);
+    if (!parsed.ok) {
+      const { param, message, ...facts } = parsed.refusal;
+      const named = `requests[${at}].params${param === null ? '' : `.${param}`}`;
+      return new Refusal({ ...facts, type: 'invalid_request_error', param: named, message: `${named}: ${message}` });
+    }
+    if (params.stream === true)
+      return invalidRequest(at, 'asks for a stream, which batches do not have', 'params.stream');
+    read.push({ customId, model: parsed.request.model, params });
+  }
+  return read;
+}
+
+/** What each request says, byte for byte but for what the provider must not or cannot get. */
+function nativeBodies(
+  { body, target }: PlanInput,
+  requests: readonly AskedMessage[],
+  { models }: InlineRoute,
+): Buffer[] {
+  const written = membersIn(body).findLast(({ name }) => name === 'requests');
+  return elementsIn(written?.value ?? Buffer.from('[]')).map((element, at) => {
+    const { model = '', params = {} } = requests[at] ?? {};
+    const bytes = membersIn(element).findLast(({ name }) => name === 'params')?.value ?? Buffer.from('{}');
+    const asked = { model, provider: undefined, stream: false, json: params };
+    return nativeBody({ asked, body: bytes, target: { ...target, model: models.get(model) ?? model } });
+  });
+}
+
+/** @throws Refusal when a chat provider cannot honour a request */
+function chatBodies({ target }: PlanInput, requests: readonly AskedMessage[], { models }: InlineRoute): Buffer[] {
+  const { provider } = target;
+  const reasoningStyle = providerType(provider.type)?.reasoning ?? plainReasoning;
+  return requests.map(({ model: selector, params }) => {
+    const own: Target = { provider, model: models.get(selector) ?? selector };
+    const chat = chatRequestFromMessages(params, { model: own.model, reasoningStyle });
+    if (!chat.ok) throw refusedInTranslation(chat.refusal);
+    return upstreamChat(chat.body, own, false).body;
+  });
+}
+
+function lineOf(customId: string, url: string, body: Buffer): Buffer {
+  const head = Buffer.from(JSON.stringify({ custom_id: customId, method: 'POST', url }));
+  const line = rewriteMembers(head, { body: body.toString() });
+  return Buffer.from(line.toString().replaceAll(/[\r\n]+/g, ' '));
+}
+
+function nativeBatch(requests: readonly AskedMessage[], bodies: readonly Buffer[]): Buffer {
+  const written = requests.map(
+    ({ customId }, at) => `{"custom_id":${JSON.stringify(customId)},"params":${bodies[at]?.toString() ?? '{}'}}`,
+  );
+  return Buffer.from(`{"requests":[${written.join(',')}]}`);
+}
+
+function headersOf(input: PlanInput): Record<string, string> {
+  return { ...jsonHeaders(input), ...anthropicHeaders(input.headers) };
+}

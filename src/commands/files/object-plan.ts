@@ -1,0 +1,66 @@
+/** What the ways to put a new file or batch to a provider have in common. */
+import { rewriteMembers } from '../../providers/json-members.ts';
+import type { Provider } from '../../providers/provider.ts';
+import type { PlanInput, ReadResult } from '../exchange/dialect.ts';
+import type { ExchangeRecord } from '../exchange/exchange-record.ts';
+import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
+import type { DeferredWork, ForwardPlan } from '../exchange/relay.ts';
+import { isObject } from '../exchange/usage.ts';
+import { ObjectRelay } from './relay-object.ts';
+import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from './tracked.ts';
+
+export function nothingAsked(json: Record<string, unknown>, provider: string | undefined): ReadResult {
+  return { ok: true, asked: { model: '', provider, stream: false, json } };
+}
+
+export interface NewObject {
+  /** What the provider goes on with, under the id of the new object. */
+  work?(id: string): DeferredWork;
+  /** Of a batch that another dialect than OpenAI's asked for. */
+  readonly dialect?: ObjectOrigin['dialect'];
+  /** The object as the client gets it; with `provider` when this is left out. */
+  shown?(object: Record<string, unknown>): Buffer;
+}
+
+/** The provider's answer names the object: where it is goes on the record together with the end of the exchange. */
+export function createPlan(
+  kind: ObjectKind,
+  { record, target }: PlanInput,
+  headers: Record<string, string>,
+  { work, dialect, shown }: NewObject = {},
+) {
+  const { provider } = target;
+  return {
+    dialect: 'forward',
+    call: { method: 'POST', path: kind.endpoint, openAi: true, headers },
+    readsWhole: true,
+    unsupported: (refusal) => (isRouteMissing(refusal, '') ? notServed(kind) : undefined),
+    relay: () => {
+      let made: string | undefined;
+      return new ObjectRelay(
+        (bytes, parsed) => {
+          made = remember(kind, parsed, provider, record, dialect);
+          if (!isObject(parsed)) return bytes;
+          return shown?.(parsed) ?? rewriteMembers(bytes, { provider: JSON.stringify(provider.name) });
+        },
+        () => (made === undefined ? undefined : work?.(made)),
+      );
+    },
+  } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
+}
+
+/** @returns its id */
+function remember(
+  kind: ObjectKind,
+  parsed: unknown,
+  provider: Provider,
+  record: ExchangeRecord,
+  dialect: ObjectOrigin['dialect'],
+): string | undefined {
+  const id = isObject(parsed) ? parsed.id : undefined;
+  if (typeof id !== 'string' || !isObjectId(id)) return undefined;
+  const { owner, context } = record;
+  const origin = { owner, exchangeId: record.id, ...(dialect === undefined ? {} : { dialect }) };
+  record.noteElsewhere(trackingWrite(kind.name, id, provider, origin, context));
+  return id;
+}

@@ -1,0 +1,53 @@
+/** The lines of the files that a batch made, each turned into what the client gets, no faster than the client reads. */
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
+import type { Provider } from '../../providers/provider.ts';
+import { type FileQuestion, type ResultFile, readLines } from './batch-files.ts';
+import { files } from './tracked.ts';
+
+/**
+ * The first is there when this resolves, so that what is refused is refused with a status.
+ * @param turn undefined for a line of which the client gets nothing
+ * @param rest what follows when all are read
+ * @throws Refusal
+ */
+export async function resultLines<Line extends object>(
+  made: readonly ResultFile[],
+  turn: (line: unknown) => Line | undefined,
+  provider: Provider,
+  question: FileQuestion,
+  rest: () => Iterable<Line> = () => [],
+): Promise<AsyncIterable<Line>> {
+  const { signal } = question;
+  const lines = new PassThrough({ objectMode: true, highWaterMark: 64 });
+  const write = (line: Line | undefined): void => {
+    if (line !== undefined) lines.write(line);
+  };
+  const room = () => (lines.writableNeedDrain ? once(lines, 'drain', { signal }) : undefined);
+  const read = async (): Promise<void> => {
+    for (const { path, id } of made) {
+      const isThere = await readLines(provider, path, question, (line) => write(turn(line)), room);
+      if (!isThere) throw files.notFound(id ?? path);
+    }
+    for (const line of rest()) {
+      write(line);
+      await room();
+    }
+    lines.end();
+  };
+  read().catch((error: Error) => lines.destroy(error));
+  return begun<Line>(lines);
+}
+
+/** What comes of the source, of which the first value is there. @throws what the source throws before that */
+async function begun<Value>(source: AsyncIterable<Value>): Promise<AsyncIterable<Value>> {
+  const values = source[Symbol.asyncIterator]();
+  const first = await values.next();
+  return (async function* () {
+    try {
+      for (let next = first; next.done !== true; next = await values.next()) yield next.value;
+    } finally {
+      await values.return?.();
+    }
+  })();
+}

@@ -1,0 +1,81 @@
+/** `/v1/messages/batches`: Anthropic's batches, at providers with its API and at those with OpenAI's. */
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { listMessageBatches } from '../../commands/files/list-message-batches.ts';
+import { messageBatchDialect } from '../../commands/files/message-batch-dialect.ts';
+import {
+  cancelMessageBatch,
+  deleteMessageBatch,
+  messageBatchResults,
+  retrieveMessageBatch,
+} from '../../commands/files/message-batches.ts';
+import type { MessageResult } from '../../commands/files/message-results.ts';
+import { refusals } from '../../commands/refusal.ts';
+import { streamName } from '../../events/event.ts';
+import { anyKey } from '../access-class.ts';
+import { single } from '../query.ts';
+import { callerOf, eventContextOf } from '../server.ts';
+import { type Asked, type ById, dependenciesOf, type FilesOptions, objectRequest, untilAnswered } from './files.ts';
+
+const PATH = '/v1/messages/batches';
+const MAX_LIMIT = 1000;
+
+export function registerMessageBatches(app: FastifyInstance, options: FilesOptions): void {
+  const deps = (request: FastifyRequest) => dependenciesOf(request, options);
+  const noteRead = (request: FastifyRequest<ById>): Promise<void> =>
+    options.audit.stored('batch', streamName('batch', request.params.id), callerOf(request), eventContextOf(request));
+
+  app.post<Asked>(PATH, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
+    const dialect = messageBatchDialect(single(request.query['provider']), deps(request));
+    return options.exchanges.run(request, reply, (asked, client) => options.run(dialect, asked, client));
+  });
+  app.get<Asked>(PATH, anyKey, async (request) => {
+    const listed = await listMessageBatches(listRequest(request), deps(request));
+    await options.audit.list('batch_list', filterOf(request), callerOf(request), eventContextOf(request));
+    return listed;
+  });
+  app.get<ById>(`${PATH}/:id`, anyKey, async (request) => {
+    const batch = await retrieveMessageBatch(request.params.id, objectRequest(request), deps(request));
+    await noteRead(request);
+    return batch;
+  });
+  app.delete<ById>(`${PATH}/:id`, anyKey, (request) =>
+    deleteMessageBatch(request.params.id, objectRequest(request), deps(request)),
+  );
+  app.post<ById>(`${PATH}/:id/cancel`, anyKey, async (request) => {
+    const batch = await cancelMessageBatch(request.params.id, objectRequest(request), deps(request));
+    await noteRead(request);
+    return batch;
+  });
+  app.get<ById>(`${PATH}/:id/results`, anyKey, async (request, reply) => {
+    const asked = { ...objectRequest(request), signal: untilAnswered(reply) };
+    const results = await messageBatchResults(request.params.id, asked, deps(request), () => noteRead(request));
+    return reply.type('application/x-jsonl').send(Readable.from(linesOf(results), { objectMode: false }));
+  });
+}
+
+async function* linesOf(results: AsyncIterable<MessageResult>): AsyncGenerator<string> {
+  for await (const result of results) yield `${JSON.stringify(result)}\n`;
+}
+
+/** @throws Refusal */
+function listRequest(request: FastifyRequest<Asked>) {
+  const { query } = request;
+  const limit = single(query['limit']) ?? '20';
+  if (!/^\d{1,4}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
+    throw refusals.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`, 'limit');
+  }
+  if (single(query['before_id']) !== undefined) {
+    throw refusals.invalidRequest("'before_id' is not supported: the list is read from the newest on.", 'before_id');
+  }
+  return { ...objectRequest(request), limit: Number(limit), after: single(query['after_id']) };
+}
+
+function filterOf({ query }: FastifyRequest<Asked>): Record<string, string> {
+  const filter: Record<string, string> = {};
+  for (const name of ['provider', 'after_id', 'limit']) {
+    const value = single(query[name]);
+    if (value !== undefined) filter[name] = value;
+  }
+  return filter;
+}
