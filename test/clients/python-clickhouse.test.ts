@@ -43,6 +43,14 @@ describe.skipIf(!hasChdb)('the embedded ClickHouse', () => {
       expect(seen('raw')).toBe('1\n2\n');
     });
 
+    it('queries at once without a session', () => {
+      expect(seen('at_once')).toEqual([0, 1, 2, 3]);
+    });
+
+    it('tells how many rows a result has', () => {
+      expect(seen('counted')).toEqual({ rows: 7, told: '7' });
+    });
+
     it('streams rows', () => {
       expect(seen('streamed')).toBe((100_000 * 99_999) / 2);
     });

@@ -1,6 +1,7 @@
 """clickhouse-connect, unchanged, as an analyst."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import clickhouse_connect
@@ -20,7 +21,8 @@ def connected(**more):
     )
 
 
-client = connected(autogenerate_session_id=False)
+# As it is by default: each request names the session of the client.
+client = connected()
 
 
 @scenario()
@@ -51,8 +53,21 @@ def streamed():
 
 @scenario("lz4", "zstd", "gzip", "none")
 def compressed(method):
-    by = connected(autogenerate_session_id=False, compress=False if method == "none" else method)
+    by = connected(compress=False if method == "none" else method)
     return len(by.query("SELECT number, toString(number) FROM numbers(20000)").result_rows)
+
+
+@scenario()
+def at_once():
+    without_session = connected(autogenerate_session_id=False)
+    with ThreadPoolExecutor(4) as pool:
+        return sorted(pool.map(lambda n: without_session.command(f"SELECT {n}"), range(4)))
+
+
+@scenario()
+def counted():
+    result = client.query("SELECT number FROM numbers(7)", settings={"wait_end_of_query": "1"})
+    return {"rows": len(result.result_rows), "told": result.summary["result_rows"]}
 
 
 @scenario()
