@@ -79,13 +79,19 @@ describe('what the gateway refuses on /v1/messages', () => {
   });
 
   it('is below it, where nothing is', async () => {
-    for (const path of ['/v1/messages/batches', '/v1/messages/count_tokens/x', '/v1/messages?x=1']) {
+    for (const path of ['/v1/messages/batches', '/v1/messages/count_tokens/x']) {
       const answer = await gateway.fetch(path, { method: 'GET' });
       expect(await failure(answer, 404)).toMatchObject({
         type: 'not_found_error',
         details: { error_code: 'unknown_route' },
       });
     }
+  });
+
+  it('is a method that it does not have', async () => {
+    const answer = await gateway.fetch('/v1/messages?x=1', { method: 'GET' });
+    expect(answer.headers.get('allow')).toContain('POST');
+    expect(await failure(answer, 405)).toMatchObject({ type: 'invalid_request_error' });
   });
 
   it('is told in its own words elsewhere', async () => {
