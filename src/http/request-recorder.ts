@@ -12,7 +12,10 @@ import type { Metrics } from './metrics.ts';
 export interface RequestRecorder {
   /** Counts a request that its handler answered. */
   answered(request: FastifyRequest, status: number): void;
-  /** @returns the id of the exchange that stands for the request; undefined when it was counted */
+  /**
+   * Records a refusal of the API of clients (`/v1`, `/p`) like one of an exchange. Elsewhere it is counted by its status
+   * and code, and is in no figure on model requests.
+   * @returns the id of the exchange that stands for the request; undefined when it was counted */
   refused(request: FastifyRequest, refusal: Refusal): Promise<string | undefined>;
 }
 
@@ -22,23 +25,25 @@ export interface RequestRecorderOptions extends RefusalRecording {
   modelRequestOf(request: FastifyRequest): ModelRequest;
 }
 
+/** What clients of models use. */
+const CLIENT_API = /^\/(v1|p)(\/|\?|$)/;
 /** In place of a route, of a request that no route was found for. */
 const NO_ROUTE = 'unknown_route';
 
 export function createRequestRecorder(options: RequestRecorderOptions): RequestRecorder {
   const { refused, metrics, modelRequestOf } = options;
+  const count = (request: FastifyRequest, status: number, code?: string | null) => {
+    const { caller, method } = request;
+    if (caller === undefined) return;
+    refused.countAnswered({ caller, method, endpoint: request.routeOptions.url ?? NO_ROUTE, status, code });
+  };
   return {
-    answered(request, status) {
-      const { caller } = request;
-      if (caller === undefined) return;
-      refused.countAnswered({
-        caller,
-        method: request.method,
-        endpoint: request.routeOptions.url ?? NO_ROUTE,
-        status,
-      });
-    },
+    answered: (request, status) => count(request, status),
     async refused(request, refusal) {
+      if (!CLIENT_API.test(request.url)) {
+        count(request, refusal.status, refusal.code);
+        return undefined;
+      }
       const endpoint = request.routeOptions.url ?? NO_ROUTE;
       const durationMs = Math.round((performance.now() - request.arrivedAt) * 1000) / 1000;
       const nobody = { provider: undefined, model: undefined, firstByteMs: undefined, usage: undefined };

@@ -22,6 +22,7 @@ const servers: Registered[][] = [];
 const events: RecordedEvent[] = [];
 const sent: { route: string; id: string; status: number; exchange: string | null }[] = [];
 let key = '';
+let scrape = '';
 
 const watch = (message: unknown) => {
   const routes: Registered[] = [];
@@ -52,7 +53,6 @@ const refusedRequests: [string, string, string, RequestInit?][] = [
   ['an unknown route', 'GET', '/v1/nothing'],
   ['a wrong method', 'PUT', '/v1/models'],
   ['an address that cannot be read', 'GET', '/v1/models/%zz'],
-  ['the admin API', 'GET', '/admin/users'],
   ['a body that is no JSON', 'POST', '/v1/conversations', { body: '{"secret-of-mine"' }],
 ];
 
@@ -80,6 +80,7 @@ beforeAll(async () => {
     const path = url.replace(/:\w+|\*/g, 'x');
     await send(gateway, `${method} ${url}`, path, method, method === 'POST' ? { body: '{}' } : {});
   }
+  scrape = await (await gateway.fetch('/metrics')).text();
   await gateway.close();
   const log = await openLog(`file:${join(dataDir, 'log')}`, { readOnly: true });
   for await (const event of log.readAll()) events.push(event);
@@ -87,6 +88,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
+const isClientApi = (route: string) => /^\w+ \/(v1|p)\//.test(route);
 const isCounted = ({ type }: RecordedEvent) => type === 'requests.refused' || type === 'requests.answered';
 const countsOf = (type: string) =>
   events.filter((event) => event.type === type).map(({ data }) => data as { count: number; endpoint?: string });
@@ -110,20 +112,42 @@ describe('a request with a valid key', () => {
     const answered = new Set(countsOf('requests.answered').map(({ endpoint }) => endpoint));
     const routes = sent.slice(refusedRequests.length);
     expect(routes.length).toBeGreaterThan(150);
-    const missing = routes.filter(
-      ({ route, id, status }) => !alone.has(id) && status < 400 && !answered.has(route.slice(route.indexOf(' ') + 1)),
-    );
+    const missing = routes.filter(({ route, id, status }) => {
+      const isRefused = isClientApi(route) && status >= 400;
+      return !alone.has(id) && !isRefused && !answered.has(route.slice(route.indexOf(' ') + 1));
+    });
     expect(missing).toEqual([]);
     // Each refused request is there once: alone, or in a count.
     const refusedAlone = events.filter(({ type }) => type === 'request.refused').length;
     const counted = countsOf('requests.refused').reduce((sum, { count }) => sum + count, 0);
-    const noAnswer = sent.filter(({ id, status, exchange }) => status >= 400 && (exchange === null || !alone.has(id)));
-    const refused = sent.filter(({ status }) => status >= 400);
-    expect(counted).toBe(noAnswer.length);
+    const refused = [
+      ...sent.slice(0, refusedRequests.length),
+      ...routes.filter(({ route }) => isClientApi(route)),
+    ].filter(({ status }) => status >= 400);
+    expect(counted).toBe(refused.filter(({ id, exchange }) => exchange === null || !alone.has(id)).length);
     expect(refusedAlone + counted).toBe(refused.length);
   });
 
-  it('leaves nothing of a refused body that an administrator sent on record', () => {
+  it('that the admin API refuses is counted with its status and code, and is in no figure on model requests', () => {
+    const denied = events
+      .filter(({ type, context }) => type === 'requests.answered' && context.actor.startsWith('key:'))
+      .map(({ data }) => data as { endpoint: string; status: number; code?: string });
+    expect(denied).toContainEqual(
+      expect.objectContaining({
+        endpoint: '/admin/users',
+        method: 'GET',
+        status: 403,
+        code: 'dashboard_access_denied',
+      }),
+    );
+    const paths = events
+      .filter(({ type }) => type === 'request.received')
+      .map(({ data }) => (data as { path: string }).path);
+    expect(paths.filter((path) => path.startsWith('/admin'))).toEqual([]);
+    expect(scrape).not.toMatch(/gateway_requests_total\{[^}]*endpoint="\/admin/);
+  });
+
+  it('leaves nothing of a refused body on record', () => {
     expect(events.some((event) => JSON.stringify(event.data).includes('secret-of-mine'))).toBe(false);
   });
 });

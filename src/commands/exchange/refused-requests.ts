@@ -34,6 +34,8 @@ export interface AnsweredRequest {
   /** The route, with its parameters by name. */
   readonly endpoint: string;
   readonly status: number;
+  /** Of an error. */
+  readonly code?: string | null | undefined;
 }
 
 export interface RefusedRequestsOptions {
@@ -48,7 +50,7 @@ export interface RefusedRequestsOptions {
 /** What the requests of a count have in common. */
 type Counted =
   | { readonly kind: 'refused'; readonly reason: Pick<Refusal, 'status' | 'type' | 'code'> }
-  | { readonly kind: 'answered'; readonly method: string; readonly status: number };
+  | ({ readonly kind: 'answered' } & Pick<AnsweredRequest, 'method' | 'status' | 'code'>);
 
 interface Count {
   readonly actor: Actor;
@@ -107,9 +109,9 @@ export class RefusedRequests {
   }
 
   /** Counts a request that was answered and began no exchange. */
-  countAnswered({ caller, method, endpoint, status }: AnsweredRequest): void {
+  countAnswered({ caller, method, endpoint, status, code }: AnsweredRequest): void {
     const request = { caller, endpoint, durationMs: 0 };
-    this.#count(request, `${method} ${endpoint} ${status}`, { kind: 'answered', method, status });
+    this.#count(request, `${method} ${endpoint} ${status} ${code}`, { kind: 'answered', method, status, code });
   }
 
   #count({ caller, endpoint, durationMs }: RefusedRequest, common: string, what: Counted): void {
@@ -212,7 +214,7 @@ function eventOf({ actor, userPath, authMethod, what, endpoint, durationMs, ...c
     what.kind === 'refused'
       ? requestsRefused.create({ ...what.reason, authMethod, endpoint, ...times, durationMs }, context)
       : requestsAnswered.create(
-          { method: what.method, endpoint: endpoint ?? '', status: what.status, authMethod, ...times },
+          { method: what.method, endpoint: endpoint ?? '', status: what.status, code: what.code, authMethod, ...times },
           context,
         );
   return { ...event, id: mintEventId() };

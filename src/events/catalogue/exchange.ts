@@ -96,12 +96,13 @@ export const requestsRefused = defineEvent({
 export const requestsAnswered = defineEvent({
   type: 'requests.answered',
   when:
-    'Requests of one key to one route, within one minute, that began no exchange and were not refused: lists, lookups, ' +
-    'changes. What they changed or read of others is in events of its own. On the stream `requests-<key id or actor>`.',
+    'Requests of one key to one route, within one minute, that began no exchange: under /v1 those that were not refused ' +
+    '(lists, lookups, changes), elsewhere, as under /admin, all of them. What they changed or read of others is in events of its own. On the stream `requests-<key id or actor>`.',
   data: z.object({
     method: z.string(),
     endpoint: z.string().describe('the route, with its parameters by name'),
     status: z.number().int(),
+    code: z.string().nullable().optional().describe('of an error'),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
     count: z.number().int().min(1),
     firstAt: z.number().describe('milliseconds since the epoch'),
