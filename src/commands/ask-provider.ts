@@ -2,11 +2,11 @@
 
 import { parseExactly } from '../json/exact-json.ts';
 import { type Provider, ProviderFailure, type ProviderReply } from '../providers/provider.ts';
-import { mapUpstreamError } from '../providers/upstream-error.ts';
+import { type MappedError, mapUpstreamError } from '../providers/upstream-error.ts';
 import { refusalFromFailure, refusalFromUpstream } from './exchange/refusal-from-upstream.ts';
 import { isObject } from './exchange/usage.ts';
 import { errorBody } from './exchange/whole-body.ts';
-import { refusals } from './refusal.ts';
+import { type Refusal, refusals } from './refusal.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
@@ -55,7 +55,7 @@ export async function objectIn(
     if (status >= 400) {
       const body = await errorBody({ status, headers, body: answer });
       if (status === 404) return undefined;
-      throw refusalFromUpstream(mapUpstreamError({ status, headers, body, provider }));
+      throw refusedBy(mapUpstreamError({ status, headers, body, provider }));
     }
     const body = await answer.bytes(MAX_ANSWER_BYTES);
     const parsed = parseExactly(body.toString());
@@ -68,4 +68,13 @@ export async function objectIn(
     }
     throw error;
   }
+}
+
+/** The credential is the gateway's: a provider that refuses it says nothing of the client's. */
+function refusedBy(error: MappedError): Refusal {
+  const isOfCredential = error.status === 401 || error.status === 403;
+  if (!isOfCredential) return refusalFromUpstream(error);
+  const { provider } = error;
+  const message = `The provider '${provider}' refused the gateway's credentials: ${error.message}`;
+  return refusalFromUpstream({ ...error, status: 502, type: 'provider_error', message });
 }

@@ -3,7 +3,7 @@
  * copy that could lag behind, so a response is found as soon as its append has returned, also after a crash.
  */
 import { z } from 'zod';
-import { responseStored } from '../events/catalogue/response.ts';
+import { responseDeleted, responseStored } from '../events/catalogue/response.ts';
 import { type Actor, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, StreamNotFound } from '../events/log.ts';
 import { parseExactly } from '../json/exact-json.ts';
@@ -44,6 +44,8 @@ export interface StoredResponse {
 export interface ResponseRecords {
   /** Undefined when it was never stored, was deleted, or when `id` cannot be the id of a response. */
   load(id: string): Promise<StoredResponse | undefined>;
+  /** Whether it was stored here once. */
+  wasDeleted(id: string): Promise<boolean>;
 }
 
 /** Ids come from providers and clients: what is not a plain token of reasonable length names no stream. */
@@ -57,6 +59,11 @@ export function createResponseRecords(log: EventLog): ResponseRecords {
       if (!isResponseId(id)) return undefined;
       const newest = await newestEvent(log, id);
       return newest !== undefined && isA(newest, responseStored) ? fromEvent(id, newest) : undefined;
+    },
+    async wasDeleted(id) {
+      if (!isResponseId(id)) return false;
+      const newest = await newestEvent(log, id);
+      return newest !== undefined && isA(newest, responseDeleted);
     },
   };
 }

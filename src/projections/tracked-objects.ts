@@ -2,7 +2,7 @@
  * Files and batches, each read from its own stream, like stored responses: its newest event says who has it. There is
  * no copy that could lag behind.
  */
-import { batchTracked, fileTracked } from '../events/catalogue/files.ts';
+import { batchTracked, fileDeleted, fileTracked } from '../events/catalogue/files.ts';
 import { type Actor, type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
 import { type EventLog, StreamNotFound } from '../events/log.ts';
 import { isA } from './known-event.ts';
@@ -22,6 +22,8 @@ export interface TrackedObject {
 export interface TrackedRecords {
   /** Undefined when it was not made here, was deleted, or when `id` cannot be the id of such a thing. */
   load(kind: 'file' | 'batch', id: string): Promise<TrackedObject | undefined>;
+  /** Whether it was made here once. */
+  wasDeleted(kind: 'file' | 'batch', id: string): Promise<boolean>;
 }
 
 const TOKEN = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/;
@@ -36,6 +38,10 @@ export function createTrackedRecords(log: EventLog): TrackedRecords {
       const { provider, createdBy = context.actor } = data;
       const dialect = isA(newest, batchTracked) ? newest.data.dialect : undefined;
       return { provider, dialect, userPath: context.userPath, createdBy, revision };
+    },
+    async wasDeleted(kind, id) {
+      const newest = TOKEN.test(id) ? await newestEvent(log, streamName(kind, id)) : undefined;
+      return newest !== undefined && isA(newest, fileDeleted);
     },
   };
 }

@@ -101,7 +101,7 @@ function start(
     router: { route: () => oneTarget(target) },
     admission: withoutLimits,
     pricing: unpriced,
-    archive: { find: async () => undefined },
+    archive: { find: async () => undefined, mayBeElsewhere: async () => false },
     dialects: new Map(),
     detached: new DetachedClients(),
     responseNotStored: () => {},

@@ -8,7 +8,6 @@ import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
 import { loadChain } from '../responses/chain.ts';
 import { mergeHistory } from '../responses/history.ts';
 import { inputItems } from '../responses/input-items.ts';
-import { seesEverything } from '../visibility.ts';
 import type { PlanInput } from './dialect.ts';
 import { previousResponseOf } from './previous-response.ts';
 import { promptTokens } from './token-estimate.ts';
@@ -52,7 +51,9 @@ async function withChain(
   const { context } = record;
   if (target.provider.capabilities.responseLifecycle === 'yes') {
     const head = await archive.find(previous, sight);
-    if (head === undefined && !seesEverything(sight)) throw refusals.previousResponseNotFound(previous);
+    if (head === undefined && !(await archive.mayBeElsewhere(previous, sight))) {
+      throw refusals.previousResponseNotFound(previous);
+    }
     // A response of its own, or one this gateway never saw: the provider knows better. One that was translated is
     // known to nobody but us.
     if (head === undefined || (head.native && head.provider === target.provider.name)) {

@@ -7,7 +7,7 @@ import { askProvider } from '../ask-provider.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
 import { Refusal } from '../refusal.ts';
-import { everything, type Sight, seesEverything } from '../visibility.ts';
+import { everything, type Sight } from '../visibility.ts';
 import type { BatchInputRules } from './batch-input.ts';
 import { ableProvider, candidates, type Providers } from './holders.ts';
 import {
@@ -64,23 +64,21 @@ export async function holderOf(
   if (request.provider !== undefined) {
     return { provider: ableProvider(kind, request.provider, deps.providers), tracked };
   }
-  let refused: unknown;
   for (const provider of candidates(kind, deps.providers)) {
     try {
       const object = await askProvider(provider, question('GET', kind, id, '', request));
       if (object !== undefined) return { provider, tracked, object };
     } catch (error) {
-      // One that is not known to keep such things may say so in any way.
-      if (provider.capabilities.serves !== undefined) refused ??= error;
+      // The caller did not ask for this provider: its failure says nothing of the object.
+      if (!(error instanceof Refusal)) throw error;
     }
   }
-  throw refused ?? kind.notFound(id);
+  throw kind.notFound(id);
 }
 
 /**
- * What is remembered of an object. What is not on the record here belongs to nobody in particular: only those who see
- * everything may ask for it.
- * @throws Refusal when the caller may not know of it
+ * What is remembered of an object; undefined when a provider may have it.
+ * @throws Refusal when the caller may not know of it, or it was deleted
  */
 export async function remembered(
   kind: ObjectKind,
@@ -89,7 +87,7 @@ export async function remembered(
   { tracked }: Pick<ObjectDependencies, 'tracked'>,
 ): Promise<TrackedObject | undefined> {
   const found = await tracked.find(kind.name, id, sight);
-  if (found === undefined && !seesEverything(sight)) throw kind.notFound(id);
+  if (found === undefined && !(await tracked.mayBeElsewhere(kind.name, id, sight))) throw kind.notFound(id);
   return found;
 }
 

@@ -6,7 +6,7 @@ import type { StreamWrite } from '../../events/log.ts';
 import type { Family, Provider } from '../../providers/provider.ts';
 import { speaksMessages } from '../exchange/messages-dialect.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { contextFor, creatorFact, type Owner, type Sight, sees } from '../visibility.ts';
+import { contextFor, creatorFact, type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
 
 export interface ObjectKind {
   /** Category of the stream of each. */
@@ -61,11 +61,18 @@ export interface TrackedObject extends Owner {
 export interface TrackedRecords {
   /** Undefined when it was not made here, was deleted, or when `id` cannot be the id of such a thing. */
   load(kind: ObjectKind['name'], id: string): Promise<TrackedObject | undefined>;
+  /** Whether it was made here once. */
+  wasDeleted(kind: ObjectKind['name'], id: string): Promise<boolean>;
 }
 
 export interface TrackedObjects {
   /** Undefined also when it is not to be seen. */
   find(kind: ObjectKind['name'], id: string, sight: Sight): Promise<TrackedObject | undefined>;
+  /**
+   * Whether a provider may be asked for what `find` did not find. What is not on the record here belongs to nobody in
+   * particular: only those who see everything may ask for it. What was deleted is nowhere.
+   */
+  mayBeElsewhere(kind: ObjectKind['name'], id: string, sight: Sight): Promise<boolean>;
 }
 
 export function trackedObjects(records: TrackedRecords): TrackedObjects {
@@ -74,6 +81,7 @@ export function trackedObjects(records: TrackedRecords): TrackedObjects {
       const tracked = await records.load(kind, id);
       return tracked !== undefined && sees(sight, tracked) ? tracked : undefined;
     },
+    mayBeElsewhere: async (kind, id, sight) => seesEverything(sight) && !(await records.wasDeleted(kind, id)),
   };
 }
 

@@ -15,7 +15,7 @@ import { isPending } from '../exchange/pending-response.ts';
 import type { Dialects } from '../exchange/recorded-exchange.ts';
 import { type ResponseStatus, type StorableResponse, statusOf } from '../exchange/relay.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import { contextFor, everything, type Sight, seesEverything } from '../visibility.ts';
+import { contextFor, everything, type Sight } from '../visibility.ts';
 import type { ResponseArchive, StoredResponse } from './archive.ts';
 import { relayedStream } from './relayed-stream.ts';
 import { streamResponse } from './stream-response.ts';
@@ -223,12 +223,13 @@ async function endBeforeDeletion(
   if (work !== undefined) await deps.deferred.giveUp(work, 'deleted');
 }
 
-/** The stored response, if the caller may know of it. @throws Refusal (404) when it belongs to somebody else */
+/** The stored response; undefined when a provider may have it. @throws Refusal (404) */
 async function load(request: LifecycleRequest, deps: LifecycleDependencies): Promise<StoredResponse | undefined> {
   const { id, caller } = request;
   const stored = await deps.archive.find(id, caller.sight);
-  // What is not on the record here belongs to nobody in particular: only those who see everything may ask for it.
-  if (stored === undefined && !seesEverything(caller.sight)) throw refusals.responseNotFound(id);
+  if (stored === undefined && !(await deps.archive.mayBeElsewhere(id, caller.sight))) {
+    throw refusals.responseNotFound(id);
+  }
   return stored;
 }
 
@@ -254,15 +255,14 @@ export async function openResponseStream(
   }
   if (stored !== undefined) return streamResponse(stored, after, deps, request.signal);
   const unsupported = 'Native retrieval of responses is not available for this provider.';
-  for (const one of nativeProviders(request, deps, unsupported)) {
+  return findAtProviders(request, deps, unsupported, async (one) => {
     const reply = await replyTo(streamed, one);
     if (reply.status === 200 && isEventStream(reply.headers)) return relayedStream(reply.body, one, request.signal);
     await objectIn(reply, one);
-  }
-  throw refusals.responseNotFound(request.id);
+    return undefined;
+  });
 }
 
-/** Asks the named provider, or each that keeps responses in turn. */
 async function askNatively(
   method: Question['method'],
   path: string,
@@ -270,9 +270,28 @@ async function askNatively(
   deps: LifecycleDependencies,
   unsupported: string,
 ): Promise<object> {
+  return findAtProviders(request, deps, unsupported, (one) => callProvider(one, method, path, request));
+}
+
+/**
+ * Asks the named provider, or each that keeps responses in turn. One that was not named and fails says nothing of the
+ * response: the caller did not ask for it.
+ * @throws Refusal (404) when none has it
+ */
+async function findAtProviders<Found>(
+  request: LifecycleRequest,
+  deps: LifecycleDependencies,
+  unsupported: string,
+  ask: (provider: Provider) => Promise<Found | undefined>,
+): Promise<Found> {
+  const isNamed = request.provider !== undefined && request.provider !== '';
   for (const provider of nativeProviders(request, deps, unsupported)) {
-    const found = await callProvider(provider, method, path, request);
-    if (found !== undefined) return found;
+    try {
+      const found = await ask(provider);
+      if (found !== undefined) return found;
+    } catch (error) {
+      if (isNamed || !(error instanceof Refusal)) throw error;
+    }
   }
   throw refusals.responseNotFound(request.id);
 }
