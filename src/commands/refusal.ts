@@ -590,12 +590,12 @@ export const refusals = {
       message: `The conversation item '${id}' was not found in conversation '${conversationId}'.`,
     }),
   /** OpenAI's own type for it: the request is at fault, not the list. */
-  unknownAfter: (id: string, conversationId: string) =>
+  unknownAfter: (id: string, holder: string) =>
     new Refusal({
       status: 404,
       type: 'invalid_request_error',
       code: 'item_not_found',
-      message: `The conversation item '${id}' was not found in conversation '${conversationId}'.`,
+      message: `The item '${id}' was not found in '${holder}'.`,
       param: 'after',
     }),
   conversationFull: (why: string, param: string) =>

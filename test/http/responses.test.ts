@@ -224,14 +224,12 @@ describe.each(both)('a %s response', (kind, model) => {
     expect(await errorOf(await retrieve(id, `/input_items?${query}`), 400)).toMatchObject({ param });
   });
 
-  it('lists no more than asked for, twenty when nothing is, a hundred at most', async () => {
+  it('lists no more than asked for, and twenty when nothing is', async () => {
     const input = Array.from({ length: 130 }, (_, index) => ({ role: 'user', content: `number ${index}` }));
     const { id } = await create({ model, input });
     const count = async (query: string) => (await json(await retrieve(id, `/input_items${query}`))).data.length;
     expect(await count('')).toBe(20);
     expect(await count('?limit=100')).toBe(100);
-    expect(await count('?limit=1000')).toBe(100);
-    expect(await count('?limit=0')).toBe(20);
   });
 
   it('is gone once it was deleted', async () => {

@@ -24,7 +24,8 @@ const gateway = withGateway(async () => {
 });
 afterAll(() => Promise.all([...failing, keeping].map((provider) => provider.close())));
 
-const REFUSED = '{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}';
+const REFUSED =
+  '{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}';
 /** The answers of `openai-c` by method and path; 404 for all others. */
 let kept = new Map<string, object>();
 /** What the providers were asked for, besides models. */

@@ -5,17 +5,12 @@ import type { EventContext, NewEvent } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { handleCommand } from '../handle-command.ts';
-import { refusals, refusedInTranslation } from '../refusal.ts';
+import { refusals } from '../refusal.ts';
 import { withReferencedItems } from '../responses/chain.ts';
 import type { FindItem } from '../responses/find-item.ts';
-import {
-  conversationItems,
-  type ItemPage,
-  type ItemPageQuery,
-  pageInputItems,
-  type StoredItem,
-} from '../responses/input-items.ts';
+import { conversationItems, type ItemPage, type ItemPageQuery, type StoredItem } from '../responses/input-items.ts';
 import { itemWrites } from '../responses/item-index.ts';
+import { itemPage } from '../responses/item-page.ts';
 import type { Owner, Sight } from '../visibility.ts';
 import {
   type ConversationCommand,
@@ -96,12 +91,7 @@ export async function listItems(
   deps: ConversationDependencies,
 ): Promise<ItemPage> {
   const items = itemsOf(await loadConversation(id, sight, deps.log));
-  const listed = pageInputItems([...items.values()], query);
-  if (!listed.ok) throw refusedInTranslation(listed.refusal);
-  if (query.after !== undefined && query.after !== '' && !items.has(query.after)) {
-    throw refusals.unknownAfter(query.after, id);
-  }
-  return listed.page;
+  return itemPage([...items.values()], query, id);
 }
 
 export async function retrieveItem(

@@ -12,15 +12,17 @@ export function mergedMetadata(before: Metadata, given: Metadata): Metadata {
   return { ...before, ...given };
 }
 
-export function metadataRefusal(metadata: Metadata): Refusal | undefined {
-  const pairs = Object.entries(metadata);
+/** Of values only texts are looked at: what others are is for the schema of the route to say. */
+export function metadataRefusal(metadata: object): Refusal | undefined {
+  const pairs = Object.entries<unknown>({ ...metadata });
   if (pairs.length > MAX_METADATA_PAIRS) {
     const message = `'metadata' may have at most ${MAX_METADATA_PAIRS} pairs, but it would have ${pairs.length}.`;
     return refusals.invalidRequest(message, 'metadata', 'metadata_max_properties_exceeded');
   }
   for (const [key, value] of pairs) {
     if (key.length > MAX_KEY_LENGTH) return tooLong(`The key '${key.slice(0, MAX_KEY_LENGTH)}…'`, MAX_KEY_LENGTH);
-    if (value.length > MAX_VALUE_LENGTH) return tooLong(`The value of '${key}'`, MAX_VALUE_LENGTH);
+    if (typeof value === 'string' && value.length > MAX_VALUE_LENGTH)
+      return tooLong(`The value of '${key}'`, MAX_VALUE_LENGTH);
   }
   return undefined;
 }

@@ -7,6 +7,7 @@ import { type EventLog, LogUnavailable } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { Refusal, refusals } from '../refusal.ts';
+import { limitsRefusal } from '../request-limits.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import type { Admission, Ticket } from './admission.ts';
 import type { Outcome } from './attempt.ts';
@@ -244,6 +245,9 @@ function heard({ dialect, request, record }: Run, read: ReadResult, deps: Exchan
   if (read.ok) request.sessionId ??= deps.sessions?.inBody(read.asked.json, request.caller.userPath);
   noteReceived(record, dialect, request, read, deps.capture);
   if (!read.ok) throw read.refusal;
+  // What is passed through is for its provider to judge.
+  const refusal = dialect.name === 'passthrough' ? undefined : limitsRefusal(dialect.endpoint, read.asked.json);
+  if (refusal !== undefined) throw refusal;
   return read.asked;
 }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
+import { pageLimit } from '../page-limit.ts';
 import { inputItemId, rootOf } from './item-ids.ts';
 
 /** An item of a response, in or out: an object with an id of its own. */
@@ -91,7 +92,7 @@ export interface ItemPage {
 
 /** The query as it came: strings, or nothing. */
 export interface ItemPageQuery {
-  /** Default 20, at most 100. */
+  /** Default 20, from 1 to 100. */
   readonly limit?: string | undefined;
   /** Default `desc`: the last item first. */
   readonly order?: string | undefined;
@@ -103,18 +104,15 @@ export function pageInputItems(
   items: readonly StoredItem[],
   query: ItemPageQuery,
 ): { readonly ok: true; readonly page: ItemPage } | Refused {
-  const limit = query.limit === undefined || query.limit === '' ? 20 : Number(query.limit);
-  if (!Number.isInteger(limit)) {
-    return refuse('invalid_value', 'limit', `'limit' must be an integer, not '${query.limit}'.`);
-  }
+  const size = pageLimit(query.limit, { usual: 20, max: 100 });
+  if (!size.ok) return size;
   const order = query.order === undefined || query.order === '' ? 'desc' : query.order;
   if (order !== 'asc' && order !== 'desc') {
     return refuse('invalid_value', 'order', `'order' must be 'asc' or 'desc', not '${query.order}'.`);
   }
   const ordered = order === 'asc' ? items : items.toReversed();
-  const size = limit <= 0 ? 20 : Math.min(limit, 100);
   const start = query.after === undefined || query.after === '' ? 0 : placeAfter(ordered, query.after);
-  const data = ordered.slice(start, start + size);
+  const data = ordered.slice(start, start + size.limit);
   return {
     ok: true,
     page: {

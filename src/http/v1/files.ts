@@ -20,7 +20,8 @@ import {
   retrieveObject,
 } from '../../commands/files/stored-objects.ts';
 import { batches, files, type ObjectKind } from '../../commands/files/tracked.ts';
-import { refusals } from '../../commands/refusal.ts';
+import { pageLimit } from '../../commands/page-limit.ts';
+import { refusals, refusedInTranslation } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
@@ -147,23 +148,24 @@ export function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
   };
 }
 
-const MAX_LIMIT = 100;
+/** As OpenAI allows. */
+const MAX_LIMITS = { file: 10_000, batch: 100 };
 
 /** @throws Refusal */
 function listRequest({ name }: ObjectKind, request: FastifyRequest<Asked>) {
   const { query } = request;
-  const limit = single(query['limit']) ?? '20';
+  const limit = pageLimit(single(query['limit']), { usual: 20, max: MAX_LIMITS[name] });
   const order = single(query['order']) ?? 'desc';
   const purpose = single(query['purpose']);
-  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
-    throw refusals.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`, 'limit');
+  if (!limit.ok) throw refusedInTranslation(limit.refusal);
+  if (order !== 'asc' && order !== 'desc') {
+    throw refusals.invalidRequest("'order' must be asc or desc.", 'order', 'invalid_value');
   }
-  if (order !== 'asc' && order !== 'desc') throw refusals.invalidRequest("'order' must be asc or desc.", 'order');
   const filters: Readonly<Record<string, string>> = name === 'file' && purpose !== undefined ? { purpose } : {};
   return {
     ...objectRequest(request),
-    limit: Number(limit),
-    after: single(query['after']),
+    limit: limit.limit,
+    after: single(query['after']) || undefined,
     order,
     filters,
   } as const;

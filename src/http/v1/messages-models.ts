@@ -1,9 +1,7 @@
 /** The models in the shape in which Anthropic lists them ("List Models"). */
-import { refusals } from '../../commands/refusal.ts';
+import { pageLimit } from '../../commands/page-limit.ts';
+import { refusals, refusedInTranslation } from '../../commands/refusal.ts';
 import type { ListedModel } from './listed-model.ts';
-
-const DEFAULT_LIMIT = 20;
-const MAX_LIMIT = 1000;
 
 export interface ModelsQuery {
   readonly limit?: string;
@@ -42,15 +40,14 @@ export function modelInfo({ id, created, metadata }: ListedModel) {
 }
 
 function limitOf(given: string | undefined): number {
-  if (given === undefined) return DEFAULT_LIMIT;
-  const limit = Number(given);
-  if (Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT) return limit;
-  throw refusals.invalidRequest(`'limit' must be an integer from 1 to ${MAX_LIMIT}.`, 'limit');
+  const read = pageLimit(given, { usual: 20, max: 1000 });
+  if (!read.ok) throw refusedInTranslation(read.refusal);
+  return read.limit;
 }
 
 function placeOf(models: readonly ListedModel[], id: string | undefined, param: string): number | undefined {
   if (id === undefined || id === '') return undefined;
   const place = models.findIndex((model) => model.id === id);
-  if (place === -1) throw refusals.invalidRequest(`'${param}' names no model of the list.`, param);
+  if (place === -1) throw refusals.invalidRequest(`'${param}' names no model of the list.`, param, 'invalid_value');
   return place;
 }

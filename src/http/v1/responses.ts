@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
-import { pageInputItems } from '../../commands/responses/input-items.ts';
+import { checkItemQuery, itemPage } from '../../commands/responses/item-page.ts';
 import {
   cancelResponse,
   deleteResponse,
@@ -59,14 +59,14 @@ export function registerResponses(
   });
   app.get<ById>('/v1/responses/:id/input_items', anyKey, async (request) => {
     const { limit, order, after } = request.query;
-    const page = pageInputItems([], { limit: single(limit), order: single(order), after: single(after) });
-    if (!page.ok) throw refusals.invalidRequest(page.refusal.message, page.refusal.param, page.refusal.code);
+    const query = { limit: single(limit), order: single(order), after: single(after) };
+    // Also for items that the provider lists.
+    checkItemQuery(query);
     const items = await inputItemsOf(lifecycleRequest(request), deps);
     if ('native' in items) return items.native;
-    const listed = pageInputItems(items.stored, { limit: single(limit), order: single(order), after: single(after) });
-    if (!listed.ok) throw refusals.invalidRequest(listed.refusal.message, listed.refusal.param, listed.refusal.code);
+    const page = itemPage(items.stored, query, request.params.id);
     await noteRead('response_input_items', request);
-    return listed.page;
+    return page;
   });
   app.post<ById>('/v1/responses/:id/cancel', anyKey, async (request) => {
     const response = await cancelResponse(lifecycleRequest(request), deps);

@@ -1,0 +1,43 @@
+/**
+ * Limits of request values, as OpenAI has them (Anthropic's for its own routes): one table for all routes that create
+ * something with a model.
+ */
+import { metadataRefusal } from './conversations/metadata.ts';
+import { type Refusal, refusals } from './refusal.ts';
+
+interface Range {
+  readonly name: 'temperature' | 'top_p';
+  readonly max: number;
+}
+
+const usual: readonly Range[] = [
+  { name: 'temperature', max: 2 },
+  { name: 'top_p', max: 1 },
+];
+const narrow: readonly Range[] = [
+  { name: 'temperature', max: 1 },
+  { name: 'top_p', max: 1 },
+];
+
+/** Anthropic's API, and transcriptions, allow temperatures up to 1. */
+function rangesOf(endpoint: string): readonly Range[] {
+  return endpoint.startsWith('/v1/messages') || endpoint.startsWith('/v1/audio/') ? narrow : usual;
+}
+
+/** @param json the body of a request, or the fields of a form, whose numbers are text */
+export function limitsRefusal(endpoint: string, json: Readonly<Record<string, unknown>>): Refusal | undefined {
+  for (const { name, max } of rangesOf(endpoint)) {
+    const value = json[name];
+    if (value === undefined || value === null || value === '') continue;
+    const number = Number(value);
+    if (number > max) return outside(name, 'above maximum value', `<= ${max}`, number, 'decimal_above_max_value');
+    if (number < 0) return outside(name, 'below minimum value', '>= 0', number, 'decimal_below_min_value');
+  }
+  const { metadata } = json;
+  return typeof metadata === 'object' && metadata !== null ? metadataRefusal(metadata) : undefined;
+}
+
+function outside(name: string, what: string, expected: string, got: number, code: string): Refusal {
+  const message = `Invalid '${name}': decimal ${what}. Expected a value ${expected}, but got ${got} instead.`;
+  return refusals.invalidRequest(message, name, code);
+}
