@@ -161,6 +161,7 @@ export async function startGateway(
       log,
       findItem,
       now,
+      contextWindow: ({ provider, model }) => registry.find(`${provider.name}/${model}`)?.metadata?.context_window,
       learned: (name, supported) => journal.learnedResponses(name, supported),
     }),
     embeddingsDialect,

@@ -22,6 +22,8 @@ const rememberedProvider = z.object({
   /** Milliseconds since the epoch. */
   modelsListedAt: z.number().optional(),
   capabilities: z.partialRecord(providerCapabilityLearned.data.shape.capability, z.boolean()),
+  /** When the newest of them was learned. Milliseconds since the epoch. */
+  capabilitiesLearnedAt: z.number().optional(),
   available: z.boolean(),
   circuit: providerCircuitChanged.data.shape.state,
   /** Revision of the newest event of its stream: what the next append expects. */
@@ -59,20 +61,25 @@ function learn(provider: RememberedProvider, event: RecordedEvent): void {
   if (isA(event, providerConfigured)) {
     // Another server or another type behind the same name: what was learned of the old one says nothing of it.
     if (isAnother(provider.configuration, event.data)) forget(provider);
+    else if (isDifferent(provider.configuration, event.data)) provider.capabilities = {};
     provider.configuration = event.data;
   } else if (isA(event, providerRemoved)) {
     provider.configuration = undefined;
     forget(provider);
   } else if (isA(event, providerModelsListed)) {
+    // A server with other models is another one, or a newer one.
+    if (provider.models !== undefined && isDifferent(provider.models, event.data.models)) provider.capabilities = {};
     provider.models = event.data.models;
     provider.modelsListedAt = event.at;
     provider.available = true;
   } else if (isA(event, providerBecameUnavailable)) {
     provider.available = false;
   } else if (isA(event, providerBecameAvailable)) {
+    provider.capabilities = {};
     provider.available = true;
   } else if (isA(event, providerCapabilityLearned)) {
     provider.capabilities[event.data.capability] = event.data.supported;
+    provider.capabilitiesLearnedAt = event.at;
   } else if (isA(event, providerCircuitChanged)) {
     provider.circuit = event.data.state;
   }
@@ -82,6 +89,10 @@ type Configuration = z.infer<typeof providerConfigured.data>;
 
 function isAnother(before: Configuration | undefined, now: Configuration): boolean {
   return before !== undefined && (before.baseUrl !== now.baseUrl || before.type !== now.type);
+}
+
+function isDifferent(before: unknown, now: unknown): boolean {
+  return JSON.stringify(before) !== JSON.stringify(now);
 }
 
 function forget(provider: RememberedProvider): void {

@@ -160,6 +160,8 @@ export class ProviderListing {
     this.#state = 'available';
     this.#lastError = undefined;
     this.#lastListedAt = this.#options.clock();
+    // A server that was away, or has other models, may be a newer one.
+    if (recovered || (changed && this.#listed !== undefined)) this.provider.learnResponses(undefined);
     if (recovered) this.#options.onAvailable(this.provider.name);
     if (!changed) return;
     this.#listed = models;

@@ -158,8 +158,13 @@ export interface Provider {
    * credential; 0 when one may be made now. A call is made with a credential that is not paused, as far as there is one.
    */
   pausedMs(model: string): number;
-  /** Told what an answer showed: whether `/v1/responses` is spoken natively. `capabilities` says so from then on. */
-  learnResponses(supported: boolean): void;
+  /**
+   * Stores what an answer showed: whether `/v1/responses` is spoken natively. `capabilities` returns it from then on;
+   * that it is not spoken is valid for `RESPONSES_PROBE_MS`, then it is `unknown` again.
+   * @param supported undefined: what was learned is forgotten, because the provider changed
+   * @param learnedAt milliseconds since the epoch; default now
+   */
+  learnResponses(supported: boolean | undefined, learnedAt?: number): void;
   /** The text with this provider's credentials taken out, for what is shown or recorded. */
   redact(text: string): string;
   /** Takes no call any more. Those still running are broken off, or, with `idle`, come to their end. Default `now`. */
@@ -167,3 +172,6 @@ export interface Provider {
 }
 
 export type CloseWhen = 'now' | 'idle';
+
+/** How long a provider without `/v1/responses` is not asked for it again: servers are upgraded. */
+export const RESPONSES_PROBE_MS = 60 * 60_000;

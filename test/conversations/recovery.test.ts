@@ -65,6 +65,7 @@ async function restarted(log: MemoryLog) {
     log,
     findItem: (sight) => itemFinder(sight, { log, archive, index }),
     now: () => 1,
+    contextWindow: () => undefined,
     learned() {},
   });
   const dialects = new Map([[dialect.name, dialect]]);

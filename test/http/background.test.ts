@@ -113,6 +113,20 @@ describe('cancelling a background response', () => {
     expect(await json(await kinds.retrieve(id))).toEqual(cancelled);
   });
 
+  it('is no failure of the provider', async () => {
+    gateway.simulated.control.next(silent);
+    const asked = gateway.simulated.nextRequest();
+    const answer = await gateway.post('/v1/responses', hello);
+    await asked;
+    await cancel((await json(answer)).id);
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.map(({ type }) => type)).not.toContain('attempt.failed');
+    expect(events.find(({ type }) => type === 'exchange.failed')?.data).toMatchObject({
+      reason: 'cancelled',
+      code: 'response_cancelled',
+    });
+  });
+
   it('keeps what was said until then', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 4 });
     const answer = await gateway.post('/v1/responses', { ...hello, input: 'Write 50 words', stream: true });

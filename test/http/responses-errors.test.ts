@@ -172,7 +172,7 @@ describe.each(forms)('SPEC §7, 400 in the envelope when the answer was to be %s
 
   it.each([
     ['prompt', { prompt: { id: 'pmpt_1' } }],
-    ['truncation', { truncation: 'auto' }],
+    ['truncation', { truncation: 'sometimes' }],
     ['context_management', { context_management: [{ type: 'compaction' }] }],
     ['moderation', { moderation: { model: 'omni-moderation-latest' } }],
     ['n', { n: 2 }],

@@ -61,6 +61,18 @@ describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
     expect(after?.configuration?.baseUrl).toBe('http://elsewhere/v1');
   });
 
+  test('forgets what it cannot do when it lists other models, was away or is configured otherwise', async () => {
+    await write('local', configured(), listed('a'), learned(false));
+    expect((await remembered()).get('local')).toMatchObject({
+      capabilities: { responses: false },
+      capabilitiesLearnedAt: expect.any(Number),
+    });
+    await write('local', listed('a', 'b'));
+    expect((await remembered()).get('local')?.capabilities).toEqual({});
+    await write('local', learned(false), unavailable, available);
+    expect((await remembered()).get('local')?.capabilities).toEqual({});
+  });
+
   test('is gone with the provider', async () => {
     await write('local', configured(), listed('a'), learned(true), removed);
     expect((await remembered()).get('local')).toMatchObject({

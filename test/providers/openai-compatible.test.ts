@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { createProvider } from '../../src/providers/create-provider.ts';
-import type { Provider, ProviderCall } from '../../src/providers/provider.ts';
+import { type Provider, type ProviderCall, RESPONSES_PROBE_MS } from '../../src/providers/provider.ts';
 import type { ProviderConfig } from '../../src/providers/provider-config.ts';
 import { UpstreamError } from '../../src/providers/upstream-error.ts';
 import { configured } from './configured.ts';
@@ -161,6 +161,21 @@ describe('capabilities', () => {
     expect(vllm.capabilities.responses).toBe('no');
     vllm.learnResponses(true);
     expect(vllm.capabilities.responses).toBe('yes');
+  });
+
+  test('a provider without /v1/responses is asked for it again after an hour, and when it changed', async () => {
+    const { origin } = await upstream();
+    const vllm = provider('vllm', origin);
+    vllm.learnResponses(false, Date.now() - RESPONSES_PROBE_MS + 60_000);
+    expect(vllm.capabilities.responses).toBe('no');
+    vllm.learnResponses(false, Date.now() - RESPONSES_PROBE_MS);
+    expect(vllm.capabilities.responses).toBe('unknown');
+    vllm.learnResponses(false);
+    vllm.learnResponses(undefined);
+    expect(vllm.capabilities.responses).toBe('unknown');
+    const ollama = provider('mistral', origin);
+    ollama.learnResponses(undefined);
+    expect(ollama.capabilities.responses).toBe('no');
   });
 
   test('redacting takes out every key, and nothing when there is none', async () => {

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Configuration } from '../../src/commands/providers/provider-journal.ts';
 import { type KnownProvider, ProviderRoster, type RosterConfig } from '../../src/commands/providers/provider-roster.ts';
-import type { ProviderModel } from '../../src/providers/provider.ts';
+import { type ProviderModel, RESPONSES_PROBE_MS } from '../../src/providers/provider.ts';
 import type { RegisteredProvider } from '../../src/providers/registry.ts';
 
 const resilience = {
@@ -93,7 +93,8 @@ describe('the roster of providers', () => {
       configuredModels: [],
     };
     const models = [{ id: 'm', created: 1, ownedBy: 'x' }];
-    const memory = { a: { configuration, models, capabilities: { responses: false } } };
+    const capabilities = { responses: false };
+    const memory = { a: { configuration, models, capabilities, capabilitiesLearnedAt: Date.now() } };
     const same = roster(memory);
     same.roster.follow([config('a')]);
     expect(same.known().get('a')).toEqual(models);
@@ -102,6 +103,12 @@ describe('the roster of providers', () => {
     another.roster.follow([config('a', { baseUrl: 'http://127.0.0.1:10/v1' })]);
     expect(another.known().has('a')).toBe(false);
     expect(another.provider('a')?.capabilities.responses).toBe('unknown');
+    const changed = roster(memory);
+    changed.roster.follow([config('a', { apiKeys: ['key'] })]);
+    expect(changed.provider('a')?.capabilities.responses).toBe('unknown');
+    const old = roster({ a: { ...memory.a, capabilitiesLearnedAt: Date.now() - RESPONSES_PROBE_MS } });
+    old.roster.follow([config('a')]);
+    expect(old.provider('a')?.capabilities.responses).toBe('unknown');
   });
 
   test('is told on the record once it is announced, and at each change from then on', () => {

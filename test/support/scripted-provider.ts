@@ -18,20 +18,24 @@ export interface ScriptedProvider {
   readonly url: string;
   /** The newest first argument of the script. */
   last(): ScriptedRequest;
+  /** The models that it lists from now on. */
+  list(...models: readonly string[]): void;
   /** What is answered from now on. */
   script(answer: Script): void;
   close(): Promise<void>;
 }
 
-/** Lists one model, `scripted`. Everything else goes to the script. */
+/** Lists one model, `scripted`, unless it is told otherwise. Everything else goes to the script. */
 export async function startScriptedProvider(): Promise<ScriptedProvider> {
   let script: Script = (_request, response) => response.writeHead(500).end();
   let last: ScriptedRequest | undefined;
+  let models: readonly string[] = ['scripted'];
   const server = createServer(async (request, response) => {
     const { method = '', url: path = '', headers } = request;
     if (path === '/v1/models' && method === 'GET' && headers['x-scripted'] === undefined) {
       response.writeHead(200, { 'content-type': 'application/json' });
-      response.end('{"object":"list","data":[{"id":"scripted","object":"model","created":1,"owned_by":"test"}]}');
+      const data = models.map((id) => ({ id, object: 'model', created: 1, owned_by: 'test' }));
+      response.end(JSON.stringify({ object: 'list', data }));
       return;
     }
     const pieces: Buffer[] = [];
@@ -51,6 +55,9 @@ export async function startScriptedProvider(): Promise<ScriptedProvider> {
     last() {
       if (last === undefined) throw new Error('the provider was not asked anything');
       return last;
+    },
+    list(...listed) {
+      models = listed;
     },
     script(answer) {
       script = answer;

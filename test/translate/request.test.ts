@@ -198,7 +198,7 @@ describe('what only a native Responses provider can honour is refused, naming th
     ['prompt', { prompt: { id: 'p' } }],
     ['context_management', { context_management: [{ type: 'compaction' }] }],
     ['moderation', { moderation: { model: 'x' } }],
-    ['truncation', { truncation: 'auto' }],
+    ['truncation', { truncation: 'sometimes' }],
     ['previous_response_id', { previous_response_id: 'resp_0' }],
     ['conversation', { conversation: { id: 'conv_0' } }],
     ['n', { n: 2 }],

@@ -93,7 +93,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     if (outcome.kind !== 'failed') return outcome;
 
     const { refusal, status, failure, body } = outcome;
-    const other = status === undefined ? undefined : await plan.instead?.(status, refusal.code);
+    const other = status === undefined ? undefined : await plan.instead?.(refusal);
     const stopped = client.ended.aborted || failure?.kind === 'aborted';
     const refused: Refused = {
       kind: 'refused',
@@ -107,13 +107,17 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> 
     };
     const movesOn = other !== undefined || stopped || (!refused.spent && options.movesOn?.(refused) === true);
     const retryInMs = movesOn ? undefined : delayAfter(outcome, plan, tries, options);
-    record.note(
-      attemptFailed.create(
-        { attempt, status, code: refusal.code, message: refusal.message, retryInMs, durationMs: record.elapsed() },
-        record.context,
-        options.keepBodies ? body : undefined,
-      ),
-    );
+    // A call that the client ended is no failure of its provider.
+    const endedByClient = client.ended.aborted && failure?.kind === 'aborted';
+    if (!endedByClient) {
+      record.note(
+        attemptFailed.create(
+          { attempt, status, code: refusal.code, message: refusal.message, retryInMs, durationMs: record.elapsed() },
+          record.context,
+          options.keepBodies ? body : undefined,
+        ),
+      );
+    }
     if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
     if (stopped) {
       const unasked = failure?.kind !== 'aborted';

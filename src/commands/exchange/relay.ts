@@ -11,11 +11,8 @@ import type { TokenUsage } from './usage.ts';
 interface Way {
   /** A fresh relay for each attempt: it holds the state of one answer. */
   relay(): Relay;
-  /**
-   * Another way to ask, when the provider's refusal shows that it does not know this one: the 404 of a server
-   * without `/v1/responses`, say.
-   */
-  instead?(status: number, code: string | null): Promise<Plan> | undefined;
+  /** Another way to ask, when the provider's refusal shows that it does not have the route of this one. */
+  instead?(refusal: Refusal): Promise<Plan> | undefined;
 }
 
 /** A model request in a dialect that the provider speaks. */

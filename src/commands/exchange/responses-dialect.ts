@@ -16,11 +16,13 @@ import { replayed } from '../responses/history.ts';
 import { storedInputItems } from '../responses/input-items.ts';
 import { isNamedOnly } from '../responses/item-references.ts';
 import { responseShell, type ShellFacts } from '../responses/response-shell.ts';
+import { truncatedInput } from '../responses/truncate-input.ts';
 import { type Sight, seesEverything } from '../visibility.ts';
 import { hasMembers, memberChanges, readWith } from './chat-dialect.ts';
-import type { Asked, ExchangeDialect, PastAttempt, PlanInput } from './dialect.ts';
+import type { Asked, ExchangeDialect, PastAttempt, PlanInput, Target } from './dialect.ts';
 import { withEarlierTurns } from './earlier-turns.ts';
 import { outputOf } from './end-events.ts';
+import { isRouteMissing } from './forward-operations.ts';
 import { previousResponseOf } from './previous-response.ts';
 import type { Plan, Relay } from './relay.ts';
 import { NativeResponsesRelay } from './relay-responses-native.ts';
@@ -28,8 +30,6 @@ import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
 import { chatAnswerFacts, chatReader, upstreamChat } from './upstream-chat.ts';
 import { isObject } from './usage.ts';
 
-/** What a server without `/v1/responses` answers. */
-const NOT_THERE = new Set([404, 405, 501]);
 /** A response that said something, and all of it that there will be. */
 const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
 
@@ -40,12 +40,14 @@ export interface ResponsesDialectOptions {
   readonly findItem: (sight: Sight) => FindItem;
   /** Unix seconds. */
   readonly now: () => number;
+  /** In tokens; undefined when it is not known. */
+  readonly contextWindow: (target: Target) => number | undefined;
   /** Told when an answer showed whether a provider speaks `/v1/responses`. */
   readonly learned: (provider: string, supported: boolean) => void;
 }
 
 export function createResponsesDialect(options: ResponsesDialectOptions): ExchangeDialect {
-  const { archive, log, findItem, now, learned } = options;
+  const { archive, log, findItem, now, contextWindow, learned } = options;
   return {
     name: 'responses',
     endpoint: '/v1/responses',
@@ -54,16 +56,18 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
       const { capabilities } = input.target.provider;
       const turns = await withEarlierTurns(input, { archive, log });
       const find = findItem(input.sight);
-      if (capabilities.responses === 'no') return translated(input, turns, find, now);
+      const window = contextWindow(input.target);
+      if (capabilities.responses === 'no') return translated(input, turns, find, window, now);
       const plan = await native(input, turns, find, now);
       if (capabilities.responses === 'yes') return plan;
       return {
         ...plan,
-        instead(status, code) {
-          if (!NOT_THERE.has(status) || code === 'model_not_found') return undefined;
+        instead(refusal) {
+          // A 404 for a model says nothing of the route.
+          if (!isRouteMissing(refusal, input.target.model)) return undefined;
           input.target.provider.learnResponses(false);
           learned(input.target.provider.name, false);
-          return translated(input, turns, find, now);
+          return translated(input, turns, find, window, now);
         },
       };
     },
@@ -199,12 +203,16 @@ async function translated(
   planned: PlanInput,
   turns: TurnInput | undefined,
   find: FindItem,
+  contextWindow: number | undefined,
   now: () => number,
 ): Promise<Plan> {
   const { asked, target } = planned;
   const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = asked.json;
-  const { input: given, earlier } = turns ?? { input: request.input, earlier: 0 };
-  const input = await withReferencedItems(given, { find, earlier });
+  const { input: given, earlier: before } = turns ?? { input: request.input, earlier: 0 };
+  const whole = await withReferencedItems(given, { find, earlier: before });
+  const isCut = request.truncation === 'auto' && contextWindow !== undefined && Array.isArray(whole);
+  const cut = isCut ? truncatedInput(whole.filter(isObject), before, request, contextWindow) : undefined;
+  const { input, earlier } = cut ?? { input: whole, earlier: before };
   const chat = chatRequestFromResponses(input === request.input ? request : { ...request, input }, {
     model: target.model,
     reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,

@@ -34,7 +34,7 @@ export class ProviderJournal {
   configured(now: readonly Configuration[], before: ReadonlyMap<string, Configuration>): void {
     for (const configuration of now) {
       const known = before.get(configuration.name);
-      if (known === undefined || !isDeepEqual(known, configuration)) {
+      if (known === undefined || !isSameConfiguration(known, configuration)) {
         this.#write(configuration.name, providerConfigured.create(configuration, context));
       }
     }
@@ -78,6 +78,6 @@ export class ProviderJournal {
   }
 }
 
-function isDeepEqual(a: Configuration, b: Configuration): boolean {
+export function isSameConfiguration(a: Configuration, b: Configuration): boolean {
   return JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
 }

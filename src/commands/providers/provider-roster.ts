@@ -12,7 +12,7 @@ import { publicUrl } from '../credentials/masked-url.ts';
 import { CircuitBreaker, type CircuitBreakerPolicy, type CircuitState } from '../exchange/circuit-breaker.ts';
 import type { Resilience } from '../exchange/exchange.ts';
 import type { RetryPolicy } from '../exchange/retry-policy.ts';
-import type { Configuration, ProviderJournal } from './provider-journal.ts';
+import { type Configuration, isSameConfiguration, type ProviderJournal } from './provider-journal.ts';
 
 export interface ResilienceSettings {
   readonly retry: RetryPolicy;
@@ -28,6 +28,8 @@ export interface KnownProvider {
   /** Its last good list. */
   readonly models?: readonly ProviderModel[] | undefined;
   readonly capabilities: { readonly responses?: boolean | undefined };
+  /** Milliseconds since the epoch. */
+  readonly capabilitiesLearnedAt?: number | undefined;
 }
 
 export interface RosterOptions {
@@ -137,11 +139,14 @@ export class ProviderRoster {
     this.#resilience.set(name, { retry, breaker: new CircuitBreaker({ ...circuitBreaker, isFailure }, now, onChange) });
     if (before !== 'closed') onChange('closed', 0);
     const memory = remembered().get(name);
-    const { type, baseUrl } = configurationOf(config);
+    const configuration = configurationOf(config);
+    const { type, baseUrl } = configuration;
     // Another server or another type behind the same name: what is known of the old one says nothing of it.
     if (memory?.configuration?.type !== type || memory.configuration.baseUrl !== baseUrl) return;
     known.set(name, memory.models ?? []);
-    if (memory.capabilities.responses !== undefined) provider.learnResponses(memory.capabilities.responses);
+    const { capabilities, capabilitiesLearnedAt = 0 } = memory;
+    if (capabilities.responses === undefined || !isSameConfiguration(memory.configuration, configuration)) return;
+    provider.learnResponses(capabilities.responses, capabilitiesLearnedAt);
   }
 
   async #retire(gone: readonly Entry[]): Promise<void> {

@@ -10,6 +10,7 @@ import {
   type ProviderCapabilities,
   type ProviderModel,
   type ProviderReply,
+  RESPONSES_PROBE_MS,
 } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
 import { retryAfterOf, secondsToWait } from '../retry-after.ts';
@@ -107,7 +108,9 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     if (path !== undefined) urls.set(dialect, withQuery(base.path + path, base.query));
   }
   const secrets = [...config.apiKeys, base.basicAuth ?? ''].filter((secret) => secret.length >= 4);
-  let capabilities: ProviderCapabilities = {
+  /** Milliseconds since the epoch until which `/v1/responses` is not tried. */
+  let withoutResponsesUntil = 0;
+  const listed: ProviderCapabilities = {
     chat: 'yes',
     responses: row.responses,
     embeddings: row.embeddings,
@@ -115,6 +118,8 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     serves: row.serves,
     passthrough: row.passthrough,
   };
+
+  let capabilities = listed;
 
   const redact = (text: string): string =>
     secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text);
@@ -144,10 +149,12 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
     options: config.options,
     answerLimit: config.timeouts?.answer ?? ANSWER_LIMIT,
     get capabilities() {
+      if (capabilities.responses === 'no' && Date.now() >= withoutResponsesUntil) capabilities = listed;
       return capabilities;
     },
-    learnResponses(supported) {
-      capabilities = { ...capabilities, responses: supported ? 'yes' : 'no' };
+    learnResponses(supported, learnedAt = Date.now()) {
+      withoutResponsesUntil = learnedAt + RESPONSES_PROBE_MS;
+      capabilities = supported === undefined ? listed : { ...listed, responses: supported ? 'yes' : 'no' };
     },
     redact,
     pausedMs: (model) => paused.waitMs(model),

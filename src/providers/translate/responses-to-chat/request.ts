@@ -17,7 +17,8 @@
  * | `service_tier` | the same, unless it is `auto` or `default`, which is what nothing means too |
  * | `temperature`, `top_p`, `user`, any unknown member | the same |
  * | `n` above 1 | refused: a response has one answer |
- * | `prompt`, `context_management`, `moderation`, `access_programs`, `image`, `truncation` other than `disabled` | refused: only a native Responses provider can honour them |
+ * | `prompt`, `context_management`, `moderation`, `access_programs`, `image`, an unknown `truncation` | refused: only a native Responses provider can honour them |
+ * | `truncation` | not sent: the gateway drops the oldest turns before translation |
  * | `previous_response_id`, `conversation` | refused: history is put into `input` before translation |
  * | `max_tool_calls` | not sent: it limits hosted tools, of which none run |
  * | `background` | not sent: it is the gateway that runs in the background |
@@ -131,7 +132,7 @@ function refusedMember(body: JsonObject): Refused | undefined {
     if (!isUnset(body[member])) return unsupported(member);
   }
   const truncation = filled(body['truncation']);
-  if (truncation !== undefined && truncation !== 'disabled') return unsupported('truncation');
+  if (truncation !== undefined && truncation !== 'disabled' && truncation !== 'auto') return unsupported('truncation');
   const options = body['stream_options'];
   if (isObject(options) && options['include_obfuscation'] === true) {
     return unsupported('stream_options.include_obfuscation');

@@ -1,0 +1,68 @@
+/** How the gateway finds out whether a provider has `/v1/responses`, and for how long it holds on to that. */
+import { afterAll, describe, expect, it } from 'vitest';
+import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
+import { errorOf, eventsUntil, json, withGateway } from '../support/with-gateway.ts';
+
+let scripted: ScriptedProvider;
+const gateway = withGateway(async () => {
+  scripted = await startScriptedProvider();
+  return { simulated: false, env: { VLLM_BASE_URL: scripted.url, RETRY_MAX_RETRIES: '0' } };
+});
+afterAll(() => scripted.close());
+
+/** @returns the paths that are asked from now on */
+function withoutResponses(status: number, body: string): string[] {
+  const asked: string[] = [];
+  scripted.script(({ path }, response) => {
+    asked.push(path);
+    if (path === '/v1/responses') {
+      response.writeHead(status, { 'content-type': body.startsWith('{') ? 'application/json' : 'text/html' }).end(body);
+      return;
+    }
+    const choices = [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'ok' } }];
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices }));
+  });
+  return asked;
+}
+
+const create = (model = 'scripted') => gateway.post('/v1/responses', { model: `vllm/${model}`, input: 'hi' });
+
+describe('a 404 for a model', () => {
+  it.each([
+    ['a code', '{"error":{"message":"not found","code":"model_not_found"}}'],
+    [
+      'words alone, as from vLLM',
+      '{"message":"The model `scripted` does not exist.","type":"NotFoundError","code":404}',
+    ],
+    ['the name of the model', '{"error":"scripted: no such name"}'],
+  ])('with %s is passed on, and the route is asked again', async (_what, body) => {
+    const asked = withoutResponses(404, body);
+    expect(await errorOf(await create(), 404)).toMatchObject({ type: 'not_found_error', provider: 'vllm' });
+    await errorOf(await create(), 404);
+    expect(asked).toEqual(['/v1/responses', '/v1/responses']);
+  });
+});
+
+describe('a missing route', () => {
+  it('is stored, and chat completions are asked from then on', async () => {
+    const asked = withoutResponses(404, '{"detail":"Not Found"}');
+    for (const _ of [1, 2]) expect((await json(await create())).output[0].content[0].text).toBe('ok');
+    expect(asked).toEqual(['/v1/responses', '/v1/chat/completions', '/v1/chat/completions']);
+    const learned = await eventsUntil(
+      gateway,
+      'types=provider.capability_learned',
+      ({ type }) => type === 'provider.capability_learned',
+    );
+    expect(learned.map(({ data }) => data)).toEqual([{ capability: 'responses', supported: false }]);
+  });
+
+  it('is asked for again when the provider lists other models', async () => {
+    const asked = withoutResponses(404, '{"detail":"Not Found"}');
+    await (await create()).text();
+    expect(asked).not.toContain('/v1/responses');
+    scripted.list('scripted', 'newer');
+    expect((await gateway.fetch('/admin/runtime/refresh', { method: 'POST' })).status).toBe(200);
+    await (await create('newer')).text();
+    expect(asked.filter((path) => path === '/v1/responses')).toHaveLength(1);
+  });
+});
