@@ -148,13 +148,12 @@ export function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
   };
 }
 
-/** As OpenAI allows. */
-const MAX_LIMITS = { file: 10_000, batch: 100 };
+const MAX_LIMIT = 100;
 
 /** @throws Refusal */
 function listRequest({ name }: ObjectKind, request: FastifyRequest<Asked>) {
   const { query } = request;
-  const limit = pageLimit(single(query['limit']), { usual: 20, max: MAX_LIMITS[name] });
+  const limit = pageLimit(single(query['limit']), { usual: 20, max: MAX_LIMIT });
   const order = single(query['order']) ?? 'desc';
   const purpose = single(query['purpose']);
   if (!limit.ok) throw refusedInTranslation(limit.refusal);
