@@ -106,7 +106,12 @@ describe('lists', () => {
   async function lists(): Promise<string[]> {
     const { id } = await kinds.create({ input: 'hi' });
     const conversation = await json(await gateway.post('/v1/conversations', {}));
-    return [`/v1/responses/${id}/input_items`, `/v1/conversations/${conversation.id}/items`, '/v1/batches', '/v1/files'];
+    return [
+      `/v1/responses/${id}/input_items`,
+      `/v1/conversations/${conversation.id}/items`,
+      '/v1/batches',
+      '/v1/files',
+    ];
   }
 
   it.each(limits)('refuse a limit of %s', async (limit, code, message) => {
