@@ -125,7 +125,9 @@ describe('another attempt', () => {
   ])('is not made after an answer %s: it was paid for, and so would the next one be', async (_what, fault, body) => {
     gateway.simulated.control.always(fault);
     const { answer, calls } = await counted(body);
-    expect(await errorOf(answer, 502)).toMatchObject({ type: 'provider_error', code: 'bad_provider_answer' });
+    const error = await errorOf(answer, 502);
+    expect(error).toMatchObject({ type: 'provider_error', code: 'bad_provider_answer' });
+    expect(error.message).not.toContain('application/json where JSON');
     expect(calls()).toBe(1);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(told(events)).toEqual([

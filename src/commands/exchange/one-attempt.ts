@@ -125,7 +125,10 @@ function spentBy(relay: Relay): Relay | undefined {
 
 function senseless(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {
   const what = reply.headers['content-type'] ?? 'no content type';
-  const message = `The provider '${provider}' answered with ${what} where ${expected} was expected.`;
+  const isNamed = expected === 'JSON' && /\bjson\b/i.test(what);
+  const message = isNamed
+    ? `The provider '${provider}' answered with ${what} that cannot be read.`
+    : `The provider '${provider}' answered with ${what} where ${expected} was expected.`;
   return {
     kind: 'failed',
     refusal: refusals.badAnswer(provider, message),
