@@ -113,6 +113,15 @@ describe('a batch', () => {
     expect(stores.openai.asked).toEqual(['again']);
   });
 
+  it('is a 404 when the provider does not know its input file, and a 501 when it has no batches', async () => {
+    const message = 'No such File object: file-unknown';
+    openai.script((_request, response) => response.writeHead(404).end(JSON.stringify({ error: { message } })));
+    const input = { input_file_id: 'file-unknown', provider: 'openai' };
+    expect(await errorOf(await create(input), 404)).toMatchObject({ message, type: 'not_found_error' });
+    openai.script((_request, response) => response.writeHead(404).end('{"detail":"Not Found"}'));
+    expect(await errorOf(await create(input), 501)).toMatchObject({ code: 'unsupported_operation' });
+  });
+
   it('is for its owner, with its file and all that it makes', async () => {
     const input_file_id = await uploaded('openai', ann);
     expect(await errorOf(await create({ input_file_id }, bob), 404)).toMatchObject({ type: 'not_found_error' });

@@ -142,7 +142,10 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
         changes.endpoint = JSON.stringify(endpoint);
         changes.input_file_id = JSON.stringify(await uploadLines(lines, input, deps));
       }
-      const head = createPlan(batches, input, jsonHeaders(input), { work: (id) => ({ kind: 'batch', id, parts }) });
+      const head = createPlan(batches, input, jsonHeaders(input), {
+        work: (id) => ({ kind: 'batch', id, parts }),
+        madeOf: route === undefined ? String(json.input_file_id) : '',
+      });
       return { ...head, body: rewriteMembers(input.body, changes), repeatable: false };
     },
     relayAgain: () => new ObjectRelay(),

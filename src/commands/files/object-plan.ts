@@ -16,6 +16,8 @@ export function nothingAsked(json: Record<string, unknown>, provider: string | u
 export interface NewObject {
   /** What the provider goes on with, under the id of the new object. */
   work?(id: string): DeferredWork;
+  /** The object that the new one is made of: a provider that names it in a 404 has the route. */
+  readonly madeOf?: string;
   /** Of a batch that another dialect than OpenAI's asked for. */
   readonly dialect?: ObjectOrigin['dialect'];
   /** The object as the client gets it; with `provider` when this is left out. */
@@ -27,14 +29,14 @@ export function createPlan(
   kind: ObjectKind,
   { record, target }: PlanInput,
   headers: Record<string, string>,
-  { work, dialect, shown }: NewObject = {},
+  { work, madeOf = '', dialect, shown }: NewObject = {},
 ) {
   const { provider } = target;
   return {
     dialect: 'forward',
     call: { method: 'POST', path: kind.endpoint, openAi: true, headers },
     readsWhole: true,
-    unsupported: (refusal) => (isRouteMissing(refusal, '') ? notServed(kind) : undefined),
+    unsupported: (refusal) => (isRouteMissing(refusal, madeOf) ? notServed(kind) : undefined),
     relay: () => {
       let made: string | undefined;
       return new ObjectRelay(
