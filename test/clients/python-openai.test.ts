@@ -66,6 +66,7 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
     it('raises when a chat stream is interrupted, in a text or in a tool call', () => {
       expect(seen('interrupted_chat', model)).toEqual([interrupted, interrupted]);
       expect(seen('interrupted_chat_tool', model)).toEqual(interrupted);
+      expect(seen('interrupted_completion', model)).toEqual([interrupted, interrupted]);
     });
 
     it('raises when the stream of a response is interrupted, in a text or in a tool call', () => {

@@ -181,6 +181,18 @@ describe('POST /v1/completions', () => {
     expect(gateway.lastAsked().path).toBe('/v1/completions');
   });
 
+  it('ends a stream that stops before its finish reason with an error', async () => {
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end('data: {"choices":[{"text":"a","finish_reason":null}]}\n\n');
+    });
+    const answer = await gateway.post('/v1/completions', { model, prompt: 'x', stream: true });
+    const error = { code: 'stream_incomplete', provider: 'openai' };
+    expect(dataOf(await answer.text()).at(-1)).toMatchObject({ error });
+    const events = await eventsOfExchange(gateway, exchangeOf(answer));
+    expect(events.find(({ type }) => type === 'exchange.failed')?.data).toMatchObject({ reason: 'stream_broken' });
+  });
+
   it('ends a stream in which the provider reports an error with that error', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });

@@ -44,7 +44,7 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
       const fields = held.filter((part) => part.kind === 'field');
       return options.checkFields(fields, input.sight)?.then(() => plan) ?? plan;
     },
-    relayAgain: ({ provider }) => new ForwardRelay(provider),
+    relayAgain: ({ provider }) => new ForwardRelay(provider, operation.endsWithReason === true),
   };
 }
 

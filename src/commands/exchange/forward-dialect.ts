@@ -36,7 +36,7 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
         repeatable: true,
       };
     },
-    relayAgain: ({ provider }) => new ForwardRelay(provider),
+    relayAgain: ({ provider }) => new ForwardRelay(provider, operation.endsWithReason === true),
   };
 }
 
@@ -58,7 +58,7 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
     call: { method: 'POST', path: endpoint, openAi: true, headers: {} },
     digestOnly: answers !== undefined && !keeps[answers],
     unsupported: (refusal) => (isRouteMissing(refusal, model) ? notServed(operation) : undefined),
-    relay: () => new ForwardRelay(provider),
+    relay: () => new ForwardRelay(provider, operation.endsWithReason === true),
   } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
 }
 

@@ -13,12 +13,20 @@ export interface ForwardOperation {
   /** What its files are, and its answers: kept on the record only where the configuration says so. */
   readonly files?: 'audio' | 'image';
   readonly answers?: 'audio' | 'image';
+  /** Its streams end with a finish reason or `[DONE]`: one without was cut off. */
+  readonly endsWithReason?: true;
   /** Members of the body that mean nothing here, and that a provider would refuse. */
   readonly without?: readonly string[];
 }
 
 export const forwardOperations: readonly ForwardOperation[] = [
-  { endpoint: '/v1/completions', family: 'completions', title: 'Text completion', body: 'json' },
+  {
+    endpoint: '/v1/completions',
+    family: 'completions',
+    title: 'Text completion',
+    body: 'json',
+    endsWithReason: true,
+  },
   { endpoint: '/v1/audio/speech', family: 'speech', title: 'Speech', body: 'json', answers: 'audio' },
   {
     endpoint: '/v1/audio/transcriptions',

@@ -6,17 +6,25 @@ import { parseChunk } from './parse-chunk.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
 import { reportedFailure } from './reported-failure.ts';
+import { streamIncomplete } from './stream-refusals.ts';
 import type { TokenUsage } from './usage.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const MAY_FAIL = /"error"\s*:\s*[{"]|"finish_reason"\s*:\s*"error"/;
 
+const GIVES_REASON = /"(?:finish|stop)_reason"\s*:\s*"/;
+
 export class ForwardRelay implements Relay {
   readonly #provider: Answering;
   readonly #untouched = new PassthroughRelay();
+  /** Of a stream that must end with a reason: whether it is a stream, and has. */
+  #streams = false;
+  #ended: boolean;
 
-  constructor(provider: Answering) {
+  /** @param endsWithReason whether its streams are whole only with a finish reason or `[DONE]`, as text completions are */
+  constructor(provider: Answering, endsWithReason: boolean) {
     this.#provider = provider;
+    this.#ended = !endsWithReason;
   }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
@@ -26,11 +34,16 @@ export class ForwardRelay implements Relay {
   frame(frame: Frame): FrameAnswer {
     const failed = frame.data !== undefined && MAY_FAIL.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (failed !== undefined && isErrorBody(failed)) return reportedFailure(failed, frame, this.#provider);
+    this.#streams = true;
+    if (!this.#ended && frame.data !== undefined) {
+      this.#ended = frame.data === '[DONE]' || GIVES_REASON.test(frame.data);
+    }
     return this.#untouched.frame(frame);
   }
 
-  finish(): { cut: boolean } {
-    return this.#untouched.finish();
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (this.#ended || !this.#streams) return this.#untouched.finish();
+    return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
   }
 
   broken(refusal: Refusal): Buffer {

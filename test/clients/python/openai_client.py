@@ -162,6 +162,14 @@ def interrupted_chat_tool(model):
 
 
 @scenario(*BOTH)
+def interrupted_completion(model):
+    def ask():
+        return client.completions.create(model=model, prompt="Tell me something.", stream=True)
+
+    return [interrupted(model, ask, lambda chunk: chunk.choices[0].text, how) for how in CUTS]
+
+
+@scenario(*BOTH)
 def interrupted_response(model):
     return [interrupted(model, lambda: client.responses.create(model=model, input=TELL, stream=True), response_piece, how) for how in CUTS]
 
