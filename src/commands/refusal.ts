@@ -80,8 +80,12 @@ export const refusals = {
     new Refusal(invalid('invalid_json', `The request body is not valid JSON: ${detail}`)),
   nestedTooDeeply: () =>
     new Refusal(invalid('nested_too_deeply', 'The request body is nested too deeply to be worked with.')),
-  invalidRequest: (message: string, param: string | null, code: string | null = null) =>
+  /** Codes are the same on every route: a parameter with a wrong value has `invalid_value` unless another one is given. */
+  invalidRequest: (message: string, param: string | null, code = param === null ? null : 'invalid_value') =>
     new Refusal(invalid(code, message, param)),
+  missingParameter: (name: string) => new Refusal(invalid('missing_required_parameter', `'${name}' is missing.`, name)),
+  unknownParameter: (name: string) =>
+    new Refusal(invalid('unknown_parameter', `'${name}' is not a field of this request.`, name)),
   invalidUserPath: (name: string, why: string) =>
     new Refusal(invalid('invalid_user_path', `The user path in '${name}' ${why}.`, name)),
   unsupportedParameter: (param: string, why: string) =>

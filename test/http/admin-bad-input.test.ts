@@ -37,24 +37,31 @@ describe.each(routes)('$method $path', ({ method, path }) => {
     ['is cut off', '{"a":'],
     ['is no text', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
     ['has a number that is none', '{"amount":NaN}'],
-    ['comes behind a byte order mark', '\uFEFF{}'],
     ['nests without end', '['.repeat(100_000)],
   ])('refuses a body that %s', async (_what, body) => {
     expect(await errorOf(await send(body), 400)).toMatchObject({ type: 'invalid_request_error', code: 'invalid_json' });
   });
 
   it.each(['[]', 'null', '"x"', '42', 'true'])('refuses %s, which is no object', async (body) => {
-    expect(await errorOf(await send(body), 400)).toMatchObject({ type: 'invalid_request_error', param: null });
+    expect(await errorOf(await send(body), 400)).toMatchObject({
+      type: 'invalid_request_error',
+      code: 'invalid_type',
+      param: null,
+    });
   });
 
   it('names a field that it does not know', async () => {
     // What is missing may be told first.
-    const { param, message } = await errorOf(await send('{"nobody_knows":1}'), 400);
+    const { param, message, code } = await errorOf(await send('{"nobody_knows":1}'), 400);
     expect(message).toContain(`'${param}'`);
+    expect(['unknown_parameter', 'missing_required_parameter']).toContain(code);
   });
 
   it('refuses to do without a body', async () => {
-    expect(await errorOf(await send(''), 400)).toMatchObject({ type: 'invalid_request_error' });
+    const { type, code } = await errorOf(await send(''), 400);
+    expect(type).toBe('invalid_request_error');
+    // One route takes its parameter from the query as well.
+    expect(['invalid_json', 'missing_required_parameter']).toContain(code);
   });
 });
 
@@ -62,7 +69,25 @@ it('says of what is missing that it is missing', async () => {
   const answer = await gateway.fetch(`/admin/auth-keys/${key}/allowed-models`, { method: 'PUT', json: {} });
   expect(await errorOf(answer, 400)).toMatchObject({
     param: 'allowed_models',
+    code: 'missing_required_parameter',
     message: "'allowed_models' is missing.",
+  });
+});
+
+const reads = Object.entries<Record<string, Answered>>(document.paths).flatMap(([path, { get }]) =>
+  path.startsWith('/admin/') && get !== undefined ? [path] : [],
+);
+
+describe.each(reads)('GET %s', (path) => {
+  it('has a code for a parameter with a wrong value', async () => {
+    for (const name of ['limit', 'days', 'after', 'order', 'as_of', 'start_date', 'user_path', 'offset', 'category']) {
+      const answer = await gateway.fetch(`${given(path)}?${name}=%00`, { signal: AbortSignal.timeout(5_000) });
+      if (answer.status !== 400) {
+        await answer.body?.cancel();
+        continue;
+      }
+      expect((await errorOf(answer, 400)).code, name).toEqual(expect.any(String));
+    }
   });
 });
 

@@ -115,7 +115,7 @@ function isTold(request: FastifyRequest, { user_path }: ExchangeRow): boolean {
 /** Undefined when no request can have this id. @throws Refusal 400 without one */
 function streamIn(request: FastifyRequest): StreamName | undefined {
   const id = single(queryOf(request)['log_id']);
-  if (id === undefined) throw refusals.invalidRequest("'log_id' is missing.", 'log_id');
+  if (id === undefined) throw refusals.missingParameter('log_id');
   return /^[\w.-]{1,128}$/.test(id) ? streamName('exchange', id) : undefined;
 }
 

@@ -41,7 +41,7 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
   admin.get('/explain', { config: { access: 'scoped-admin' } }, async (request) => {
     const query = request.query as Query;
     const model = single(query['model']);
-    if (model === undefined) throw refusals.invalidRequest("'model' is missing.", 'model');
+    if (model === undefined) throw refusals.missingParameter('model');
     const then = await options.past(request);
     const { keys, lists, virtualModels } = then ?? options.now;
     const key = keyIn(request, query, keys);

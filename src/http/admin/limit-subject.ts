@@ -55,7 +55,7 @@ export function subjectIn<Scope extends string>(
   const own = scopeOf(request);
   if (own !== undefined) throw refusals.userPathOutOfScope(`${meant} ${subject ?? ''}`, own, 'scope');
   const name = subject?.trim() ?? '';
-  if (name === '') throw refusals.invalidRequest("'subject' is missing.", 'subject');
+  if (name === '') throw refusals.missingParameter('subject');
   if (name.length > MAX_SUBJECT_LENGTH || hasControls(name)) {
     throw refusals.invalidRequest(
       `'subject' must be at most ${MAX_SUBJECT_LENGTH} characters, none of them a control character.`,
@@ -83,7 +83,7 @@ export function periodIn(
     throw refusals.invalidRequest("'period' and 'period_seconds' say the same thing: send one of them.", param);
   }
   const given = period ?? period_seconds;
-  if (given === undefined) throw refusals.invalidRequest(`'${prefix}period' is missing.`, `${prefix}period`);
+  if (given === undefined) throw refusals.missingParameter(`${prefix}period`);
   const seconds = parse(String(given));
   if (seconds === undefined) throw refusals.invalidRequest(`'${given}' is not a period.`, param);
   return seconds;
@@ -97,7 +97,7 @@ function pathOf(request: FastifyRequest, subject: string | undefined, userPath: 
   }
   const given = written === undefined || written === '' ? undefined : parseUserPath(written, name);
   const path = pathInScope(scopeOf(request), given, name);
-  if (path === undefined) throw refusals.invalidRequest("'user_path' is missing.", 'user_path');
+  if (path === undefined) throw refusals.missingParameter('user_path');
   return path;
 }
 

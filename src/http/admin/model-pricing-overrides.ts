@@ -77,7 +77,7 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
   admin.delete<{ Querystring: Query }>('/model-pricing-overrides', change, async (request, reply) => {
     const given =
       bodyOf(request).length > 0 ? readBody(request, oneOverride).selector : single(request.query['selector']);
-    if (given === undefined) throw refusals.invalidRequest("'selector' is missing.", 'selector');
+    if (given === undefined) throw refusals.missingParameter('selector');
     // What was said of a provider that is no longer there can be taken back all the same.
     const selector = canonical(given, () => true);
     await execute({ kind: 'remove', selector, context: eventContextOf(request) }, request, reply);

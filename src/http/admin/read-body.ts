@@ -11,7 +11,7 @@ import { bodyOf } from '../server.ts';
  */
 export function readBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.infer<Schema> {
   const body = bodyOf(request);
-  if (body.length === 0) throw refusals.invalidRequest('The request needs a JSON body.', null);
+  if (body.length === 0) throw refusals.invalidRequest('The request needs a JSON body.', null, 'invalid_json');
   // The schemas of administration name plain numbers, and pass nothing on.
   return checked(parseJson(body, JSON.parse), schema);
 }
@@ -24,12 +24,11 @@ export function checked<Schema extends z.ZodType>(value: unknown, schema: Schema
   if (issue === undefined) throw refusals.invalidRequest('The request body is not valid.', null);
   if (issue.code === 'unrecognized_keys') {
     const name = [...issue.path, issue.keys[0] ?? ''].join('.');
-    throw refusals.invalidRequest(`'${name}' is not a field of this request.`, name);
+    throw refusals.unknownParameter(name);
   }
   const name = issue.path.join('.');
-  if (name === '') throw refusals.invalidRequest(`The request body is not valid: ${issue.message}.`, null);
-  if (issue.code === 'invalid_type' && issue.input === undefined) {
-    throw refusals.invalidRequest(`'${name}' is missing.`, name);
-  }
-  throw refusals.invalidRequest(`'${name}' is not valid: ${issue.message}.`, name);
+  const code = issue.code === 'invalid_type' || issue.code === 'invalid_union' ? 'invalid_type' : 'invalid_value';
+  if (name === '') throw refusals.invalidRequest(`The request body is not valid: ${issue.message}.`, null, code);
+  if (issue.code === 'invalid_type' && issue.input === undefined) throw refusals.missingParameter(name);
+  throw refusals.invalidRequest(`'${name}' is not valid: ${issue.message}.`, name, code);
 }

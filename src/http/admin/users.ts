@@ -126,7 +126,7 @@ function meantPath(request: FastifyRequest, given: string | undefined): UserPath
     scopeOf(request),
     given === undefined || given === '' ? undefined : parseUserPath(given, 'user_path'),
   );
-  if (path === undefined) throw refusals.invalidRequest("'user_path' is missing.", 'user_path');
+  if (path === undefined) throw refusals.missingParameter('user_path');
   return path;
 }
 
