@@ -43,7 +43,9 @@ export const gatewayOperations: readonly Operation[] = [
     summary: 'Follow what happens',
     description:
       'Server-sent events: `audit.started`, `audit.updated`, `audit.stream`, then `audit.completed` or `audit.failed`; ' +
-      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a place in the log: a client that resumes from it misses nothing.',
+      '`usage.completed`; `heartbeat`; `reset`. The id of an event is a place in the log: a client that resumes from ' +
+      'it gets what it missed, or `reset` when more previews follow than are sent again. An administrator of a subtree ' +
+      'gets its exchanges.',
     tag: 'admin',
     parameters: liveParameters,
     success: { description: 'An endless stream', content: { 'text/event-stream': text } },

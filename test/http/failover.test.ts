@@ -537,7 +537,7 @@ test('a response that was taken up again after a stop goes by the virtual models
     const signal = AbortSignal.timeout(10_000);
     await (await running.fetch(`/v1/responses/${id}?stream=true`, { signal })).text();
     const response = await json(await running.fetch(`/v1/responses/${id}`));
-    expect(response).toMatchObject({ id, status: 'completed', model: 'both' });
+    expect(response).toMatchObject({ id, status: 'completed', model: 'two' });
     expect(calls()).toBe(2);
     expect(b.requests.filter((one) => one.path === path)).toHaveLength(1);
   } finally {

@@ -50,7 +50,13 @@ function bodyFor(url: string, file = ''): { body: string | FormData; headers: Re
   }
   const asked = { model: MODEL, messages: user('hi'), input: 'hi', prompt: 'hi', voice: 'v', max_tokens: 9 };
   const batch = { input_file_id: file, provider: 'openai', endpoint: '/v1/chat/completions' };
-  const body = JSON.stringify(url === '/v1/batches' ? batch : asked);
+  const messages = {
+    requests: [
+      { custom_id: 'a', params: { model: MODEL.replace('llamacpp', 'openai'), max_tokens: 9, messages: user('hi') } },
+    ],
+  };
+  const bodies: Record<string, object> = { '/v1/batches': batch, '/v1/messages/batches': messages };
+  const body = JSON.stringify(bodies[url] ?? asked);
   return { body, headers: { 'content-type': 'application/json' } };
 }
 

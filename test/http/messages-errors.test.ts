@@ -79,7 +79,7 @@ describe('what the gateway refuses on /v1/messages', () => {
   });
 
   it('is below it, where nothing is', async () => {
-    for (const path of ['/v1/messages/batches', '/v1/messages/count_tokens/x']) {
+    for (const path of ['/v1/messages/nothing', '/v1/messages/count_tokens/x']) {
       const answer = await gateway.fetch(path, { method: 'GET' });
       expect(await failure(answer, 404)).toMatchObject({
         type: 'not_found_error',
