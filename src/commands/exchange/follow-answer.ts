@@ -134,7 +134,8 @@ class StreamAgain {
     const failure = recordedFailure(told);
     // The client of a stream that failed before its first byte was told so in another way.
     if (failure?.reason === 'provider_error') return undefined;
-    if (failure?.reason === 'stream_broken') return this.#relay?.broken?.(this.#refusal ?? failure.refusal);
+    const broken = this.#refusal ?? (failure?.reason === 'stream_broken' ? failure.refusal : undefined);
+    if (broken !== undefined) return this.#relay?.broken?.(broken);
     return this.#relay?.abandon?.(failure === undefined ? earlyEnd('client_gone') : earlyEndOf(failure));
   }
 }

@@ -1,0 +1,102 @@
+/** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
+import { expect, it } from 'vitest';
+import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
+import { createResponsesDialect } from '../../src/commands/exchange/responses-dialect.ts';
+import { archiveOf } from '../../src/commands/responses/archive.ts';
+import { itemFinder } from '../../src/commands/responses/find-item.ts';
+import { streamResponse } from '../../src/commands/responses/stream-response.ts';
+import { everything } from '../../src/commands/visibility.ts';
+import { attemptStarted, chunkReceived, requestReceived } from '../../src/events/catalogue/exchange.ts';
+import { streamName } from '../../src/events/event.ts';
+import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { createItemIndex } from '../../src/projections/items.ts';
+import { createResponseRecords } from '../../src/projections/responses.ts';
+import { noKeys, unpriced } from '../support/nothing-configured.ts';
+import { dataOf } from '../support/with-gateway.ts';
+
+const EXCHANGE = '01930000-0000-7000-8000-000000000001';
+const stream = streamName('exchange', EXCHANGE);
+const context = { actor: 'master' } as const;
+const data = (event: object) => `data: ${JSON.stringify(event)}\n\n`;
+const says = (delta: object) => data({ choices: [{ index: 0, delta }] });
+
+/** The exchange, closed as at the start after a crash. @returns the response, and its stream as it is told from then on */
+async function closed(dialect: 'chat' | 'responses', providerType: string, chunks: readonly string[]) {
+  const log = new MemoryLog();
+  const target = { provider: 'local', providerType, model: 'm' };
+  const facts = {
+    method: 'POST',
+    path: '/v1/responses',
+    headers: {},
+    authMethod: 'master_key',
+    capture: 'full',
+  } as const;
+  const body = Buffer.from(JSON.stringify({ model: 'local/m', input: 'hi', stream: true }));
+  await log.append([
+    {
+      stream,
+      events: [
+        requestReceived.create({ ...facts, dialect: 'responses', stream: true }, context, body),
+        attemptStarted.create({ attempt: 1, kind: 'primary', dialect, ...target }, context),
+        ...chunks.map((chunk, index) => chunkReceived.create({ attempt: 1, index }, context, Buffer.from(chunk))),
+      ],
+      expectedRevision: 'noStream',
+    },
+  ]);
+  const archive = archiveOf(createResponseRecords(log));
+  const index = createItemIndex(log);
+  const responses = createResponsesDialect({
+    archive,
+    log,
+    findItem: (sight) => itemFinder(sight, { log, archive, index }),
+    now: () => 1,
+    contextWindow: () => undefined,
+    learned() {},
+  });
+  const dialects = new Map([[responses.name, responses]]);
+  await closeOpenExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
+  const ends = [];
+  for await (const event of log.readStream(stream)) if (event.type === 'exchange.failed') ends.push(event.data);
+  const { responseId } = ends[0] as { responseId: string };
+  const stored = await archive.find(responseId, everything);
+  if (stored === undefined) throw new Error('it was not stored');
+  const told: Buffer[] = [];
+  const deps = { log, dialects, archive };
+  for await (const bytes of streamResponse(stored, -1, deps, new AbortController().signal)) told.push(bytes);
+  const events = dataOf(Buffer.concat(told).toString());
+  const types = events.map(({ type }) => type);
+  expect(types.slice(-2)).toEqual(['error', 'response.failed']);
+  expect(types.filter((type) => type.endsWith('.done'))).toEqual([]);
+  expect(events.at(-1).response).toEqual(stored.response);
+  return stored.response;
+}
+
+const gatewayStopped = { status: 'failed', error: { code: 'gateway_stopped' }, incomplete_details: null };
+
+it('of a chat provider, within a tool call', async () => {
+  const call = { index: 0, id: 'call_1', function: { name: 'rm', arguments: '{"path":"/a' } };
+  expect(await closed('chat', 'llamacpp', [says({ tool_calls: [call] })])).toMatchObject({
+    ...gatewayStopped,
+    output: [{ type: 'function_call', status: 'incomplete', arguments: '{"path":"/a' }],
+  });
+});
+
+it('of a native provider, within a text', async () => {
+  const item = { id: 'msg_1', type: 'message', role: 'assistant', status: 'in_progress', content: [] };
+  const response = { id: 'resp_1', object: 'response', status: 'in_progress', output: [] };
+  const events = [
+    { type: 'response.created', sequence_number: 0, response },
+    { type: 'response.output_item.added', sequence_number: 1, output_index: 0, item },
+    { type: 'response.output_text.delta', sequence_number: 2, output_index: 0, content_index: 0, delta: 'Hel' },
+  ];
+  expect(await closed('responses', 'openai', events.map(data))).toMatchObject({
+    ...gatewayStopped,
+    output: [{ type: 'message', status: 'incomplete', content: [{ type: 'output_text', text: 'Hel' }] }],
+  });
+});
+
+it('of a provider that had reported an error, with that error', async () => {
+  const chunks = [says({ content: 'Hel' }), data({ error: { message: 'out of memory', code: 'oom' } })];
+  const response = await closed('chat', 'llamacpp', chunks);
+  expect(response).toMatchObject({ status: 'failed', error: { code: 'oom' } });
+});
