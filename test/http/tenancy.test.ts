@@ -140,6 +140,13 @@ async function batch(by = owner): Promise<string> {
   return (await json(await gateway.post('/v1/batches', asked, as(by)))).id;
 }
 
+/** One that does not end by itself. */
+async function messageBatch(by = owner): Promise<string> {
+  const params = { model: native, max_tokens: 5, messages: user('hi') };
+  const asked = { requests: [{ custom_id: 'a', params }] };
+  return (await json(await gateway.post('/v1/messages/batches', asked, as(by)))).id;
+}
+
 interface Row {
   /** As the API's description writes it. */
   readonly route: string;
@@ -148,6 +155,8 @@ interface Row {
   readonly body?: object;
   /** The item that the path names, when it names one. */
   readonly item?: (id: string) => Promise<string>;
+  /** What those who see it get; 200 when it is left out. */
+  readonly status?: number;
 }
 
 const item = { type: 'message', role: 'user', content: 'more' };
@@ -178,6 +187,12 @@ const table: readonly Row[] = [
   { route: 'GET /v1/batches/{id}', make: batch },
   { route: 'GET /v1/batches/{id}', make: batch, query: '?provider=openai' },
   { route: 'POST /v1/batches/{id}/cancel', make: batch },
+  { route: 'GET /v1/batches/{id}/results', make: batch, status: 409 },
+  { route: 'GET /v1/messages/batches/{id}', make: messageBatch },
+  { route: 'GET /v1/messages/batches/{id}', make: messageBatch, query: '?provider=openai' },
+  { route: 'GET /v1/messages/batches/{id}/results', make: messageBatch, status: 409 },
+  { route: 'POST /v1/messages/batches/{id}/cancel', make: messageBatch },
+  { route: 'DELETE /v1/messages/batches/{id}', make: messageBatch, status: 400 },
 ];
 
 async function call(row: Row, id: string, itemId: string, caller: Caller): Promise<Response> {
@@ -187,9 +202,11 @@ async function call(row: Row, id: string, itemId: string, caller: Caller): Promi
   return gateway.fetch(target, { method, ...as(caller) });
 }
 
-/** The refusal, whatever the thing is called. */
-async function refusalOf(answer: Response, ...names: string[]): Promise<ErrorBody> {
-  const error = await errorOf(answer, 404);
+/** The refusal, whatever the thing is called; of Anthropic's routes in its own envelope. */
+async function refusalOf(answer: Response, ...names: string[]): Promise<Pick<ErrorBody, 'type' | 'message'>> {
+  const isAnthropics = new URL(answer.url).pathname.startsWith('/v1/messages');
+  const error = isAnthropics ? (await json(answer)).error : await errorOf(answer, 404);
+  expect(answer.status).toBe(404);
   return { ...error, message: names.reduce((message, name) => message.replaceAll(name, '…'), error.message) };
 }
 
@@ -204,14 +221,14 @@ describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('what bel
         const missing = await refusalOf(await call(row, 'none_at_all', itemId, stranger), 'none_at_all', itemId);
         expect(await refusalOf(await call(row, id, itemId, stranger), id, itemId), nameOf(stranger)).toEqual(missing);
       }
-      expect((await call(row, id, itemId, of.owner)).status).toBe(200);
+      expect((await call(row, id, itemId, of.owner)).status).toBe(row.status ?? 200);
     });
 
     it('works for a friend', async () => {
       for (const friend of of.friends) {
         const id = await row.make(of.owner);
         const answer = await call(row, id, await itemOf(id), friend);
-        expect(answer.status, `${nameOf(friend)}: ${await answer.text()}`).toBe(200);
+        expect(answer.status, `${nameOf(friend)}: ${await answer.text()}`).toBe(row.status ?? 200);
       }
     });
   });
