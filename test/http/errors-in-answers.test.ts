@@ -26,6 +26,8 @@ afterAll(async () => (await started).close());
 
 const MESSAGE = 'The model ran out of memory.';
 const SILENT = 'did not say which';
+const NOT_JSON = 'sent a stream event that is not JSON';
+const EARLY = 'before the answer was complete';
 
 interface Answering {
   readonly type: 'text/event-stream' | 'application/x-ndjson';
@@ -84,6 +86,62 @@ const failing: readonly [string, string, Answering, string][] = [
   ['ollama', 'an error line', lines(ollamaStart, { error: MESSAGE }), MESSAGE],
 ];
 
+/** A part of the answer is missing, though the stream ends in an orderly way. */
+const torn = 'data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"ind\n\n';
+const callGoesOn = chunk({ tool_calls: [{ index: 0, function: { arguments: '"}' } }] });
+const toolOfAnthropic = [
+  sse({ type: 'content_block_stop', index: 0 }, 'content_block_stop'),
+  sse(
+    { type: 'content_block_start', index: 1, content_block: { type: 'tool_use', id: 't', name: 'rm', input: {} } },
+    'content_block_start',
+  ),
+  sse(
+    { type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '{"path":"/a' } },
+    'content_block_delta',
+  ),
+];
+const stopOfAnthropic = sse({ type: 'message_stop' }, 'message_stop');
+const incomplete: readonly [string, string, Answering, string][] = [
+  ['llamacpp', 'a torn event in a text', events(hello, torn, sse(chunk({}, 'stop')), done), NOT_JSON],
+  [
+    'llamacpp',
+    'a torn event in a tool call',
+    events(sse(callOpen), torn, sse(callGoesOn), sse(chunk({}, 'tool_calls')), done),
+    NOT_JSON,
+  ],
+  ['llamacpp', 'a text without a finish reason', events(hello, done), EARLY],
+  ['llamacpp', 'half a tool call without a finish reason', events(sse(callOpen), done), EARLY],
+  ['llamacpp', 'nothing but the end marker', events(done), EARLY],
+  [
+    'anthropic',
+    'a torn event',
+    events(
+      ...anthropicStart,
+      'event: content_block_delta\ndata: {"type":"content_bl\n\n',
+      sse({ type: 'message_delta', delta: { stop_reason: 'end_turn' } }, 'message_delta'),
+      stopOfAnthropic,
+    ),
+    NOT_JSON,
+  ],
+  [
+    'ollama',
+    'a line that is not JSON',
+    {
+      type: 'application/x-ndjson',
+      frames: [
+        `${JSON.stringify(ollamaStart)}\n`,
+        '{{{\n',
+        `${JSON.stringify({ ...ollamaStart, done: true, done_reason: 'stop' })}\n`,
+      ],
+    },
+    NOT_JSON,
+  ],
+];
+/** Clients of messages get the events of Anthropic as they are, and judge a missing stop reason themselves. */
+const incompleteTranslated: readonly [string, string, Answering, string][] = [
+  ['anthropic', 'half a tool call and its end', events(...anthropicStart, ...toolOfAnthropic, stopOfAnthropic), EARLY],
+];
+
 const asking = {
   chat: ['/v1/chat/completions', {}],
   messages: ['/v1/messages', { max_tokens: 50 }],
@@ -116,7 +174,7 @@ async function expectFailed(answer: Response): Promise<void> {
   expect(types).not.toContain('exchange.completed');
 }
 
-describe.each(failing)('%s that streams %s', (provider, _what, given, message) => {
+describe.each([...failing, ...incomplete])('%s that streams %s', (provider, _what, given, message) => {
   const model = `${provider}/scripted`;
 
   it.each(['chat', 'messages'] as const)('fails for a client of %s', async (dialect) => {
@@ -153,6 +211,25 @@ describe.each(failing)('%s that streams %s', (provider, _what, given, message) =
   });
 });
 
+it.each(incompleteTranslated)(
+  '%s that streams %s fails for clients of responses and chat',
+  async (provider, _, given) => {
+    await streaming(given);
+    const model = `${provider}/scripted`;
+    for (const [path, asked] of [
+      ['/v1/responses', { model, input: 'hi', stream: true }],
+      ['/v1/chat/completions', { model, messages: user('hi'), stream: true }],
+    ] as const) {
+      const answer = await gateway.post(path, asked);
+      const text = await answer.text();
+      expect(text).toContain(EARLY);
+      expect(text).not.toContain('response.completed');
+      expect(text).not.toContain('function_call_arguments.done');
+      await expectFailed(answer);
+    }
+  },
+);
+
 describe('an endpoint that is passed on as it is', () => {
   const text = (finish: string | null, more: object = {}) => ({
     id: 'c',
@@ -164,8 +241,9 @@ describe('an endpoint that is passed on as it is', () => {
     ['an error beside a choice', { ...text('error'), error }, MESSAGE],
     ['an error within a choice', text('error', { error }), MESSAGE],
     ['the finish reason `error`', text('error'), SILENT],
+    ['a torn event', {}, NOT_JSON],
   ])('fails when it streams %s', async (_what, last, message) => {
-    await streaming(events(sse(text(null)), sse(last), done));
+    await streaming(events(sse(text(null)), message === NOT_JSON ? torn : sse(last), done));
     const answer = await gateway.post('/v1/completions', { model: 'llamacpp/scripted', prompt: 'hi', stream: true });
     const said = await answer.text();
     const told = answer.status === 200 ? dataOf(said).at(-1) : JSON.parse(said);

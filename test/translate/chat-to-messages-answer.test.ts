@@ -9,7 +9,7 @@ const read = (answer: unknown) => new MessagesReader(facts).whole(answer);
 
 function heard(...events: object[]) {
   const reader = new MessagesReader(facts);
-  const chunks = events.flatMap((event) => reader.chunks(JSON.stringify(event)));
+  const chunks = events.flatMap((event) => reader.chunks(JSON.stringify(event)) ?? []);
   return { chunks, ended: reader.ended };
 }
 
@@ -223,17 +223,18 @@ describe('a stream', () => {
     expect(heard(start, error)).toMatchObject({ chunks: [{}, error], ended: false });
   });
 
-  it('that lacks its message_delta ends all the same', () => {
+  it('that lacks its message_delta has no finish reason', () => {
     const { chunks, ended } = heard(start, stop);
     expect(ended).toBe(true);
-    expect(chunks.at(-2)).toMatchObject({ choices: [{ finish_reason: 'stop' }] });
+    expect(chunks).toMatchObject([{ choices: [{ finish_reason: null }] }]);
   });
 
-  it('is not disturbed by what nobody knows', () => {
+  it('has events of unknown types, and says which data is no event', () => {
     const reader = new MessagesReader(facts);
-    for (const data of ['', 'no json', '[]', '7', '{"type":"new_event"}', '{"type":"content_block_delta","index":9}']) {
+    for (const data of ['', '{"type":"new_event"}', '{"type":"content_block_delta","index":9}']) {
       expect(reader.chunks(data)).toEqual([]);
     }
+    for (const data of ['no json', '[]', '7', '{"type":"content_bl']) expect(reader.chunks(data)).toBeUndefined();
     expect(heard(opened(0, { type: 'new_block' }), delta(0, 'new_delta', {}), closed(0), finish(null)).chunks).toEqual(
       [],
     );
@@ -312,7 +313,7 @@ describe.skipIf(!existsSync(`${recorded}/anthropic`))('recorded from Anthropic',
       .split('\n')
       .filter((line) => line.startsWith('data: '));
     const reader = new MessagesReader(facts);
-    const chunks = lines.flatMap((line) => reader.chunks(line.slice('data: '.length)));
+    const chunks = lines.flatMap((line) => reader.chunks(line.slice('data: '.length)) ?? []);
     expect(reader.ended).toBe(true);
     expect(completionOf(chunks)).toMatchObject({
       id: 'msg_01SJmPi7XXP8qscFQiHPR9oy',

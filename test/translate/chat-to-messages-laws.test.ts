@@ -79,7 +79,7 @@ function read(bytes: Buffer, cut: () => number): JsonObject[] {
   for (let at = 0; at < bytes.length; ) {
     const size = 1 + cut();
     for (const { data } of splitter.push(bytes.subarray(at, at + size))) {
-      if (data !== undefined) chunks.push(...reader.chunks(data));
+      if (data !== undefined) chunks.push(...(reader.chunks(data) ?? []));
     }
     at += size;
   }

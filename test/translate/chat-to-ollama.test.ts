@@ -208,7 +208,7 @@ describe('an answer', () => {
       line({ content: 'lo' }),
       line({ content: '' }, { ...done, done_reason: 'length' }),
     ];
-    const chunks = lines.flatMap((one) => reader.chunks(JSON.stringify(one)));
+    const chunks = lines.flatMap((one) => reader.chunks(JSON.stringify(one)) ?? []);
     expect(reader.ended).toBe(true);
     expect(chunks).toMatchObject([
       {
@@ -260,7 +260,8 @@ describe('an answer', () => {
           const chunks: JsonObject[] = [];
           for (let at = 0; at < bytes.length; ) {
             const end = at + size();
-            for (const { data } of splitter.push(bytes.subarray(at, end))) chunks.push(...reader.chunks(data ?? ''));
+            for (const { data } of splitter.push(bytes.subarray(at, end)))
+              chunks.push(...(reader.chunks(data ?? '') ?? []));
             at = end;
           }
           return chunks;

@@ -10,3 +10,12 @@ export function parseChunk(data: string): Record<string, unknown> | undefined {
     return undefined;
   }
 }
+
+/**
+ * Whether the data of a stream event begins as a JSON object and does not end as one. For events that are passed on
+ * without being parsed: it looks at the two ends only.
+ */
+export function isTorn(data: string): boolean {
+  if (!data.startsWith('{') || data.endsWith('}')) return false;
+  return !data.trimEnd().endsWith('}');
+}

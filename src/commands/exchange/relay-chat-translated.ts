@@ -6,7 +6,7 @@ import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay } from './relay.ts';
 import { chatStreamError, DONE, finishReasonIn } from './relay-chat.ts';
-import { reportedFailure } from './reported-failure.ts';
+import { reportedFailure, unreadableEvent } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -37,8 +37,10 @@ export class TranslatedChatRelay implements Relay {
   frame(frame: Frame): FrameAnswer {
     const { data } = frame;
     if (data === undefined) return { terminal: this.#reader.ended };
+    const chunks = this.#reader.chunks(data);
+    if (chunks === undefined) return unreadableEvent(frame, this.#provider);
     const bytes: Buffer[] = [];
-    for (const chunk of this.#reader.chunks(data)) {
+    for (const chunk of chunks) {
       this.#observe(chunk);
       if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
       const usageOnly = isObject(chunk.usage) && Array.isArray(chunk.choices) && chunk.choices.length === 0;
@@ -48,7 +50,7 @@ export class TranslatedChatRelay implements Relay {
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
-    if (this.#reader.ended || this.#finishReason !== null) return { bytes: DONE, cut: false };
+    if (this.#finishReason !== null) return { bytes: DONE, cut: false };
     return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
   }
 

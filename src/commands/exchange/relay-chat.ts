@@ -3,9 +3,9 @@ import type { Frame } from '../../providers/sse.ts';
 import { filled } from '../../providers/translate/json.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
-import { parseChunk } from './parse-chunk.ts';
+import { isTorn, parseChunk } from './parse-chunk.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
-import { reportedFailure } from './reported-failure.ts';
+import { reportedFailure, unreadableEvent } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -42,12 +42,15 @@ export class ChatRelay implements Relay {
   frame(frame: Frame): FrameAnswer {
     if (frame.data === undefined) return { bytes: frame.raw, terminal: this.#done };
     if (frame.data === '[DONE]') {
+      // Without a finish reason the answer is not whole, and `finish` says so.
+      if (this.#finishReason === null) return { terminal: false };
       this.#done = true;
       return { bytes: frame.raw, terminal: true };
     }
     // Most chunks say nothing that has to be known: a few words more, and nothing else.
     const chunk = SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (chunk === undefined) {
+      if (isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
       this.#first ??= frame.data;
       return { bytes: frame.raw, terminal: this.#done };
     }

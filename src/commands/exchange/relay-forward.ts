@@ -2,10 +2,10 @@
 import type { Frame } from '../../providers/sse.ts';
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
-import { parseChunk } from './parse-chunk.ts';
+import { isTorn, parseChunk } from './parse-chunk.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
-import { reportedFailure } from './reported-failure.ts';
+import { reportedFailure, unreadableEvent } from './reported-failure.ts';
 import { streamIncomplete } from './stream-refusals.ts';
 import type { TokenUsage } from './usage.ts';
 
@@ -32,6 +32,7 @@ export class ForwardRelay implements Relay {
   }
 
   frame(frame: Frame): FrameAnswer {
+    if (frame.data !== undefined && isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
     const failed = frame.data !== undefined && MAY_FAIL.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (failed !== undefined && isErrorBody(failed)) return reportedFailure(failed, frame, this.#provider);
     this.#streams = true;

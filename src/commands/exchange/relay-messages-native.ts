@@ -4,11 +4,11 @@ import type { Frame } from '../../providers/sse.ts';
 import { filled } from '../../providers/translate/json.ts';
 import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
-import { parseChunk } from './parse-chunk.ts';
+import { isTorn, parseChunk } from './parse-chunk.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
 import { type Answering, type FrameAnswer, type Relay, redacted } from './relay.ts';
 import { errorEvent } from './relay-messages-translated.ts';
-import { reportedFailure } from './reported-failure.ts';
+import { reportedFailure, unreadableEvent } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage } from './usage.ts';
 
@@ -40,6 +40,7 @@ export class NativeMessagesRelay implements Relay {
   frame(frame: Frame): FrameAnswer {
     const { data, raw } = frame;
     const event = data !== undefined && SAYS_MORE.test(data) ? parseChunk(data) : undefined;
+    if (event === undefined && data !== undefined && isTorn(data)) return unreadableEvent(frame, this.#provider);
     if (event === undefined) return { bytes: raw, terminal: this.#stopped };
     if (isErrorBody(event))
       return event.type === 'error' ? this.#fail(event, raw) : reportedFailure(event, frame, this.#provider);

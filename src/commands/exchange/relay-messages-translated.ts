@@ -16,7 +16,7 @@ import { isErrorBody } from '../../providers/upstream-error.ts';
 import { messagesErrorBody } from '../messages/error-object.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
-import { reportedFailure } from './reported-failure.ts';
+import { reportedFailure, unreadableEvent } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -47,19 +47,20 @@ export class TranslatedMessagesRelay implements Relay {
   }
 
   frame(frame: Frame): FrameAnswer {
+    if (frame.data === undefined) return { terminal: this.#reader.ended };
+    const chunks = this.#reader.chunks(frame.data);
+    if (chunks === undefined) return unreadableEvent(frame, this.#provider);
     const bytes: Buffer[] = [];
-    if (frame.data !== undefined) {
-      for (const chunk of this.#reader.chunks(frame.data)) {
-        this.#observe(chunk);
-        if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
-        for (const event of this.#translator.push(chunk)) bytes.push(encodeMessageEvent(event));
-      }
+    for (const chunk of chunks) {
+      this.#observe(chunk);
+      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+      for (const event of this.#translator.push(chunk)) bytes.push(encodeMessageEvent(event));
     }
     return { bytes: joined(bytes), terminal: this.#reader.ended };
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
-    if (!this.#reader.ended && !this.#translator.stopped) {
+    if (!this.#translator.stopped) {
       return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
     }
     return { bytes: Buffer.concat(this.#translator.finish().map(encodeMessageEvent)), cut: false };
@@ -85,7 +86,7 @@ export class TranslatedMessagesRelay implements Relay {
     return this.#message().stop_reason;
   }
 
-  /** The message as the client gets it, for the record; nobody can ask for it again. */
+  /** The message as the client gets it, for the record only. */
   response(): StorableResponse {
     const message = this.#message();
     return { id: message.id, status: 'completed', json: JSON.stringify(message) };

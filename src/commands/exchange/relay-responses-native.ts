@@ -16,7 +16,7 @@ import {
   type StorableResponse,
   statusOf,
 } from './relay.ts';
-import { reportedFailure } from './reported-failure.ts';
+import { reportedFailure, unreadableEvent } from './reported-failure.ts';
 import { responseErrorEvent, responseEvent, streamEndsEarly } from './response-error-event.ts';
 import { type EarlyEnd, streamIncomplete } from './stream-refusals.ts';
 import { StreamedItems } from './streamed-items.ts';
@@ -67,7 +67,10 @@ export class NativeResponsesRelay implements Relay {
     if (frame.data === '[DONE]') return this.#ended ? { bytes: frame.raw, terminal: true } : { terminal: false };
     if (frame.data === undefined) return { bytes: frame.raw, terminal: this.#ended };
     const said = parseChunk(frame.data);
-    if (said === undefined) return { bytes: frame.raw, terminal: this.#ended };
+    if (said === undefined) {
+      if (frame.data.trim() !== '') return unreadableEvent(frame, this.#provider);
+      return { bytes: frame.raw, terminal: this.#ended };
+    }
     const clean = FAILURES.has(said.type) ? redacted(frame.raw, this.#provider) : frame.raw;
     const event = clean === frame.raw ? said : (parseChunk(this.#clean(frame.data)) ?? said);
     if (event.type === undefined && isErrorBody(event)) return reportedFailure(event, frame, this.#provider);

@@ -15,7 +15,7 @@ import {
 import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
-import { reportedFailure } from './reported-failure.ts';
+import { reportedFailure, unreadableEvent } from './reported-failure.ts';
 import type { EarlyEnd } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -49,8 +49,10 @@ export class TranslatedResponsesRelay implements Relay {
 
   frame(frame: Frame): FrameAnswer {
     if (frame.data === undefined) return { terminal: this.#hasEnded };
+    const chunks = this.#reader.chunks(frame.data);
+    if (chunks === undefined) return unreadableEvent(frame, this.#provider);
     const bytes: Buffer[] = [];
-    for (const chunk of this.#reader.chunks(frame.data)) {
+    for (const chunk of chunks) {
       if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
       if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
       for (const event of this.#translator.push(chunk)) bytes.push(encodeResponseEvent(event));
@@ -59,7 +61,7 @@ export class TranslatedResponsesRelay implements Relay {
   }
 
   finish(): { bytes?: Buffer; cut: boolean } {
-    const events = this.#translator.finish({ completedAt: this.#now(), endMarker: this.#reader.ended });
+    const events = this.#translator.finish({ completedAt: this.#now(), endMarker: false });
     return { bytes: this.#lastBytes(events), cut: this.#translator.ended === 'response.failed' };
   }
 

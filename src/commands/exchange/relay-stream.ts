@@ -172,6 +172,9 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   }
   const { bytes, cut } = relay.finish();
   if (bytes !== undefined) rest.push(bytes);
-  if (cut) return { kind: 'broken', refusal: streamIncomplete(provider), rest };
+  if (cut) {
+    const incomplete = streamIncomplete(provider);
+    return begun ? { kind: 'broken', refusal: incomplete, rest } : { kind: 'failed', refusal: incomplete };
+  }
   return { kind: 'complete', rest };
 }

@@ -1,5 +1,6 @@
 import type { Frame } from '../../providers/sse.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
+import { refusals } from '../refusal.ts';
 import { refusalFromUpstream } from './refusal-from-upstream.ts';
 import { type Answering, type FrameAnswer, redacted } from './relay.ts';
 
@@ -11,4 +12,11 @@ export function reportedFailure(body: object, frame: Frame, provider: Answering)
     refusal: refusalFromUpstream(mapUpstreamError(said)),
     record: redacted(frame.raw, provider),
   };
+}
+
+/** A provider's stream has an event whose data is no JSON: a part of the answer is missing, so the answer has failed. */
+export function unreadableEvent(frame: Frame, provider: Answering): FrameAnswer {
+  const { name } = provider;
+  const refusal = refusals.badAnswer(name, `The provider '${name}' sent a stream event that is not JSON.`);
+  return { terminal: true, refusal, record: redacted(frame.raw, provider) };
 }

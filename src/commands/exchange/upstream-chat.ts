@@ -65,14 +65,15 @@ class PlainChatReader implements ChatReader {
     return answer;
   }
 
-  chunks(data: string): readonly JsonObject[] {
+  chunks(data: string): readonly JsonObject[] | undefined {
     if (data === '[DONE]') {
       this.#ended = true;
       return [];
     }
+    if (data.trim() === '') return [];
     const chunk = parseChunk(data);
     this.answerId ??= filled(chunk?.['id']);
-    return chunk === undefined ? [] : [chunk];
+    return chunk === undefined ? undefined : [chunk];
   }
 
   get ended(): boolean {

@@ -41,9 +41,10 @@ export interface ChatReader {
   whole(answer: unknown): unknown;
   /**
    * The data of one event of the stream, as `chat.completion.chunk` objects. An error that the provider reports is one
-   * object with an `error` member, in the form of OpenAI's error body.
+   * object with an `error` member, in the form of OpenAI's error body. Undefined when the data is no JSON object, so that
+   * a part of the answer is missing.
    */
-  chunks(data: string): readonly JsonObject[];
+  chunks(data: string): readonly JsonObject[] | undefined;
   /** Whether the provider has said its last word, so that the answer is whole. */
   readonly ended: boolean;
   /** The id that the provider gave the answer; undefined until it is read, and when there is none. */

@@ -74,9 +74,10 @@ export class MessagesReader implements ChatReader {
     return completionOf(events.flatMap((event) => this.#hear(event)));
   }
 
-  chunks(data: string): readonly JsonObject[] {
+  chunks(data: string): readonly JsonObject[] | undefined {
+    if (data.trim() === '') return [];
     const event = parsedObject(data);
-    return event === undefined ? [] : this.#hear(event);
+    return event === undefined ? undefined : this.#hear(event);
   }
 
   get ended(): boolean {
@@ -97,7 +98,7 @@ export class MessagesReader implements ChatReader {
         return this.#finish(event);
       case 'message_stop':
         this.#ended = true;
-        return this.#finished ? [] : this.#finish({ delta: { stop_reason: 'end_turn' } });
+        return [];
       case 'error':
         return [event];
       default:

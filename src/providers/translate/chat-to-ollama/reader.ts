@@ -35,9 +35,10 @@ export class OllamaReader implements ChatReader {
     return completionOf(this.#hear({ ...answer, done: true }));
   }
 
-  chunks(data: string): readonly JsonObject[] {
+  chunks(data: string): readonly JsonObject[] | undefined {
+    if (data.trim() === '') return [];
     const line = parsedObject(data);
-    return line === undefined ? [] : this.#hear(line);
+    return line === undefined ? undefined : this.#hear(line);
   }
 
   get ended(): boolean {

@@ -23,7 +23,7 @@ import { responseUsage } from './usage.ts';
 export interface StreamEnd {
   /** Unix seconds, for a completed response. */
   readonly completedAt: number;
-  /** Whether the provider sent its end marker, `[DONE]`. Without it, and without a finish reason, the stream failed. */
+  /** Whether the answer is known to be whole even without a finish reason. Without both, the stream failed. */
   readonly endMarker: boolean;
 }
 
