@@ -30,6 +30,16 @@ describe('how much is asked for', () => {
     expect(outputLimit({ max_tokens: 0, max_output_tokens: 'many' })).toBeUndefined();
   });
 
+  test.each(['n_predict', 'num_predict', 'max_new_tokens'])('is also by %s, which local servers prefer', (name) => {
+    expect(outputLimit({ max_tokens: 1, [name]: 1000 })).toBe(1000);
+    expect(outputLimit({ max_tokens: 1, [name]: -1 })).toBeUndefined();
+  });
+
+  test('is also by the options that Ollama takes', () => {
+    expect(outputLimit({ max_tokens: 1, options: { num_predict: 1000 } })).toBe(1000);
+    expect(outputLimit({ max_tokens: 1, options: { num_predict: -1 } })).toBeUndefined();
+  });
+
   test('is so many answers for each prompt of a list', () => {
     expect(answersAsked({ prompt: ['a', 'b', 'c'], best_of: 4, n: 2 })).toBe(12);
     expect(answersAsked({ prompt: [[1, 2], [3]] })).toBe(2);

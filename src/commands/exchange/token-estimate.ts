@@ -6,7 +6,11 @@ const BYTES_PER_TOKEN = 4;
 const MEDIA_TOKENS = 1_000;
 const MEDIA = /^(?:data:[^,]{0,200};base64,|[A-Za-z0-9+/=_-]{1024})/;
 const OUTPUT_TOKENS = 1024;
-const OUTPUT_LIMITS = ['max_output_tokens', 'max_completion_tokens', 'max_tokens'];
+/** Of OpenAI's and Anthropic's APIs, and of local servers that also take limits of their own. */
+const OUTPUT_LIMITS = [
+  ...['max_output_tokens', 'max_completion_tokens', 'max_tokens'],
+  ...['n_predict', 'num_predict', 'max_new_tokens'],
+];
 
 export function tokensInBytes(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
@@ -42,12 +46,21 @@ export function promptTokens(json: unknown): number {
 /** No model answers with more tokens; a client may write any number. */
 const MAX_OUTPUT_TOKENS = 100_000_000;
 
-/** The longest answer that a request allows, by whichever of its limits a provider may go; undefined when it has none. */
+/**
+ * The longest answer that a request allows, by whichever of its limits a provider may go; undefined when it has none, and
+ * when one of them is no positive number, such as the -1 by which local servers mean any length.
+ */
 export function outputLimit(json: Readonly<Record<string, unknown>>): number | undefined {
+  const { options } = json;
+  const nested =
+    typeof options === 'object' && options !== null && 'num_predict' in options ? options.num_predict : null;
+  const given = [nested, ...OUTPUT_LIMITS.map((name) => json[name])].filter(
+    (limit) => limit !== undefined && limit !== null,
+  );
   let longest: number | undefined;
-  for (const name of OUTPUT_LIMITS) {
-    const value = json[name];
-    if (typeof value === 'number' && value > 0) longest = Math.min(Math.max(value, longest ?? 0), MAX_OUTPUT_TOKENS);
+  for (const limit of given) {
+    if (typeof limit !== 'number' || !(limit > 0)) return undefined;
+    longest = Math.min(Math.max(limit, longest ?? 0), MAX_OUTPUT_TOKENS);
   }
   return longest;
 }
