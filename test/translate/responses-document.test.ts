@@ -29,8 +29,8 @@ describe('docs/responses.md', () => {
 
   it('is right about the fields that are refused', () => {
     const refused = rows.filter(([, fate]) => fate.startsWith('refused')).flatMap(([what]) => named(what));
-    const values: Record<string, unknown> = { 'truncation: "auto"': 'auto', n: 2 };
-    const whole = ['prompt', 'context_management', 'moderation', 'access_programs', 'image', 'truncation: "auto"', 'n'];
+    const values: Record<string, unknown> = { n: 2 };
+    const whole = ['prompt', 'context_management', 'moderation', 'access_programs', 'image', 'n'];
     for (const field of whole) {
       expect(refused).toContain(field);
       const member = field.split(':')[0] ?? '';
