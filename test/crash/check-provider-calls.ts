@@ -27,17 +27,22 @@ export function checkProviderCalls(calls: readonly ProviderCall[], log: Recorded
       found.push({ check: 'provider calls', what });
       continue;
     }
+    // A refused request for a stored response is on record, also when a provider was asked for it: no attempt of an exchange.
+    if (!isModelCall(call) && attemptsIn(exchanges ?? [], log) === 0) continue;
     seen.set(call.requestId, (seen.get(call.requestId) ?? 0) + 1);
   }
   for (const [requestId, calls] of seen) {
     const exchanges = log.byRequestId.get(requestId) ?? [];
-    const attempts = exchanges
-      .flatMap((id) => log.exchanges.get(id)?.events ?? [])
-      .filter(({ type }) => type === 'attempt.started').length;
+    const attempts = attemptsIn(exchanges, log);
     if (calls > attempts) {
       const what = `${requestId} reached providers ${calls} times, and the log has ${attempts} attempt.started`;
       found.push({ check: 'provider calls', what });
     }
   }
   return found;
+}
+
+function attemptsIn(exchanges: readonly string[], log: RecordedLog): number {
+  const events = exchanges.flatMap((id) => log.exchanges.get(id)?.events ?? []);
+  return events.filter(({ type }) => type === 'attempt.started').length;
 }
