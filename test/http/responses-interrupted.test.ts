@@ -338,3 +338,24 @@ describe('a tool call that a limit cuts off', () => {
     expect(events.map(({ type: one }) => one)).not.toContain('response.function_call_arguments.done');
   });
 });
+
+describe('previous_response_id of a response that failed within a tool call', () => {
+  it('leaves the incomplete call out of the replay', async () => {
+    answers('text/event-stream', [...chat.text, ...chat.call], 'breaks off');
+    const model = 'llamacpp/scripted';
+    const failed = await gateway.post(PATH, { model, input: 'hi', stream: true });
+    const { response } = dataOf(await failed.text()).at(-1);
+    expect(response).toMatchObject({
+      status: 'failed',
+      output: [{ type: 'message' }, { type: 'function_call', status: 'incomplete', arguments: '{"path":"/a' }],
+    });
+
+    answers('text/event-stream', [...chat.text, frame({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })]);
+    const next = { model, input: 'go on', previous_response_id: response.id, stream: true };
+    const answer = await gateway.post(PATH, next);
+    expect(dataOf(await answer.text()).at(-1)).toMatchObject({ type: 'response.completed' });
+    const { messages: sent } = JSON.parse(scripted.last().body.toString());
+    expect(sent.map(({ role }: { role: string }) => role)).toEqual(['user', 'assistant', 'user']);
+    expect(JSON.stringify(sent)).not.toContain('tool_calls');
+  });
+});

@@ -201,6 +201,14 @@ describe('history', () => {
     ]);
   });
 
+  it.each(['function_call', 'custom_tool_call'])('is without an incomplete %s', (type) => {
+    const call = { id: 'c_2', type, call_id: '2', name: 'f', arguments: '{"pa' };
+    const cut = { input_items: [], output: [{ ...call, status: 'incomplete' }] };
+    const whole = { input_items: [], output: [{ ...call, status: 'completed' }] };
+    expect(mergeHistory([cut], [])).toEqual([]);
+    expect(mergeHistory([whole], [])).toHaveLength(1);
+  });
+
   it('takes a new text as a user message', () => {
     expect(mergeHistory([], 'hi')).toEqual([{ type: 'message', role: 'user', content: 'hi' }]);
   });

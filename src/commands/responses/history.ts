@@ -10,12 +10,20 @@ export interface Turn {
 
 /**
  * The items of each turn, oldest first, then the new ones as the client sent them. What was stored about an item
- * and is no part of what was said (its id, status, annotations, log probabilities, empty texts) is left out. The
- * instructions of earlier turns are not inherited.
+ * and is no part of what was said (its id, status, annotations, log probabilities, empty texts) is left out, and so are
+ * calls that were cut off (`isIncompleteCall`). The instructions of earlier turns are not inherited.
  */
 export function mergeHistory(chain: readonly Turn[], input: unknown): JsonObject[] {
-  const earlier = chain.flatMap((turn) => [...turn.input_items, ...turn.output]);
+  const earlier = chain.flatMap((turn) => [
+    ...turn.input_items,
+    ...turn.output.filter((item) => !isIncompleteCall(item)),
+  ]);
   return [...earlier.map(replayed), ...inputItems(input)];
+}
+
+/** A tool call whose response ended within it: its arguments are not whole, and no client has made the call. */
+function isIncompleteCall({ type, status }: JsonObject): boolean {
+  return typeof type === 'string' && type.endsWith('_call') && status === 'incomplete';
 }
 
 /** An item without what was only stored about it. */
