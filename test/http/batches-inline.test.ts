@@ -30,6 +30,8 @@ describe('POST /v1/batches with requests', () => {
         GROQ_API_KEY: 'sk-groq',
         MISTRAL_BASE_URL: groq.url,
         MISTRAL_API_KEY: 'sk-mistral',
+        GEMINI_BASE_URL: groq.url,
+        GEMINI_API_KEY: 'sk-gemini',
       }),
     };
   });
@@ -142,9 +144,13 @@ describe('POST /v1/batches with requests', () => {
     expect([...stores.groq.asked, ...stores.openai.asked]).toEqual([]);
   });
 
-  it('is 501 at a provider without batches', async () => {
-    expect(await errorOf(await create({ requests: [request('a', 'mistral/scripted')] }), 501)).toBeDefined();
-  });
+  it.each([['mistral'], ['gemini']])(
+    'is 501 at %s, which has no batches or no files, and is not asked',
+    async (name) => {
+      expect(await errorOf(await create({ requests: [request('a', `${name}/scripted`)] }), 501)).toBeDefined();
+      expect(stores.groq.asked).toEqual([]);
+    },
+  );
 
   it('is held against the models, and against what the caller sees', async () => {
     const key = await newKey(gateway, { user_path: '/team', allowed_models: ['groq/scripted'] });

@@ -3,7 +3,7 @@ import type { Provider } from '../../providers/provider.ts';
 import type { Target } from '../exchange/dialect.ts';
 import { notServed } from '../exchange/forward-operations.ts';
 import { refusals } from '../refusal.ts';
-import type { ObjectKind } from './tracked.ts';
+import { batches, files, type ObjectKind } from './tracked.ts';
 
 export interface Providers {
   /** Every configured provider, in order. */
@@ -71,6 +71,11 @@ export function ableProvider(kind: ObjectKind, nameOrType: string, providers: Pr
   if (provider === undefined) throw refusals.unknownProvider(nameOrType);
   if (!mayServe(provider, kind)) throw notServed(kind);
   return provider;
+}
+
+/** Whether the provider takes requests of a batch in a file that the gateway uploads. */
+export function takesInline(provider: Provider): boolean {
+  return mayServe(provider, batches) && mayServe(provider, files);
 }
 
 export function mayServe({ capabilities }: Provider, { family }: ObjectKind): boolean {

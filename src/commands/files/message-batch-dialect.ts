@@ -16,7 +16,7 @@ import { parseMessagesRequest } from '../messages/messages-request.ts';
 import { Refusal, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import { checkBatchLines } from './check-batch.ts';
-import { mayServe } from './holders.ts';
+import { mayServe, takesInline } from './holders.ts';
 import { type InlineRoute, inlineLines, invalidRequest, routeOf, uploadLines } from './inline-batch.ts';
 import { messageBatchOf } from './message-batch-object.ts';
 import { createPlan, nothingAsked } from './object-plan.ts';
@@ -66,7 +66,7 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
         asked.provider,
         deps.providers,
         {
-          serves: (one) => mayServe(one, batchKindOf(one)),
+          serves: (one) => (batchKindOf(one) === messageBatches ? mayServe(one, messageBatches) : takesInline(one)),
           refused: (at, why) => invalidRequest(at, why, 'params.model'),
         },
       );

@@ -15,7 +15,7 @@ import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';
 import { checkBatchFile, checkBatchLines } from './check-batch.ts';
-import { ableProvider, chosenProvider, mayServe, onlyProvider } from './holders.ts';
+import { ableProvider, chosenProvider, onlyProvider, takesInline } from './holders.ts';
 import {
   endpointOf,
   type InlineRequests,
@@ -116,7 +116,7 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
           requests.map(({ body }) => body.model),
           named,
           deps.providers,
-          { serves: (one) => mayServe(one, batches), refused: (at, why) => invalidRequest(at, why, 'body.model') },
+          { serves: takesInline, refused: (at, why) => invalidRequest(at, why, 'body.model') },
         );
         return { provider: route.provider, model: '' };
       }
