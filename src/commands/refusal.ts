@@ -372,6 +372,15 @@ export const refusals = {
       message: 'This key has no access to the admin API. It takes the master key, or a key with dashboard access.',
       retryHelps: false,
     }),
+  previousSecretDenied: () =>
+    new Refusal({
+      status: 403,
+      type: 'permission_error',
+      code: 'previous_secret_denied',
+      message:
+        'The secret of this key was rotated. Until its grace period ends the previous one is accepted for model requests, but not for administration. Use the new secret.',
+      retryHelps: false,
+    }),
   adminScopeDenied: () =>
     new Refusal({
       status: 403,

@@ -132,7 +132,9 @@ function pathlessCaller(authMethod: 'master_key' | 'no_key'): Caller {
 
 function keyCaller(key: KnownKey, secretHash: string, userPath: UserPath | undefined): Caller {
   const actor = `key:${key.id}` as const;
-  return { actor, authMethod: 'api_key', userPath, key, secretHash, sight: sightOf({ actor, userPath, key }) };
+  const hasPreviousSecret = secretHash !== key.secretHash;
+  const sight = sightOf({ actor, userPath, key });
+  return { actor, authMethod: 'api_key', userPath, key, secretHash, hasPreviousSecret, sight };
 }
 
 /** How long the expected key is may be told by how long this takes, and nothing else. */

@@ -1,6 +1,7 @@
 /** The HTTP server: what is true of every route. The routes themselves are a file each. */
 import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
+import { whyNotAdministrator } from '../commands/access/administration.ts';
 import type { Caller } from '../commands/exchange/client.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything, type Sight } from '../commands/visibility.ts';
@@ -135,7 +136,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     const { access, limits } = request.routeOptions.config;
     if (access === 'metrics') {
       request.caller = authenticator.authenticateScraper(request.headers, request);
-      if (request.caller !== undefined && !maySeeEverything(request.caller)) throw refusals.metricsDenied();
+      if (request.caller !== undefined) guardMetrics(request.caller);
     } else if (access === undefined ? !routes.at(pathOf(request))?.isPublic : access !== 'public') {
       request.caller = authenticator.authenticate(request.headers, request);
     }
@@ -150,6 +151,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
     else recorded.then(() => done(null, payload), done);
   });
   return app;
+}
+
+/** @throws Refusal 403 */
+function guardMetrics(caller: Caller): void {
+  if (!maySeeEverything(caller)) throw refusals.metricsDenied();
+  if (whyNotAdministrator(caller) === 'previous secret') throw refusals.previousSecretDenied();
 }
 
 function pathOf({ url }: FastifyRequest): string {

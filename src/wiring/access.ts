@@ -1,6 +1,7 @@
 /** Keys, users and what they may use, wired: who is let in, and to what. */
 import { hostname } from 'node:os';
 import type { FastifyInstance } from 'fastify';
+import { whyNotAdministrator } from '../commands/access/administration.ts';
 import { type CurrentUserLists, createAuthorizer } from '../commands/access/authorizer.ts';
 import { EffectiveModels } from '../commands/access/effective-models.ts';
 import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-directory.ts';
@@ -81,7 +82,9 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
     stillAdministers({ key, secretHash }) {
       if (key === undefined) return true;
       const now = directory.byId(key.id);
-      if (now?.dashboardAccess !== true || secretHash === undefined) return false;
+      if (now === undefined || secretHash === undefined) return false;
+      const hasPreviousSecret = secretHash !== now.secretHash;
+      if (whyNotAdministrator({ key: now, hasPreviousSecret }) !== undefined) return false;
       return whySecretNotAccepted(now, secretHash, Date.now()) === undefined;
     },
     caughtUp,

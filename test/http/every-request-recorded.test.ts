@@ -80,6 +80,9 @@ beforeAll(async () => {
     const path = url.replace(/:\w+|\*/g, 'x');
     await send(gateway, `${method} ${url}`, path, method, method === 'POST' ? { body: '{}' } : {});
   }
+  const left = await json(await gateway.fetch('/admin/auth-keys', { json: { name: 'b', dashboard_access: true } }));
+  await gateway.fetch(`/admin/auth-keys/${left.id}/rotate`, { json: { grace_seconds: 60 } });
+  await gateway.fetch('/admin/auth-keys', { headers: { authorization: `Bearer ${left.value}` } });
   scrape = await (await gateway.fetch('/metrics')).text();
   await gateway.close();
   const log = await openLog(`file:${join(dataDir, 'log')}`, { readOnly: true });
@@ -139,6 +142,9 @@ describe('a request with a valid key', () => {
         status: 403,
         code: 'dashboard_access_denied',
       }),
+    );
+    expect(denied).toContainEqual(
+      expect.objectContaining({ endpoint: '/admin/auth-keys', status: 403, code: 'previous_secret_denied' }),
     );
     const paths = events
       .filter(({ type }) => type === 'request.received')

@@ -72,13 +72,14 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect((await stranger.fetch(`/v1/responses/${made.id}`)).status).toBe(404);
   });
 
-  it('ends a live tail that was opened with the secret that ended, and no other', async () => {
+  it('ends a live tail that was opened with the secret that was replaced, and no other', async () => {
     const old = await newKey(gateway, { dashboard_access: true });
-    const next = await rotated(old.id, 3600);
     const bearer = (key: ManagedKey) => ({ authorization: `Bearer ${key.value}` });
-    const [ofOld, ofNext] = [await listen(gateway.url, {}, bearer(old)), await listen(gateway.url, {}, bearer(next))];
-    await Promise.all([ofOld.until('heartbeat'), ofNext.until('heartbeat')]);
+    const ofOld = await listen(gateway.url, {}, bearer(old));
+    await ofOld.until('heartbeat');
     const last = await rotated(old.id, 3600);
+    const ofNext = await listen(gateway.url, {}, bearer(last));
+    await ofNext.until('heartbeat');
     const chat = { model, messages: user('hi'), max_tokens: 3 };
     const headers = { 'x-request-id': `after-${old.id}` };
     expect((await last.fetch('/v1/chat/completions', { json: chat, headers })).status).toBe(200);
@@ -86,6 +87,33 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     await ofNext.until('audit.completed', `after-${old.id}`);
     expect(JSON.stringify(ofOld.told)).not.toContain(`after-${old.id}`);
     ofNext.leave();
+  });
+
+  it.each([
+    ['/team', '/admin/auth-keys'],
+    ['/team', '/admin/api/v1/auth-keys'],
+    ['/team', '/admin/live/logs'],
+    [undefined, '/admin/providers/status'],
+    [undefined, '/metrics'],
+  ])('closes administration to the previous secret of a key of %s: %s', async (user_path, path) => {
+    const old = await newKey(gateway, { user_path, dashboard_access: true });
+    const next = await rotated(old.id, 3600);
+    const refused = await old.fetch(path);
+    if (refused.ok) await refused.body?.cancel();
+    expect(await errorOf(refused, 403)).toMatchObject({ code: 'previous_secret_denied', type: 'permission_error' });
+    const answer = await next.fetch(path);
+    expect(answer.status).toBe(200);
+    await answer.body?.cancel();
+    for (const open of ['/v1/models', '/p/llamacpp/v1/models']) expect((await old.fetch(open)).status).toBe(200);
+  });
+
+  it('is refused with the previous secret, which ends when it was to end, and the new one stays', async () => {
+    const old = await newKey(gateway, { dashboard_access: true });
+    const next = await rotated(old.id, 3600);
+    expect(await errorOf(await rotate(old.id, { grace_seconds: 0 }, old), 403)).toMatchObject({
+      code: 'previous_secret_denied',
+    });
+    expect([await accepted(old), await accepted(next)]).toEqual([200, 200]);
   });
 
   it('survives a deactivation as the one secret: the previous one stays ended when the key is reactivated', async () => {
@@ -140,9 +168,9 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
       param: 'allowed_models',
     });
     expect((await rotate(narrow.id, { grace_seconds: 60 }, scoped)).status).toBe(200);
-    expect((await rotate(scoped.id, { grace_seconds: 60 }, scoped)).status).toBe(200);
     const other = await newKey(gateway, { user_path: '/other', allowed_models: [model] });
     expect(await errorOf(await rotate(other.id, { grace_seconds: 60 }, scoped), 404)).toBeDefined();
+    expect((await rotate(scoped.id, { grace_seconds: 60 }, scoped)).status).toBe(200);
   });
 });
 

@@ -36,6 +36,8 @@ export interface Caller {
   readonly key?: CallerKey | undefined;
   /** Of the secret of the managed key that was sent: of two that are accepted, one ends earlier. */
   readonly secretHash?: string | undefined;
+  /** Whether a rotation has replaced that secret: it administers nothing during its grace period. */
+  readonly hasPreviousSecret?: boolean;
 }
 
 export interface CallerKey {

@@ -4,6 +4,7 @@
  * `guardAdmin` keeps to the access class of a route before a body is read.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { whyNotAdministrator } from '../../commands/access/administration.ts';
 import type { Caller } from '../../commands/exchange/client.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';
@@ -40,12 +41,10 @@ function guardAdmin(request: FastifyRequest): void {
   const { access } = request.routeOptions.config;
   if (access !== 'scoped-admin' && access !== 'global-admin') return;
   const caller = callerOf(request);
-  if (!mayAdminister(caller)) throw refusals.dashboardAccessDenied();
+  const why = whyNotAdministrator(caller);
+  if (why === 'no dashboard access') throw refusals.dashboardAccessDenied();
+  if (why === 'previous secret') throw refusals.previousSecretDenied();
   if (access === 'global-admin' && adminScope(caller) !== undefined) throw refusals.adminScopeDenied();
-}
-
-function mayAdminister({ key }: Caller): boolean {
-  return key === undefined || key.dashboardAccess;
 }
 
 /** The subtree that the caller administers; undefined: everything. Told by the credential, never by a header. */
