@@ -280,6 +280,7 @@ export async function startGateway(
   const admitRequest = (caller: Caller) => limits.admission.admitRequest(caller);
   const app = createServer({
     bodyLimits,
+    bodyMemoryBytes: config.server.maxBodyMemoryBytes,
     corsOrigins: config.server.corsOrigins,
     maxHeaderBytes: config.server.maxHeaderBytes,
     headersTimeoutMs: config.server.requestTimeouts.headersMs,

@@ -280,6 +280,14 @@ export const refusals = {
       message: `The gateway serves ${limit} requests at the same time and takes no more for the moment.`,
       retryAfterSeconds: 1,
     }),
+  bodiesTooLarge: (limitBytes: number) =>
+    new Refusal({
+      status: 503,
+      type: 'internal_error',
+      code: 'overloaded',
+      message: `Large request bodies take the ${limitBytes} bytes of memory that the gateway has for them. Try again soon.`,
+      retryAfterSeconds: 1,
+    }),
   bodyTooLarge: (limitBytes: number) =>
     new Refusal({
       status: 413,

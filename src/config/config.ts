@@ -48,6 +48,8 @@ export interface Config {
     readonly drainSeconds: number;
     /** Model requests at the same time. */
     readonly maxConcurrentRequests: number;
+    /** Of large request bodies that are held at the same time. */
+    readonly maxBodyMemoryBytes: number;
   };
   /** Absolute. */
   readonly dataDir: string;
@@ -190,6 +192,7 @@ export function configOf(
       requestTimeouts: { headersMs: server.headers_timeout, requestMs: server.request_timeout },
       drainSeconds: server.drain_timeout / 1000,
       maxConcurrentRequests: server.max_concurrent_requests,
+      maxBodyMemoryBytes: server.max_body_memory,
     },
     dataDir,
     masterKey: server.master_key,

@@ -104,6 +104,11 @@ const server = section({
     env: 'MAX_CONCURRENT_REQUESTS',
     describe: 'model requests served at the same time; more are answered with 503 and Retry-After',
   }),
+  max_body_memory: setting(size('16M', '1T'), '256M', {
+    env: 'MAX_BODY_MEMORY',
+    describe:
+      'request bodies above 256K held at the same time, after decoding; more are answered with 503 and Retry-After',
+  }),
   stream_stall_timeout: setting(duration(), '60s', {
     env: 'STREAM_STALL_TIMEOUT',
     describe: 'how long a streaming client may read nothing before it is dropped',

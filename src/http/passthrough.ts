@@ -6,11 +6,11 @@ import type { Passthrough, RefusedPassthrough } from '../commands/exchange/passt
 import type { CheckBody } from '../commands/files/named-files.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything } from '../commands/visibility.ts';
-import { checkEncoding, decodedBody, withoutByteOrderMark } from './content-encoding.ts';
+import { checkEncoding, withoutByteOrderMark } from './content-encoding.ts';
 import { forwardedHeaders } from './forwarded-headers.ts';
 import type { OpenExchanges } from './open-exchanges.ts';
 import type { RequestTags } from './request-tags.ts';
-import { callerOf } from './server.ts';
+import { callerOf, decodedWhole } from './server.ts';
 
 export interface StatelessRoutes {
   has(providerType: string, method: string, path: string): boolean;
@@ -137,7 +137,7 @@ async function bodyOf(
   }
   if (isLookedThrough) checkEncoding(request.headers);
   const body = await wholeBody(request.body, limitBytes);
-  return { body: isLookedThrough ? await decodedBody(request.headers, body, limitBytes) : body };
+  return { body: isLookedThrough ? await decodedWhole(request, body, limitBytes) : body };
 }
 
 /** @throws Refusal when it is too large, or the client leaves before its end */

@@ -1,4 +1,5 @@
 /** The HTTP server: what is true of every route. The routes themselves are a file each. */
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
@@ -9,6 +10,7 @@ import type { EventContext } from '../events/event.ts';
 import { requireAccessClass } from './access-class.ts';
 import type { Authenticator } from './auth.ts';
 import { type BodyLimits, limitOfRoute } from './body-limits.ts';
+import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
 import { checkEncoding, decodedBody, withoutByteOrderMark } from './content-encoding.ts';
 import { allowOrigins } from './cors.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
@@ -25,6 +27,11 @@ declare module 'fastify' {
     arrivedAt: number;
     /** What it is answered with when that is an error. */
     refusal: Refusal | undefined;
+    /** Of this request: its body is held in memory until it is closed. */
+    response: ServerResponse | undefined;
+  }
+  interface FastifyInstance {
+    readonly bodyMemory: BodyMemory;
   }
   interface FastifyContextConfig {
     /**
@@ -37,6 +44,8 @@ declare module 'fastify' {
 
 export interface ServerOptions {
   readonly bodyLimits: BodyLimits;
+  /** Of large bodies that are held at the same time. */
+  readonly bodyMemoryBytes: number;
   /** Origins of web pages that may read answers; `*` for all. */
   readonly corsOrigins?: readonly string[];
   readonly maxHeaderBytes: number;
@@ -109,8 +118,15 @@ export function createServer(options: ServerOptions): FastifyInstance {
   // since some SDKs send a content type with nothing behind it.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (request, body, done) => {
-    if (request.headers['content-encoding'] === undefined) return done(null, withoutByteOrderMark(body));
-    decodedBody(request.headers, body, bodyLimitOf(request)).then(
+    if (request.headers['content-encoding'] === undefined) {
+      try {
+        if (body.length > UNCOUNTED_BYTES) holdBody(request, body);
+      } catch (error) {
+        return done(toRefusal(error));
+      }
+      return done(null, withoutByteOrderMark(body));
+    }
+    decodedWhole(request, body, bodyLimitOf(request)).then(
       (decoded) => done(null, withoutByteOrderMark(decoded)),
       (error: Error) => done(error),
     );
@@ -120,6 +136,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.decorateRequest('caller', undefined);
   app.decorateRequest('arrivedAt', 0);
   app.decorateRequest('refusal', undefined);
+  app.decorateRequest('response', undefined);
+  app.decorate('bodyMemory', new BodyMemory(options.bodyMemoryBytes));
   app.addHook('onRoute', requireAccessClass);
   app.addHook('onRoute', (route) => {
     routes.add(route.url, route.method, route.config?.access === 'public');
@@ -129,6 +147,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   allowOrigins(app, options.corsOrigins ?? []);
   app.addHook('onRequest', (request, reply, done) => {
     request.arrivedAt = performance.now();
+    request.response = reply.raw;
     reply.header('x-request-id', request.id);
     if (options.isStopping()) reply.header('connection', 'close');
     const type = request.headers['content-type'];
@@ -161,6 +180,21 @@ function guardMetrics(caller: Caller): void {
 
 function pathOf({ url }: FastifyRequest): string {
   return url.split('?', 1)[0] ?? '/';
+}
+
+/** @throws Refusal 503 when large bodies take too much memory already */
+function holdBody({ server, response }: FastifyRequest, body: Buffer): Buffer {
+  if (response !== undefined) server.bodyMemory.hold(body.length, response);
+  return body;
+}
+
+/**
+ * A body that was read whole, decoded, and held in memory until its response is closed.
+ * @throws Refusal 400, 413, 415 as `decodedBody`; 503 when large bodies take too much memory already
+ */
+export async function decodedWhole(request: FastifyRequest, body: Buffer, limitBytes: number): Promise<Buffer> {
+  const decoded = await request.server.bodyMemory.decode(() => decodedBody(request.headers, body, limitBytes));
+  return holdBody(request, decoded);
 }
 
 const READING = new Set(['GET', 'HEAD', 'OPTIONS']);

@@ -19,6 +19,7 @@ describe('where settings come from', () => {
       requestTimeouts: { headersMs: 10_000, requestMs: 300_000 },
       drainSeconds: 10,
       maxConcurrentRequests: 4096,
+      maxBodyMemoryBytes: 256 * MIB,
     });
     expect(config.dataDir).toBe(join(cwd, 'data'));
     expect(config.log).toEqual({ url: `file:${join(cwd, 'data', 'log')}`, durability: 'standard' });

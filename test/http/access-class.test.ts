@@ -12,6 +12,7 @@ afterEach(async () => {
 
 function server() {
   const app = createServer({
+    bodyMemoryBytes: 16 * 1024 * 1024,
     bodyLimits: { model: 1000, audio: 1000, image: 1000, file: 1000, other: 1000 },
     maxHeaderBytes: 16_384,
     headersTimeoutMs: 1000,

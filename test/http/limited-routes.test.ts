@@ -106,6 +106,7 @@ describe('a request that begins no exchange', () => {
 describe('a new route', () => {
   const admitted: string[] = [];
   const app = createServer({
+    bodyMemoryBytes: 16 * 1024 * 1024,
     bodyLimits: { model: 1000, audio: 1000, image: 1000, file: 1000, other: 1000 },
     maxHeaderBytes: 16_384,
     headersTimeoutMs: 1000,

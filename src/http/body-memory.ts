@@ -1,0 +1,47 @@
+/** Memory that the bodies of requests take at the same time: large ones share a bound. */
+import type { ServerResponse } from 'node:http';
+import { refusals } from '../commands/refusal.ts';
+
+/** Smaller bodies are not counted: `MAX_CONCURRENT_REQUESTS` bounds them. */
+export const UNCOUNTED_BYTES = 256 * 1024;
+/** Bodies decoded at the same time. A decoder may fill the limit of its route before the size is known. */
+const DECODERS = 2;
+
+export class BodyMemory {
+  readonly #limitBytes: number;
+  #held = 0;
+  #decoding = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes;
+  }
+
+  /**
+   * Counts a body until its response is closed. A body alone is always accepted.
+   * @throws Refusal 503 when the bodies held take the whole bound
+   */
+  hold(bytes: number, response: ServerResponse): void {
+    if (bytes <= UNCOUNTED_BYTES) return;
+    if (this.#held > 0 && this.#held + bytes > this.#limitBytes) throw refusals.bodiesTooLarge(this.#limitBytes);
+    // After its end nothing would release it.
+    if (response.closed) return;
+    this.#held += bytes;
+    response.once('close', () => {
+      this.#held -= bytes;
+    });
+  }
+
+  /** Runs a decoder when one of the places for decoders is free. */
+  async decode<Decoded>(run: () => Promise<Decoded>): Promise<Decoded> {
+    if (this.#decoding < DECODERS) this.#decoding += 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await run();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#decoding -= 1;
+      else next();
+    }
+  }
+}
