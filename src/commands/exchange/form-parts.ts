@@ -3,7 +3,6 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Busboy } from '@fastify/busboy';
 import { Refusal, refusals } from '../refusal.ts';
-import { isControlField, mayBeControlField } from './control-fields.ts';
 
 /** A form's fields are options of a request, and an option is no novel. */
 const MAX_FIELD_BYTES = 1024 * 1024;
@@ -41,21 +40,14 @@ export async function* formParts(
   // Whoever reads on is told; a form that nobody reads to its end may break off unheard.
   parts.on('error', () => {});
   let open: Readable | undefined;
-  const decided = new Map<string, string>();
   parser.on('file', (name, bytes, filename, _encoding, type) => {
     open = bytes;
     bytes.on('error', () => {});
-    if (mayBeControlField(name ?? '')) return parser.destroy(refusals.controlFieldAsFile(name ?? ''));
     const part: FilePart = { kind: 'file', name: name ?? '', filename, contentType: type, bytes: bytesOf(bytes) };
     parts.push(part);
   });
   parser.on('field', (name, value, _nameTruncated, truncated, _encoding, type) => {
     if (truncated) return parser.destroy(refusals.invalidForm(`its field '${name}' is too long`));
-    // Of two values, the gateway and the provider could each take another one.
-    if (isControlField(name) && (decided.get(name) ?? value) !== value) {
-      return parser.destroy(refusals.invalidForm(`its field '${name}' has two values`));
-    }
-    if (isControlField(name)) decided.set(name, value);
     const part: FieldPart = { kind: 'field', name: name ?? '', value, contentType: type };
     parts.push(part);
   });

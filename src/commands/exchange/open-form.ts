@@ -3,6 +3,7 @@
  * and is read when the provider takes it.
  */
 import { refusals } from '../refusal.ts';
+import { isControlField, mayBeControlField } from './control-fields.ts';
 import { type FieldPart, type FilePart, type FormPart, formParts } from './form-parts.ts';
 
 /** Of files that come before the fields that decide, together: they are in memory until then. */
@@ -36,7 +37,7 @@ export async function openForm(
   source: FormSource,
   isDecided: (fields: ReadonlyMap<string, string>) => boolean,
 ): Promise<OpenForm> {
-  const parts = formParts(source.pieces, source.contentType, source.limitBytes);
+  const parts = checkedParts(formParts(source.pieces, source.contentType, source.limitBytes));
   const fields = new Map<string, string>();
   const held: (FieldPart | HeldFile)[] = [];
   let heldBytes = 0;
@@ -61,4 +62,21 @@ export async function openForm(
     }
   }
   return { fields, held, rest: undefined };
+}
+
+/** @throws Refusal for a part by which a provider could decide otherwise than the gateway */
+async function* checkedParts(parts: AsyncIterable<FormPart>): AsyncGenerator<FormPart> {
+  const values = new Map<string, string>();
+  for await (const part of parts) {
+    const { kind, name } = part;
+    if (kind === 'file') {
+      if (mayBeControlField(name)) throw refusals.controlFieldAsFile(name);
+    } else if (isControlField(name)) {
+      if ((values.get(name) ?? part.value) !== part.value) {
+        throw refusals.invalidForm(`its field '${name}' has two values`);
+      }
+      values.set(name, part.value);
+    }
+    yield part;
+  }
 }
