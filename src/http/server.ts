@@ -14,6 +14,7 @@ import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
 import { checkEncoding, decodedBody, withoutByteOrderMark } from './content-encoding.ts';
 import { allowOrigins } from './cors.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
+import { checkQuery } from './query.ts';
 import { redactUrl } from './redaction.ts';
 import { requestIdOf } from './request-id.ts';
 import { type RequestRecorder, recordAnswers } from './request-recorder.ts';
@@ -160,7 +161,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
       request.caller = authenticator.authenticate(request.headers, request);
     }
     if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') throw refusals.noHost();
-    if (access !== 'passthrough') checkEncoding(request.headers);
+    if (access !== 'passthrough') {
+      checkEncoding(request.headers);
+      checkQuery(request);
+    }
     if (limits === 'request' && !READING.has(request.method)) options.admitRequest(callerOf(request), request);
     done();
   });

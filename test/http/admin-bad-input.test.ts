@@ -81,7 +81,7 @@ const reads = Object.entries<Record<string, Answered>>(document.paths).flatMap((
 describe.each(reads)('GET %s', (path) => {
   it('has a code for a parameter with a wrong value', async () => {
     for (const name of ['limit', 'days', 'after', 'order', 'as_of', 'start_date', 'user_path', 'offset', 'category']) {
-      const answer = await gateway.fetch(`${given(path)}?${name}=%00`, { signal: AbortSignal.timeout(5_000) });
+      const answer = await gateway.fetch(`${given(path)}?${name}=%01`, { signal: AbortSignal.timeout(5_000) });
       if (answer.status !== 400) {
         await answer.body?.cancel();
         continue;
@@ -89,6 +89,30 @@ describe.each(reads)('GET %s', (path) => {
       expect((await errorOf(answer, 400)).code, name).toEqual(expect.any(String));
     }
   });
+});
+
+const lists = Object.entries<Record<string, Answered>>(document.paths).flatMap(([path, { get }]) =>
+  /^\/(admin|v1)\//.test(path) && get !== undefined ? [path] : [],
+);
+
+describe.each(lists)('GET %s', (path) => {
+  it('refuses a zero byte in any parameter, and names the parameter', async () => {
+    for (const [query, param] of [
+      ['session_id=%00', 'session_id'],
+      ['limit=1&model=a%00b', 'model'],
+      ['search=x&search=%00', 'search'],
+    ]) {
+      const answer = await gateway.fetch(`${given(path)}?${query}`, { signal: AbortSignal.timeout(5_000) });
+      if (answer.ok) await answer.body?.cancel();
+      const error = answer.status === 400 ? await json(answer) : { status: answer.status };
+      expect(error).toMatchObject({ error: { type: 'invalid_request_error' } });
+      expect(JSON.stringify(error)).toContain(`'${param}' contains a zero byte`);
+    }
+  });
+});
+
+it('takes the three characters of a zero byte that is encoded twice for a text', async () => {
+  expect((await gateway.fetch('/admin/auth-keys?search=%2500')).status).toBe(200);
 });
 
 it('has left no change behind', async () => {
