@@ -51,6 +51,8 @@ describe.each(creates)('POST %s', (path, body) => {
     ['more than 16 pairs', pairs(17), 'metadata_max_properties_exceeded'],
     ['a key of more than 64 characters', { ['k'.repeat(65)]: 'v' }, 'string_above_max_length'],
     ['a value of more than 512 characters', { k: 'v'.repeat(513) }, 'string_above_max_length'],
+    ['a key of 65 characters beyond the first plane', { ['😀'.repeat(65)]: 'v' }, 'string_above_max_length'],
+    ['a value of 513 such characters', { k: '😀'.repeat(513) }, 'string_above_max_length'],
   ])('refuses metadata with %s', async (_what, metadata, code) => {
     expect(await refused(path, { ...body, metadata })).toMatchObject({ param: 'metadata', code });
   });
@@ -73,6 +75,10 @@ it('values at the limits are accepted', async () => {
   const metadata = { ...pairs(15), ['k'.repeat(64)]: 'v'.repeat(512) };
   const answer = await gateway.post('/v1/responses', { model, input: 'hi', temperature: 2, top_p: 1, metadata });
   expect(answer.status).toBe(200);
+  const wide = { ['😀'.repeat(64)]: '😀'.repeat(512) };
+  const counted = await gateway.post('/v1/responses', { model, input: 'hi', metadata: wide });
+  expect(await json(counted)).toMatchObject({ metadata: wide });
+  expect((await gateway.post('/v1/conversations', { metadata: wide })).status).toBe(200);
   const lowest = await gateway.post('/v1/chat/completions', { model, messages: user('hi'), temperature: 0, top_p: 0 });
   expect(lowest.status).toBe(200);
 });

@@ -20,11 +20,20 @@ export function metadataRefusal(metadata: object): Refusal | undefined {
     return refusals.invalidRequest(message, 'metadata', 'metadata_max_properties_exceeded');
   }
   for (const [key, value] of pairs) {
-    if (key.length > MAX_KEY_LENGTH) return tooLong(`The key '${key.slice(0, MAX_KEY_LENGTH)}…'`, MAX_KEY_LENGTH);
-    if (typeof value === 'string' && value.length > MAX_VALUE_LENGTH)
+    if (isLonger(key, MAX_KEY_LENGTH)) return tooLong(`The key '${beginningOf(key)}…'`, MAX_KEY_LENGTH);
+    if (typeof value === 'string' && isLonger(value, MAX_VALUE_LENGTH))
       return tooLong(`The value of '${key}'`, MAX_VALUE_LENGTH);
   }
   return undefined;
+}
+
+/** Counts code points, as OpenAI does. Each is one or two units of a string, so few texts need to be counted. */
+function isLonger(text: string, limit: number): boolean {
+  return text.length > 2 * limit || (text.length > limit && [...text].length > limit);
+}
+
+function beginningOf(key: string): string {
+  return [...key.slice(0, 2 * MAX_KEY_LENGTH)].slice(0, MAX_KEY_LENGTH).join('');
 }
 
 function tooLong(what: string, limit: number): Refusal {
