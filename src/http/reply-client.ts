@@ -5,6 +5,7 @@ import { isEventStream } from '../commands/exchange/media-type.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import { isStillSending, refusalHeaders } from './errors.ts';
 import type { Manners } from './manners.ts';
+import { withOwnVary } from './vary.ts';
 
 const EVENT_STREAM_HEADERS = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
@@ -50,7 +51,7 @@ export class ReplyClient implements Client {
 
   answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
     this.#begun = true;
-    this.#response.writeHead(status, { ...this.#manners.headers(headers), 'content-length': body.length });
+    this.#response.writeHead(status, { ...this.#headers(headers), 'content-length': body.length });
     // As one string with the head it leaves in one plain write; longer bodies are not worth the copy.
     if (body.length > ONE_WRITE_BYTES) this.#response.end(body);
     else this.#response.end(Buffer.from(body.buffer, body.byteOffset, body.length).toString('latin1'), 'latin1');
@@ -69,7 +70,7 @@ export class ReplyClient implements Client {
 
   begin(status: number, given: Record<string, string>): void {
     this.#begun = true;
-    const headers = this.#manners.headers(given);
+    const headers = this.#headers(given);
     const isEvents = isEventStream(headers);
     this.#response.writeHead(status, isEvents ? { ...headers, ...EVENT_STREAM_HEADERS } : headers);
   }
@@ -81,6 +82,10 @@ export class ReplyClient implements Client {
 
   end(): void {
     this.#response.end();
+  }
+
+  #headers(given: Record<string, string>): Record<string, string> {
+    return withOwnVary(this.#manners.headers(given), this.#response.getHeader('vary'));
   }
 
   #drained(): Promise<void> {

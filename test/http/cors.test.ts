@@ -1,6 +1,7 @@
 /** Web pages of other origins: which may use the gateway, and what browsers are told of it. */
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { MASTER_KEY, startTestGateway } from '../support/gateway.ts';
+import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 
 const PAGE = 'https://app.example.com';
@@ -69,6 +70,32 @@ describe('a gateway with CORS_ORIGINS', () => {
   it('passes an OPTIONS that is no preflight on to a provider', async () => {
     const answer = await gateway.fetch('/p/llamacpp/tokenize', { method: 'OPTIONS', headers: { origin: PAGE } });
     expect(answer.headers.get('x-exchange-id')).toEqual(expect.any(String));
+  });
+});
+
+describe('an answer of a provider that has a Vary of its own', () => {
+  let scripted: ScriptedProvider;
+  const gateway = withGateway(async () => {
+    scripted = await startScriptedProvider();
+    return {
+      env: { CORS_ORIGINS: PAGE },
+      register: (url) => ({ LLAMACPP_BASE_URL: url, LLAMACPP_ODD_BASE_URL: scripted.url }),
+    };
+  });
+  afterAll(() => scripted.close());
+
+  it.each([
+    ['application/json', 'Cookie', 'Origin, Cookie'],
+    ['text/event-stream', 'Cookie', 'Origin, Cookie'],
+    ['application/json', 'accept-encoding, origin', 'accept-encoding, origin'],
+    ['application/json', '*', '*'],
+  ])('keeps Origin in it: %s, %s', async (type, vary, merged) => {
+    scripted.script((_request, response) => response.writeHead(200, { 'content-type': type, vary }).end('{}'));
+    for (const headers of [{ origin: PAGE }, {}]) {
+      const answer = await gateway.fetch('/p/llamacpp-odd/x', { headers });
+      await answer.text();
+      expect(answer.headers.get('vary')).toBe(merged);
+    }
   });
 });
 
