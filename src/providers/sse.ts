@@ -148,5 +148,13 @@ function readLines(raw: Buffer, text: string): Frame {
     if (field === 'event') event = value;
     else data = data === undefined ? value : `${data}\n${value}`;
   }
+  const failure = data === undefined ? errorWithoutData(text) : undefined;
+  if (failure !== undefined) return { raw, data: failure, event: 'error' };
   return event === undefined || event === '' ? { raw, data } : { raw, data, event };
+}
+
+/** The error that some servers send outside of `data`: in a field `error` (older llama.cpp), or as a bare object. */
+function errorWithoutData(text: string): string | undefined {
+  const said = /^(?:error:\s*(.*\S)|({\s*"error".*\S))\s*$/m.exec(text);
+  return said?.[1] ?? said?.[2];
 }

@@ -81,7 +81,15 @@ export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
 export function isErrorBody(parsed: unknown): boolean {
   if (Array.isArray(parsed)) return parsed.length > 0 && isErrorBody(parsed[0]);
   if (!isObject(parsed) || 'data' in parsed || 'output' in parsed || parsed['object'] === 'response') return false;
-  return isError(parsed['error']) || errorOfChoice(parsed) !== undefined;
+  return isError(parsed['error']) || isFlatError(parsed) || errorOfChoice(parsed) !== undefined;
+}
+
+/** vLLM's and SGLang's, whose members are not within `error`; FastAPI's `detail`; FastChat's `error_code`. */
+function isFlatError(parsed: Record<string, unknown>): boolean {
+  if (parsed['object'] === 'error') return true;
+  if ('choices' in parsed) return false;
+  if (typeof parsed['error_code'] === 'number' && parsed['error_code'] !== 0) return true;
+  return 'detail' in parsed && Object.keys(parsed).length === 1;
 }
 
 function isError(error: unknown): boolean {
@@ -175,6 +183,7 @@ function readParsed(parsed: unknown): Said {
   }
   const { type, error } = parsed;
   if (isObject(error)) return type === 'error' ? readTyped(error) : readMembers(error);
+  if (typeof parsed['error_code'] === 'number') return readMembers({ message: parsed['text'], ...parsed });
   const ofChoice = errorOfChoice(parsed);
   return ofChoice === undefined ? readMembers(parsed) : { message: UNNAMED, ...readMembers(ofChoice) };
 }

@@ -68,6 +68,18 @@ const failing: readonly [string, string, Answering, string][] = [
   ['llamacpp', 'an error alone', events(hello, sse({ error }), done), MESSAGE],
   ['llamacpp', 'an error beside a choice', events(hello, sse({ ...chunk({}, 'error'), error }), done), MESSAGE],
   ['llamacpp', 'an error as a text', events(hello, sse({ ...chunk({}, 'error'), error: MESSAGE }), done), MESSAGE],
+  [
+    'llamacpp',
+    'a flat error',
+    events(hello, sse({ object: 'error', message: MESSAGE, type: 'InternalServerError', code: 502 }), done),
+    MESSAGE,
+  ],
+  ['llamacpp', 'a detail alone', events(hello, sse({ detail: MESSAGE }), done), MESSAGE],
+  ['llamacpp', 'an error code beside a text', events(hello, sse({ text: MESSAGE, error_code: 50002 }), done), MESSAGE],
+  ['llamacpp', 'an event called error', events(hello, sse({ message: MESSAGE, code: 502 }, 'error'), done), MESSAGE],
+  ['llamacpp', 'a text in an event called error', events(hello, `event: error\ndata: ${MESSAGE}\n\n`, done), MESSAGE],
+  ['llamacpp', 'a field called error', events(hello, `error: ${JSON.stringify(error)}\n\n`, done), MESSAGE],
+  ['llamacpp', 'an error that is no data', events(hello, `${JSON.stringify({ error })}\n\n`, done), MESSAGE],
   ['llamacpp', 'an error within a choice', events(hello, sse(chunk({}, 'error', { error })), done), MESSAGE],
   ['llamacpp', 'the finish reason `error`', events(hello, sse(chunk({}, 'error')), done), SILENT],
   [
@@ -111,6 +123,7 @@ const incomplete: readonly [string, string, Answering, string][] = [
   ],
   ['llamacpp', 'a text without a finish reason', events(hello, done), EARLY],
   ['llamacpp', 'half a tool call without a finish reason', events(sse(callOpen), done), EARLY],
+  ['llamacpp', 'an empty finish reason', events(hello, sse(chunk({}, '')), done), EARLY],
   ['llamacpp', 'nothing but the end marker', events(done), EARLY],
   [
     'anthropic',
@@ -230,6 +243,51 @@ it.each(incompleteTranslated)(
   },
 );
 
+const interruptions = ['abort', 'cancelled', 'insufficient_system_resource', 'MALFORMED_FUNCTION_CALL', 'new_reason'];
+const ends = ['stop', 'eos', 'eos_token', 'end_turn', 'stop_sequence', 'STOP'];
+
+describe('a chat stream with a finish reason', () => {
+  const model = 'llamacpp/scripted';
+  const translated = [
+    ['/v1/responses', { model, input: 'hi', stream: true }],
+    ['/v1/messages', { model, messages: user('hi'), max_tokens: 9, stream: true }],
+  ] as const;
+
+  it.each(interruptions)('of an interruption (%s) fails for clients of responses and messages', async (reason) => {
+    await streaming(events(sse(callOpen), sse(chunk({}, reason)), done));
+    for (const [path, asked] of translated) {
+      const answer = await gateway.post(path, asked);
+      const text = await answer.text();
+      expect(text).toContain(EARLY);
+      expect(text).not.toMatch(/response\.completed|arguments\.done|message_stop|"tool_use","stop/);
+      await expectFailed(answer);
+    }
+  });
+
+  it.each(ends)('of an end (%s) is complete', async (reason) => {
+    await streaming(events(hello, sse(chunk({}, reason)), done));
+    for (const [path, asked] of translated) {
+      const text = await (await gateway.post(path, asked)).text();
+      expect(text).toMatch(/response\.completed|"stop_reason":"end_turn"/);
+    }
+  });
+
+  it('of an interruption is passed on to clients of chat completions', async () => {
+    await streaming(events(hello, sse(chunk({}, 'abort')), done));
+    const answer = await gateway.post('/v1/chat/completions', { model, messages: user('hi'), stream: true });
+    expect(await answer.text()).toMatch(/"finish_reason":"abort".*\[DONE\]/s);
+    const types = (await eventsOfExchange(gateway, exchangeOf(answer))).map(({ type }) => type);
+    expect(types).toContain('exchange.completed');
+  });
+
+  it('that is a limit in other words is incomplete', async () => {
+    await streaming(events(hello, sse(chunk({}, 'model_length')), done));
+    const [responses, messages] = translated;
+    expect(await (await gateway.post(...responses)).text()).toContain('"reason":"max_output_tokens"');
+    expect(await (await gateway.post(...messages)).text()).toContain('"stop_reason":"max_tokens"');
+  });
+});
+
 describe('an endpoint that is passed on as it is', () => {
   const text = (finish: string | null, more: object = {}) => ({
     id: 'c',
@@ -241,9 +299,13 @@ describe('an endpoint that is passed on as it is', () => {
     ['an error beside a choice', { ...text('error'), error }, MESSAGE],
     ['an error within a choice', text('error', { error }), MESSAGE],
     ['the finish reason `error`', text('error'), SILENT],
+    ['a flat error', { object: 'error', message: MESSAGE, code: 502 }, MESSAGE],
+    ['a detail alone', { detail: MESSAGE }, MESSAGE],
+    ['an event called error', { message: MESSAGE, code: 502 }, MESSAGE],
     ['a torn event', {}, NOT_JSON],
   ])('fails when it streams %s', async (_what, last, message) => {
-    await streaming(events(sse(text(null)), message === NOT_JSON ? torn : sse(last), done));
+    const event = 'code' in last && !('object' in last) ? 'error' : undefined;
+    await streaming(events(sse(text(null)), message === NOT_JSON ? torn : sse(last, event), done));
     const answer = await gateway.post('/v1/completions', { model: 'llamacpp/scripted', prompt: 'hi', stream: true });
     const said = await answer.text();
     const told = answer.status === 200 ? dataOf(said).at(-1) : JSON.parse(said);
@@ -286,6 +348,22 @@ describe('a whole answer that reports an error', () => {
       const recorded = await eventsOfExchange(gateway, exchangeOf(answer));
       const usage = recorded.find(({ type }) => type === 'usage.recorded')?.data;
       expect(usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
+    }
+  });
+
+  it.each(interruptions)('as the finish reason %s fails for clients of responses and messages', async (reason) => {
+    await answering((response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(whole(reason, {})));
+    });
+    const model = 'llamacpp/scripted';
+    for (const [path, asked] of [
+      ['/v1/messages', { model, messages: user('hi'), max_tokens: 9 }],
+      ['/v1/responses', { model, input: 'hi' }],
+    ] as const) {
+      const answer = await gateway.post(path, asked);
+      expect([path, answer.status]).toEqual([path, 502]);
+      expect(await answer.text()).toContain('interrupted');
+      await expectFailed(answer);
     }
   });
 

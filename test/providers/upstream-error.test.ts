@@ -191,6 +191,9 @@ describe('an error body', () => {
     [{ choices: [{ index: 0, delta: {}, finish_reason: 'error', error: { code: 502, message: 'no' } }] }],
     [{ choices: [{ index: 0, message: { content: 'a' }, finish_reason: 'stop' }, { finish_reason: 'error' }] }],
     [{ error: true, message: 'no' }],
+    [{ object: 'error', message: 'no', type: 'BadRequestError', code: 400 }],
+    [{ detail: 'no' }],
+    [{ text: 'no', error_code: 50002 }],
   ])('is %j', (body) => {
     expect(isErrorBody(body)).toBe(true);
   });
@@ -204,6 +207,15 @@ describe('an error body', () => {
     expect(map(200, { choices: [choice] })).toMatchObject({
       status: 502,
       message: expect.stringContaining('did not say which'),
+    });
+  });
+
+  test('that is flat has the status within it', () => {
+    const flat = { object: 'error', message: 'too long', type: 'BadRequestError', code: 400 };
+    expect(map(200, flat)).toMatchObject({ status: 400, message: 'too long' });
+    expect(map(200, { text: 'NETWORK ERROR', error_code: 50002 })).toMatchObject({
+      status: 502,
+      message: 'NETWORK ERROR',
     });
   });
 

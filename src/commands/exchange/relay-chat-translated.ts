@@ -2,11 +2,10 @@
 import type { Frame } from '../../providers/sse.ts';
 import type { ChatReader } from '../../providers/translate/chat-adapter.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
-import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay } from './relay.ts';
 import { chatStreamError, DONE, finishReasonIn } from './relay-chat.ts';
-import { reportedFailure, unreadableEvent } from './reported-failure.ts';
+import { failureIn, unreadableEvent } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -42,7 +41,8 @@ export class TranslatedChatRelay implements Relay {
     const bytes: Buffer[] = [];
     for (const chunk of chunks) {
       this.#observe(chunk);
-      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+      const failure = failureIn(chunk, frame, this.#provider);
+      if (failure !== undefined) return failure;
       const usageOnly = isObject(chunk.usage) && Array.isArray(chunk.choices) && chunk.choices.length === 0;
       if (!usageOnly || this.#clientWantsUsage) bytes.push(encode(chunk));
     }

@@ -1,18 +1,18 @@
 /** Chat completions to a client that asked for chat completions: the provider's bytes, untouched. */
 import type { Frame } from '../../providers/sse.ts';
 import { filled } from '../../providers/translate/json.ts';
-import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { isTorn, parseChunk } from './parse-chunk.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
-import { reportedFailure, unreadableEvent } from './reported-failure.ts';
+import { failureIn, unreadableEvent } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
 export const DONE = Buffer.from('data: [DONE]\n\n');
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
-const SAYS_MORE = /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"/;
+const SAYS_MORE =
+  /"(?:usage|error)"\s*:\s*[{"]|"finish_reason"\s*:\s*"|"object"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
 
 export class ChatRelay implements Relay {
   readonly #provider: Answering;
@@ -48,15 +48,16 @@ export class ChatRelay implements Relay {
       return { bytes: frame.raw, terminal: true };
     }
     // Most chunks say nothing that has to be known: a few words more, and nothing else.
-    const chunk = SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
+    const chunk = frame.event === 'error' || SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (chunk === undefined) {
-      if (isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
+      if (frame.event === 'error' || isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
       this.#first ??= frame.data;
       return { bytes: frame.raw, terminal: this.#done };
     }
     this.#answerId ??= filled(chunk.id);
     if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
-    if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+    const failure = failureIn(chunk, frame, this.#provider);
+    if (failure !== undefined) return failure;
     const usageOnly = isObject(chunk.usage) && Array.isArray(chunk.choices) && chunk.choices.length === 0;
     this.#finishReason = finishReasonIn(chunk.choices) ?? this.#finishReason;
     if (usageOnly && !this.#clientWantsUsage) return { terminal: this.#done };
@@ -95,8 +96,8 @@ export class ChatRelay implements Relay {
 /** Why the model stopped, if this completion or chunk says so. */
 export function finishReasonIn(choices: unknown): string | undefined {
   if (!Array.isArray(choices)) return undefined;
-  const said = choices.findLast((choice) => isObject(choice) && typeof choice.finish_reason === 'string');
-  return said?.finish_reason;
+  const said = choices.findLast((choice) => isObject(choice) && filled(choice.finish_reason) !== undefined);
+  return filled(said?.finish_reason);
 }
 
 /** The last frame of a chat stream that broke. */

@@ -1,16 +1,15 @@
 /** The answer of an endpoint that is passed on as it is: looked at for its usage, and for errors in mid-stream. */
 import type { Frame } from '../../providers/sse.ts';
-import { isErrorBody } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { isTorn, parseChunk } from './parse-chunk.ts';
 import type { Answering, FrameAnswer, Relay } from './relay.ts';
 import { PassthroughRelay } from './relay-passthrough.ts';
-import { reportedFailure, unreadableEvent } from './reported-failure.ts';
+import { failureIn, unreadableEvent } from './reported-failure.ts';
 import { streamIncomplete } from './stream-refusals.ts';
 import type { TokenUsage } from './usage.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
-const MAY_FAIL = /"error"\s*:\s*[{"]|"finish_reason"\s*:\s*"error"/;
+const MAY_FAIL = /"error"\s*:\s*[{"]|"(?:finish_reason|object)"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
 
 const GIVES_REASON = /"(?:finish|stop)_reason"\s*:\s*"/;
 
@@ -33,8 +32,12 @@ export class ForwardRelay implements Relay {
 
   frame(frame: Frame): FrameAnswer {
     if (frame.data !== undefined && isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
-    const failed = frame.data !== undefined && MAY_FAIL.test(frame.data) ? parseChunk(frame.data) : undefined;
-    if (failed !== undefined && isErrorBody(failed)) return reportedFailure(failed, frame, this.#provider);
+    const isError = frame.event === 'error' && frame.data !== undefined;
+    const mayFail = isError || (frame.data !== undefined && MAY_FAIL.test(frame.data));
+    const failed = mayFail ? parseChunk(frame.data ?? '') : undefined;
+    if (isError && failed === undefined) return unreadableEvent(frame, this.#provider);
+    const failure = failed === undefined ? undefined : failureIn(failed, frame, this.#provider);
+    if (failure !== undefined) return failure;
     this.#streams = true;
     if (!this.#ended && frame.data !== undefined) {
       this.#ended = frame.data === '[DONE]' || GIVES_REASON.test(frame.data);

@@ -12,11 +12,10 @@ import {
   createMessageStreamTranslator,
   type MessageStreamTranslator,
 } from '../../providers/translate/messages-to-chat/stream.ts';
-import { isErrorBody } from '../../providers/upstream-error.ts';
 import { messagesErrorBody } from '../messages/error-object.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
-import { reportedFailure, unreadableEvent } from './reported-failure.ts';
+import { failureIn, unreadableEvent } from './reported-failure.ts';
 import { gatewayStopping, streamIncomplete } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -41,7 +40,10 @@ export class TranslatedMessagesRelay implements Relay {
     this.#whole = messageFromChat(completion, this.#shell);
     if (this.#whole === undefined) {
       const { name } = this.#provider;
-      throw refusals.badAnswer(name, `The provider '${name}' gave an answer without a choice.`);
+      throw refusals.badAnswer(
+        name,
+        `The provider '${name}' gave an answer without a choice, or one that was interrupted.`,
+      );
     }
     return Buffer.from(JSON.stringify(this.#whole));
   }
@@ -53,7 +55,8 @@ export class TranslatedMessagesRelay implements Relay {
     const bytes: Buffer[] = [];
     for (const chunk of chunks) {
       this.#observe(chunk);
-      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+      const failure = failureIn(chunk, frame, this.#provider);
+      if (failure !== undefined) return failure;
       for (const event of this.#translator.push(chunk)) bytes.push(encodeMessageEvent(event));
     }
     return { bytes: joined(bytes), terminal: this.#reader.ended };

@@ -2,7 +2,7 @@
 import type { Frame } from '../../providers/sse.ts';
 import { filled } from '../../providers/translate/json.ts';
 import { DONE } from '../../providers/translate/responses-to-chat/response-events.ts';
-import { isErrorBody, mapUpstreamError } from '../../providers/upstream-error.ts';
+import { mapUpstreamError } from '../../providers/upstream-error.ts';
 import type { Refusal } from '../refusal.ts';
 import { parseChunk } from './parse-chunk.ts';
 import { isPending } from './pending-response.ts';
@@ -16,7 +16,7 @@ import {
   type StorableResponse,
   statusOf,
 } from './relay.ts';
-import { reportedFailure, unreadableEvent } from './reported-failure.ts';
+import { failureIn, unreadableEvent } from './reported-failure.ts';
 import { responseErrorEvent, responseEvent, streamEndsEarly } from './response-error-event.ts';
 import { type EarlyEnd, streamIncomplete } from './stream-refusals.ts';
 import { StreamedItems } from './streamed-items.ts';
@@ -73,7 +73,8 @@ export class NativeResponsesRelay implements Relay {
     }
     const clean = FAILURES.has(said.type) ? redacted(frame.raw, this.#provider) : frame.raw;
     const event = clean === frame.raw ? said : (parseChunk(this.#clean(frame.data)) ?? said);
-    if (event.type === undefined && isErrorBody(event)) return reportedFailure(event, frame, this.#provider);
+    const failure = event.type === undefined ? failureIn(event, frame, this.#provider) : undefined;
+    if (failure !== undefined) return failure;
     if (typeof event.sequence_number === 'number') this.#sequence = event.sequence_number;
     if (isObject(event.response)) this.#answerId ??= filled(event.response.id);
     const echoed = this.#echoed(event);

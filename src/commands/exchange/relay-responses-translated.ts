@@ -12,10 +12,9 @@ import {
   type ChatStreamTranslator,
   createChatStreamTranslator,
 } from '../../providers/translate/responses-to-chat/stream.ts';
-import { isErrorBody } from '../../providers/upstream-error.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { type Answering, type FrameAnswer, joined, type Relay, type StorableResponse } from './relay.ts';
-import { reportedFailure, unreadableEvent } from './reported-failure.ts';
+import { failureIn, unreadableEvent } from './reported-failure.ts';
 import type { EarlyEnd } from './stream-refusals.ts';
 import { isObject, readUsage, type TokenUsage, unknownUsage } from './usage.ts';
 
@@ -54,7 +53,8 @@ export class TranslatedResponsesRelay implements Relay {
     const bytes: Buffer[] = [];
     for (const chunk of chunks) {
       if (isObject(chunk.usage)) this.#usage = readUsage(chunk.usage);
-      if (isErrorBody(chunk)) return reportedFailure(chunk, frame, this.#provider);
+      const failure = failureIn(chunk, frame, this.#provider);
+      if (failure !== undefined) return failure;
       for (const event of this.#translator.push(chunk)) bytes.push(encodeResponseEvent(event));
     }
     return { bytes: joined(bytes), terminal: this.#reader.ended || this.#hasEnded };

@@ -80,7 +80,7 @@ function resultOf(line: unknown, id: string | null, chat: AskedChat | undefined)
     };
     const message = messageFromChat(body, shell);
     return message === undefined
-      ? errored('api_error', 'The provider gave an answer without a choice.')
+      ? errored('api_error', 'The provider gave an answer without a choice, or one that was interrupted.')
       : { type: 'succeeded', message };
   }
   const error = isObject(line) && isObject(line.error) ? line.error : isObject(body) ? body.error : undefined;

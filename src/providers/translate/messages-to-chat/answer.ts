@@ -3,7 +3,7 @@ import type { Message, MessageShell } from './message-object.ts';
 import { createMessageStreamTranslator } from './stream.ts';
 
 /**
- * A whole chat completion as a message; undefined when it holds no answer. The same completion and shell always give
+ * A whole chat completion as a message; undefined when it holds no answer, or one that was interrupted. The same completion and shell always give
  * the same message.
  *
  * | `finish_reason` | `stop_reason` |
@@ -18,6 +18,7 @@ export function messageFromChat(completion: unknown, shell: MessageShell): Messa
   if (chunk === undefined) return undefined;
   const translator = createMessageStreamTranslator(shell);
   translator.push(chunk);
+  if (translator.interrupted) return undefined;
   translator.finish();
   return translator.message();
 }

@@ -6,6 +6,7 @@
  * says of a second tool call waits until the input of the first is whole. Whole answers go through the same door (see
  * answer.ts), so a stream and a whole answer that say the same give the same message.
  */
+import { answerEnd } from '../finish-reasons.ts';
 import { filled, isObject, type JsonObject } from '../json.ts';
 import { type CallDelta, callsIn, saidIn } from '../responses-to-chat/chat-delta.ts';
 import type { Message, MessageEvent, MessageShell, StopReason } from './message-object.ts';
@@ -13,8 +14,10 @@ import { type OpenBlock, OpenCall, OpenText, OpenThinking } from './open-blocks.
 import { messageUsage } from './usage.ts';
 
 export interface MessageStreamTranslator {
-  /** Whether the provider said why it stopped. */
+  /** Whether the provider gave a finish reason with which an answer is whole. */
   readonly stopped: boolean;
+  /** Whether it gave one with which the answer is not whole. */
+  readonly interrupted: boolean;
   /** One chunk, parsed. */
   push(chunk: unknown): MessageEvent[];
   /** The provider has said its last word. */
@@ -59,7 +62,11 @@ class Translator implements MessageStreamTranslator {
   }
 
   get stopped(): boolean {
-    return this.#finishReason !== undefined;
+    return this.#finishReason !== undefined && !this.interrupted;
+  }
+
+  get interrupted(): boolean {
+    return this.#finishReason !== undefined && answerEnd(this.#finishReason) === 'interrupted';
   }
 
   push(chunk: unknown): MessageEvent[] {
@@ -202,8 +209,9 @@ class Translator implements MessageStreamTranslator {
 
   /** An answer that was cut is no finished call, whatever the call looks like. */
   #stopReason(): StopReason {
-    if (this.#finishReason === 'length') return 'max_tokens';
-    if (this.#finishReason === 'content_filter' || this.#refused) return 'refusal';
+    const how = answerEnd(this.#finishReason ?? 'stop');
+    if (how === 'length') return 'max_tokens';
+    if (how === 'content_filter' || this.#refused) return 'refusal';
     if (this.#calls.length > 0) return 'tool_use';
     return this.#stopSequence === undefined ? 'end_turn' : 'stop_sequence';
   }

@@ -11,8 +11,8 @@ export type TranslatedAnswer =
 /**
  * A whole chat completion as a finished response. The same completion and shell always give the same bytes.
  *
- * `finish_reason` `length` and `content_filter` make it `incomplete`, `error` makes it no answer; anything else, also
- * none, `completed`.
+ * `finish_reason` `length` and `content_filter` make it `incomplete`, one that ends an answer (finish-reasons.ts), also
+ * none, `completed`. With any other it is no answer.
  *
  * @param completedAt unix seconds
  */
@@ -27,7 +27,14 @@ export function responseFromChat(completion: unknown, shell: ResponseShell, comp
   translator.push(chunk);
   translator.finish({ completedAt, endMarker: true });
   const response = translator.snapshot();
-  return response.error === null ? { ok: true, response } : { ok: false, error: response.error };
+  if (response.error === null) return { ok: true, response };
+  const { error } = response;
+  return { ok: false, error: error.code === 'stream_incomplete' ? interrupted(shell.provider) : error };
+}
+
+function interrupted(provider: string): ChatError {
+  const message = `The provider '${provider}' gave an answer that was interrupted before it was complete.`;
+  return { code: 'answer_incomplete', message };
 }
 
 /** A whole answer is a stream of one chunk that says everything. */

@@ -6,6 +6,7 @@
  * another: an item is done before the next kind begins; only parallel tool calls stay open together. Whole answers
  * go through the same door (see answer.ts), so a stream and a whole answer that say the same give the same response.
  */
+import { answerEnd } from '../finish-reasons.ts';
 import { filled, isObject, type JsonObject } from '../json.ts';
 import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
@@ -96,10 +97,12 @@ class Translator implements ChatStreamTranslator {
   }
 
   finish(end: StreamEnd): ResponseEvent[] {
-    if (this.#finishReason === 'length') return this.#end('response.incomplete', 'max_output_tokens');
-    if (this.#finishReason === 'content_filter') return this.#end('response.incomplete', 'content_filter');
     if (this.#finishReason === 'error') return this.fail(failedWithoutWord(this.#shell.provider));
-    if (this.#finishReason === undefined && !end.endMarker) return this.fail(streamCutOff(this.#shell.provider));
+    const how = this.#finishReason === undefined ? undefined : answerEnd(this.#finishReason);
+    if (how === 'length') return this.#end('response.incomplete', 'max_output_tokens');
+    if (how === 'content_filter') return this.#end('response.incomplete', 'content_filter');
+    if (how === 'interrupted') return this.fail(streamCutOff(this.#shell.provider));
+    if (how === undefined && !end.endMarker) return this.fail(streamCutOff(this.#shell.provider));
     return this.#end('response.completed', null, end.completedAt);
   }
 
