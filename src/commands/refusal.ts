@@ -237,6 +237,18 @@ export const refusals = {
       },
       cause,
     ),
+  /** The provider was called, so a retry may be paid for twice: it is for the client to decide. */
+  answerNotRecorded: (cause: unknown) =>
+    new Refusal(
+      {
+        status: 503,
+        type: 'internal_error',
+        code: 'log_unavailable',
+        message: 'The provider was called, and its answer cannot be written to the event log, so it is not sent.',
+        retryHelps: false,
+      },
+      cause,
+    ),
   idempotencyKeyReused: () =>
     new Refusal({
       status: 409,

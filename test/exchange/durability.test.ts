@@ -193,6 +193,18 @@ describe('an exchange', () => {
     expect(callsSeen()).toBe(before);
   });
 
+  it('says that the provider was called when its answer cannot be recorded', async () => {
+    const log = new HeldLog();
+    const { client, done } = start(log, ask({}));
+    (await log.next()).release();
+    log.append = () => Promise.reject(new LogUnavailable('no space left on device', 'none'));
+    await done;
+    expect(client.refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryHelps: false });
+    expect(client.refusal?.message).toContain('The provider was called');
+    expect(client.refusal?.retryAfterSeconds).toBeUndefined();
+    expect(client.received).toBe('');
+  });
+
   const keeps = { audio: false, image: false };
 
   it('speaks its last word only when the disk has everything', async () => {

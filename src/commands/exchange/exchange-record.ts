@@ -33,6 +33,8 @@ export class ExchangeRecord {
   #noted: NewEvent[] = [];
   #elsewhere: StreamWrite[] = [];
   #revision = -1;
+  /** Whether a provider was called for it. */
+  called = false;
 
   constructor(log: Pick<EventLog, 'append'>, id: string, context: EventContext, begun?: Begun) {
     this.#log = log;

@@ -358,7 +358,7 @@ async function refuse(
   promise: PromisedResponse | undefined,
   deps: ExchangeDependencies,
 ): Promise<number> {
-  const refusal = refusalOf(error);
+  const refusal = refusalOf(error, record);
   if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
   if (!record.flushed && isOfRequest(refusal)) {
     const refused = { caller: request.caller, endpoint: dialect.endpoint, durationMs: record.elapsed() };
@@ -381,15 +381,16 @@ async function refuse(
       await record.flush('durable');
     } catch (lost) {
       deps.open.leftOpen(record.stream);
-      return tell({ record, request, client }, refusalOf(lost));
+      return tell({ record, request, client }, refusalOf(lost, record));
     }
   }
   return tell({ record, request, client }, refusal);
 }
 
-function refusalOf(error: unknown): Refusal {
+function refusalOf(error: unknown, { called }: ExchangeRecord): Refusal {
   if (error instanceof Refusal) return error;
   // Nothing of ours recurses but over what a client sent.
   if (error instanceof RangeError && error.message.includes('call stack')) return refusals.nestedTooDeeply();
-  return error instanceof LogUnavailable ? refusals.logUnavailable(error) : refusals.internal(error);
+  if (!(error instanceof LogUnavailable)) return refusals.internal(error);
+  return called ? refusals.answerNotRecorded(error) : refusals.logUnavailable(error);
 }

@@ -32,6 +32,7 @@ export async function attemptOnce(
   const received = nothingYet();
   const answered = { attempt, plan, relay, received };
   try {
+    record.called = true;
     const reply = await call(plan, options);
     if (reply.status >= 400) {
       const failed = refused(reply, await errorBody(reply), target.provider);
