@@ -3,7 +3,7 @@
 import { parseExactly } from '../json/exact-json.ts';
 import { type Provider, ProviderFailure, type ProviderReply } from '../providers/provider.ts';
 import { type MappedError, mapUpstreamError } from '../providers/upstream-error.ts';
-import { refusalFromFailure, refusalFromUpstream } from './exchange/refusal-from-upstream.ts';
+import { credentialsRefused, refusalFromFailure, refusalFromUpstream } from './exchange/refusal-from-upstream.ts';
 import { isObject } from './exchange/usage.ts';
 import { errorBody } from './exchange/whole-body.ts';
 import { type Refusal, refusals } from './refusal.ts';
@@ -70,11 +70,7 @@ export async function objectIn(
   }
 }
 
-/** The credential is the gateway's: a provider that refuses it says nothing of the client's. */
+/** A question about a stored object is refused with 403 only for what the gateway's credential may not do. */
 function refusedBy(error: MappedError): Refusal {
-  const isOfCredential = error.status === 401 || error.status === 403;
-  if (!isOfCredential) return refusalFromUpstream(error);
-  const { provider } = error;
-  const message = `The provider '${provider}' refused the gateway's credentials: ${error.message}`;
-  return refusalFromUpstream({ ...error, status: 502, type: 'provider_error', message });
+  return error.status === 403 ? credentialsRefused(error) : refusalFromUpstream(error);
 }

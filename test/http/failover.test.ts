@@ -98,6 +98,8 @@ describe('another target is asked', () => {
       400,
       { message: 'maximum context length is 8 tokens', code: 'context_length_exceeded' },
     ],
+    ["the gateway's credential is refused", 401, { message: 'who are you' }],
+    ["the gateway's credential is refused with another status", 403, { message: 'no', code: 'invalid_api_key' }],
     ['the credit is used up', 403, { message: 'You exceeded your current quota.', code: 'insufficient_quota' }],
   ])('when %s', async (_what, status, fault) => {
     provider.a.control.next({ status, ...fault }, { path });
@@ -204,7 +206,7 @@ describe('the last one there is', () => {
 });
 
 describe('no other is asked', () => {
-  test.each([400, 401, 403, 404, 409, 422])('after a %i that says nothing of the model', async (status) => {
+  test.each([400, 403, 404, 409, 422])('after a %i that says nothing of the model', async (status) => {
     provider.a.control.next({ status, message: 'this will not do' }, { path });
     counted();
     expect(await errorOf(await ask(), status)).toMatchObject({ provider: 'llamacpp-a' });

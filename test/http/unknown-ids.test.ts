@@ -89,7 +89,7 @@ describe('an unknown id', () => {
       const query = `${path.includes('?') ? '&' : '?'}provider=openai-b`;
       expect(await errorOf(await send(method, path + query), 502)).toMatchObject({
         type: 'provider_error',
-        code: 'invalid_api_key',
+        code: 'provider_credentials_refused',
         provider: 'openai-b',
         message: expect.stringContaining("'openai-b' refused the gateway's credentials"),
       });

@@ -13,7 +13,7 @@ import {
   type FailedUpload,
   nothingYet,
 } from './attempt.ts';
-import { refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
+import { refusalAsSent, refusalFromFailure, refusalFromUpstream } from './refusal-from-upstream.ts';
 import { type ForwardPlan, type Plan, type Relay, redacted } from './relay.ts';
 import { relayStream, type StreamEnd } from './relay-stream.ts';
 import { relayUntouched } from './relay-untouched.ts';
@@ -35,7 +35,7 @@ export async function attemptOnce(
     record.called = true;
     const reply = await call(plan, options);
     if (reply.status >= 400) {
-      const failed = refused(reply, await errorBody(reply), target.provider);
+      const failed = refused(reply, await errorBody(reply), target.provider, plan);
       const unsupported = 'call' in plan ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? failed : { ...failed, refusal: unsupported };
     }
@@ -51,7 +51,7 @@ export async function attemptOnce(
     received.firstByteMs = record.elapsed();
     const parsed = parseWhole(bytes);
     if (isErrorBody(parsed)) {
-      return { ...refused(reply, bytes, target.provider), spent: spentAllTheSame(relay, bytes, parsed) };
+      return { ...refused(reply, bytes, target.provider, plan), spent: spentAllTheSame(relay, bytes, parsed) };
     }
     if (parsed === undefined || options.stream) {
       const failed = senseless(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
@@ -99,7 +99,7 @@ async function forwardedAnswer(
   if (end.kind === 'failed') return failedStream(end, answered.relay);
   if (end.kind === 'error_body') {
     const spent = spentAllTheSame(answered.relay, end.bytes, parseWhole(end.bytes));
-    return { ...refused(reply, end.bytes, provider), spent };
+    return { ...refused(reply, end.bytes, provider, plan), spent };
   }
   return end.kind === 'whole' || end.kind === 'streamed' ? { ...answered, ...end, reply } : { ...answered, ...end };
 }
@@ -139,9 +139,9 @@ function senseless(reply: ProviderReply, provider: string, body: Buffer, expecte
   };
 }
 
-function refused(reply: ProviderReply, body: Buffer, provider: Provider): FailedAttempt {
+function refused(reply: ProviderReply, body: Buffer, provider: Provider, { dialect }: Plan): FailedAttempt {
   const mapped = mapUpstreamError({ status: reply.status, headers: reply.headers, body, provider });
-  const refusal = refusalFromUpstream(mapped);
+  const refusal = dialect === 'passthrough' ? refusalAsSent(mapped) : refusalFromUpstream(mapped);
   const { retryAfterSeconds } = refusal;
   const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
   // Cut after credentials were taken out: half of one would not be found.

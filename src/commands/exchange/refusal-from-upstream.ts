@@ -3,9 +3,36 @@ import { secondsToWait } from '../../providers/retry-after.ts';
 import type { MappedError } from '../../providers/upstream-error.ts';
 import { Refusal } from '../refusal.ts';
 
-/** A provider's error answer, as the client is told of it. */
-export function refusalFromUpstream({ retryAfter, ...mapped }: MappedError): Refusal {
+/** The code of an error whose cause is the gateway's own credential at a provider: only an operator can change it. */
+export const CREDENTIALS_REFUSED = 'provider_credentials_refused';
+
+/** Codes with which providers refuse a credential, some of them with another status than 401. */
+const CREDENTIAL_CODES: ReadonlySet<string | null> = new Set([
+  'account_deactivated',
+  'incorrect_api_key',
+  'invalid_api_key',
+  'invalid_authentication',
+]);
+
+/**
+ * A provider's error answer as an error for the client. Where the provider refuses the gateway's own credential, the
+ * client gets 502: a 401 states that the client's key is wrong.
+ */
+export function refusalFromUpstream(mapped: MappedError): Refusal {
+  return mapped.status === 401 || CREDENTIAL_CODES.has(mapped.code)
+    ? credentialsRefused(mapped)
+    : refusalAsSent(mapped);
+}
+
+/** With the provider's status, also 401: for passthrough, whose clients use the provider's own API. */
+export function refusalAsSent({ retryAfter, ...mapped }: MappedError): Refusal {
   return new Refusal({ ...mapped, retryAfterSeconds: secondsToWait(retryAfter, Date.now()) });
+}
+
+export function credentialsRefused(mapped: MappedError): Refusal {
+  const { provider } = mapped;
+  const message = `The provider '${provider}' refused the gateway's credentials: ${mapped.message}`;
+  return refusalAsSent({ ...mapped, status: 502, type: 'provider_error', code: CREDENTIALS_REFUSED, message });
 }
 
 /** A provider that gave no HTTP answer at all. */

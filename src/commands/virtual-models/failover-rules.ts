@@ -1,5 +1,6 @@
 /** After which failures of one model another is asked. Pure. */
 import type { Refused } from '../exchange/attempt.ts';
+import { CREDENTIALS_REFUSED } from '../exchange/refusal-from-upstream.ts';
 import type { FailoverSetting } from './virtual-model.ts';
 
 export interface FailoverPolicy {
@@ -60,9 +61,13 @@ export class FailoverRules {
     );
   }
 
-  /** A provider that gave no answer at all is always failed over from, but for one whose answer was too large. */
+  /**
+   * A provider that gave no answer at all, or refuses the gateway's credential, is always failed over from, but for one
+   * whose answer was too large.
+   */
   covers({ status, failure, refusal }: Refused): boolean {
     if (status === undefined) return failure !== 'too_large';
+    if (refusal.code === CREDENTIALS_REFUSED) return true;
     if (this.#statuses.has(status)) return true;
     if (this.#phrases.length === 0) return false;
     const said = `${refusal.code ?? ''} ${refusal.message}`.toLowerCase();
