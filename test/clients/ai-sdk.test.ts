@@ -183,12 +183,19 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect(providerOf(id).requests.at(-1)?.body).toContain(`data:image/png;base64,${red}`);
   });
 
-  it.each([400, 401, 404, 429, 500, 503])("throws its own error for a provider's %i", async (status) => {
+  it.each([400, 404, 429, 500, 503])("throws its own error for a provider's %i", async (status) => {
     providerOf(id).control.always({ status, code: 'unlucky', message: 'no luck' });
     const error = await apiErrorOf(generateText({ model: modelOf(id), prompt: 'hi', maxRetries: 0 }));
     expect(error).toMatchObject({ statusCode: status, message: 'no luck' });
     expect(error.data).toMatchObject({ error: { message: 'no luck', code: 'unlucky' } });
     expect(error.isRetryable).toBe(status === 429 || status >= 500);
+  });
+
+  it("throws an error about the provider for a provider's 401", async () => {
+    providerOf(id).control.always({ status: 401, code: 'unlucky', message: 'no luck' });
+    const error = await apiErrorOf(generateText({ model: modelOf(id), prompt: 'hi', maxRetries: 0 }));
+    expect(error).toMatchObject({ statusCode: 502, message: expect.stringContaining('no luck') });
+    expect(error.data).toMatchObject({ error: { code: 'provider_credentials_refused' } });
   });
 
   it('tries again after what passes', async () => {

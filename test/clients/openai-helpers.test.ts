@@ -185,7 +185,7 @@ describe('what OpenAI’s client tries again', () => {
     [503, 0, [503, 503, 503]],
     [500, undefined, [500, 500, 500]],
     [400, undefined, [400]],
-    [401, undefined, [401]],
+    [401, undefined, [502, 502, 502]],
     [404, undefined, [404]],
     [422, undefined, [422]],
   ])("of a provider's %i", async (status, retryAfter, seen) => {

@@ -239,7 +239,6 @@ describe("OpenAI's client", () => {
 
   it.each([
     [400, OpenAI.BadRequestError],
-    [401, OpenAI.AuthenticationError],
     [403, OpenAI.PermissionDeniedError],
     [404, OpenAI.NotFoundError],
     [409, OpenAI.ConflictError],
@@ -256,6 +255,15 @@ describe("OpenAI's client", () => {
       expect(error).toMatchObject({ status, code: 'unlucky', requestID: expect.stringMatching(/./) });
       expect(error.message).toContain('no luck');
     }
+  });
+
+  it("throws an error about the provider for a provider's 401", async () => {
+    gateway.simulated.control.always({ status: 401, code: 'invalid_api_key', message: 'no luck' });
+    const model = 'llamacpp/simulated-small';
+    const error = await errorOf(client.chat.completions.create({ model, messages: hello }));
+    expect(error).toBeInstanceOf(OpenAI.InternalServerError);
+    expect(error).toMatchObject({ status: 502, code: 'provider_credentials_refused' });
+    expect(error.message).toContain('no luck');
   });
 
   it('throws its own errors for those of the gateway', async () => {

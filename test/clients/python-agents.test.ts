@@ -34,10 +34,14 @@ describeScenarios("OpenAI's agents for Python", program, (seen) => {
     });
 
     it('raises the errors of a provider', () => {
-      const error = (name: string) => ({ error: name, message: expect.stringContaining('no luck'), code: 'unlucky' });
+      const error = (name: string, code = 'unlucky') => ({
+        error: name,
+        message: expect.stringContaining('no luck'),
+        code,
+      });
       expect(seen('errors', way)).toMatchObject({
         400: error('BadRequestError'),
-        401: error('AuthenticationError'),
+        401: error('InternalServerError', 'provider_credentials_refused'),
         404: error('NotFoundError'),
         429: error('RateLimitError'),
         500: error('InternalServerError'),

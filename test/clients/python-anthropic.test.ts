@@ -67,9 +67,9 @@ describeScenarios("Anthropic's package for Python", program, (seen) => {
     });
   });
 
-  it.each([
+  it.each<[number, string, number?]>([
     [400, 'BadRequestError'],
-    [401, 'AuthenticationError'],
+    [401, 'InternalServerError', 502],
     [403, 'PermissionDeniedError'],
     [404, 'NotFoundError'],
     [409, 'ConflictError'],
@@ -79,8 +79,8 @@ describeScenarios("Anthropic's package for Python", program, (seen) => {
     [500, 'InternalServerError'],
     [503, 'ServiceUnavailableError'],
     [529, 'OverloadedError'],
-  ])("raises its own error for a provider's %i", (status, error) => {
-    const one = { error, status_code: status, message: expect.stringContaining('no luck') };
+  ])("raises its own error for a provider's %i", (status, error, seenStatus = status) => {
+    const one = { error, status_code: seenStatus, message: expect.stringContaining('no luck') };
     expect(seen('provider_error', String(status))).toMatchObject({ [translated]: one, [native]: one });
   });
 

@@ -34,10 +34,14 @@ describeScenarios('langchain-openai', program, (seen) => {
     });
 
     it('raises the errors of a provider', () => {
-      const error = (name: string) => ({ error: name, message: expect.stringContaining('no luck'), code: 'unlucky' });
+      const error = (name: string, code = 'unlucky') => ({
+        error: name,
+        message: expect.stringContaining('no luck'),
+        code,
+      });
       expect(seen('errors', way)).toMatchObject({
         400: error('OpenAIInvalidRequestError'),
-        401: error('OpenAIAuthenticationError'),
+        401: error('OpenAIAPIError', 'provider_credentials_refused'),
         404: error('OpenAIModelNotFoundError'),
         429: error('OpenAIRateLimitError'),
         500: error('OpenAIAPIError'),

@@ -76,9 +76,9 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
     });
   });
 
-  it.each([
+  it.each<[number, string, number?, string?]>([
     [400, 'BadRequestError'],
-    [401, 'AuthenticationError'],
+    [401, 'InternalServerError', 502, 'provider_credentials_refused'],
     [403, 'PermissionDeniedError'],
     [404, 'NotFoundError'],
     [409, 'ConflictError'],
@@ -86,11 +86,11 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
     [429, 'RateLimitError'],
     [500, 'InternalServerError'],
     [503, 'InternalServerError'],
-  ])("raises its own error for a provider's %i", (status, error) => {
+  ])("raises its own error for a provider's %i", (status, error, seenStatus = status, code = 'unlucky') => {
     const one = {
       error,
-      status_code: status,
-      code: 'unlucky',
+      status_code: seenStatus,
+      code,
       message: expect.stringContaining('no luck'),
       request_id: expect.stringMatching(/./),
     };

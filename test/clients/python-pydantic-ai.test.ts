@@ -38,7 +38,7 @@ describeScenarios('pydantic-ai', program, (seen) => {
     it('raises the errors of a provider', () => {
       expect(seen('errors', way)).toMatchObject({
         400: { error: 'ModelRequestRejectedError', status_code: 400 },
-        401: { error: 'ModelAuthenticationError', status_code: 401 },
+        401: { error: 'ModelServerError', status_code: 502 },
         404: { error: 'ModelNotFoundError', status_code: 404 },
         429: { error: 'ModelRateLimitError', status_code: 429 },
         500: { error: 'ModelServerError', status_code: 500 },

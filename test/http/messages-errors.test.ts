@@ -108,7 +108,6 @@ describe.each(both)("a provider's refusal, %s", (_kind, model) => {
 
   it.each([
     [400, 'invalid_request_error'],
-    [401, 'authentication_error'],
     [403, 'permission_error'],
     [404, 'not_found_error'],
     [409, 'invalid_request_error'],
@@ -128,6 +127,20 @@ describe.each(both)("a provider's refusal, %s", (_kind, model) => {
       const answer = await post({ ...asked, model, stream });
       expect(await failure(answer, status)).toMatchObject({ type, message: 'no luck today' });
       expect(answer.headers.get('retry-after')).toBe(String(retryAfter));
+    }
+  });
+});
+
+describe.each(both)("a provider's refusal of the gateway's credential, %s", (_kind, model) => {
+  it('is 502 and an api_error', async () => {
+    const path = model === native ? '/v1/messages' : '/v1/chat/completions';
+    const simulated = model === native ? anthropic : gateway.simulated;
+    for (const stream of [false, true]) {
+      simulated.control.next({ status: 401, message: 'no luck today' }, { path });
+      expect(await failure(await post({ ...asked, model, stream }), 502)).toMatchObject({
+        type: 'api_error',
+        message: expect.stringContaining('no luck today'),
+      });
     }
   });
 });

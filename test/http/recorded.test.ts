@@ -286,7 +286,7 @@ describe('what is on the record', () => {
     const events = await recorded(after, 'leaking');
     expect(types(events).slice(-2)).toEqual(['attempt.failed', 'exchange.failed']);
     const { error } = JSON.parse(after.said['leaking']?.text ?? '');
-    expect(events.at(-1)?.data).toMatchObject({ status: 401, message: error.message, reason: 'provider_error' });
+    expect(events.at(-1)?.data).toMatchObject({ status: 502, message: error.message, reason: 'provider_error' });
   });
 
   it('is told in events of the catalogue only, each in the shape it says', async () => {
