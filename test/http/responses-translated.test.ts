@@ -298,11 +298,17 @@ describe('a translated response', () => {
   });
 
   it('survives odd but lawful streams of its provider', async () => {
-    for (const fault of [{ splitEvery: 3 }, { coalesce: true }, { crlf: true, comments: true }, { garbage: true }]) {
+    for (const fault of [{ splitEvery: 3 }, { coalesce: true }, { crlf: true, comments: true }]) {
       gateway.simulated.control.next({ ...fault, words: 5 });
       const { events } = await stream({ input: 'Tell me something.' });
       expect(checkStream(events).status).toBe('completed');
     }
+  });
+
+  it('fails when its provider streams an event that is not JSON', async () => {
+    gateway.simulated.control.next({ garbage: true, words: 5 });
+    const { events } = await stream({ input: 'Tell me something.' });
+    expect(checkStream(events).status).toBe('failed');
   });
 
   it('that its client leaves is kept as far as it came', async () => {
