@@ -206,4 +206,22 @@ describe("a provider's own limits", () => {
       expect(answer.headers.get('x-ratelimit-remaining-tokens')).toBeNull();
     }
   });
+
+  it('are not, where a limit above the path of the key applies, whose amounts it may not read', async () => {
+    const rule = { user_path: '/above', limit_key: { period: 'minute' }, max_requests: 100 };
+    expect((await gateway.fetch('/admin/rate-limits', { method: 'PUT', json: rule })).status).toBeLessThan(300);
+    const made = await json(await gateway.post('/admin/auth-keys', { name: 'below', user_path: '/above/below' }));
+    const headers = { authorization: `Bearer ${made.value}` };
+    const told = { ...limits, 'anthropic-ratelimit-requests-limit': '5' };
+    for (const [endpoint, body] of [
+      [path, chat('llamacpp-a/limited')],
+      ['/p/llamacpp-a/v1/chat/completions', chat('limited')],
+    ] as const) {
+      provider.a.control.next({ headers: told });
+      const answer = await gateway.post(endpoint, body, { headers });
+      expect(answer.status).toBe(200);
+      await answer.text();
+      expect([endpoint, ...answer.headers.keys()].filter((name) => name.includes('ratelimit-'))).toEqual([]);
+    }
+  });
 });

@@ -49,7 +49,7 @@ export interface Ticket extends Reservation {
    * @returns why there is none (429)
    */
   enter(target: Target): Refusal | undefined;
-  /** `x-ratelimit-*` of the tightest rule; undefined when there is none. */
+  /** `x-ratelimit-*` of the tightest rule, empty when the caller may not read its amounts; undefined without a rule. */
   headers(): Record<string, string> | undefined;
   /**
    * The provider goes on working after the exchange: what is reserved stays so until `usage.settled` is on record.
