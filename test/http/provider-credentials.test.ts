@@ -156,7 +156,7 @@ describe('a provider that is set up', () => {
     const { url } = await upstream(['rotated'], 'sk-second-key');
     const body = { name: 'rotated', type: 'openai', base_url: url };
     await save(gateway, { ...body, api_keys: ['sk-first-key'] });
-    expect((await chat(gateway, 'rotated/rotated')).status).toBe(401);
+    expect((await errorOf(await chat(gateway, 'rotated/rotated'), 502)).code).toBe('provider_credentials_refused');
     await save(gateway, { ...body, api_keys: ['sk-second-key'] });
     expect((await chat(gateway, 'rotated/rotated')).status).toBe(200);
     await remove(gateway, 'rotated');
