@@ -112,7 +112,7 @@ class LimitTicket implements Ticket {
   headers(): Record<string, string> | undefined {
     const { path, request, now } = this.#parts;
     if (path.length + this.#entered.length === 0) return undefined;
-    return rateLimitHeaders([...path, ...this.#entered], request.caller.key, now()) ?? {};
+    return rateLimitHeaders([...path, ...this.#entered], request.caller.key, now());
   }
 
   get isMetered(): boolean {

@@ -12,7 +12,7 @@ interface Room {
   readonly resetMs: number;
 }
 
-/** @returns undefined when none of them limits anything over a period, or the key may read the amounts of none */
+/** @returns undefined when none of them limits anything over a period; empty when the key may read the amounts of none */
 export function rateLimitHeaders(
   gauges: Passed,
   key: SightedKey | undefined,
@@ -20,12 +20,16 @@ export function rateLimitHeaders(
 ): Record<string, string> | undefined {
   let requests: Room | undefined;
   let tokens: Room | undefined;
+  let isHidden = false;
   for (const gauge of gauges) {
-    if (!mayReadAmounts(key, gauge.rule)) continue;
+    if (!mayReadAmounts(key, gauge.rule)) {
+      isHidden ||= gauge.requests !== undefined || gauge.tokens !== undefined;
+      continue;
+    }
     requests = tighter(requests, roomIn(gauge.requests, gauge.rule.maxRequests, at));
     tokens = tighter(tokens, roomIn(gauge.tokens, gauge.rule.maxTokens, at));
   }
-  if (requests === undefined && tokens === undefined) return undefined;
+  if (requests === undefined && tokens === undefined) return isHidden ? {} : undefined;
   const headers: Record<string, string> = {};
   if (requests !== undefined) tell(headers, 'requests', requests);
   if (tokens !== undefined) tell(headers, 'tokens', tokens);
