@@ -69,7 +69,7 @@ export const network: readonly Attempt[] = [
     s3_max_redirects: '9',
     http_max_uri_size: '9',
     distributed_product_mode: 'allow',
-    async_insert: '1',
+    insert_quorum: '1',
   }),
   { query: "SELECT {f:Identifier}('http://$HOST/')", url: { param_f: 'url' } },
   { query: "SELECT * FROM {f:Identifier}('http://$HOST/')", url: { param_f: 'url' } },

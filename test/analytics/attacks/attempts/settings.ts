@@ -106,8 +106,6 @@ export const settings: readonly Attempt[] = [
   { query: 'SELECT 1 AS a', url: { 'max_execution_time ': '1000' } },
   { query: 'SELECT 1 AS a', url: { 'limit = 1, readonly': '0' } },
   { query: 'SELECT 1 AS a', url: { profile: 'default' } },
-  { query: 'SELECT 1 AS a', url: { session_id: 'x' } },
-  { query: 'SELECT 1 AS a', url: { compress: '1' } },
   { query: 'SELECT currentRoles()', url: { role: 'writer' }, outcome: 'harmless' },
   { query: "INSERT INTO chancery.items VALUES (77, 'x')", url: { role: 'writer' } },
   {
