@@ -1,9 +1,10 @@
 /**
- * `npm run check`: types, lint and format, the house rules about imports, and generated documents.
+ * `npm run check`: types, lint and format, the house rules about imports, generated documents, and no
+ * tracked file that git is to ignore.
  * `--write` (`npm run format`) puts right what can be put right.
  */
-import { spawn } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { houseRuleViolations } from './arrows.ts';
 import { eventsDocument, eventsDocumentPath } from './events-document.ts';
@@ -22,6 +23,7 @@ const steps: readonly Step[] = [
   { name: 'lint and format', run: () => tool('node_modules/@biomejs/biome/bin/biome', biomeArguments()) },
   { name: 'imports', run: async () => houseRuleViolations(root).join('\n') },
   { name: 'docs/events.md', run: async () => checkEventsDocument() },
+  { name: 'tracked files', run: async () => ignoredButTracked() },
 ];
 
 function biomeArguments(): string[] {
@@ -35,6 +37,13 @@ function checkEventsDocument(): string {
   return readIfThere(path) === wanted
     ? ''
     : `${eventsDocumentPath} is not what the catalogue says: npm run docs:events`;
+}
+
+/** Files that `.gitignore` names and git tracks all the same: caches that an early commit took along. */
+function ignoredButTracked(): string {
+  if (!existsSync(join(root, '.git'))) return '';
+  const listed = spawnSync('git', ['ls-files', '--cached', '--ignored', '--exclude-standard'], { cwd: root });
+  return listed.error === undefined ? listed.stdout.toString().trim() : '';
 }
 
 function readIfThere(path: string): string | undefined {
