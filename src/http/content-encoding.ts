@@ -75,7 +75,7 @@ export async function decodedBody(headers: IncomingHttpHeaders, body: Buffer, li
 }
 
 /**
- * A body that is read as it comes, under the same conditions; whoever reads it holds it against the limit. A body that
+ * A body that is read as it comes, under the same conditions; its reader applies the limit. A body that
  * is not encoded is returned as it is.
  * @throws Refusal 415
  */

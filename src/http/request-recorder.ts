@@ -46,8 +46,8 @@ export function createRequestRecorder(options: RequestRecorderOptions): RequestR
       }
       const endpoint = request.routeOptions.url ?? NO_ROUTE;
       const durationMs = Math.round((performance.now() - request.arrivedAt) * 1000) / 1000;
-      const nobody = { provider: undefined, model: undefined, firstByteMs: undefined, usage: undefined };
-      metrics.observeExchange({ ...nobody, endpoint, status: refusal.status, stream: false, durationMs });
+      const noAttempt = { provider: undefined, model: undefined, firstByteMs: undefined, usage: undefined };
+      metrics.observeExchange({ ...noAttempt, endpoint, status: refusal.status, stream: false, durationMs });
       return recordRefusal(modelRequestOf(request), endpoint, durationMs, refusal, options);
     },
   };

@@ -16,7 +16,7 @@ export interface AttemptsOptions extends AttemptOptions {
   readonly retry: RetryPolicy;
   /**
    * Whether 429 is retried here. Of a client that waits for its answer it is not: the client gets the 429 with
-   * `Retry-After`, and tries again itself. For one that does not wait, of a background response, nobody else would.
+   * `Retry-After`, and tries again itself. A background response has no client that waits, so its 429 is retried here.
    */
   readonly retriesRateLimits: boolean;
   /** Whether another target is called after this failure: then this one is not retried. Default: none is. */
@@ -52,7 +52,7 @@ export async function attempts(options: AttemptsOptions): Promise<Outcome> {
   }
 }
 
-/** Why the target cannot be called, when its provider has asked for a pause. One that nobody waits for waits here. */
+/** Why the target cannot be called, when its provider has asked for a pause. A request without a waiting client waits here. */
 async function pauseOf({ target, retriesRateLimits, retry, wait, client }: AttemptsOptions) {
   const { provider, model } = target;
   const pausedMs = provider.pausedMs(model);

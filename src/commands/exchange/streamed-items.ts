@@ -101,7 +101,7 @@ function addAnnotation(item: Item, event: Record<string, unknown>): void {
   if (Array.isArray(part?.annotations)) part.annotations.push(event.annotation);
 }
 
-/** The list of parts of an item. A part is placed behind those there are, whatever number its event gives it. */
+/** The list of parts of an item. A part with too high an index is appended. */
 function partsOf(item: Item, list: 'content' | 'summary') {
   const known: unknown = item[list];
   const parts: unknown[] = Array.isArray(known) ? known : [];

@@ -12,9 +12,9 @@ export interface Providers {
   /** Who serves a model. */
   serving(selector: string): Promise<Provider | undefined>;
   /**
-   * Everybody who serves a model that the caller may use, in order, with their own ids of it.
+   * All providers that serve a model that the caller may use, in order, with their own ids of it.
    * @param hint a provider's name or type
-   * @throws Refusal when nobody does
+   * @throws Refusal when none does
    */
   reaching(selector: string, hint: string | undefined): Promise<readonly Target[]>;
   /** Whether every model of the provider may be used, also unlisted ones. */

@@ -86,7 +86,7 @@ export function beyondCreator(asked: KeyAccess, creator: AdministeringKey): Refu
     : undefined;
 }
 
-/** Whoever is given a secret may use it: the same as for a new key, but for the very key that asks. */
+/** The caller receives the secret and can use it: the same rule as for a new key, except for the caller's own key. */
 export function beyondOwnAccess(access: KeyAccess, { id, by: { key } }: ByAdministrator): Refusal | undefined {
   if (key === undefined || key.id === id) return undefined;
   // Of a key that is bound to a path no header names another.

@@ -18,7 +18,7 @@ declare module 'fastify' {
   }
 }
 
-/** Of what is shown; `noStream` when nobody ever changed it. */
+/** Of what is shown; `noStream` when it was never changed. */
 export type ShownRevision = bigint | string | 'noStream';
 
 /** The ETag of what was never changed: a change with it in `If-Match` is the first one or refused. */

@@ -135,7 +135,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       if (Number(done?.n ?? 0) > 0) continue;
       if (!isNew) {
         const said = statement.replace('$table', `${database}.${name}`);
-        // Nobody reads a table of which one half is changed.
+        // No query reads a table that is half changed.
         await client.command({ query: said, clickhouse_settings: { mutations_sync: '1' } });
       }
       await noteMigration(isNew ? `-- not needed: ${change}` : change);
