@@ -1,6 +1,6 @@
 /** What the rounds of a comparison showed, as rows of a table. */
 import type { Cell, Measured } from '../sections/closed-loop.ts';
-import { milliseconds, ratio, whole } from './table.ts';
+import { interval, milliseconds, ratio, whole } from './table.ts';
 
 interface Column {
   readonly title: string;
@@ -17,6 +17,7 @@ const rest: readonly Column[] = [
   { title: 'p99 of bare', of: ({ p99OfBare }) => ratio(p99OfBare) },
   { title: 'CPU of bare', of: ({ cpuOfBare }) => ratio(cpuOfBare) },
 ];
+const compared: Column = { title: 'CPU of this checkout', of: ({ cpuOfThis }) => interval(cpuOfThis) };
 const first: readonly Column[] = [
   { title: 'first p50', of: ({ firstP50 }) => milliseconds(firstP50) },
   { title: 'first p99', of: ({ firstP99 }) => milliseconds(firstP99) },
@@ -29,6 +30,11 @@ const words: readonly Column[] = [
 ];
 
 function columnsFor(cell: Cell): readonly Column[] {
+  const isComparison = Object.values(cell.servers).some(({ cpuOfThis }) => cpuOfThis !== null);
+  return isComparison ? [...ownColumns(cell), compared] : ownColumns(cell);
+}
+
+function ownColumns(cell: Cell): readonly Column[] {
   const isStamped = Object.values(cell.servers).some(({ wordP50 }) => wordP50 !== null);
   if (isStamped) return [rate, ...first, ...words, ...rest.filter(({ title }) => title.startsWith('CPU'))];
   return cell.stream ? [rate, ...first, ...rest] : [rate, ...rest];

@@ -1,5 +1,7 @@
 /** Tables in Markdown, and figures as they stand in them. */
 
+import type { Interval } from '../sections/median.ts';
+
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
@@ -20,3 +22,5 @@ export function plainTable(head: readonly string[], rows: readonly (readonly str
 export const whole = (value: number | null) => (value === null ? '–' : Math.round(value).toLocaleString('en'));
 export const milliseconds = (value: number | null) => (value === null ? '–' : value.toFixed(2));
 export const ratio = (value: number | null) => (value === null ? '' : value.toFixed(2));
+export const interval = (value: Interval | null) =>
+  value === null ? '' : `${ratio(value.middle)} (${ratio(value.low)}–${ratio(value.high)})`;

@@ -2,7 +2,7 @@
 import type { Disturbance } from '../servers/disturbance.ts';
 import type { Subject } from '../servers/subject.ts';
 import type { Work } from '../work.ts';
-import { median } from './median.ts';
+import { type Interval, median, medianInterval } from './median.ts';
 import { type Round, runRound, type Stand, turns } from './round.ts';
 
 export interface Measured {
@@ -30,6 +30,11 @@ export interface Measured {
   /** The 99th percentile and the processor time against those of `bare`, in the same way. */
   readonly p99OfBare: number | null;
   readonly cpuOfBare: number | null;
+  /**
+   * Of another checkout of the gateway: its processor time against that of this checkout in the same round, the median
+   * over rounds with its 95 % confidence interval. Null for every other server.
+   */
+  readonly cpuOfThis: Interval | null;
 }
 
 export interface Cell {
@@ -92,7 +97,10 @@ export async function measureCell(
   const bare = all.get('bare');
   const servers = [...all].map(([name, own]) => [
     name,
-    measuredOf(own, name === 'bare' || name === 'direct' ? undefined : bare, connections),
+    {
+      ...measuredOf(own, name === 'bare' || name === 'direct' ? undefined : bare, connections),
+      cpuOfThis: name.startsWith('gateway@') ? cpuAgainst(own, all.get('gateway')) : null,
+    },
   ]);
   return {
     work: work.name,
@@ -113,7 +121,19 @@ function worst(rounds: readonly Disturbance[]): Disturbance {
   };
 }
 
-function measuredOf(rounds: readonly Round[], bare: readonly Round[] | undefined, connections: number): Measured {
+function cpuAgainst(rounds: readonly Round[], others: readonly Round[] | undefined): Interval | null {
+  const ratios = rounds.flatMap((round, at) => {
+    const other = others?.[at];
+    return other === undefined ? [] : [round.spentMicros / other.spentMicros];
+  });
+  return ratios.length === 0 ? null : medianInterval(ratios);
+}
+
+function measuredOf(
+  rounds: readonly Round[],
+  bare: readonly Round[] | undefined,
+  connections: number,
+): Omit<Measured, 'cpuOfThis'> {
   const of = (figure: (result: Round['result']) => number | undefined) => {
     const values = rounds.flatMap(({ result }) => figure(result) ?? []);
     return values.length === 0 ? null : median(values);
