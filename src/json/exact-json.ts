@@ -12,10 +12,10 @@ interface SourceTextAccess {
 
 const sourceText = JSON as unknown as SourceTextAccess;
 
-/** Quick to rule out. */
-const MANY_DIGITS = /\d{16}/;
-/** Where a number can begin in JSON: not within the ids that hold as many digits. */
-const LONG_NUMBER = /(?:^|[\s[,:-])\d{16}/;
+/** Fewer digits are below 2^53. */
+const LONG = 16;
+const ZERO = 0x30;
+const NINE = 0x39;
 const INTEGER = /^-?\d+$/;
 
 /**
@@ -23,12 +23,40 @@ const INTEGER = /^-?\d+$/;
  * @throws SyntaxError
  */
 export function parseExactly(text: string): unknown {
-  if (!MANY_DIGITS.test(text) || !LONG_NUMBER.test(text)) return JSON.parse(text);
+  if (!mayHoldLongNumber(text)) return JSON.parse(text);
   return sourceText.parse(text, (_key, value, { source }) =>
     typeof value === 'number' && !Number.isSafeInteger(value) && source !== undefined && INTEGER.test(source)
       ? sourceText.rawJSON(source)
       : value,
   );
+}
+
+/**
+ * Whether 16 digits follow each other where a number can begin in JSON: not within the ids that hold as many digits. Reads
+ * every sixteenth character, and its neighbours where that is a digit: such a run includes one of them.
+ */
+function mayHoldLongNumber(text: string): boolean {
+  for (let at = LONG - 1; at < text.length; at += LONG) {
+    if (!isDigit(text.charCodeAt(at))) continue;
+    let from = at;
+    while (from > 0 && isDigit(text.charCodeAt(from - 1))) from -= 1;
+    let end = at + 1;
+    while (end < text.length && isDigit(text.charCodeAt(end))) end += 1;
+    if (end - from >= LONG && canPrecedeNumber(text, from)) return true;
+    // The next character to read, seen from one that is no digit.
+    at = end;
+  }
+  return false;
+}
+
+function isDigit(code: number): boolean {
+  return code >= ZERO && code <= NINE;
+}
+
+const BEFORE_NUMBER = /[\s[,:-]/;
+
+function canPrecedeNumber(text: string, from: number): boolean {
+  return from === 0 || BEFORE_NUMBER.test(text.charAt(from - 1));
 }
 
 /** Whether a value is one of those integers: an object to JavaScript, and none of JSON's. */

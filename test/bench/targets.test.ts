@@ -21,6 +21,7 @@ const measured = (more: Partial<Measured> = {}): Measured => ({
   ofBare: 0.5,
   p99OfBare: 3,
   cpuOfBare: 4,
+  cpuOfThis: null,
   ...more,
 });
 const cell = (work: string, connections: number, servers: Cell['servers'], more: Partial<Cell> = {}): Cell => ({

@@ -89,9 +89,9 @@ export function memberChanges({
 }
 
 const MODEL = 'model';
-const MODEL_MEMBER = `"${MODEL}"`;
+const MODEL_MEMBER = Buffer.from(`"${MODEL}"`);
 /** How a letter begins that is written as an escape, also in the name of a member. */
-const ESCAPED_LETTER = '\\u00';
+const ESCAPED_LETTER = Buffer.from('\\u00');
 
 /**
  * Whether a text may have a second member `model`. Readers differ in which of two they take, and the provider has to

@@ -3,6 +3,8 @@ const NAME = 'x-requested-model';
 /** Longer selectors name no model. */
 const MAX_LENGTH = 512;
 
+const PRINTABLE = /^[\x21-\x7e]+$/;
+
 /** @param headers to which it is added; not for requests that name no model */
 export function addRequestedModel(headers: Record<string, string>, model: string): void {
   if (model === '' || model.length > MAX_LENGTH) return;
@@ -11,5 +13,6 @@ export function addRequestedModel(headers: Record<string, string>, model: string
 
 /** What no header may hold is percent-encoded, as in a URL. */
 function headerText(model: string): string {
+  if (PRINTABLE.test(model)) return model;
   return model.toWellFormed().replace(/[^\x21-\x7e]+/g, encodeURIComponent);
 }
