@@ -4,8 +4,8 @@
  */
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { CircuitState } from '../commands/exchange/circuit-breaker.ts';
-import type { ExchangeSummary } from '../commands/exchange/exchange.ts';
+import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
+import type { ExchangeSummary } from '../commands/exchange/pipeline/exchange.ts';
 
 /** What is asked at a scrape. A source that is absent leaves its metrics out; one that throws, too. */
 export interface MetricSources {

@@ -1,7 +1,8 @@
 /** The exchanges now running, so that a stop can wait for them, or cut them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Client, EndReason, ModelRequest } from '../commands/exchange/client.ts';
-import { noSessions, type Sessions } from '../commands/exchange/session.ts';
+import type { Client, EndReason } from '../commands/model-request/client.ts';
+import type { ModelRequest } from '../commands/model-request/model-request.ts';
+import { noSessions, type Sessions } from '../commands/model-request/session.ts';
 import { refusals } from '../commands/refusal.ts';
 import { mannersOf } from './manners.ts';
 import { redactHeaders, redactUrl } from './redaction.ts';

@@ -1,8 +1,8 @@
 /** The endpoints that are passed on to a provider, as the description tells of them. */
 import { z } from 'zod';
-import { forwardRequestSchema } from '../commands/exchange/forward-dialect.ts';
-import { type ForwardOperation, forwardOperations } from '../commands/exchange/forward-operations.ts';
+import { forwardRequestSchema } from '../commands/exchange/dialects/forward/forward-dialect.ts';
 import { batchRequestSchema } from '../commands/files/object-dialects.ts';
+import { type ForwardOperation, forwardOperations } from '../commands/model-request/forward-operations.ts';
 import { json, type Operation, type Parameter, pageParameters, query } from './openapi-operation.ts';
 
 const FORM = 'multipart/form-data';

@@ -1,9 +1,11 @@
 /** `ANY /p/{provider}/…`. */
 import { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest, HTTPMethods } from 'fastify';
-import type { Caller, Client, ModelRequest } from '../commands/exchange/client.ts';
-import type { Passthrough, RefusedPassthrough } from '../commands/exchange/passthrough.ts';
+import type { Passthrough, RefusedPassthrough } from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
 import type { CheckBody } from '../commands/files/named-files.ts';
+import type { Caller } from '../commands/model-request/caller.ts';
+import type { Client } from '../commands/model-request/client.ts';
+import type { ModelRequest } from '../commands/model-request/model-request.ts';
 import { Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything } from '../commands/visibility.ts';
 import { checkEncoding, withoutByteOrderMark } from './content-encoding.ts';

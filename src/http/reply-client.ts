@@ -1,7 +1,7 @@
 /** The exchange's client, over a hijacked Node response: nothing between the exchange and the socket. */
 import type { ServerResponse } from 'node:http';
-import type { Client, EndReason } from '../commands/exchange/client.ts';
-import { isEventStream } from '../commands/exchange/media-type.ts';
+import type { Client, EndReason } from '../commands/model-request/client.ts';
+import { isEventStream } from '../commands/model-request/media-type.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import { isStillSending, refusalHeaders } from './errors.ts';
 import type { Manners } from './manners.ts';

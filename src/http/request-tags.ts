@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isCredentialHeader } from '../commands/credential-names.ts';
-import type { CallerKey } from '../commands/exchange/client.ts';
+import type { CallerKey } from '../commands/model-request/caller.ts';
 import { checkedRules, type TaggingRule } from '../commands/tagging/tagging-rules.ts';
 
 /** A client may send what it likes: what is beyond these is left out, and no request is refused for it. */

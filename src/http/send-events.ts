@@ -1,6 +1,7 @@
 /** An event stream that is no exchange of its own: written at the client's pace, kept alive while nothing comes. */
-import type { Client } from '../commands/exchange/client.ts';
-import { HEARTBEAT, HEARTBEAT_MS } from '../commands/exchange/relay-stream.ts';
+
+import { HEARTBEAT, HEARTBEAT_MS } from '../commands/exchange/delivery/relay-stream.ts';
+import type { Client } from '../commands/model-request/client.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { EventStream } from '../commands/responses/lifecycle.ts';
 

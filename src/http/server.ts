@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
-import type { Caller } from '../commands/exchange/client.ts';
+import type { Caller } from '../commands/model-request/caller.ts';
 import { type Refusal, refusals } from '../commands/refusal.ts';
 import { maySeeEverything, type Sight } from '../commands/visibility.ts';
 import type { EventContext } from '../events/event.ts';

@@ -8,7 +8,7 @@ import { type KeyDirectory, whySecretNotAccepted } from '../commands/access/key-
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import { RefusedAccess } from '../commands/access/refused-access.ts';
-import type { Caller } from '../commands/exchange/client.ts';
+import type { Caller } from '../commands/model-request/caller.ts';
 import { type DeclaredPolicies, declaredPolicies, policiesInForce } from '../commands/users/policies-in-force.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';

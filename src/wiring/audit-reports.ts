@@ -1,7 +1,7 @@
 /** The audit log over HTTP, wired: lists and figures from analytics, what was said from the log. */
 import type { FastifyInstance } from 'fastify';
 import type { ReadAudit } from '../commands/audit/audit-reads.ts';
-import type { FollowDependencies } from '../commands/exchange/follow-answer.ts';
+import type { FollowDependencies } from '../commands/exchange/record/follow-answer.ts';
 import { registerAuditDetail } from '../http/admin/audit-detail.ts';
 import { registerAuditExport } from '../http/admin/audit-export.ts';
 import { registerAuditLog } from '../http/admin/audit-log.ts';

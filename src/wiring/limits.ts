@@ -7,7 +7,7 @@ import { LimitAdmission } from '../commands/admission/limit-admission.ts';
 import { restoreLimits } from '../commands/admission/limit-memory.ts';
 import { RateLimiter } from '../commands/admission/rate-limiter.ts';
 import type { OpenWork } from '../commands/deferred/open-work.ts';
-import { type Admission, withoutLimits } from '../commands/exchange/admission.ts';
+import { type Admission, withoutLimits } from '../commands/model-request/admission.ts';
 import type { Pricing } from '../commands/pricing/pricing.ts';
 import type { Refusal } from '../commands/refusal.ts';
 import type { Config } from '../config/config.ts';

@@ -4,7 +4,7 @@ import { type Authority, authorityAt, authorityOf, highest } from '../../src/com
 import type { KnownKey } from '../../src/commands/access/key-directory.ts';
 import { covers, selectorList } from '../../src/commands/access/selector.ts';
 import { bindingWord, type Words, withWord } from '../../src/commands/access/words.ts';
-import type { Caller } from '../../src/commands/exchange/client.ts';
+import type { Caller } from '../../src/commands/model-request/caller.ts';
 import { sightOf } from '../../src/commands/visibility.ts';
 import type { Actor, UserPath } from '../../src/events/event.ts';
 

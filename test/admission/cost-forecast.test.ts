@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { CostForecaster } from '../../src/commands/admission/cost-forecast.ts';
-import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import type { Pricing } from '../../src/commands/pricing/pricing.ts';
 import { requestFor, targetOf } from './request.ts';
 

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
 import { type LimitMemory, restoreLimits } from '../../src/commands/admission/limit-memory.ts';
 import { RateLimiter } from '../../src/commands/admission/rate-limiter.ts';
-import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { NewEvent, Position } from '../../src/events/event.ts';
 import { START } from '../../src/events/log.ts';

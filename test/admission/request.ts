@@ -1,7 +1,7 @@
 /** Requests as admission sees them. */
-import type { AdmissionRequest } from '../../src/commands/exchange/admission.ts';
-import type { Target } from '../../src/commands/exchange/dialect.ts';
-import type { Units } from '../../src/commands/pricing/pricing.ts';
+import type { AdmissionRequest } from '../../src/commands/model-request/admission.ts';
+import type { Target } from '../../src/commands/model-request/target.ts';
+import type { Units } from '../../src/commands/model-request/units.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 

@@ -1,6 +1,6 @@
 /** Events of spending and of budgets at chosen times, without a log. */
 
-import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
 import { usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Outcome, Refused } from '../../src/commands/exchange/attempt.ts';
-import { verdictOf } from '../../src/commands/exchange/call-verdict.ts';
+import { verdictOf } from '../../src/commands/exchange/attempts/call-verdict.ts';
+import type { Outcome } from '../../src/commands/exchange/outcome.ts';
+import type { Refused } from '../../src/commands/model-request/failed-target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 
 const policy = { isFailure: (status: number) => status >= 500 };

@@ -1,7 +1,7 @@
 /** Numbers that a client may write however it likes: what is recorded of them stays an exact integer. */
 import { describe, expect, test } from 'vitest';
-import { forwardOperations, unitsAsked } from '../../src/commands/exchange/forward-operations.ts';
-import { answersAsked, expectedOutput, outputLimit } from '../../src/commands/exchange/token-estimate.ts';
+import { forwardOperations, unitsAsked } from '../../src/commands/model-request/forward-operations.ts';
+import { answersAsked, expectedOutput, outputLimit } from '../../src/commands/model-request/token-estimate.ts';
 
 describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
   test.each(['max_tokens', 'max_completion_tokens', 'max_output_tokens'])(

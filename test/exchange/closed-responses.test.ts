@@ -1,7 +1,7 @@
 /** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
 import { expect, it } from 'vitest';
-import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
-import { createResponsesDialect } from '../../src/commands/exchange/responses-dialect.ts';
+import { closeOpenExchanges } from '../../src/commands/exchange/background/close-open-exchanges.ts';
+import { createResponsesDialect } from '../../src/commands/exchange/dialects/responses/responses-dialect.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { itemFinder } from '../../src/commands/responses/find-item.ts';
 import { streamResponse } from '../../src/commands/responses/stream-response.ts';

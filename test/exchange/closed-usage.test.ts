@@ -1,6 +1,6 @@
 /** What an exchange had cost that a crash left open, of those whose answers are only passed on. */
 import { expect, it } from 'vitest';
-import { closeOpenExchanges } from '../../src/commands/exchange/close-open-exchanges.ts';
+import { closeOpenExchanges } from '../../src/commands/exchange/background/close-open-exchanges.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { attemptStarted, chunkReceived, requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../src/events/event.ts';

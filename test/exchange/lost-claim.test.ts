@@ -1,8 +1,9 @@
 /** A claim of an idempotency key that the log accepted and then had to give up, because it could not be written. */
 import { describe, expect, it } from 'vitest';
-import type { Client, ModelRequest } from '../../src/commands/exchange/client.ts';
 import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
-import { answerUnderKey } from '../../src/commands/exchange/idempotency.ts';
+import { answerUnderKey } from '../../src/commands/exchange/pipeline/idempotency.ts';
+import type { Client } from '../../src/commands/model-request/client.ts';
+import type { ModelRequest } from '../../src/commands/model-request/model-request.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { everything } from '../../src/commands/visibility.ts';
 import { requestReceived } from '../../src/events/catalogue/exchange.ts';

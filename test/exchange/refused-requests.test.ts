@@ -1,6 +1,6 @@
 /** Refused requests beyond those that are recorded one by one: counted, and recorded together. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type RefusedRequest, RefusedRequests } from '../../src/commands/exchange/refused-requests.ts';
+import { type RefusedRequest, RefusedRequests } from '../../src/commands/exchange/record/refused-requests.ts';
 import { type Refusal, refusals } from '../../src/commands/refusal.ts';
 import { requestsRefused } from '../../src/events/catalogue/exchange.ts';
 import type { Actor, UserPath } from '../../src/events/event.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Fault } from '../../infra/simulated-provider/fault.ts';
-import { messagesDialect } from '../../src/commands/exchange/messages-dialect.ts';
+import { messagesDialect } from '../../src/commands/exchange/dialects/messages/messages-dialect.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import type { Message } from '../../src/providers/translate/messages-to-chat/message-object.ts';
 import type { Answered } from '../support/answered.ts';

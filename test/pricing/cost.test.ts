@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readUsage, type TokenUsage, unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { readUsage, type TokenUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { costAt } from '../../src/commands/pricing/cost-of-usage.ts';
 import type { ModelPricing } from '../../src/commands/pricing/model-pricing.ts';
 import { type Price, priceOf } from '../../src/commands/pricing/price.ts';

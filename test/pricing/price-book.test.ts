@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readUsage, unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { readUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { configuredPrices } from '../../src/commands/pricing/configured-prices.ts';
 import { type ModelPricing, pricingSchema } from '../../src/commands/pricing/model-pricing.ts';
 import { PriceBook, type PriceSnapshot } from '../../src/commands/pricing/price-book.ts';

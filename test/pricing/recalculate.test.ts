@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { noteUsage } from '../../src/commands/exchange/end-events.ts';
 import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
-import { readUsage } from '../../src/commands/exchange/usage.ts';
+import { noteUsage } from '../../src/commands/exchange/record/end-events.ts';
+import { readUsage } from '../../src/commands/model-request/usage.ts';
 import { NewestCorrections } from '../../src/commands/pricing/newest-corrections.ts';
 import type { PricedUsage, Pricing } from '../../src/commands/pricing/pricing.ts';
 import { createRecalculator, type RecalculationScope, recalculate } from '../../src/commands/pricing/recalculate.ts';

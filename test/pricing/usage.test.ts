@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readUsage, unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { readUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
 
 /** The counts that were found, and nothing of what was not. */
 function found(raw: unknown) {

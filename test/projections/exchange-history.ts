@@ -1,5 +1,5 @@
 /** Exchanges as they are written to the log, for tests of what is read from it. */
-import { unknownUsage } from '../../src/commands/exchange/usage.ts';
+import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import {
   attemptFailed,
   attemptStarted,

@@ -1,7 +1,7 @@
 /** Cancelling a background response while others have a hand in it. */
 import { describe, expect, it } from 'vitest';
 import { DeferredUsage } from '../../src/commands/deferred/deferred-usage.ts';
-import { storedResponseWrite } from '../../src/commands/exchange/end-events.ts';
+import { storedResponseWrite } from '../../src/commands/exchange/record/end-events.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { cancelResponse, type LifecycleDependencies } from '../../src/commands/responses/lifecycle.ts';
 import { everything } from '../../src/commands/visibility.ts';

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { NativeMessagesRelay } from '../../src/commands/exchange/relay-messages-native.ts';
+import { NativeMessagesRelay } from '../../src/commands/exchange/dialects/messages/relay-messages-native.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { messageFromChat } from '../../src/providers/translate/messages-to-chat/answer.ts';
 import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';

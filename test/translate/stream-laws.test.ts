@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, it } from 'vitest';
-import { TranslatedResponsesRelay } from '../../src/commands/exchange/relay-responses-translated.ts';
-import { chatReader } from '../../src/commands/exchange/upstream-chat.ts';
+import { chatReader } from '../../src/commands/exchange/dialects/chat/upstream-chat.ts';
+import { TranslatedResponsesRelay } from '../../src/commands/exchange/dialects/responses/relay-responses-translated.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
 import type { ResponseShell } from '../../src/providers/translate/responses-to-chat/response-object.ts';

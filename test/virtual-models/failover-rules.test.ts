@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Refused } from '../../src/commands/exchange/attempt.ts';
+import type { Refused } from '../../src/commands/model-request/failed-target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { defaultPhrases, FailoverRules } from '../../src/commands/virtual-models/failover-rules.ts';
 

@@ -1,5 +1,5 @@
 /** Virtual models, and what stands around them, for tests that need no gateway. */
-import type { Target } from '../../src/commands/exchange/dialect.ts';
+import type { Target } from '../../src/commands/model-request/target.ts';
 import type { Surroundings } from '../../src/commands/virtual-models/decider.ts';
 import type { VirtualModel, VirtualTarget } from '../../src/commands/virtual-models/virtual-model.ts';
 

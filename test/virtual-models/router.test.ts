@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { ModelAccess } from '../../src/commands/access/model-access.ts';
-import type { Refused } from '../../src/commands/exchange/attempt.ts';
-import type { Target } from '../../src/commands/exchange/dialect.ts';
-import type { Route, RouteRequest } from '../../src/commands/exchange/route.ts';
+import type { Refused } from '../../src/commands/model-request/failed-target.ts';
+import type { Route, RouteRequest } from '../../src/commands/model-request/route.ts';
+import type { Target } from '../../src/commands/model-request/target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { defaultPhrases } from '../../src/commands/virtual-models/failover-rules.ts';
 import { createRouter, type RouterOptions } from '../../src/commands/virtual-models/router.ts';

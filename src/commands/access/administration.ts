@@ -1,5 +1,5 @@
 /** Which credentials administer the gateway. The one rule for the admin API, its live tails and the metrics. */
-import type { Caller } from '../exchange/client.ts';
+import type { Caller } from '../model-request/caller.ts';
 
 /**
  * Why the caller does not administer; undefined when it does. The secret that a rotation replaced is accepted for

@@ -4,7 +4,7 @@
  * is not for a lower one to relax.
  */
 import type { Actor, UserPath } from '../../events/event.ts';
-import type { Caller } from '../exchange/client.ts';
+import type { Caller } from '../model-request/caller.ts';
 import { subtreeOf } from '../visibility.ts';
 import type { KeyDirectory } from './key-directory.ts';
 

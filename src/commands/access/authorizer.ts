@@ -3,7 +3,7 @@
  * lists of the caller's user path and of every path above it. Each can only narrow: all have to allow it.
  */
 import type { UserPath } from '../../events/event.ts';
-import type { CallerKey } from '../exchange/client.ts';
+import type { CallerKey } from '../model-request/caller.ts';
 import type { Asker, Denial, ModelAccess } from './model-access.ts';
 import type { ModelPolicies } from './model-policies.ts';
 import { type SelectorList, selectorList } from './selector.ts';

@@ -1,7 +1,7 @@
 /** May this caller use this model, and who says so? What inference would decide, told question by question. Pure. */
 import type { UserPath } from '../../events/event.ts';
-import type { CallerKey } from '../exchange/client.ts';
-import type { Target } from '../exchange/dialect.ts';
+import type { CallerKey } from '../model-request/caller.ts';
+import type { Target } from '../model-request/target.ts';
 import { expand } from '../virtual-models/expand.ts';
 import { isFor, type VirtualModel } from '../virtual-models/virtual-model.ts';
 import { decide, type Policies, type Step } from './authorizer.ts';

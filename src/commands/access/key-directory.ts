@@ -1,6 +1,7 @@
 /** The managed keys as authentication asks for them: from memory. */
-import type { CallerKey } from '../exchange/client.ts';
+
 import { isSameHash } from '../keys/key-secret.ts';
+import type { CallerKey } from '../model-request/caller.ts';
 
 export interface KnownKey extends CallerKey {
   /** Of the newest secret. */

@@ -1,5 +1,5 @@
 /** Who may use which model: asked by routing, by listings and by everything else that names a model. */
-import type { Caller } from '../exchange/client.ts';
+import type { Caller } from '../model-request/caller.ts';
 
 /** What of a caller decides. */
 export type Asker = Pick<Caller, 'userPath' | 'key'>;

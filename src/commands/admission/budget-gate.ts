@@ -9,7 +9,7 @@
 import type { StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import { usdOf } from '../budgets/money.ts';
-import type { AdmissionRequest, Charge } from '../exchange/admission.ts';
+import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
 import { budgetPeriodLabel } from '../period.ts';
 import { refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';

@@ -3,11 +3,11 @@
  * from what requests to the same model have cost recently. Too much is better than too little, since it is given back.
  */
 
-import type { AdmissionRequest, Charge } from '../exchange/admission.ts';
-import type { Target } from '../exchange/dialect.ts';
-import { forwardOperations, unitsAsked } from '../exchange/forward-operations.ts';
-import { answersAsked, expectedOutput, outputLimit } from '../exchange/token-estimate.ts';
-import { unknownUsage } from '../exchange/usage.ts';
+import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
+import { forwardOperations, unitsAsked } from '../model-request/forward-operations.ts';
+import type { Target } from '../model-request/target.ts';
+import { answersAsked, expectedOutput, outputLimit } from '../model-request/token-estimate.ts';
+import { unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import { reportsCost } from '../pricing/reported-cost.ts';
 

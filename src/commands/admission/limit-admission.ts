@@ -1,7 +1,13 @@
 /** Admission by budgets and rate limits. Where there is neither, it costs a look at two numbers. */
-import { type Admission, type AdmissionRequest, type Charge, freeTicket, type Ticket } from '../exchange/admission.ts';
-import type { Caller } from '../exchange/client.ts';
-import type { Target } from '../exchange/dialect.ts';
+import {
+  type Admission,
+  type AdmissionRequest,
+  type Charge,
+  freeTicket,
+  type Ticket,
+} from '../model-request/admission.ts';
+import type { Caller } from '../model-request/caller.ts';
+import type { Target } from '../model-request/target.ts';
 import { Refusal } from '../refusal.ts';
 import type { BudgetGate, BudgetHold } from './budget-gate.ts';
 import type { CostForecaster } from './cost-forecast.ts';

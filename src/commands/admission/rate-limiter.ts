@@ -4,8 +4,8 @@
  * are known. Everything is in memory; `limit-memory.ts` takes it over a restart.
  */
 import { pathsAbove } from '../../events/user-path.ts';
-import type { Caller } from '../exchange/client.ts';
-import type { Target } from '../exchange/dialect.ts';
+import type { Caller } from '../model-request/caller.ts';
+import type { Target } from '../model-request/target.ts';
 import { rateLimitPeriodLabel } from '../period.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';

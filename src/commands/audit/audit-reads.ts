@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { auditRead } from '../../events/catalogue/audit.ts';
 import { type EventContext, idOf, type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
 import { type EventLog, LogUnavailable, StreamNotFound } from '../../events/log.ts';
-import type { Caller } from '../exchange/client.ts';
+import type { Caller } from '../model-request/caller.ts';
 import { refusals } from '../refusal.ts';
 import { ownerOf } from '../visibility.ts';
 

@@ -2,10 +2,10 @@
 import type { EventContext } from '../../events/event.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
-import { isPending } from '../exchange/pending-response.ts';
 import { batchKindOf } from '../files/tracked.ts';
 import { Refusal } from '../refusal.ts';
 import { callProvider, type KeepDependencies, keepIfEnded } from '../responses/lifecycle.ts';
+import { isPending } from '../responses/pending-response.ts';
 import { everything } from '../visibility.ts';
 import type { DeferredUsage } from './deferred-usage.ts';
 import type { OpenWork } from './open-work.ts';

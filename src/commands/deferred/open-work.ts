@@ -1,6 +1,6 @@
 /** Work that a provider goes on with after its answer, as the log tells of it. A projection implements it. */
 import type { Actor, UserPath } from '../../events/event.ts';
-import type { WorkPart } from '../exchange/relay.ts';
+import type { WorkPart } from '../model-request/deferred-work.ts';
 
 export interface OpenWork {
   /** Of the exchange that began it. */

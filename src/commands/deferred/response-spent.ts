@@ -1,6 +1,8 @@
 /** What a response cost that its provider made in the background. Pure. */
-import { promptTokens, tokensInText } from '../exchange/token-estimate.ts';
-import { isObject, readUsage } from '../exchange/usage.ts';
+
+import { isObject } from '../../json/is-object.ts';
+import { promptTokens, tokensInText } from '../model-request/token-estimate.ts';
+import { readUsage } from '../model-request/usage.ts';
 import type { OpenWork, WorkOutcome } from './open-work.ts';
 import type { WorkSpent } from './settle-work.ts';
 

@@ -3,9 +3,10 @@ import { usageDeferred, usageSettled } from '../../events/catalogue/exchange.ts'
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import { type EventLog, StreamNotFound, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
-import { usageEvent } from '../exchange/end-events.ts';
-import { type TokenUsage, unknownUsage } from '../exchange/usage.ts';
-import type { EstimatedTokens, Pricing } from '../pricing/pricing.ts';
+import { usageEvent } from '../exchange/record/end-events.ts';
+import type { EstimatedTokens } from '../model-request/units.ts';
+import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import type { Pricing } from '../pricing/pricing.ts';
 import type { OpenWork, WorkOutcome } from './open-work.ts';
 
 /** What was spent on one model. */

@@ -1,42 +1,17 @@
 /** What the exchange has to know of the dialect a client speaks. One file per dialect beside this one. */
+
 import type { StreamWrite } from '../../events/log.ts';
-import type { Provider, ProviderReply } from '../../providers/provider.ts';
-import type { Units } from '../pricing/pricing.ts';
-import type { Refusal } from '../refusal.ts';
+import type { ProviderReply } from '../../providers/provider.ts';
+import type { Reservation } from '../model-request/admission.ts';
+import type { ModelRequest } from '../model-request/model-request.ts';
+import type { Asked, ReadResult } from '../model-request/parsed-request.ts';
+import type { Answering } from '../model-request/redacted.ts';
+import type { Target } from '../model-request/target.ts';
+import type { Units } from '../model-request/units.ts';
 import type { Sight } from '../visibility.ts';
-import type { ModelRequest } from './client.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import type { Answering, Plan, Relay } from './relay.ts';
-
-/** A request body, parsed once. */
-export interface Asked {
-  /** The selector as the client wrote it; empty when no model is asked. */
-  readonly model: string;
-  /** The routing hint in the body's `provider` member. */
-  readonly provider: string | undefined;
-  readonly stream: boolean;
-  readonly json: Record<string, unknown>;
-}
-
-export type ReadResult =
-  | { readonly ok: true; readonly asked: Asked }
-  | { readonly ok: false; readonly refusal: Refusal };
-
-export interface Target {
-  readonly provider: Provider;
-  /** The provider's own id of the model; empty when no model is asked. */
-  readonly model: string;
-}
-
-/** What is reserved of the caller's budgets. */
-export interface Reservation {
-  /** Whether any budget counts what is spent. */
-  readonly isMetered: boolean;
-  /** Reserves so much in place of the estimate. @param nano nano-dollars. @throws Refusal (429) */
-  reserve(nano: number): void;
-  /** Adds turns that go in front of what the request says itself to the estimate. @throws Refusal (429) */
-  expectEarlierTurns(tokens: number): void;
-}
+import type { Plan } from './plan.ts';
+import type { Relay } from './relay.ts';
 
 export interface PlanInput {
   readonly asked: Asked;

@@ -1,10 +1,11 @@
 /** The files of a batch, read at the provider that keeps them: OpenAI's input and output files, Anthropic's results. */
+
+import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
 import { replyTo } from '../ask-provider.ts';
-import { refusalFromUpstream } from '../exchange/refusal-from-upstream.ts';
-import { isObject } from '../exchange/usage.ts';
-import { errorBody } from '../exchange/whole-body.ts';
+import { refusalFromUpstream } from '../model-request/refusal-from-upstream.ts';
+import { errorBody } from '../model-request/whole-body.ts';
 import { forEachLine, type LineLimits } from './json-lines.ts';
 import { files, messageBatches, type ObjectKind } from './tracked.ts';
 

@@ -2,12 +2,13 @@
  * The input of a batch, looked at before its provider gets it: each line is a request like any other, for a model that
  * the caller may use, at a price that its budgets can count.
  */
+
+import { isObject } from '../../json/is-object.ts';
 import { membersIn } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { BatchLineForecast } from '../admission/cost-forecast.ts';
-import type { Target } from '../exchange/dialect.ts';
-import type { WorkPart } from '../exchange/relay.ts';
-import { isObject } from '../exchange/usage.ts';
+import type { WorkPart } from '../model-request/deferred-work.ts';
+import type { Target } from '../model-request/target.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { contentPath, type FileQuestion, readLines } from './batch-files.ts';
 import { files } from './tracked.ts';

@@ -1,6 +1,7 @@
 /** The results of a batch that is over, request by request, read from the files that its provider made. */
+
+import { isObject } from '../../json/is-object.ts';
 import { outcomeIn } from '../deferred/work-end.ts';
-import { isObject } from '../exchange/usage.ts';
 import { refusals } from '../refusal.ts';
 import { contentPath, readLines, resultFiles } from './batch-files.ts';
 import { resultLines } from './result-lines.ts';

@@ -1,6 +1,6 @@
 /** Whether a batch may be made at all: its input is held against the caller's models, sight and budgets. */
 import type { PlanInput } from '../exchange/dialect.ts';
-import type { WorkPart } from '../exchange/relay.ts';
+import type { WorkPart } from '../model-request/deferred-work.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { isNamedOnly } from '../responses/item-references.ts';
 import { seesEverything } from '../visibility.ts';

@@ -1,7 +1,7 @@
 /** Which provider a file or a batch goes to, and which has one. */
 import type { Provider } from '../../providers/provider.ts';
-import type { Target } from '../exchange/dialect.ts';
-import { notServed } from '../exchange/forward-operations.ts';
+import { notServed } from '../model-request/forward-operations.ts';
+import type { Target } from '../model-request/target.ts';
 import { refusals } from '../refusal.ts';
 import { batches, files, type ObjectKind } from './tracked.ts';
 

@@ -9,8 +9,8 @@ import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-memb
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
-import { formEnd, PART_END, partHead } from '../exchange/form-encoding.ts';
-import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
+import { formEnd, PART_END, partHead } from '../exchange/uploads/form-encoding.ts';
+import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { BatchLines } from './batch-input.ts';
 import type { Providers } from './holders.ts';

@@ -2,7 +2,7 @@
 
 import { parseExactly } from '../../json/exact-json.ts';
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
-import { refusalFromFailure } from '../exchange/refusal-from-upstream.ts';
+import { refusalFromFailure } from '../model-request/refusal-from-upstream.ts';
 import { refusals } from '../refusal.ts';
 
 export interface LineLimits {

@@ -1,8 +1,9 @@
 /** Lists the batches of messages of all providers, newest first, as Anthropic does ("List Message Batches"). */
+
+import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
-import { isRouteMissing } from '../exchange/forward-operations.ts';
-import { isObject } from '../exchange/usage.ts';
+import { isRouteMissing } from '../model-request/forward-operations.ts';
 import { Refusal } from '../refusal.ts';
 import { everything, seesEverything } from '../visibility.ts';
 import { mayServe } from './holders.ts';

@@ -1,8 +1,9 @@
 /** Lists the files, or the batches, of all providers that have such things. */
+
+import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
-import { isRouteMissing } from '../exchange/forward-operations.ts';
-import { isObject } from '../exchange/usage.ts';
+import { isRouteMissing } from '../model-request/forward-operations.ts';
 import { Refusal } from '../refusal.ts';
 import { seesEverything } from '../visibility.ts';
 import { ableProvider, candidates } from './holders.ts';

@@ -7,12 +7,13 @@ import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-memb
 import { chatRequestFromMessages } from '../../providers/translate/messages-to-chat/request.ts';
 import { plainReasoning } from '../../providers/translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from '../../providers/types.ts';
-import type { ExchangeDialect, PlanInput, Target } from '../exchange/dialect.ts';
-import { jsonHeaders } from '../exchange/forward-dialect.ts';
-import { anthropicHeaders, nativeBody } from '../exchange/messages-dialect.ts';
-import type { WorkPart } from '../exchange/relay.ts';
-import { upstreamChat } from '../exchange/upstream-chat.ts';
+import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
+import { upstreamChat } from '../exchange/dialects/chat/upstream-chat.ts';
+import { jsonHeaders } from '../exchange/dialects/forward/forward-dialect.ts';
+import { anthropicHeaders, nativeBody } from '../exchange/dialects/messages/messages-dialect.ts';
 import { parseMessagesRequest } from '../messages/messages-request.ts';
+import type { WorkPart } from '../model-request/deferred-work.ts';
+import type { Target } from '../model-request/target.ts';
 import { Refusal, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import { checkBatchLines } from './check-batch.ts';

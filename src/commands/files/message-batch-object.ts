@@ -1,5 +1,5 @@
 /** A batch as Anthropic's API shows it ("Message Batches"), whichever API its provider has. Pure. */
-import { isObject } from '../exchange/usage.ts';
+import { isObject } from '../../json/is-object.ts';
 import { messageBatches, type ObjectKind } from './tracked.ts';
 
 export interface MessageBatch {

@@ -1,8 +1,9 @@
 /** The results of a batch of messages, one line for each request ("Message Batches: results"). */
+
+import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { messageFromChat } from '../../providers/translate/messages-to-chat/answer.ts';
 import { outcomeIn } from '../deferred/work-end.ts';
-import { isObject } from '../exchange/usage.ts';
 import { answerIn, contentPath, type FileQuestion, type ResultFile, readLines } from './batch-files.ts';
 import { resultLines } from './result-lines.ts';
 import { messageBatches, type ObjectKind } from './tracked.ts';

@@ -2,8 +2,10 @@
  * Files that a request to a model names. A provider keeps all files under the gateway's one account and cannot tell
  * whose they are, so a caller who does not see everything may name those alone that it sees.
  */
-import type { Asked, ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
-import { isObject } from '../exchange/usage.ts';
+
+import { isObject } from '../../json/is-object.ts';
+import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
+import type { Asked } from '../model-request/parsed-request.ts';
 import { parseJson } from '../parse-json.ts';
 import { refusals } from '../refusal.ts';
 import { type Sight, seesEverything } from '../visibility.ts';

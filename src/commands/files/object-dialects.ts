@@ -4,13 +4,15 @@
  * provider's own. The file is read where anything is to be held against it: lists of models, a budget, what the caller sees.
  */
 import { z } from 'zod';
+import { isObject } from '../../json/is-object.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
-import type { Asked, ExchangeDialect, ReadResult, Target } from '../exchange/dialect.ts';
-import { formUpload, openedForm } from '../exchange/form-dialect.ts';
-import { jsonHeaders } from '../exchange/forward-dialect.ts';
-import type { OpenForm } from '../exchange/open-form.ts';
-import type { WorkPart } from '../exchange/relay.ts';
-import { isObject } from '../exchange/usage.ts';
+import type { ExchangeDialect } from '../exchange/dialect.ts';
+import { formUpload, openedForm } from '../exchange/dialects/forward/form-dialect.ts';
+import { jsonHeaders } from '../exchange/dialects/forward/forward-dialect.ts';
+import type { OpenForm } from '../exchange/uploads/open-form.ts';
+import type { WorkPart } from '../model-request/deferred-work.ts';
+import type { Asked, ReadResult } from '../model-request/parsed-request.ts';
+import type { Target } from '../model-request/target.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';

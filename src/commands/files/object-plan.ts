@@ -1,11 +1,14 @@
 /** What the ways to put a new file or batch to a provider have in common. */
+
+import { isObject } from '../../json/is-object.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
-import type { PlanInput, ReadResult } from '../exchange/dialect.ts';
+import type { PlanInput } from '../exchange/dialect.ts';
 import type { ExchangeRecord } from '../exchange/exchange-record.ts';
-import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
-import type { DeferredWork, ForwardPlan } from '../exchange/relay.ts';
-import { isObject } from '../exchange/usage.ts';
+import type { ForwardPlan } from '../exchange/plan.ts';
+import type { DeferredWork } from '../model-request/deferred-work.ts';
+import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
+import type { ReadResult } from '../model-request/parsed-request.ts';
 import { ObjectRelay } from './relay-object.ts';
 import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from './tracked.ts';
 

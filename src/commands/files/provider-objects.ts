@@ -2,7 +2,7 @@
  * What a request names that a provider keeps under the gateway's one account and whose owner the gateway does not know:
  * containers, vector stores, and the audio of earlier answers. A caller who does not see everything names none of them.
  */
-import { isObject } from '../exchange/usage.ts';
+import { isObject } from '../../json/is-object.ts';
 import { refusals } from '../refusal.ts';
 
 /** Whether `refuseProviderObjects` might refuse a body. Quick; a name may be written in escapes. */

@@ -1,7 +1,8 @@
 /** What a provider says of an object it keeps, or the object itself: nothing in it is a model's answer. */
 import type { Frame } from '../../providers/sse.ts';
-import type { DeferredWork, FrameAnswer, Relay } from '../exchange/relay.ts';
-import { type TokenUsage, unknownUsage } from '../exchange/usage.ts';
+import type { FrameAnswer, Relay } from '../exchange/relay.ts';
+import type { DeferredWork } from '../model-request/deferred-work.ts';
+import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 
 export class ObjectRelay implements Relay {
   readonly #whole: (bytes: Buffer, parsed: unknown) => Buffer;

@@ -5,7 +5,7 @@ import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
-import { isRouteMissing, notServed } from '../exchange/forward-operations.ts';
+import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
 import { Refusal } from '../refusal.ts';
 import { everything, type Sight } from '../visibility.ts';
 import type { BatchInputRules } from './batch-input.ts';

@@ -4,7 +4,7 @@ import type { EventContext } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
 import type { Family, Provider } from '../../providers/provider.ts';
-import { speaksMessages } from '../exchange/messages-dialect.ts';
+import { speaksMessages } from '../exchange/dialects/messages/messages-dialect.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { contextFor, creatorFact, type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
 

@@ -3,9 +3,11 @@
  * once, half a nano-dollar upwards. So the total is the sum of its sides to the last digit, and no sum of costs drifts
  * by more than half a nano-dollar for each side in it.
  */
-import type { TokenUsage } from '../exchange/usage.ts';
+
+import type { Units } from '../model-request/units.ts';
+import type { TokenUsage } from '../model-request/usage.ts';
 import type { Band, Price, Rates } from './price.ts';
-import type { PricedUsage, Units, UsageCost } from './pricing.ts';
+import type { PricedUsage, UsageCost } from './pricing.ts';
 import { unmappedFields } from './unmapped-fields.ts';
 
 const PICO_PER_NANO = 1000n;

@@ -1,5 +1,6 @@
 /** What usage costs. Asked once at the end of every exchange, from memory. */
-import type { TokenUsage } from '../exchange/usage.ts';
+import type { EstimatedTokens, Units } from '../model-request/units.ts';
+import type { TokenUsage } from '../model-request/usage.ts';
 
 export interface PricedUsage {
   readonly provider: string;
@@ -17,19 +18,6 @@ export interface PricedUsage {
   readonly answers?: number | undefined;
   /** The answer broke off: the usage is what the provider had reported until then. */
   readonly isPartial?: boolean | undefined;
-}
-
-/** Counted by the gateway, in place of what a provider did not report. */
-export interface EstimatedTokens {
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-}
-
-/** What a request asks for that is not counted in tokens. */
-export interface Units {
-  /** Of a text that is to be spoken. */
-  readonly inputCharacters?: number | undefined;
-  readonly outputImages?: number | undefined;
 }
 
 /** Amounts are nano-dollars as decimal text; null: not known, which is not the same as nothing. */

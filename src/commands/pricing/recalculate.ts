@@ -10,7 +10,7 @@ import { usageRecalculated, usageRecorded } from '../../events/catalogue/exchang
 import type { EventContext, RecordedEvent, UserPath } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { LogUnavailable, WrongExpectedRevision } from '../../events/log.ts';
-import { readUsage, type TokenUsage } from '../exchange/usage.ts';
+import { readUsage, type TokenUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
 import { type Costs, type LastWord, NewestCorrections } from './newest-corrections.ts';
 import type { PricedUsage, Pricing, UsageCost } from './pricing.ts';

@@ -1,5 +1,5 @@
 /** What a provider itself says a request cost. It is what is billed, so it counts more than any table. */
-import { isObject } from '../exchange/usage.ts';
+import { isObject } from '../../json/is-object.ts';
 
 const NANO_PER_DOLLAR = 1e9;
 /** A million dollars: more is no cost of one request but a mistake. */

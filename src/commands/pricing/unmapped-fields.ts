@@ -1,5 +1,5 @@
 /** What a provider's usage object counts that nobody here puts a price on. */
-import { isObject } from '../exchange/usage.ts';
+import { isObject } from '../../json/is-object.ts';
 
 /** The counts that are read, and those that only say the same in other words. */
 const known = new Set([

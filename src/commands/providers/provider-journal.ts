@@ -12,7 +12,7 @@ import {
 import { type EventContext, type NewEvent, streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import type { ProviderModel } from '../../providers/provider.ts';
-import type { CircuitState } from '../exchange/circuit-breaker.ts';
+import type { CircuitState } from '../exchange/attempts/circuit-breaker.ts';
 
 /** What is told of a provider on the record: where it is, and no secret. */
 export type Configuration = z.infer<typeof providerConfigured.data>;

@@ -9,9 +9,9 @@ import type { Provider, ProviderModel } from '../../providers/provider.ts';
 import type { ProviderConfig } from '../../providers/provider-config.ts';
 import type { Registry } from '../../providers/registry.ts';
 import { publicUrl } from '../credentials/masked-url.ts';
-import { CircuitBreaker, type CircuitBreakerPolicy, type CircuitState } from '../exchange/circuit-breaker.ts';
-import type { Resilience } from '../exchange/exchange.ts';
-import type { RetryPolicy } from '../exchange/retry-policy.ts';
+import { CircuitBreaker, type CircuitBreakerPolicy, type CircuitState } from '../exchange/attempts/circuit-breaker.ts';
+import type { RetryPolicy } from '../exchange/attempts/retry-policy.ts';
+import type { Resilience } from '../exchange/pipeline/exchange.ts';
 import { type Configuration, isSameConfiguration, type ProviderJournal } from './provider-journal.ts';
 
 export interface ResilienceSettings {

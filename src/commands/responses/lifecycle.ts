@@ -9,15 +9,15 @@ import type { Asker, ModelAccess } from '../access/model-access.ts';
 import { recordedAsker } from '../access/recorded-asker.ts';
 import { askProvider, objectIn, type Question, replyTo } from '../ask-provider.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
-import { outputItemWrites, storedResponseWrite } from '../exchange/end-events.ts';
-import { isEventStream } from '../exchange/media-type.ts';
-import { isPending } from '../exchange/pending-response.ts';
-import type { Dialects } from '../exchange/recorded-exchange.ts';
-import { type ResponseStatus, type StorableResponse, statusOf } from '../exchange/relay.ts';
+import { outputItemWrites, storedResponseWrite } from '../exchange/record/end-events.ts';
+import type { Dialects } from '../exchange/record/recorded-exchange.ts';
+import { isEventStream } from '../model-request/media-type.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { contextFor, everything, type Sight } from '../visibility.ts';
 import type { ResponseArchive, StoredResponse } from './archive.ts';
+import { isPending } from './pending-response.ts';
 import { relayedStream } from './relayed-stream.ts';
+import { type ResponseStatus, type StorableResponse, statusOf } from './storable-response.ts';
 import { streamResponse } from './stream-response.ts';
 
 export interface LifecycleDependencies {

@@ -1,11 +1,11 @@
 /** The stream of a response that its provider makes or keeps, to a client that retrieves it. */
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
-import { parseChunk } from '../exchange/parse-chunk.ts';
-import { refusalFromFailure } from '../exchange/refusal-from-upstream.ts';
-import { type Answering, redacted } from '../exchange/relay.ts';
-import { streamEndsEarly } from '../exchange/response-error-event.ts';
-import { streamIncomplete } from '../exchange/stream-refusals.ts';
+import { streamEndsEarly } from '../exchange/dialects/responses/response-error-event.ts';
+import { parseChunk } from '../model-request/parse-chunk.ts';
+import { type Answering, redacted } from '../model-request/redacted.ts';
+import { refusalFromFailure } from '../model-request/refusal-from-upstream.ts';
+import { streamIncomplete } from '../model-request/stream-refusals.ts';
 
 const TERMINAL = new Set<unknown>(['response.completed', 'response.incomplete', 'response.failed']);
 const MAY_HOLD_CREDENTIALS = new Set<unknown>(['error', 'response.failed']);

@@ -3,8 +3,8 @@
  * events. Every text is one delta. Pure: the same response gives the same events.
  */
 import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
-import { isPending } from '../exchange/pending-response.ts';
-import { responseCancelled } from '../exchange/stream-refusals.ts';
+import { responseCancelled } from '../model-request/stream-refusals.ts';
+import { isPending } from './pending-response.ts';
 
 export type StreamedEvent = JsonObject & { readonly type: string; readonly sequence_number: number };
 

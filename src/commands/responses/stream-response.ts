@@ -4,12 +4,12 @@
  */
 import { streamName } from '../../events/event.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
-import { type FollowDependencies, followAnswer } from '../exchange/follow-answer.ts';
-import { parseChunk } from '../exchange/parse-chunk.ts';
-import { isPending } from '../exchange/pending-response.ts';
-import { readExchange } from '../exchange/recorded-exchange.ts';
+import { type FollowDependencies, followAnswer } from '../exchange/record/follow-answer.ts';
+import { readExchange } from '../exchange/record/recorded-exchange.ts';
+import { parseChunk } from '../model-request/parse-chunk.ts';
 import { everything } from '../visibility.ts';
 import type { StoredResponse } from './archive.ts';
+import { isPending } from './pending-response.ts';
 import { responseAsEvents, type StreamedEvent } from './response-as-events.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');

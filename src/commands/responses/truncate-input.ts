@@ -3,7 +3,7 @@
  * model's context window. Pure.
  */
 import { isObject, type JsonObject } from '../../providers/translate/json.ts';
-import { outputLimit, promptTokens } from '../exchange/token-estimate.ts';
+import { outputLimit, promptTokens } from '../model-request/token-estimate.ts';
 
 /** What is left of a window for the answer when the request does not limit it, at most. */
 const USUAL_ANSWER = 1024;

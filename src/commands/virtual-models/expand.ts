@@ -2,7 +2,7 @@
  * What a virtual model leads to: the models of providers, through as many others as it takes. It always comes to an
  * end: whatever leads back to where it came from, or through more than eight, leads nowhere.
  */
-import type { Target } from '../exchange/dialect.ts';
+import type { Target } from '../model-request/target.ts';
 import { chainedName, MAX_DEPTH, type VirtualModel, type VirtualTarget } from './virtual-model.ts';
 
 /** A model of a provider, and how it was come to. */

@@ -1,6 +1,6 @@
 /** After which failures of one model another is asked. Pure. */
-import type { Refused } from '../exchange/attempt.ts';
-import { CREDENTIALS_REFUSED } from '../exchange/refusal-from-upstream.ts';
+import type { Refused } from '../model-request/failed-target.ts';
+import { CREDENTIALS_REFUSED } from '../model-request/refusal-from-upstream.ts';
 import type { FailoverSetting } from './virtual-model.ts';
 
 export interface FailoverPolicy {

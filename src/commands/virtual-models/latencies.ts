@@ -1,5 +1,5 @@
 /** How long models have let their callers wait of late. */
-import type { Target } from '../exchange/dialect.ts';
+import type { Target } from '../model-request/target.ts';
 
 /** A stream begins long before an answer that comes whole is there, so the two are kept apart. */
 export type AnswerKind = 'stream' | 'whole';

@@ -1,7 +1,7 @@
 /** Virtual models among the models that a caller sees: listed like any other, under their own names. */
 import type { Asker, ModelAccess } from '../access/model-access.ts';
 import type { VisibleModels } from '../access/visible-models.ts';
-import type { Target } from '../exchange/dialect.ts';
+import type { Target } from '../model-request/target.ts';
 import type { VirtualModelDirectory } from './directory.ts';
 import { expand } from './expand.ts';
 import { isFor, type VirtualModel } from './virtual-model.ts';

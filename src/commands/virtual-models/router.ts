@@ -1,7 +1,6 @@
 /** Routes a request by the virtual models in force, and to nobody whom the caller may not use. */
 import type { Denial, ModelAccess } from '../access/model-access.ts';
-import type { Admission } from '../exchange/admission.ts';
-import type { Target } from '../exchange/dialect.ts';
+import type { Admission } from '../model-request/admission.ts';
 import {
   type ModelDirectory,
   oneTarget,
@@ -10,7 +9,8 @@ import {
   type Route,
   type RouteRequest,
   type Router,
-} from '../exchange/route.ts';
+} from '../model-request/route.ts';
+import type { Target } from '../model-request/target.ts';
 import { refusals } from '../refusal.ts';
 import { Balance, type PriceOf } from './balance.ts';
 import type { VirtualModelDirectory } from './directory.ts';

@@ -2,8 +2,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { UserLists } from '../../commands/access/authorizer.ts';
 import { type ExplainedStep, explain } from '../../commands/access/explain.ts';
-import type { Target } from '../../commands/exchange/dialect.ts';
 import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
+import type { Target } from '../../commands/model-request/target.ts';
 import { refusals } from '../../commands/refusal.ts';
 import type { DeclaredPolicies } from '../../commands/users/policies-in-force.ts';
 import { userStream } from '../../commands/users/user-policy.ts';

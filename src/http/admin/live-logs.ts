@@ -9,7 +9,7 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { Caller } from '../../commands/exchange/client.ts';
+import type { Caller } from '../../commands/model-request/caller.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type Position, streamName, type UserPath } from '../../events/event.ts';
 import { type EventLog, START } from '../../events/log.ts';

@@ -5,7 +5,7 @@
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { whyNotAdministrator } from '../../commands/access/administration.ts';
-import type { Caller } from '../../commands/exchange/client.ts';
+import type { Caller } from '../../commands/model-request/caller.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { subtreeOf } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';

@@ -1,5 +1,5 @@
 /** One request with its bodies, as they are shown: JSON as JSON, and the answer as its client got it. */
-import { type FollowDependencies, followAnswer } from '../../commands/exchange/follow-answer.ts';
+import { type FollowDependencies, followAnswer } from '../../commands/exchange/record/follow-answer.ts';
 import { idOf, type StreamName } from '../../events/event.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { parseSelector } from '../../commands/access/selector.ts';
-import type { Target } from '../../commands/exchange/dialect.ts';
+import type { Target } from '../../commands/model-request/target.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import type { VirtualModelChanges } from '../../commands/virtual-models/changes.ts';
 import {

@@ -1,7 +1,6 @@
 /** `/v1/files` and `/v1/batches`: objects that providers keep, under the providers' own ids. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { Caller, Client, ModelRequest } from '../../commands/exchange/client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { batchResults } from '../../commands/files/batch-results.ts';
 import type { Providers } from '../../commands/files/holders.ts';
@@ -20,6 +19,9 @@ import {
   retrieveObject,
 } from '../../commands/files/stored-objects.ts';
 import { batches, files, type ObjectKind } from '../../commands/files/tracked.ts';
+import type { Caller } from '../../commands/model-request/caller.ts';
+import type { Client } from '../../commands/model-request/client.ts';
+import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import { pageLimit } from '../../commands/page-limit.ts';
 import { refusals, refusedInTranslation } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';

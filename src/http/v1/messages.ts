@@ -1,10 +1,12 @@
 /** `POST /v1/messages/count_tokens`. `POST /v1/messages` is a model route like the others. */
 import type { FastifyInstance } from 'fastify';
-import type { Caller, Client, ModelRequest } from '../../commands/exchange/client.ts';
-import { countTokensDialect } from '../../commands/exchange/count-tokens-dialect.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
-import type { Reach } from '../../commands/exchange/route.ts';
-import { estimatedCount } from '../../commands/messages/count-tokens.ts';
+import { estimatedCount } from '../../commands/exchange/dialects/messages/count-tokens.ts';
+import { countTokensDialect } from '../../commands/exchange/dialects/messages/count-tokens-dialect.ts';
+import type { Caller } from '../../commands/model-request/caller.ts';
+import type { Client } from '../../commands/model-request/client.ts';
+import type { ModelRequest } from '../../commands/model-request/model-request.ts';
+import type { Reach } from '../../commands/model-request/route.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyOf, callerOf } from '../server.ts';
 

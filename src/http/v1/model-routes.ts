@@ -1,7 +1,8 @@
 /** The routes that ask a model: each hands its bytes to the exchange in its own dialect. */
 import type { FastifyInstance } from 'fastify';
-import type { Client, ModelRequest } from '../../commands/exchange/client.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
+import type { Client } from '../../commands/model-request/client.ts';
+import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 
 export function registerModelRoutes(

@@ -1,7 +1,7 @@
 /** `GET /v1/usage`: what is left to whoever asks. For every key, and no exchange: it counts against no limit. */
 import type { FastifyInstance } from 'fastify';
 import { usdOf } from '../../commands/budgets/money.ts';
-import type { Caller } from '../../commands/exchange/client.ts';
+import type { Caller } from '../../commands/model-request/caller.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';

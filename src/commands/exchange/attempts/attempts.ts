@@ -1,0 +1,150 @@
+/** Calls one target until there is an answer or no hope of one. Every attempt is recorded. */
+import { attemptFailed, attemptStarted } from '../../../events/catalogue/exchange.ts';
+import type { Refused } from '../../model-request/failed-target.ts';
+import { refusals } from '../../refusal.ts';
+import { type AttemptOptions, type FailedAttempt, nothingYet, type Outcome } from '../outcome.ts';
+import type { Plan } from '../plan.ts';
+import type { Relay } from '../relay.ts';
+import { verdictOf } from './call-verdict.ts';
+import type { CircuitBreaker } from './circuit-breaker.ts';
+import { attemptOnce } from './one-attempt.ts';
+import { type RetryPolicy, retryDelay } from './retry-policy.ts';
+
+export interface AttemptsOptions extends AttemptOptions {
+  readonly plan: Plan;
+  /** Calls made already, of an exchange that is taken up again or asked another target before. */
+  readonly attemptsBefore: number;
+  readonly kind: 'primary' | 'failover';
+  readonly retry: RetryPolicy;
+  /**
+   * Whether 429 is retried here. Of a client that waits for its answer it is not: the client gets the 429 with
+   * `Retry-After`, and tries again itself. A background response has no client that waits, so its 429 is retried here.
+   */
+  readonly retriesRateLimits: boolean;
+  /** Whether another target is called after this failure: then this one is not retried. Default: none is. */
+  readonly movesOn?: ((refused: Refused) => boolean) | undefined;
+  readonly breaker: CircuitBreaker;
+  /** Called with what an attempt has spent that failed. */
+  spent(relay: Relay, attempt: number): void;
+  /** `durable` when the provider may be called only after the request is on disk. */
+  readonly recordBeforeCall: 'written' | 'durable';
+  readonly random: () => number;
+  /** Resolves after the wait, or at once when the signal is aborted. */
+  readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** @throws LogUnavailable */
+export async function attempts(options: AttemptsOptions): Promise<Outcome> {
+  const { breaker, target, attemptsBefore } = options;
+  const paused = await pauseOf(options);
+  if (paused !== undefined) return { kind: 'refused', refusal: paused, attempts: attemptsBefore };
+  const permission = breaker.enter();
+  if (permission.permit === undefined) {
+    const refusal = refusals.circuitOpen(target.provider.name, Math.ceil(permission.waitMs / 1000));
+    return { kind: 'refused', refusal, attempts: attemptsBefore };
+  }
+  const { permit } = permission;
+  try {
+    const outcome = await attemptUntilAnswered(options);
+    permit.end(verdictOf(outcome, breaker.policy));
+    return outcome;
+  } finally {
+    // After an error, which was not the provider's.
+    permit.end('neutral');
+  }
+}
+
+/** Why the target cannot be called, when its provider has asked for a pause. A request without a waiting client waits here. */
+async function pauseOf({ target, retriesRateLimits, retry, wait, client }: AttemptsOptions) {
+  const { provider, model } = target;
+  const pausedMs = provider.pausedMs(model);
+  if (pausedMs === 0) return undefined;
+  if (retriesRateLimits && pausedMs <= retry.maxBackoffMs) {
+    await wait(pausedMs, client.ended);
+    return undefined;
+  }
+  return refusals.rateLimitedByProvider(provider.name, model, Math.ceil(pausedMs / 1000));
+}
+
+async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> {
+  const { record, target, client } = options;
+  const { provider } = target;
+  let plan = options.plan;
+  let kind: 'primary' | 'failover' | 'retry' | 'translation' = options.kind;
+  let tries = 0;
+  for (let attempt = options.attemptsBefore + 1; ; attempt++) {
+    tries += 1;
+    record.note(
+      attemptStarted.create(
+        {
+          attempt,
+          kind,
+          provider: provider.name,
+          providerType: provider.type,
+          model: target.model || undefined,
+          dialect: plan.dialect,
+        },
+        record.context,
+      ),
+    );
+    await record.flush(options.recordBeforeCall);
+    const outcome = await attemptOnce(options, plan, attempt);
+    if (outcome.kind === 'upload_failed') {
+      return { kind: 'refused', refusal: outcome.refusal, attempts: attempt, reason: 'upload_failed' };
+    }
+    if (outcome.kind !== 'failed') return outcome;
+
+    const { refusal, status, failure, body } = outcome;
+    const other = status === undefined ? undefined : await plan.instead?.(refusal);
+    const stopped = client.ended.aborted || failure?.kind === 'aborted';
+    const refused: Refused = {
+      kind: 'refused',
+      refusal,
+      attempts: attempt,
+      status,
+      failure: failure?.kind,
+      isSenseless: outcome.senseless,
+      isRetried: tries > 1,
+      spent: 'repeatable' in plan && !plan.repeatable,
+    };
+    const movesOn = other !== undefined || stopped || (!refused.spent && options.movesOn?.(refused) === true);
+    const retryInMs = movesOn ? undefined : delayAfter(outcome, plan, tries, options);
+    // A call that the client ended is no failure of its provider.
+    const endedByClient = client.ended.aborted && failure?.kind === 'aborted';
+    if (!endedByClient) {
+      record.note(
+        attemptFailed.create(
+          { attempt, status, code: refusal.code, message: refusal.message, retryInMs, durationMs: record.elapsed() },
+          record.context,
+          options.keepBodies ? body : undefined,
+        ),
+      );
+    }
+    if (outcome.spent !== undefined) options.spent(outcome.spent, attempt);
+    if (stopped) {
+      const unasked = failure?.kind !== 'aborted';
+      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked };
+    }
+    if (other !== undefined) {
+      plan = other;
+      kind = 'translation';
+      tries = 0;
+      continue;
+    }
+    if (retryInMs === undefined) return refused;
+    await options.wait(retryInMs, client.ended);
+    if (client.ended.aborted) {
+      return { kind: 'abandoned', rest: [], attempt, plan, relay: plan.relay(), received: nothingYet(), unasked: true };
+    }
+    kind = 'retry';
+  }
+}
+
+/** The wait before the same is called again; undefined when it is not. */
+function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: AttemptsOptions): number | undefined {
+  if (failed.senseless || ('repeatable' in plan && !plan.repeatable)) return undefined;
+  const { status, failure, retryAfterMs } = failed;
+  if (status === 429 && !options.retriesRateLimits) return undefined;
+  const attempt = { attempt: tries, status, transport: failure?.kind, retryAfterMs };
+  return retryDelay(attempt, options.retry, options.random);
+}

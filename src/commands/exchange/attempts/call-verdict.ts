@@ -1,0 +1,38 @@
+/** What the end of a call says about its provider, for the circuit breaker. Pure, and the only place that decides it. */
+
+import type { Refusal } from '../../refusal.ts';
+import type { Outcome } from '../outcome.ts';
+import type { CircuitBreakerPolicy, Verdict } from './circuit-breaker.ts';
+
+/** The provider limits a caller (429: see paused-credentials.ts), or does not have the operation (501). */
+const NEUTRAL = new Set([429, 501]);
+
+/**
+ * `failed`: the provider gave no answer, one that makes no sense, or one whose status the policy names. A status below
+ * 500 that it does not name is `succeeded`: the provider works, and the request was at fault.
+ */
+export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPolicy, 'isFailure'>): Verdict {
+  switch (outcome.kind) {
+    case 'whole':
+    case 'streamed':
+      return 'succeeded';
+    case 'abandoned':
+      return 'neutral';
+    case 'broken':
+      return ofBrokenStream(outcome.refusal);
+    case 'refused': {
+      const { status, failure, isSenseless, reason } = outcome;
+      if (reason === 'upload_failed' || failure === 'aborted') return 'neutral';
+      if (status !== undefined && NEUTRAL.has(status)) return 'neutral';
+      // How long an answer gets is for the request to say.
+      if (failure === 'too_large') return 'neutral';
+      return isSenseless || status === undefined || isFailure(status) ? 'failed' : 'succeeded';
+    }
+  }
+}
+
+/** A stream may also report in the middle that the request was at fault, or that a limit was reached. */
+function ofBrokenStream({ status, code }: Refusal): Verdict {
+  if (NEUTRAL.has(status) || code === 'answer_too_large') return 'neutral';
+  return status < 500 ? 'succeeded' : 'failed';
+}

@@ -1,0 +1,152 @@
+/** One call to a provider, and what came of it. */
+import { chunkReceived } from '../../../events/catalogue/exchange.ts';
+import { LogUnavailable } from '../../../events/log.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { type Provider, ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
+import { streamFormatOf } from '../../../providers/stream-splitter.ts';
+import { isErrorBody, mapUpstreamError } from '../../../providers/upstream-error.ts';
+import { redacted } from '../../model-request/redacted.ts';
+import { refusalAsSent, refusalFromFailure, refusalFromUpstream } from '../../model-request/refusal-from-upstream.ts';
+import { errorBody, MAX_ERROR_BYTES, parseWhole, wholeBody } from '../../model-request/whole-body.ts';
+import { Refusal, refusals } from '../../refusal.ts';
+import { relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
+import { relayUntouched } from '../delivery/relay-untouched.ts';
+import {
+  type Answered,
+  type AttemptEnd,
+  type AttemptOptions,
+  type FailedAttempt,
+  type FailedUpload,
+  nothingYet,
+} from '../outcome.ts';
+import type { ForwardPlan, Plan } from '../plan.ts';
+import type { Relay } from '../relay.ts';
+
+/** @throws LogUnavailable */
+export async function attemptOnce(
+  options: AttemptOptions,
+  plan: Plan,
+  attempt: number,
+): Promise<AttemptEnd | FailedAttempt | FailedUpload> {
+  const { record, target, client, keepBodies } = options;
+  const provider = target.provider.name;
+  const relay = plan.relay();
+  const received = nothingYet();
+  const answered = { attempt, plan, relay, received };
+  try {
+    record.called = true;
+    const reply = await call(plan, options);
+    if (reply.status >= 400) {
+      const failed = refused(reply, await errorBody(reply), target.provider, plan);
+      const unsupported = 'call' in plan ? plan.unsupported?.(failed.refusal) : undefined;
+      return unsupported === undefined ? failed : { ...failed, refusal: unsupported };
+    }
+    if ('call' in plan) return await forwardedAnswer(reply, answered, plan, options);
+    if (options.stream && streamFormatOf(reply.headers) !== undefined) {
+      const headers = options.answerHeaders(reply);
+      const end = await relayStream({ reply, relay, record, client, attempt, received, provider, keepBodies, headers });
+      if (end.kind === 'failed') return failedStream(end, relay);
+      if (end.kind === 'complete') return { ...answered, kind: 'streamed', reply, rest: end.rest };
+      return { ...answered, ...end };
+    }
+    const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
+    received.firstByteMs = record.elapsed();
+    const parsed = parseWhole(bytes);
+    if (isErrorBody(parsed)) {
+      return { ...refused(reply, bytes, target.provider, plan), spent: spentAllTheSame(relay, bytes, parsed) };
+    }
+    if (parsed === undefined || options.stream) {
+      const failed = senseless(reply, provider, bytes, options.stream ? 'an event stream' : 'JSON');
+      return { ...failed, spent: spentAllTheSame(relay, bytes, parsed) };
+    }
+    received.chunks = 1;
+    received.bytes = bytes.length;
+    const said = isObject(parsed) && parsed.status === 'failed' ? redacted(bytes, target.provider) : bytes;
+    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? said : undefined));
+    const whole = relay.whole(said, said === bytes ? parsed : parseWhole(said));
+    return { ...answered, kind: 'whole', reply, bytes: whole };
+  } catch (error) {
+    const upload = 'call' in plan && plan.body !== undefined && 'failure' in plan.body ? plan.body.failure : undefined;
+    // When the upload is at fault, the provider only saw it break off.
+    if (upload instanceof LogUnavailable) throw upload;
+    if (upload !== undefined && !client.ended.aborted) return { kind: 'upload_failed', refusal: upload };
+    if (error instanceof ProviderFailure) return { kind: 'failed', refusal: refusalFromFailure(error), failure: error };
+    if (error instanceof Refusal) {
+      return { kind: 'failed', refusal: error, status: error.status, senseless: true, spent: spentBy(relay) };
+    }
+    throw error;
+  }
+}
+
+function call(plan: Plan, { target, requestId, stream, client }: AttemptOptions): Promise<ProviderReply> {
+  const { provider, model } = target;
+  const signal = client.ended;
+  if ('call' in plan) return provider.forward({ ...plan.call, model, body: plan.body, requestId, signal });
+  const { dialect, body, headers } = plan;
+  return provider.send({ dialect, model, body, headers, stream, requestId, signal });
+}
+
+/** An answer of any kind, passed on as it is. */
+async function forwardedAnswer(
+  reply: ProviderReply,
+  answered: Answered,
+  plan: ForwardPlan,
+  options: AttemptOptions,
+): Promise<AttemptEnd | FailedAttempt> {
+  const { provider } = options.target;
+  if (!plan.verbatim && reply.status >= 300) {
+    return senseless(reply, provider.name, await errorBody(reply), 'an answer');
+  }
+  const end = await relayUntouched({ ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) });
+  if (end.kind === 'failed') return failedStream(end, answered.relay);
+  if (end.kind === 'error_body') {
+    const spent = spentAllTheSame(answered.relay, end.bytes, parseWhole(end.bytes));
+    return { ...refused(reply, end.bytes, provider, plan), spent };
+  }
+  return end.kind === 'whole' || end.kind === 'streamed' ? { ...answered, ...end, reply } : { ...answered, ...end };
+}
+
+/** It failed before anything had gone out. */
+function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, relay: Relay): FailedAttempt {
+  const status = end.failure === undefined ? end.refusal.status : undefined;
+  return { ...end, status, spent: spentBy(relay) };
+}
+
+/** The relay, when a whole answer that is of no use says what it spent. */
+function spentAllTheSame(relay: Relay, bytes: Buffer, parsed: unknown): Relay | undefined {
+  try {
+    if (isObject(parsed)) relay.whole(bytes, parsed);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+  }
+  return spentBy(relay);
+}
+
+function spentBy(relay: Relay): Relay | undefined {
+  return relay.usage().source === 'provider' ? relay : undefined;
+}
+
+function senseless(reply: ProviderReply, provider: string, body: Buffer, expected: string): FailedAttempt {
+  const what = reply.headers['content-type'] ?? 'no content type';
+  const isNamed = expected === 'JSON' && /\bjson\b/i.test(what);
+  const message = isNamed
+    ? `The provider '${provider}' answered with ${what} that cannot be read.`
+    : `The provider '${provider}' answered with ${what} where ${expected} was expected.`;
+  return {
+    kind: 'failed',
+    refusal: refusals.badAnswer(provider, message),
+    status: 502,
+    body: body.subarray(0, MAX_ERROR_BYTES),
+    senseless: true,
+  };
+}
+
+function refused(reply: ProviderReply, body: Buffer, provider: Provider, { dialect }: Plan): FailedAttempt {
+  const mapped = mapUpstreamError({ status: reply.status, headers: reply.headers, body, provider });
+  const refusal = dialect === 'passthrough' ? refusalAsSent(mapped) : refusalFromUpstream(mapped);
+  const { retryAfterSeconds } = refusal;
+  const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
+  // Cut after credentials were taken out: half of one would not be found.
+  const said = redacted(body, provider).subarray(0, MAX_ERROR_BYTES);
+  return { kind: 'failed', refusal, status: mapped.status, body: said, retryAfterMs };
+}

@@ -1,0 +1,114 @@
+/**
+ * A response that is made while nobody waits for it, on a provider that does not keep responses itself: promised as
+ * `queued` once that is on disk, then made like any other, to its end or until it is cancelled.
+ */
+import type { StreamWrite } from '../../../events/log.ts';
+import type { Client } from '../../model-request/client.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { Target } from '../../model-request/target.ts';
+import type { Refusal } from '../../refusal.ts';
+import type { StoredResponse } from '../../responses/archive.ts';
+import { inState, withOutcome } from '../../responses/pending-response.ts';
+import { previousResponseOf } from '../../responses/previous-response.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
+import type { DetachedClients } from '../delivery/detached-client.ts';
+import { addRequestedModel } from '../delivery/requested-model.ts';
+import type { BackgroundResponse, ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import * as events from '../record/end-events.ts';
+
+export interface PromisedResponse {
+  readonly id: string;
+  /** The response object as it stands before anything was said. */
+  readonly shell: object;
+  readonly facts: events.ResponseFacts;
+  readonly record: ExchangeRecord;
+}
+
+export function newPromise(
+  { id, shell }: BackgroundResponse,
+  exchange: {
+    readonly dialect: ExchangeDialect;
+    readonly asked: Asked;
+    readonly target: Target;
+    readonly record: ExchangeRecord;
+  },
+): PromisedResponse {
+  const { dialect, asked, target, record } = exchange;
+  const { provider, model } = target;
+  const facts = {
+    provider: provider.name,
+    providerType: provider.type,
+    model,
+    native: false,
+    previousResponseId: previousResponseOf(asked),
+    inputItems: dialect.inputItems?.(asked, id) ?? '[]',
+  };
+  return { id, shell, facts, record };
+}
+
+/** The promise as it was made before the gateway went down. */
+export function storedPromise(stored: StoredResponse, record: ExchangeRecord): PromisedResponse {
+  const { id, response, provider, providerType, model, native, previousResponseId, inputItems } = stored;
+  const facts = { provider, providerType, model, native, previousResponseId, inputItems: JSON.stringify(inputItems) };
+  return { id, shell: response, facts, record };
+}
+
+/** That it is being made from here on, unless somebody ended it since it was read. */
+export function inProgressWrite(
+  { id, shell, facts, record }: PromisedResponse,
+  { revision }: StoredResponse,
+): StreamWrite {
+  const state = inState(shell, id, 'in_progress');
+  const { id: exchangeId, owner, context } = record;
+  const write = events.storedResponseWrite(state, facts, { exchangeId, owner }, context);
+  return { ...write, expectedRevision: revision };
+}
+
+/**
+ * Promises the response to its client.
+ * @returns the client of the exchange from here on: nobody has to stay for it
+ * @throws LogUnavailable
+ */
+export async function promiseResponse(
+  promise: PromisedResponse,
+  run: { readonly request: ModelRequest; readonly client: Client; readonly asked: Pick<Asked, 'model' | 'stream'> },
+  detached: DetachedClients,
+): Promise<Client> {
+  const { id, shell, record } = promise;
+  const queued = inState(shell, id, 'queued');
+  note(promise, queued);
+  await record.flush('durable');
+  const client = detached.detach(run.client, id);
+  if (!run.asked.stream) {
+    const headers: Record<string, string> = {
+      'content-type': 'application/json',
+      'x-request-id': run.request.requestId,
+      'x-exchange-id': record.id,
+    };
+    addRequestedModel(headers, run.asked.model);
+    client.answer(200, headers, Buffer.from(queued.json));
+  }
+  note(promise, inState(shell, id, 'in_progress'));
+  return client;
+}
+
+/**
+ * Notes that it ended without having been made.
+ * @param said the response as far as it had come
+ * @returns its id
+ */
+export function noteOutcome(
+  promise: PromisedResponse,
+  status: 'failed' | 'cancelled',
+  refusal: Refusal | undefined,
+  said: StorableResponse | undefined,
+): string {
+  note(promise, withOutcome(promise.shell, promise.id, status, refusal, said));
+  return promise.id;
+}
+
+function note({ record, facts }: PromisedResponse, state: StorableResponse): void {
+  events.noteResponse(record, state, facts);
+}

@@ -1,0 +1,327 @@
+/**
+ * After a crash: exchanges that began and never ended are ended now, so that nothing in the log stays open for ever.
+ * What the provider said is in the log, so it is put through the same relay once more. If it had said its last word,
+ * the exchange is complete; if not, it failed, and a response is kept as `failed`, as far as it had come. A
+ * background response of which nothing had been said is not ended: whoever calls takes it up again.
+ */
+import type { RecordedEvent, StreamName } from '../../../events/event.ts';
+import type { EventLog } from '../../../events/log.ts';
+import { positionBefore } from '../../../events/sequence-position.ts';
+import { createSplitter, recordedFormat, type StreamFormat } from '../../../providers/stream-splitter.ts';
+import { providerType } from '../../../providers/types.ts';
+import { type KeyDirectory, whyNotAccepted } from '../../access/key-directory.ts';
+import { recordedAsker } from '../../access/recorded-asker.ts';
+import { parseChunk } from '../../model-request/parse-chunk.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import { promptTokens } from '../../model-request/token-estimate.ts';
+import type { EstimatedTokens } from '../../model-request/units.ts';
+import { type TokenUsage, unknownUsage } from '../../model-request/usage.ts';
+import type { Pricing } from '../../pricing/pricing.ts';
+import { Refusal, refusals } from '../../refusal.ts';
+import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';
+import { isPending, withOutcome } from '../../responses/pending-response.ts';
+import { previousResponseOf } from '../../responses/previous-response.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
+import { everything, ownerOf } from '../../visibility.ts';
+import { nobody } from '../delivery/detached-client.ts';
+import { begunBy, PassthroughRelay } from '../dialects/passthrough/relay-passthrough.ts';
+import { isRunHere, responseIdOf } from '../dialects/responses/responses-dialect.ts';
+import { ExchangeRecord } from '../exchange-record.ts';
+import type { ResumableRun } from '../pipeline/run.ts';
+import * as events from '../record/end-events.ts';
+import { missingTokens } from '../record/estimate-usage.ts';
+import { noteTurn } from '../record/note-turn.ts';
+import { OutputCount, type StreamSize } from '../record/output-count.ts';
+import {
+  askedAgain,
+  type Dialects,
+  type RecordedExchange,
+  readExchange,
+  relayAgain,
+} from '../record/recorded-exchange.ts';
+import { partOf, priced } from '../record/spending.ts';
+import type { Relay } from '../relay.ts';
+
+/** A crash may leave thousands open, and each takes its own synced append. */
+const AT_ONCE = 32;
+
+const REFUSALS = {
+  gateway_stopped: new Refusal({
+    status: 503,
+    type: 'internal_error',
+    code: 'gateway_stopped',
+    message: 'The gateway stopped without warning in the middle of this exchange.',
+  }),
+  log_unavailable: new Refusal({
+    status: 503,
+    type: 'internal_error',
+    code: 'log_unavailable',
+    message: 'The event log could not be written any more in the middle of this exchange.',
+  }),
+};
+
+/** Why they were left open. */
+export type LeftOpen = keyof typeof REFUSALS;
+
+export interface ClosingDependencies {
+  readonly log: EventLog;
+  readonly pricing: Pricing;
+  readonly dialects: Dialects;
+  readonly archive: ResponseArchive;
+  readonly keys: Pick<KeyDirectory, 'byId'>;
+}
+
+/**
+ * @returns those that are to be taken up again
+ * @throws LogUnavailable
+ */
+export async function closeOpenExchanges(
+  streams: Iterable<StreamName>,
+  deps: ClosingDependencies,
+  why: LeftOpen,
+): Promise<RecordedExchange[]> {
+  const resumable: RecordedExchange[] = [];
+  const waiting = streams[Symbol.iterator]();
+  const closeNext = async (): Promise<void> => {
+    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
+      const open = await closeExchange(next.value, deps, why);
+      if (open !== undefined) resumable.push(open);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, closeNext));
+  return resumable.sort((a, b) => a.received.at - b.received.at);
+}
+
+async function closeExchange(
+  stream: StreamName,
+  deps: ClosingDependencies,
+  why: LeftOpen,
+): Promise<RecordedExchange | undefined> {
+  const told = await readExchange(stream, deps.log);
+  if (told === undefined || told.end !== undefined) return undefined;
+  const asked = askedAgain(told, deps.dialects);
+  const pending = await backgroundResponse(told, deps.archive);
+  if (pending !== undefined && asked !== undefined && told.chunks.length === 0) return told;
+  await close(told, asked, pending, deps, REFUSALS[why], why);
+  return undefined;
+}
+
+/** How an exchange that was left open is gone on with; undefined when the record does not hold its request. */
+export function resumableRun(
+  told: RecordedExchange,
+  dialects: Dialects,
+  log: EventLog,
+  keys: Pick<KeyDirectory, 'byId'>,
+): ResumableRun | undefined {
+  const { request, received, attempt } = told;
+  const dialect = dialects.get(request.dialect);
+  const asked = askedAgain(told, dialects);
+  if (dialect === undefined || asked === undefined || received.body === undefined) return undefined;
+  const { requestId = '', traceparent } = received.context;
+  const { method, path, headers, clientIp, authMethod, labels, sessionId } = request;
+  const { keyId, key, ...asker } = recordedAsker(ownerOf(received), keys);
+  const caller = { ...asker, authMethod, key };
+  const isGone = keyId !== undefined && (key === undefined || whyNotAccepted(key, Date.now()) !== undefined);
+  const body = bufferOf(received.body);
+  return {
+    dialect,
+    request: { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId, body },
+    client: nobody,
+    record: recordAgain(told, log),
+    begun: { asked, attempts: attempt?.attempt ?? 0, ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}) },
+    recordedAfter: positionBefore(received.position),
+  };
+}
+
+/** The response of an exchange that the gateway runs in the background, while it has not ended. */
+async function backgroundResponse(
+  told: RecordedExchange,
+  archive: ResponseArchive,
+): Promise<StoredResponse | undefined> {
+  if (told.request.dialect !== 'responses') return undefined;
+  const stored = await archive.find(responseIdOf(told.id), everything);
+  return stored !== undefined && isPending(stored) ? stored : undefined;
+}
+
+async function close(
+  told: RecordedExchange,
+  asked: Asked | undefined,
+  pending: StoredResponse | undefined,
+  deps: ClosingDependencies,
+  refusal: Refusal,
+  why: LeftOpen,
+): Promise<void> {
+  const { attempt, chunks, request } = told;
+  const record = recordAgain(told, deps.log);
+  const relay = asked === undefined ? undefined : relayAgain(told, asked, deps.dialects);
+  const ended =
+    relay !== undefined &&
+    replay(relay, chunks, asked?.stream === true ? recordedFormat(attempt?.dialect) : undefined, refusal);
+  const said = chunks.length > 0 ? relay?.response?.() : undefined;
+  const failed =
+    pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
+  const responseId = noteResponse(told, asked, failed ?? said, pending, record, deps.dialects);
+
+  const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
+  if (ended && attempt !== undefined) {
+    const translated = attempt.dialect !== request.dialect && responseId === undefined;
+    const json = translated ? relay.response?.()?.json : undefined;
+    const { sight } = recordedAsker(ownerOf(told.received), deps.keys);
+    if (asked !== undefined) await noteTurn(deps.dialects.get(request.dialect), asked, relay, record, sight);
+    events.noteCompleted(record, counted, {
+      status: 200,
+      attempt: attempt.attempt,
+      provider: attempt.provider,
+      model: attempt.model,
+      finishReason: relay.finishReason?.() ?? null,
+      responseId,
+      answer: json === undefined ? undefined : Buffer.from(json),
+    });
+  } else {
+    const status = chunks.length > 0 ? 200 : 0;
+    events.noteFailed(record, refusal, { status, reason: why, chunks: chunks.length, responseId });
+  }
+  if (attempt !== undefined && chunks.length > 0) {
+    const { provider, providerType: type } = attempt;
+    const spoken = deps.dialects.get(request.dialect);
+    const heard: Relay | undefined =
+      spoken === undefined ? passedOn(chunks, begunBy(request.method, request.path)) : relay;
+    // Where bodies are not kept nobody can say what it was, but that something was spent.
+    const usage = heard?.usage() ?? unknownUsage;
+    const model = attempt.model || (heard?.model?.() ?? '');
+    const endpoint = spoken?.endpoint ?? pathOf(request.path);
+    const isCutOff = !ended && (request.stream || (spoken === undefined && heard?.model?.() !== undefined));
+    const estimate = isCutOff ? estimateOf(told, asked, usage, counted) : undefined;
+    const answerId = heard?.answerId?.();
+    const spent = { provider, providerType: type, model, endpoint, answerId, usage, isPartial: !ended };
+    const work = heard?.goesOn?.();
+    if (work !== undefined) {
+      const facts = { provider, providerType: type, model, endpoint, reserved: undefined };
+      const parts = asked === undefined ? undefined : [partOf(model, asked.json)];
+      events.noteDeferred(record, { parts, ...work }, facts, request);
+    }
+    // What was passed on need not have cost anything: a list, a file.
+    else if (spoken !== undefined || usage.source === 'provider' || estimate !== undefined) {
+      const { charged, cost } = priced(spent, estimate, deps.pricing);
+      events.noteUsage(record, charged, cost, request);
+    }
+  }
+  await record.flush('durable');
+}
+
+/** What a stream cost that was cut off, where its provider had not reported it. */
+function estimateOf(
+  { received, attempt, chunks }: RecordedExchange,
+  asked: Asked | undefined,
+  usage: TokenUsage,
+  size: StreamSize,
+): EstimatedTokens | undefined {
+  const output = new OutputCount(attempt?.dialect ?? '');
+  for (const { body } of chunks) output.add(body);
+  const outputTokens = output.tokens(size);
+  // On a provider's own API, an answer that holds no event of a stream came in one piece.
+  if (asked === undefined && outputTokens === 0) return undefined;
+  const request = asked?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
+  return missingTokens(usage, promptTokens(request), outputTokens);
+}
+
+/** What was only passed on is not for anybody to make again, but it says what it cost. */
+function passedOn(chunks: readonly RecordedEvent[], begins: ReturnType<typeof begunBy>): PassthroughRelay {
+  const relay = new PassthroughRelay(begins);
+  const bytes = Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
+  const parsed = parseChunk(bytes.toString());
+  if (parsed !== undefined) relay.whole(bytes, parsed);
+  else
+    for (const frame of createSplitter('events', { maxFrameBytes: bytes.length + 1 }).push(bytes)) relay.frame(frame);
+  return relay;
+}
+
+function pathOf(path: string): string {
+  return path.split('?', 1)[0] ?? path;
+}
+
+/** The record of an exchange, to be gone on with. */
+function recordAgain({ id, received, last }: RecordedExchange, log: EventLog): ExchangeRecord {
+  const context = { ...received.context, actor: 'system' as const };
+  const elapsedMs = Math.max(0, last.at - received.at);
+  const { actor: createdBy } = received.context;
+  const begun = { lastRevision: last.revision, receivedAt: received.at, elapsedMs, createdBy };
+  return new ExchangeRecord(log, id, context, begun);
+}
+
+/**
+ * @param refusal why the exchange ends when the provider had not ended it
+ * @returns whether the provider had said its last word
+ */
+function replay(
+  relay: Relay,
+  chunks: readonly RecordedEvent[],
+  stream: StreamFormat | undefined,
+  refusal: Refusal,
+): boolean {
+  try {
+    if (stream === undefined) {
+      const [only] = chunks;
+      if (only?.body === undefined) return false;
+      const bytes = bufferOf(only.body);
+      relay.whole(bytes, parseChunk(bytes.toString()));
+      return true;
+    }
+    let ended = false;
+    const splitter = createSplitter(stream);
+    const frames = chunks.flatMap(({ body }) => (body === undefined ? [] : splitter.push(bufferOf(body))));
+    const last = splitter.end();
+    for (const frame of last === undefined ? frames : [...frames, last]) {
+      const answer = relay.frame(frame);
+      if (answer.refusal !== undefined) throw answer.refusal;
+      ended ||= answer.terminal;
+    }
+    if (ended) return !relay.finish().cut;
+    relay.abandon?.({ refusal, status: 'failed' });
+    return false;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    relay.broken?.(error);
+    return false;
+  }
+}
+
+/** @returns the id under which the response is kept, when it is */
+function noteResponse(
+  { attempt, request }: RecordedExchange,
+  asked: Asked | undefined,
+  response: StorableResponse | undefined,
+  pending: StoredResponse | undefined,
+  record: ExchangeRecord,
+  dialects: Dialects,
+): string | undefined {
+  if (response === undefined) return undefined;
+  if (pending !== undefined) {
+    const { provider, providerType: type, model, native, previousResponseId, inputItems } = pending;
+    const facts = { provider, providerType: type, model, native, previousResponseId };
+    events.noteResponse(record, response, { ...facts, inputItems: JSON.stringify(inputItems) });
+    return response.id;
+  }
+  const dialect = dialects.get(request.dialect);
+  if (attempt === undefined || asked === undefined || dialect?.keeps?.(asked) !== true) return undefined;
+  const { provider, providerType: type, model = '' } = attempt;
+  // It was cancelled or deleted before its exchange could be closed, and stays so.
+  if (isRunHere(asked, type)) return undefined;
+  events.noteResponse(record, response, {
+    provider,
+    providerType: type,
+    model,
+    native: attempt.dialect === 'responses' && providerType(type)?.responseLifecycle === 'yes',
+    previousResponseId: previousResponseOf(asked),
+    inputItems: dialect.inputItems?.(asked, response.id) ?? '[]',
+  });
+  return response.id;
+}
+
+function sizeOf(chunks: readonly RecordedEvent[]): number {
+  return chunks.reduce((bytes, { body }) => bytes + (body?.length ?? 0), 0);
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

@@ -1,0 +1,45 @@
+/**
+ * An answer that is no event stream, as it comes: each piece is recorded, then passed on. The newest piece is held
+ * back until another follows, so that the last one leaves only when everything is on disk.
+ */
+import { chunkReceived } from '../../../events/catalogue/exchange.ts';
+import type { ProviderReply } from '../../../providers/provider.ts';
+import type { Client } from '../../model-request/client.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Received } from '../outcome.ts';
+
+export interface BytesRelayOptions {
+  readonly reply: ProviderReply;
+  readonly record: ExchangeRecord;
+  readonly client: Client;
+  readonly attempt: number;
+  readonly received: Received;
+  readonly keepBodies: boolean;
+  readonly headers: Record<string, string>;
+  /** Sees each piece before it is passed on. */
+  onPiece?(piece: Buffer): void;
+}
+
+/**
+ * @returns the piece held back, to be written after the end was recorded; undefined when the answer was empty
+ * @throws LogUnavailable, ProviderFailure
+ */
+export async function relayBytes(options: BytesRelayOptions): Promise<Buffer | undefined> {
+  const { reply, record, client, attempt, received, keepBodies } = options;
+  let held: Buffer | undefined;
+  await reply.body.pieces(async (piece) => {
+    received.firstByteMs ??= record.elapsed();
+    options.onPiece?.(piece);
+    const data = { attempt, index: received.chunks };
+    record.note(chunkReceived.create(data, record.context, keepBodies ? piece : undefined));
+    received.chunks += 1;
+    received.bytes += piece.length;
+    const previous = held;
+    held = piece;
+    if (previous === undefined) return;
+    await record.flush('written');
+    if (!client.begun) client.begin(reply.status, options.headers);
+    await client.write(previous);
+  });
+  return held;
+}

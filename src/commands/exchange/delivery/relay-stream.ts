@@ -1,0 +1,180 @@
+/**
+ * A streamed answer, piece by piece: recorded, then passed on. A piece reaches the client when the operating system
+ * has it, the terminal one when the disk has everything.
+ */
+import { chunkReceived } from '../../../events/catalogue/exchange.ts';
+import { LogUnavailable } from '../../../events/log.ts';
+import { ProviderFailure, type ProviderReply } from '../../../providers/provider.ts';
+import type { Frame } from '../../../providers/sse.ts';
+import { createSplitter, streamFormatOf } from '../../../providers/stream-splitter.ts';
+import type { Client } from '../../model-request/client.ts';
+import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
+import { earlyEnd, streamIncomplete } from '../../model-request/stream-refusals.ts';
+import { type Refusal, refusals } from '../../refusal.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Received } from '../outcome.ts';
+import type { FrameAnswer, Relay } from '../relay.ts';
+
+/** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
+const HIGH_WATER_BYTES = 256 * 1024;
+/** A client that gets nothing for this long gets a comment, so that no proxy on the way takes the stream for dead. */
+export const HEARTBEAT_MS = 15_000;
+const NOTHING_MORE: FrameAnswer = { terminal: true };
+export const HEARTBEAT = Buffer.from(': keep-alive\n\n');
+
+export type StreamEnd =
+  /** The answer is whole; `rest` is what the client still has to get once everything is on disk. */
+  | { readonly kind: 'complete'; readonly rest: Buffer[] }
+  /** It broke after bytes had gone out. */
+  | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] }
+  /** It failed before anything had gone out: the attempt failed, and another may be made. */
+  | {
+      readonly kind: 'failed';
+      readonly refusal: Refusal;
+      readonly failure?: ProviderFailure;
+      /** There was a whole answer, but it makes no sense. */
+      readonly senseless?: boolean;
+    }
+  /** The client left, or the gateway stops. */
+  | { readonly kind: 'abandoned'; readonly rest: Buffer[] };
+
+export interface StreamRelayOptions {
+  readonly reply: ProviderReply;
+  readonly relay: Relay;
+  readonly record: ExchangeRecord;
+  readonly client: Client;
+  readonly attempt: number;
+  readonly received: Received;
+  readonly provider: string;
+  readonly keepBodies: boolean;
+  readonly headers: Record<string, string>;
+}
+
+/** @throws LogUnavailable */
+export async function relayStream(options: StreamRelayOptions): Promise<StreamEnd> {
+  const { reply, relay, record, client, attempt, received, provider, keepBodies } = options;
+  const format = streamFormatOf(reply.headers) ?? 'events';
+  const splitter = createSplitter(format, { provider });
+  const rest: Buffer[] = [];
+  let refusal: Refusal | undefined;
+  let terminal = false;
+  let begun = false;
+  let waiting = 0;
+  /** Observed and not yet appended: what the client gets of it. */
+  let forClient: Buffer[] = [];
+  /** Set while something observed waits to be appended; resolves when it has been passed on. */
+  let turn: Promise<unknown> | undefined;
+  let passedOn: Promise<unknown> = Promise.resolve();
+  let behind: Promise<void> | undefined;
+  let lost: unknown;
+  let quiet = true;
+
+  const observe = (frames: readonly Frame[]): void => {
+    for (const frame of frames) {
+      const answer = refusal === undefined ? relay.frame(frame) : NOTHING_MORE;
+      const data = { attempt, index: received.chunks };
+      record.note(chunkReceived.create(data, record.context, keepBodies ? (answer.record ?? frame.raw) : undefined));
+      received.chunks += 1;
+      received.bytes += frame.raw.length;
+      refusal ??= answer.refusal;
+      terminal ||= answer.terminal;
+      if (answer.bytes === undefined) continue;
+      if (terminal) {
+        rest.push(answer.bytes);
+      } else {
+        forClient.push(answer.bytes);
+        waiting += answer.bytes.length;
+      }
+    }
+    if (turn !== undefined) return;
+    turn = Promise.resolve().then(passOn);
+    passedOn = turn;
+    turn.catch(lose);
+  };
+
+  /** One append and one write for all pieces that arrived in the same read of the socket. */
+  const passOn = (): Promise<unknown> => {
+    const [first, ...more] = forClient;
+    forClient = [];
+    turn = undefined;
+    const written = record.flush('written');
+    if (first === undefined) return written;
+    const bytes = more.length === 0 ? first : Buffer.concat([first, ...more]);
+    return written.then(() => {
+      waiting -= bytes.length;
+      if (!client.ended.aborted) pass(bytes);
+    });
+  };
+
+  const pass = (bytes: Buffer): void => {
+    if (!begun) {
+      begun = true;
+      client.begin(reply.status, options.headers);
+    }
+    quiet = false;
+    const caughtUp = client.write(bytes);
+    if (caughtUp === undefined) return;
+    behind = caughtUp;
+    void caughtUp.then(() => {
+      if (behind === caughtUp) behind = undefined;
+    });
+  };
+
+  const heartbeat = setInterval(() => {
+    if (quiet && !terminal) pass(HEARTBEAT);
+    quiet = true;
+  }, HEARTBEAT_MS);
+
+  const lose = (error: unknown): void => {
+    lost = error;
+    reply.body.cancel();
+  };
+
+  const onPiece = (piece: Buffer): Promise<unknown> | undefined => {
+    if (lost !== undefined) throw lost;
+    received.firstByteMs ??= record.elapsed();
+    observe(splitter.push(piece));
+    if (waiting > HIGH_WATER_BYTES) return passedOn;
+    return behind;
+  };
+
+  let failure: ProviderFailure | undefined;
+  try {
+    await reply.body.pieces(onPiece);
+    const last = splitter.end();
+    if (last !== undefined) observe([last]);
+  } catch (error) {
+    if (lost !== undefined) throw lost;
+    if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;
+    failure = error;
+  } finally {
+    clearInterval(heartbeat);
+  }
+  await passedOn;
+
+  // A provider that had said its last word has answered, whether anybody stayed to hear it or not.
+  if (client.ended.aborted && !(terminal && refusal === undefined)) {
+    return { kind: 'abandoned', rest: [relay.abandon?.(earlyEnd(client.ended.reason))].filter((b) => b !== undefined) };
+  }
+  if (failure !== undefined && !terminal) {
+    refusal ??= failure.kind === 'broken' ? streamIncomplete(provider) : refusalFromFailure(failure);
+  }
+  if (refusal !== undefined) {
+    if (!begun) return { kind: 'failed', refusal, failure };
+    return { kind: 'broken', refusal, rest: [...rest, relay.broken?.(refusal)].filter((b) => b !== undefined) };
+  }
+  if (received.chunks === 0) {
+    return {
+      kind: 'failed',
+      refusal: refusals.badAnswer(provider, `The provider '${provider}' sent an empty stream.`),
+      senseless: true,
+    };
+  }
+  const { bytes, cut } = relay.finish();
+  if (bytes !== undefined) rest.push(bytes);
+  if (cut) {
+    const incomplete = streamIncomplete(provider);
+    return begun ? { kind: 'broken', refusal: incomplete, rest } : { kind: 'failed', refusal: incomplete };
+  }
+  return { kind: 'complete', rest };
+}

@@ -1,0 +1,158 @@
+/**
+ * An answer of any kind, passed on as it is: an event stream event by event, a short JSON text whole, so that it gets
+ * a length and its usage is seen, and everything else piece by piece.
+ */
+import { createHash, type Hash } from 'node:crypto';
+import { answerReceived, chunkReceived } from '../../../events/catalogue/exchange.ts';
+import { ProviderFailure, type ProviderReply, type ReplyBody } from '../../../providers/provider.ts';
+import { isErrorBody } from '../../../providers/upstream-error.ts';
+import { isEventStream, isJson } from '../../model-request/media-type.ts';
+import { refusalFromFailure } from '../../model-request/refusal-from-upstream.ts';
+import { parseWhole, wholeBody } from '../../model-request/whole-body.ts';
+import { type Refusal, refusals } from '../../refusal.ts';
+import type { Answered, AttemptOptions } from '../outcome.ts';
+import type { ForwardPlan } from '../plan.ts';
+import { relayBytes } from './relay-bytes.ts';
+import { relayStream } from './relay-stream.ts';
+
+/** Up to here a JSON answer is read whole. */
+const MAX_WHOLE_BYTES = 1024 * 1024;
+
+export interface UntouchedOptions extends AttemptOptions, Answered {
+  readonly reply: ProviderReply;
+  readonly plan: ForwardPlan;
+  readonly headers: Record<string, string>;
+}
+
+export type UntouchedEnd =
+  | { readonly kind: 'whole'; readonly bytes: Buffer }
+  | { readonly kind: 'streamed'; readonly rest: Buffer[] }
+  | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut: boolean }
+  | { readonly kind: 'abandoned'; readonly rest: Buffer[]; readonly cut: true }
+  | {
+      readonly kind: 'failed';
+      readonly refusal: Refusal;
+      readonly failure?: ProviderFailure;
+      readonly senseless?: boolean;
+    }
+  /** It says nothing but an error, whatever its status. */
+  | { readonly kind: 'error_body'; readonly bytes: Buffer };
+
+/** @throws LogUnavailable, ProviderFailure */
+export async function relayUntouched(given: UntouchedOptions): Promise<UntouchedEnd> {
+  const { plan, record, attempt, received } = given;
+  if (plan.digestOnly !== true) return relayByKind(given);
+  const hash = createHash('sha256');
+  const reply = { ...given.reply, body: digested(given.reply.body, hash) };
+  const end = await relayByKind({ ...given, reply, keepBodies: false });
+  if (end.kind === 'whole' || end.kind === 'streamed') {
+    const contentType = reply.headers['content-type'];
+    const { bytes } = received;
+    record.note(answerReceived.create({ attempt, contentType, bytes, sha256: hash.digest('hex') }, record.context));
+  }
+  return end;
+}
+
+async function relayByKind(options: UntouchedOptions): Promise<UntouchedEnd> {
+  const { reply, plan } = options;
+  if (isEventStream(reply.headers)) return relayEvents(options);
+  const announced = Number(reply.headers['content-length'] ?? Number.POSITIVE_INFINITY);
+  const hasBody = plan.call.method !== 'HEAD' && reply.status !== 204 && reply.status !== 304;
+  const isShortJson = isJson(reply.headers) && announced <= MAX_WHOLE_BYTES;
+  return hasBody && (plan.readsWhole || isShortJson) ? relayWhole(options) : relayPieces(options, hasBody);
+}
+
+async function relayEvents(options: UntouchedOptions): Promise<UntouchedEnd> {
+  const end = await relayStream({ ...options, provider: options.target.provider.name });
+  if (end.kind === 'complete') return { kind: 'streamed', rest: end.rest };
+  if (end.kind === 'broken') return { ...end, cut: end.rest.length === 0 };
+  return end.kind === 'abandoned' ? { ...end, cut: true } : end;
+}
+
+async function relayWhole(options: UntouchedOptions): Promise<UntouchedEnd> {
+  const { reply, plan, relay, record, attempt, received, keepBodies, maxAnswerBytes } = options;
+  const { name } = options.target.provider;
+  const bytes = await wholeBody(reply, options.target.provider, maxAnswerBytes);
+  received.firstByteMs = record.elapsed();
+  const parsed = parseWhole(bytes);
+  if (!plan.verbatim && isErrorBody(parsed)) return { kind: 'error_body', bytes };
+  if (plan.readsWhole && parsed === undefined) {
+    return {
+      kind: 'failed',
+      refusal: refusals.badAnswer(name, `'${name}' did not answer with JSON.`),
+      senseless: true,
+    };
+  }
+  if (bytes.length > 0) {
+    received.chunks = 1;
+    received.bytes = bytes.length;
+    record.note(chunkReceived.create({ attempt, index: 0 }, record.context, keepBodies ? bytes : undefined));
+  }
+  return { kind: 'whole', bytes: relay.whole(bytes, parsed) };
+}
+
+async function relayPieces(options: UntouchedOptions, hasBody: boolean): Promise<UntouchedEnd> {
+  const { reply, relay, client } = options;
+  let held: Buffer | undefined;
+  const seen = new JsonSoFar(isJson(reply.headers));
+  try {
+    held = await relayBytes({ ...options, onPiece: (piece) => seen.take(piece) });
+  } catch (error) {
+    if (!(error instanceof ProviderFailure)) throw error;
+    if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };
+    const refusal = refusalFromFailure(error);
+    return client.begun
+      ? { kind: 'broken', refusal, rest: [], cut: true }
+      : { kind: 'failed', refusal, failure: error };
+  }
+  if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };
+  const whole = seen.whole();
+  if (whole !== undefined) {
+    const parsed = parseWhole(whole);
+    if (!options.plan.verbatim && !client.begun && isErrorBody(parsed)) {
+      return { kind: 'error_body', bytes: whole };
+    }
+    relay.whole(whole, parsed);
+  }
+  if (client.begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };
+  return { kind: 'whole', bytes: held ?? Buffer.alloc(0) };
+}
+
+/** A JSON answer of unknown length that turns out to be short: looked at for its usage when all of it went by. */
+class JsonSoFar {
+  #pieces: Buffer[] | undefined;
+  #bytes = 0;
+
+  constructor(isJson: boolean) {
+    if (isJson) this.#pieces = [];
+  }
+
+  take(piece: Buffer): void {
+    this.#bytes += piece.length;
+    if (this.#bytes > MAX_WHOLE_BYTES) this.#pieces = undefined;
+    this.#pieces?.push(piece);
+  }
+
+  whole(): Buffer | undefined {
+    return this.#bytes === 0 || this.#pieces === undefined ? undefined : Buffer.concat(this.#pieces);
+  }
+}
+
+function digested(body: ReplyBody, hash: Hash): ReplyBody {
+  return {
+    async bytes(maxBytes) {
+      const bytes = await body.bytes(maxBytes);
+      hash.update(bytes);
+      return bytes;
+    },
+    pieces: (onPiece) =>
+      body.pieces((piece) => {
+        hash.update(piece);
+        return onPiece(piece);
+      }),
+    get arrived() {
+      return body.arrived;
+    },
+    cancel: () => body.cancel(),
+  };
+}

@@ -1,0 +1,60 @@
+/** `POST /v1/chat/completions`: forwarded as it is, but for the model's name and what the provider's type needs. */
+
+import { isObject } from '../../../../json/is-object.ts';
+import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
+import { rewriteMembers } from '../../../../providers/json-members.ts';
+import { parseChatRequest } from '../../../chat/chat-request.ts';
+import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
+import type { Plan } from '../../plan.ts';
+import { hasMembers, memberChanges } from '../member-changes.ts';
+import { readWith } from '../read-with.ts';
+import { ChatRelay } from './relay-chat.ts';
+import { TranslatedChatRelay } from './relay-chat-translated.ts';
+import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from './upstream-chat.ts';
+
+export interface ChatDialectOptions {
+  /** Whether providers are asked for usage on every stream, so that it is recorded. */
+  readonly enforceUsage: boolean;
+}
+
+export function createChatDialect({ enforceUsage }: ChatDialectOptions): ExchangeDialect {
+  return {
+    name: 'chat',
+    endpoint: '/v1/chat/completions',
+    read: (json) => readWith(parseChatRequest(json)),
+    plan(input: PlanInput): Plan {
+      const { asked, body, target, record, createdAt } = input;
+      const wantsUsage = clientWantsUsage(asked);
+      if (chatDialectOf(target.provider.type) !== 'chat') {
+        const { provider: _hint, ...chat } = asked.json;
+        const upstream = upstreamChat({ ...chat, model: target.model }, target, asked.stream);
+        const facts = chatAnswerFacts(record.id, target.model, createdAt);
+        const reader = () => chatReader(upstream.dialect, facts);
+        return { ...upstream, relay: () => new TranslatedChatRelay(target.provider, reader(), wantsUsage) };
+      }
+      const changes = memberChanges(input);
+      if (asked.stream && enforceUsage && !wantsUsage) {
+        const options = isObject(asked.json.stream_options) ? asked.json.stream_options : {};
+        changes.stream_options = JSON.stringify({ ...options, include_usage: true });
+      }
+      Object.assign(changes, adjustChatBody(target.provider.type, target.model, asked.json));
+      return {
+        dialect: 'chat',
+        body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
+        relay: () => new ChatRelay(target.provider, wantsUsage || !enforceUsage),
+      };
+    },
+    relayAgain({ asked, model, provider, dialect, exchangeId, createdAt }) {
+      const wantsUsage = clientWantsUsage(asked);
+      if (dialect === 'chat') return new ChatRelay(provider, wantsUsage || !enforceUsage);
+      const reader = chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt));
+      return new TranslatedChatRelay(provider, reader, wantsUsage);
+    },
+  };
+}
+
+/** Whether a client that streams asked for the chunk with the usage. */
+export function clientWantsUsage({ json }: Asked): boolean {
+  return isObject(json.stream_options) && json.stream_options.include_usage === true;
+}

@@ -1,0 +1,82 @@
+/** A chat completion request as it is put to a provider, whatever language the provider speaks. */
+
+import { chatAdapter } from '../../../../providers/chat-adapters.ts';
+import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
+import { rewriteMembers } from '../../../../providers/json-members.ts';
+import type { Dialect } from '../../../../providers/provider.ts';
+import type { ChatAnswerFacts, ChatReader } from '../../../../providers/translate/chat-adapter.ts';
+import { filled, isObject, type JsonObject } from '../../../../providers/translate/json.ts';
+import type { Refusal as TranslatorsRefusal } from '../../../../providers/translate/refusal.ts';
+import { providerType } from '../../../../providers/types.ts';
+import { parseChunk } from '../../../model-request/parse-chunk.ts';
+import type { Target } from '../../../model-request/target.ts';
+import { refusedInTranslation } from '../../../refusal.ts';
+
+export interface UpstreamChat {
+  readonly dialect: Dialect;
+  readonly body: Buffer;
+}
+
+/** The language in which this type of provider is asked for a chat completion. */
+export function chatDialectOf(type: string): Dialect {
+  return providerType(type)?.chatDialect ?? 'chat';
+}
+
+/**
+ * @param chat a chat completion request with the provider's own id of the model
+ * @param inClientsWords a refusal as the client understands it, when it did not speak of a chat completion itself
+ * @throws Refusal when the provider's language has no words for it
+ */
+export function upstreamChat(
+  chat: JsonObject,
+  { provider, model }: Target,
+  stream: boolean,
+  inClientsWords: (refusal: TranslatorsRefusal) => TranslatorsRefusal = (refusal) => refusal,
+): UpstreamChat {
+  const dialect = chatDialectOf(provider.type);
+  const adapter = chatAdapter(dialect);
+  if (adapter === undefined) {
+    const changes = adjustChatBody(provider.type, model, chat);
+    const body = Buffer.from(JSON.stringify(chat));
+    return { dialect, body: changes === undefined ? body : rewriteMembers(body, changes) };
+  }
+  const translated = adapter.request(chat, { model, stream, options: provider.options });
+  if (!translated.ok) throw refusedInTranslation(inClientsWords(translated.refusal));
+  return { dialect, body: Buffer.from(JSON.stringify(translated.body)) };
+}
+
+/** Reads an answer in the given language as chat completions. */
+export function chatReader(dialect: string, facts: ChatAnswerFacts): ChatReader {
+  return chatAdapter(dialect)?.reader(facts) ?? new PlainChatReader();
+}
+
+/** The facts of an answer that is recorded in this exchange: the same every time it is read again. */
+export function chatAnswerFacts(exchangeId: string, model: string, createdAt: number): ChatAnswerFacts {
+  return { id: `chatcmpl-${exchangeId.replaceAll('-', '')}`, model, createdAt };
+}
+
+class PlainChatReader implements ChatReader {
+  #ended = false;
+
+  answerId: string | undefined;
+
+  whole(answer: unknown): unknown {
+    if (isObject(answer)) this.answerId = filled(answer['id']);
+    return answer;
+  }
+
+  chunks(data: string): readonly JsonObject[] | undefined {
+    if (data === '[DONE]') {
+      this.#ended = true;
+      return [];
+    }
+    if (data.trim() === '') return [];
+    const chunk = parseChunk(data);
+    this.answerId ??= filled(chunk?.['id']);
+    return chunk === undefined ? undefined : [chunk];
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+}

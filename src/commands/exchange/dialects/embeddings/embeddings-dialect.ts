@@ -1,0 +1,53 @@
+/** `POST /v1/embeddings`: forwarded as it is to any model, whatever its category, or put into its provider's language. */
+import { rewriteMembers } from '../../../../providers/json-members.ts';
+import { embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
+import { providerType } from '../../../../providers/types.ts';
+import { parseEmbeddingsRequest } from '../../../embeddings/embeddings-request.ts';
+import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { Answering } from '../../../model-request/redacted.ts';
+import type { Target } from '../../../model-request/target.ts';
+import { refusals, refusedInTranslation } from '../../../refusal.ts';
+import type { ExchangeDialect } from '../../dialect.ts';
+import type { Plan } from '../../plan.ts';
+import type { Relay } from '../../relay.ts';
+import { hasMembers, memberChanges } from '../member-changes.ts';
+import { PassthroughRelay } from '../passthrough/relay-passthrough.ts';
+import { readWith } from '../read-with.ts';
+import { OllamaEmbeddingsRelay } from './relay-embeddings-ollama.ts';
+
+export const embeddingsDialect: ExchangeDialect = {
+  name: 'embeddings',
+  endpoint: '/v1/embeddings',
+  read(json) {
+    const read = readWith(parseEmbeddingsRequest(json));
+    // There is no such thing as streamed embeddings, and a member that asks for it changes nothing.
+    return read.ok ? { ok: true, asked: { ...read.asked, stream: false } } : read;
+  },
+  relayAgain: ({ asked, provider, model, dialect }) => relayFor(dialect, provider, asked, model),
+  plan(input) {
+    const { asked, body, target } = input;
+    const row = providerType(target.provider.type);
+    if (row?.embeddingsDialect === 'ollama_embed') return ollamaPlan(asked, target);
+    if (row?.paths !== undefined && row.paths.embeddings === undefined) {
+      throw refusals.unsupportedEndpoint(`The provider '${target.provider.name}' makes no embeddings.`);
+    }
+    const changes = memberChanges(input);
+    return {
+      dialect: 'embeddings',
+      body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
+      relay: () => new PassthroughRelay(),
+    };
+  },
+};
+
+function ollamaPlan(asked: Asked, target: Target): Plan {
+  const translated = embedRequestFromOpenAi(asked.json, target.model);
+  if (!translated.ok) throw refusedInTranslation(translated.refusal);
+  const dialect = 'ollama_embed';
+  const body = Buffer.from(JSON.stringify(translated.body));
+  return { dialect, body, relay: () => relayFor(dialect, target.provider, asked, target.model) };
+}
+
+function relayFor(dialect: string, provider: Answering, asked: Asked, model: string): Relay {
+  return dialect === 'ollama_embed' ? new OllamaEmbeddingsRelay(provider, asked, model) : new PassthroughRelay();
+}

@@ -1,0 +1,121 @@
+/** A model endpoint that takes a form. One dialect for each request, since a form is read once, as it comes. */
+import { type CheckFields, namesFile } from '../../../files/named-files.ts';
+import { type ForwardOperation, unitsAsked } from '../../../model-request/forward-operations.ts';
+import type { ModelRequest } from '../../../model-request/model-request.ts';
+import type { ReadResult } from '../../../model-request/parsed-request.ts';
+import type { Target } from '../../../model-request/target.ts';
+import { Refusal, refusals } from '../../../refusal.ts';
+import { seesEverything } from '../../../visibility.ts';
+import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
+import type { ForwardPlan } from '../../plan.ts';
+import { FormUpload } from '../../uploads/form-upload.ts';
+import { type OpenForm, openForm } from '../../uploads/open-form.ts';
+import { type ForwardOptions, forwardPlan } from './forward-dialect.ts';
+import { ForwardRelay } from './relay-forward.ts';
+
+export interface FormOptions extends ForwardOptions {
+  readonly capture: 'full' | 'metadata';
+  readonly limitBytes: number;
+  readonly checkFields: CheckFields;
+}
+
+export function formDialect(operation: ForwardOperation, options: FormOptions): ExchangeDialect {
+  let form: OpenForm | undefined;
+  return {
+    name: 'forward',
+    endpoint: operation.endpoint,
+    units: ({ json }) => unitsAsked(operation, json),
+    read: () => ({ ok: false, refusal: refusals.formExpected('JSON') }),
+    async take(request): Promise<ReadResult> {
+      const opened = await openedForm(request, options.limitBytes, (fields) => fields.has('model'));
+      if (!opened.ok) return opened;
+      form = opened.form;
+      const { fields } = form;
+      const model = fields.get('model') ?? '';
+      if (model === '') return { ok: false, refusal: missingModel() };
+      const json = Object.fromEntries(fields);
+      return {
+        ok: true,
+        asked: { model, provider: fields.get('provider') || undefined, stream: fields.get('stream') === 'true', json },
+      };
+    },
+    plan(input) {
+      if (form === undefined) throw new Error('the form was not read');
+      const { held } = form;
+      const plan = planOf(form, input, operation, options);
+      const fields = held.filter((part) => part.kind === 'field');
+      return options.checkFields(fields, input.sight)?.then(() => plan) ?? plan;
+    },
+    relayAgain: ({ provider }) => new ForwardRelay(provider, operation.endsWithReason === true),
+  };
+}
+
+function planOf(form: OpenForm, input: PlanInput, operation: ForwardOperation, options: FormOptions): ForwardPlan {
+  const { model } = input.target;
+  const head = forwardPlan(operation, options, input);
+  const { headers, ...upload } = formUpload(form, input, {
+    change: (name, value) => (name === 'model' ? model : value),
+    keepText: options.capture === 'full',
+    keepFiles: options.capture === 'full' && operation.files !== undefined && options.keeps[operation.files],
+  });
+  return { ...head, call: { ...head.call, headers }, ...upload };
+}
+
+/** Reads a request's form as far as it takes. */
+export async function openedForm(
+  request: ModelRequest,
+  limitBytes: number,
+  isDecided: (fields: ReadonlyMap<string, string>) => boolean,
+): Promise<{ readonly ok: true; readonly form: OpenForm } | { readonly ok: false; readonly refusal: Refusal }> {
+  const { headers, body, bodyPieces } = request;
+  if (Number(headers['content-length']) > limitBytes) return { ok: false, refusal: refusals.bodyTooLarge(limitBytes) };
+  const source = { pieces: bodyPieces ?? only(body), contentType: headers['content-type'] ?? 'nothing', limitBytes };
+  try {
+    return { ok: true, form: await openForm(source, isDecided) };
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, refusal: error };
+    throw error;
+  }
+}
+
+/** How a form is put to the provider: in one piece when all of it is here, else as it comes. */
+export function formUpload(
+  form: OpenForm,
+  { record, target, sight }: Pick<PlanInput, 'record' | 'target' | 'sight'>,
+  options: {
+    /** What the provider gets for the value of a field; undefined when it does not get the field. */
+    change(name: string, value: string): string | undefined;
+    readonly keepText: boolean;
+    readonly keepFiles: boolean;
+  },
+): Pick<ForwardPlan, 'body' | 'repeatable'> & { readonly headers: Record<string, string> } {
+  const upload = new FormUpload(form, {
+    ...options,
+    record,
+    change: (name, value) => (name === 'provider' ? undefined : options.change(name, value)),
+    late(name, value) {
+      refuseLate(name, value, target);
+      if (!seesEverything(sight) && namesFile(name)) throw refusals.lateFileName(name);
+    },
+  });
+  const repeatable = form.rest === undefined;
+  return {
+    headers: { 'content-type': upload.contentType },
+    body: repeatable ? upload.held() : upload,
+    repeatable,
+  };
+}
+
+/** @throws Refusal for a field that would have sent the form elsewhere */
+function refuseLate(name: string, value: string, { provider, model }: Target): void {
+  if (name === 'provider' && value !== provider.name && value !== provider.type) throw refusals.lateField(name);
+  if (name === 'model' && model !== '') throw refusals.lateField(name);
+}
+
+function missingModel(): Refusal {
+  return refusals.invalidRequest("Missing required parameter: 'model'.", 'model', 'missing_required_parameter');
+}
+
+async function* only(body: Buffer): AsyncGenerator<Buffer> {
+  yield body;
+}

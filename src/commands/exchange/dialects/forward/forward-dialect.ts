@@ -1,0 +1,77 @@
+/** A JSON model endpoint that is passed on as it is, but for the model's name. */
+import { z } from 'zod';
+import { rewriteMembers } from '../../../../providers/json-members.ts';
+import {
+  type ForwardOperation,
+  isRouteMissing,
+  notServed,
+  unitsAsked,
+} from '../../../model-request/forward-operations.ts';
+import type { ReadResult } from '../../../model-request/parsed-request.ts';
+import { checkRequest } from '../../../request-check.ts';
+import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
+import type { ForwardPlan } from '../../plan.ts';
+import { hasMembers, memberChanges } from '../member-changes.ts';
+import { readWith } from '../read-with.ts';
+import { ForwardRelay } from './relay-forward.ts';
+
+/** Body of such an endpoint, as far as the gateway reads it. */
+export const forwardRequestSchema = z.looseObject({ model: z.string().min(1) });
+
+export interface ForwardOptions {
+  /** Whether what is said here is on the record with its bytes: audio, and images. */
+  readonly keeps: { readonly audio: boolean; readonly image: boolean };
+  /** Changes to a body beside its model's name, as JSON texts by member. @throws Refusal */
+  changes?(input: PlanInput): Promise<Record<string, string | undefined>>;
+}
+
+export function createForwardDialect(operation: ForwardOperation, options: ForwardOptions): ExchangeDialect {
+  return {
+    name: 'forward',
+    endpoint: operation.endpoint,
+    read: (json) => readForward(json),
+    units: ({ json }) => unitsAsked(operation, json),
+    async plan(input) {
+      const { asked, body } = input;
+      const head = forwardPlan(operation, options, input);
+      const changes = { ...memberChanges(input), ...(await options.changes?.(input)) };
+      for (const name of operation.without ?? []) if (name in asked.json) changes[name] = undefined;
+      return {
+        ...head,
+        call: { ...head.call, headers: jsonHeaders(input) },
+        body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
+        repeatable: true,
+      };
+    },
+    relayAgain: ({ provider }) => new ForwardRelay(provider, operation.endsWithReason === true),
+  };
+}
+
+function readForward(json: unknown): ReadResult {
+  return readWith(checkRequest(forwardRequestSchema, json, ['model']));
+}
+
+/**
+ * What is the same for JSON and for forms.
+ * @throws Refusal when the provider does not have the operation
+ */
+export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptions, { target }: PlanInput) {
+  const { provider, model } = target;
+  const { endpoint, family, answers } = operation;
+  const { serves } = provider.capabilities;
+  if (serves !== undefined && !serves.includes(family)) throw notServed(operation);
+  return {
+    dialect: 'forward',
+    call: { method: 'POST', path: endpoint, openAi: true, headers: {} },
+    digestOnly: answers !== undefined && !keeps[answers],
+    unsupported: (refusal) => (isRouteMissing(refusal, model) ? notServed(operation) : undefined),
+    relay: () => new ForwardRelay(provider, operation.endsWithReason === true),
+  } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
+}
+
+/** The answer is not kept in a form in which it could be given again, so a client's key is for the provider. */
+export function jsonHeaders({ asked, headers }: Pick<PlanInput, 'asked' | 'headers'>): Record<string, string> {
+  const accept = asked.stream ? 'text/event-stream' : '*/*';
+  const key = headers['idempotency-key'];
+  return { 'content-type': 'application/json', accept, ...(key === undefined ? {} : { 'idempotency-key': key }) };
+}

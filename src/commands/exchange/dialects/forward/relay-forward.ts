@@ -1,0 +1,65 @@
+/** The answer of an endpoint that is passed on as it is: looked at for its usage, and for errors in mid-stream. */
+import type { Frame } from '../../../../providers/sse.ts';
+import { isTorn, parseChunk } from '../../../model-request/parse-chunk.ts';
+import type { Answering } from '../../../model-request/redacted.ts';
+import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
+import type { TokenUsage } from '../../../model-request/usage.ts';
+import type { Refusal } from '../../../refusal.ts';
+import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
+import type { FrameAnswer, Relay } from '../../relay.ts';
+import { PassthroughRelay } from '../passthrough/relay-passthrough.ts';
+
+/** In JSON text this matches members only: inside a string the quotes would be escaped. */
+const MAY_FAIL = /"error"\s*:\s*[{"]|"(?:finish_reason|object)"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
+
+const GIVES_REASON = /"(?:finish|stop)_reason"\s*:\s*"/;
+
+export class ForwardRelay implements Relay {
+  readonly #provider: Answering;
+  readonly #untouched = new PassthroughRelay();
+  /** Of a stream that must end with a reason: whether it is a stream, and has. */
+  #streams = false;
+  #ended: boolean;
+
+  /** @param endsWithReason whether its streams are whole only with a finish reason or `[DONE]`, as text completions are */
+  constructor(provider: Answering, endsWithReason: boolean) {
+    this.#provider = provider;
+    this.#ended = !endsWithReason;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    return this.#untouched.whole(bytes, parsed);
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    if (frame.data !== undefined && isTorn(frame.data)) return unreadableEvent(frame, this.#provider);
+    const isError = frame.event === 'error' && frame.data !== undefined;
+    const mayFail = isError || (frame.data !== undefined && MAY_FAIL.test(frame.data));
+    const failed = mayFail ? parseChunk(frame.data ?? '') : undefined;
+    if (isError && failed === undefined) return unreadableEvent(frame, this.#provider);
+    const failure = failed === undefined ? undefined : failureIn(failed, frame, this.#provider);
+    if (failure !== undefined) return failure;
+    this.#streams = true;
+    if (!this.#ended && frame.data !== undefined) {
+      this.#ended = frame.data === '[DONE]' || GIVES_REASON.test(frame.data);
+    }
+    return this.#untouched.frame(frame);
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (this.#ended || !this.#streams) return this.#untouched.finish();
+    return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
+  }
+
+  broken(refusal: Refusal): Buffer {
+    return this.#untouched.broken(refusal);
+  }
+
+  usage(): TokenUsage {
+    return this.#untouched.usage();
+  }
+
+  answerId(): string | undefined {
+    return this.#untouched.answerId();
+  }
+}

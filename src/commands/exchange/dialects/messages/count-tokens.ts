@@ -1,0 +1,21 @@
+/** How many tokens a Messages request would cost, where its provider cannot say. */
+import type { Asker } from '../../../access/model-access.ts';
+import { estimateInputTokens } from '../../../messages/token-estimate.ts';
+import { readJson } from '../../../model-request/read-json.ts';
+import type { Reach } from '../../../model-request/route.ts';
+import { countTokensDialect } from './count-tokens-dialect.ts';
+import { speaksMessages } from './messages-dialect.ts';
+
+/**
+ * An estimate, made here: no provider is called and nothing happens that would have to be on the record. Undefined
+ * for a model whose provider counts itself.
+ * @throws Refusal
+ */
+export async function estimatedCount(body: Buffer, caller: Asker, router: Reach): Promise<number | undefined> {
+  const read = readJson(countTokensDialect, body);
+  if (!read.ok) throw read.refusal;
+  const { model, provider, json } = read.asked;
+  const reached = await router.reach({ selector: model, provider, caller });
+  if (reached.some((target) => speaksMessages(target.provider.type))) return undefined;
+  return estimateInputTokens(json);
+}

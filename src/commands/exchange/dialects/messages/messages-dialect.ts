@@ -1,0 +1,91 @@
+/** `POST /v1/messages`: native where the provider speaks it, otherwise translated to chat completions and back. */
+import { rewriteMembers } from '../../../../providers/json-members.ts';
+import type { MessageShell } from '../../../../providers/translate/messages-to-chat/message-object.ts';
+import { chatRequestFromMessages } from '../../../../providers/translate/messages-to-chat/request.ts';
+import { asAnthropicTakesThem, thoughtsFor } from '../../../../providers/translate/messages-to-chat/thinking.ts';
+import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
+import { providerType } from '../../../../providers/types.ts';
+import { parseMessagesRequest } from '../../../messages/messages-request.ts';
+import type { Asked } from '../../../model-request/parsed-request.ts';
+import { refusedInTranslation } from '../../../refusal.ts';
+import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
+import type { Plan } from '../../plan.ts';
+import type { Relay } from '../../relay.ts';
+import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
+import { hasMembers, memberChanges } from '../member-changes.ts';
+import { readWith } from '../read-with.ts';
+import { NativeMessagesRelay } from './relay-messages-native.ts';
+import { TranslatedMessagesRelay } from './relay-messages-translated.ts';
+
+export const messagesDialect: ExchangeDialect = {
+  name: 'messages',
+  endpoint: '/v1/messages',
+  read: (json) => readWith(parseMessagesRequest(json)),
+  plan: (input) => (speaksMessages(input.target.provider.type) ? native(input) : translated(input)),
+  relayAgain,
+};
+
+/** Whether providers of this type are asked in Anthropic's own language. */
+export function speaksMessages(type: string): boolean {
+  return chatDialectOf(type) === 'messages';
+}
+
+function native(input: PlanInput): Plan {
+  const { target, headers } = input;
+  return {
+    dialect: 'messages',
+    body: nativeBody(input),
+    headers: anthropicHeaders(headers),
+    relay: () => new NativeMessagesRelay(target.provider),
+  };
+}
+
+/** The client's bytes but for the model, the routing hint, and what the gateway had put into earlier answers. */
+export function nativeBody(input: Pick<PlanInput, 'asked' | 'body' | 'target'>): Buffer {
+  const { asked, body } = input;
+  const changes = memberChanges(input);
+  const messages = asAnthropicTakesThem(asked.json.messages);
+  if (messages !== undefined) changes.messages = JSON.stringify(messages);
+  return hasMembers(changes) ? rewriteMembers(body, changes) : body;
+}
+
+/** What a client says to Anthropic in headers. */
+export function anthropicHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const name of ['anthropic-version', 'anthropic-beta']) {
+    const value = headers[name];
+    if (value !== undefined && value !== '') passed[name] = value;
+  }
+  return passed;
+}
+
+/** @throws Refusal when a chat provider cannot honour the request */
+function translated({ asked, target, record, createdAt }: PlanInput): Plan {
+  const { provider, model } = target;
+  const chat = chatRequestFromMessages(asked.json, {
+    model,
+    reasoningStyle: providerType(provider.type)?.reasoning ?? plainReasoning,
+  });
+  if (!chat.ok) throw refusedInTranslation(chat.refusal);
+  const upstream = upstreamChat(chat.body, target, asked.stream);
+  const attempt = { asked, exchangeId: record.id, createdAt, provider, model, dialect: upstream.dialect };
+  return { ...upstream, relay: () => relayAgain(attempt) };
+}
+
+type Attempt = Pick<PastAttempt, 'asked' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;
+
+function relayAgain({ asked, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
+  if (dialect === 'messages') return new NativeMessagesRelay(provider);
+  const reader = chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt));
+  return new TranslatedMessagesRelay(provider, reader, shellOf(asked, exchangeId, model));
+}
+
+function shellOf({ json }: Asked, exchangeId: string, model: string): MessageShell {
+  const { stop_sequences: sequences } = json;
+  return {
+    id: `msg_${exchangeId.replaceAll('-', '')}`,
+    model,
+    stopSequences: Array.isArray(sequences) ? sequences : [],
+    thoughts: thoughtsFor(json),
+  };
+}

@@ -1,0 +1,91 @@
+/** `ANY /p/{provider}/…`: a request to a provider's own API, on the record like any other. */
+import type { Provider, ProviderReply } from '../../../../providers/provider.ts';
+import type { ModelRequest } from '../../../model-request/model-request.ts';
+import type { ReadResult } from '../../../model-request/parsed-request.ts';
+import { type Refusal, refusals } from '../../../refusal.ts';
+import { returnedHeaders } from '../../delivery/returned-headers.ts';
+import type { ExchangeDialect } from '../../dialect.ts';
+import { RecordedUpload } from '../../uploads/recorded-upload.ts';
+import { beginsUncounted, begunBy, PassthroughRelay } from './relay-passthrough.ts';
+
+/** Methods that may be sent twice without asking. */
+const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
+
+export interface Passthrough {
+  readonly request: ModelRequest;
+  readonly provider: Provider;
+  /** Below `/p/{provider}`, with the query as the client sent it. */
+  readonly path: string;
+  /** What the provider gets of the client's headers. */
+  readonly headers: Record<string, string>;
+  readonly bodyLimitBytes: number;
+}
+
+/** One that is refused before anything of it is put to a provider. */
+export interface RefusedPassthrough {
+  readonly request: ModelRequest;
+  readonly refusal: Refusal;
+}
+
+/** The dialect of a request that is refused: it is recorded, and answered with the refusal. */
+export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDialect {
+  const refused = (): ReadResult => ({ ok: false, refusal });
+  return {
+    name: 'passthrough',
+    endpoint: '/p',
+    mayBeFree: true,
+    read: refused,
+    take: refused,
+    plan() {
+      throw refusal;
+    },
+    relayAgain() {
+      throw refusal;
+    },
+  };
+}
+
+/** The dialect of one such request: nothing in it is for the gateway to read. */
+export function passthroughDialect(given: Passthrough, capture: 'full' | 'metadata'): ExchangeDialect {
+  const { request, provider, path, headers, bodyLimitBytes } = given;
+  const { method, body, bodyPieces } = request;
+  const begins = begunBy(method, path);
+  const asItIs = (): ReadResult => ({ ok: true, asked: { model: '', provider: undefined, stream: false, json: {} } });
+  return {
+    name: 'passthrough',
+    endpoint: '/p',
+    mayBeFree: true,
+    read: asItIs,
+    take: asItIs,
+    target: () => ({ provider, model: '' }),
+    plan({ record, ticket }) {
+      if (ticket.isMetered && beginsUncounted(method, path)) throw refusals.unmetered();
+      return {
+        dialect: 'passthrough',
+        call: { method, path, headers },
+        verbatim: true,
+        body:
+          bodyPieces === undefined
+            ? nonEmpty(body)
+            : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: capture === 'full' }),
+        repeatable:
+          bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
+        relay: () => new PassthroughRelay(begins),
+      };
+    },
+    relayAgain: () => new PassthroughRelay(begins),
+    answerHeaders,
+  };
+}
+
+function nonEmpty(body: Buffer): Buffer | undefined {
+  return body.length > 0 ? body : undefined;
+}
+
+function answerHeaders(reply: ProviderReply, { method }: ModelRequest): Record<string, string> {
+  const headers = returnedHeaders(reply.headers);
+  // The answer to HEAD tells the length of a body that does not follow.
+  const length = reply.headers['content-length'];
+  if (method === 'HEAD' && length !== undefined) headers['content-length'] = length;
+  return headers;
+}

@@ -1,0 +1,104 @@
+/** Any answer of a provider's own API: untouched, and looked at only for its usage. */
+
+import { isObject } from '../../../../json/is-object.ts';
+import type { Frame } from '../../../../providers/sse.ts';
+import type { DeferredWork } from '../../../model-request/deferred-work.ts';
+import { parseChunk } from '../../../model-request/parse-chunk.ts';
+import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
+import type { Refusal } from '../../../refusal.ts';
+import { isPending } from '../../../responses/pending-response.ts';
+import type { FrameAnswer, Relay } from '../../relay.ts';
+
+const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
+/** What is longer is no name of a model, and no id of an answer. */
+const MAX_NAME_LENGTH = 256;
+
+/** What a request to a provider's own API begins, when it succeeds: undefined for anything that ends with its answer. */
+export function begunBy(method: string, path: string): DeferredWork['kind'] | undefined {
+  if (method !== 'POST') return undefined;
+  const [route = ''] = path.split('?', 1);
+  if (/\/batches\/?$/.test(route)) return 'batch';
+  return /\/responses\/?$/.test(route) ? 'response' : undefined;
+}
+
+/** Whether it begins work that goes on after its answer and whose cost is unknown until then. */
+export function beginsUncounted(method: string, path: string): boolean {
+  const [route = ''] = path.split('?', 1);
+  return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);
+}
+
+export class PassthroughRelay implements Relay {
+  readonly #begins: DeferredWork['kind'] | undefined;
+  #work: DeferredWork | undefined;
+  /** As it was reported last, member by member: the counts of a stream are cumulative. */
+  #usage: Record<string, unknown> | undefined;
+  #model: string | undefined;
+  #answerId: string | undefined;
+  #terminal = false;
+
+  /** @param begins as `begunBy` says of the request */
+  constructor(begins?: DeferredWork['kind']) {
+    this.#begins = begins;
+  }
+
+  whole(bytes: Buffer, parsed: unknown): Buffer {
+    this.#observe(parsed);
+    return bytes;
+  }
+
+  frame(frame: Frame): FrameAnswer {
+    const { data, raw } = frame;
+    if (data === '[DONE]') this.#terminal = true;
+    else if (data !== undefined) {
+      const event = parseChunk(data);
+      this.#observe(event);
+      if (typeof event?.type === 'string' && TERMINAL_TYPES.has(event.type)) this.#terminal = true;
+    }
+    return { bytes: raw, terminal: this.#terminal };
+  }
+
+  finish(): { cut: boolean } {
+    return { cut: false };
+  }
+
+  broken(refusal: Refusal): Buffer {
+    return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
+  }
+
+  goesOn(): DeferredWork | undefined {
+    return this.#work;
+  }
+
+  usage(): TokenUsage {
+    return readUsage(this.#usage);
+  }
+
+  answerId(): string | undefined {
+    return this.#answerId;
+  }
+
+  model(): string | undefined {
+    return this.#model;
+  }
+
+  /** A response that its provider makes in the background, or a batch, until it is over. */
+  #follow({ id, status, background }: Record<string, unknown>, kind: DeferredWork['kind']): void {
+    const isWork = kind === 'batch' || (background === true && isPending({ status: String(status) }));
+    this.#work = isWork && typeof id === 'string' ? { kind, id } : undefined;
+  }
+
+  /** All sits at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
+  #observe(parsed: unknown): void {
+    if (!isObject(parsed)) return;
+    for (const holder of [parsed, parsed.response, parsed.message]) {
+      if (!isObject(holder)) continue;
+      if (this.#begins !== undefined && holder.object === this.#begins) this.#follow(holder, this.#begins);
+      if (typeof holder.model === 'string' && holder.model.length <= MAX_NAME_LENGTH) this.#model = holder.model;
+      if (typeof holder.id === 'string' && holder.id.length <= MAX_NAME_LENGTH) this.#answerId ??= holder.id;
+      if (!isObject(holder.usage)) continue;
+      if (readUsage(holder.usage).source === 'unknown') continue;
+      const told = Object.entries(holder.usage).filter(([, value]) => value !== null);
+      this.#usage = this.#usage === undefined ? holder.usage : { ...this.#usage, ...Object.fromEntries(told) };
+    }
+  }
+}

@@ -1,0 +1,253 @@
+/** `POST /v1/responses`: native where the provider has it, otherwise translated to chat completions and back. */
+import type { EventLog } from '../../../../events/log.ts';
+import { isObject } from '../../../../json/is-object.ts';
+import { rewriteMembers } from '../../../../providers/json-members.ts';
+import { isCarriedItem } from '../../../../providers/translate/responses-to-chat/carried-reasoning.ts';
+import { inResponsesWords, ofNewInput } from '../../../../providers/translate/responses-to-chat/client-words.ts';
+import { plainReasoning } from '../../../../providers/translate/responses-to-chat/reasoning-style.ts';
+import { chatRequestFromResponses } from '../../../../providers/translate/responses-to-chat/request.ts';
+import { providerType } from '../../../../providers/types.ts';
+import { conversationIn, type TurnInput, turnWrites } from '../../../conversations/turn.ts';
+import { isRouteMissing } from '../../../model-request/forward-operations.ts';
+import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { Target } from '../../../model-request/target.ts';
+import { refusals, refusedInTranslation } from '../../../refusal.ts';
+import type { ResponseArchive } from '../../../responses/archive.ts';
+import { withReferencedItems } from '../../../responses/chain.ts';
+import { type CreateResponseRequest, parseCreateResponse } from '../../../responses/create-request.ts';
+import type { FindItem, FoundItem } from '../../../responses/find-item.ts';
+import { replayed } from '../../../responses/history.ts';
+import { storedInputItems } from '../../../responses/input-items.ts';
+import { isNamedOnly } from '../../../responses/item-references.ts';
+import { previousResponseOf } from '../../../responses/previous-response.ts';
+import { responseShell, type ShellFacts } from '../../../responses/response-shell.ts';
+import { truncatedInput } from '../../../responses/truncate-input.ts';
+import { type Sight, seesEverything } from '../../../visibility.ts';
+import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
+import type { Plan } from '../../plan.ts';
+import { outputOf } from '../../record/end-events.ts';
+import type { Relay } from '../../relay.ts';
+import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
+import { hasMembers, memberChanges } from '../member-changes.ts';
+import { readWith } from '../read-with.ts';
+import { withEarlierTurns } from './earlier-turns.ts';
+import { NativeResponsesRelay } from './relay-responses-native.ts';
+import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
+
+/** A response that said something, and all of it that there will be. */
+const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
+
+export interface ResponsesDialectOptions {
+  readonly archive: ResponseArchive;
+  readonly log: EventLog;
+  /** What a caller may name in place of an item. */
+  readonly findItem: (sight: Sight) => FindItem;
+  /** Unix seconds. */
+  readonly now: () => number;
+  /** In tokens; undefined when it is not known. */
+  readonly contextWindow: (target: Target) => number | undefined;
+  /** Told when an answer showed whether a provider speaks `/v1/responses`. */
+  readonly learned: (provider: string, supported: boolean) => void;
+}
+
+export function createResponsesDialect(options: ResponsesDialectOptions): ExchangeDialect {
+  const { archive, log, findItem, now, contextWindow, learned } = options;
+  return {
+    name: 'responses',
+    endpoint: '/v1/responses',
+    read: (json) => readWith(parseCreateResponse(json)),
+    async plan(input: PlanInput): Promise<Plan> {
+      const { capabilities } = input.target.provider;
+      const turns = await withEarlierTurns(input, { archive, log });
+      const find = findItem(input.sight);
+      const window = contextWindow(input.target);
+      if (capabilities.responses === 'no') return translated(input, turns, find, window, now);
+      const plan = await native(input, turns, find, now);
+      if (capabilities.responses === 'yes') return plan;
+      return {
+        ...plan,
+        instead(refusal) {
+          // A 404 for a model says nothing of the route.
+          if (!isRouteMissing(refusal, input.target.model)) return undefined;
+          input.target.provider.learnResponses(false);
+          learned(input.target.provider.name, false);
+          return translated(input, turns, find, window, now);
+        },
+      };
+    },
+    relayAgain,
+    inputItems: ({ json }, responseId) => JSON.stringify(storedInputItems(json.input, responseId)),
+    keeps: ({ json }) => json.store !== false,
+    turn({ json }, relay, { id: exchangeId, context, sight }) {
+      const conversationId = conversationIn(json);
+      const response = conversationId === undefined ? undefined : relay.response?.();
+      if (conversationId === undefined || response === undefined || !SUCCEEDED.has(response.status)) return undefined;
+      const responseId = response.id;
+      const output = outputOf(response);
+      const turn = { conversationId, exchangeId, responseId, input: json.input, output, context, sight };
+      return turnWrites(turn, log, findItem(sight));
+    },
+    background({ asked, target, record, createdAt }) {
+      if (!isRunHere(asked, target.provider.type)) return undefined;
+      if (asked.json.store === false) {
+        throw refusals.unsupportedParameter('store', 'a background response is fetched later, so it has to be stored');
+      }
+      const id = responseIdOf(record.id);
+      return {
+        id,
+        shell: shellOf(asked, {
+          id,
+          createdAt,
+          model: target.model,
+          provider: target.provider.name,
+          status: 'queued',
+        }),
+      };
+    },
+  };
+}
+
+/** Whether the gateway makes this response in the background, because its provider does not keep responses. */
+export function isRunHere({ json }: Asked, type: string): boolean {
+  return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
+}
+
+function relayAgain(past: PastAttempt): Relay {
+  const { asked, exchangeId, createdAt, provider, providerType: type, model, dialect, now } = past;
+  const shell = () => shellOf(asked, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
+  if (dialect === 'responses') {
+    const providerRuns = asked.json.background === true && !isRunHere(asked, type);
+    return new NativeResponsesRelay(provider, { echo: echoOf(past), providerRuns, shell });
+  }
+  const facts = chatAnswerFacts(exchangeId, model, createdAt);
+  return new TranslatedResponsesRelay(provider, chatReader(dialect, facts), shell(), now);
+}
+
+/** What the provider cannot know of its response: the turns the gateway put in front, the id it goes by here. */
+function echoOf({ asked, exchangeId, providerType: type, historyReplayed }: PastAttempt) {
+  const echo: Record<string, unknown> = {};
+  if (historyReplayed) echo.previous_response_id = previousResponseOf(asked);
+  const conversation = conversationIn(asked.json);
+  if (conversation !== undefined) echo.conversation = { id: conversation };
+  if (isRunHere(asked, type)) Object.assign(echo, { id: responseIdOf(exchangeId), background: true });
+  return hasMembers(echo) ? echo : undefined;
+}
+
+/** The id of a response that the gateway makes itself. */
+export function responseIdOf(exchangeId: string): string {
+  return `resp_${exchangeId.replaceAll('-', '')}`;
+}
+
+async function native(
+  planned: PlanInput,
+  turns: TurnInput | undefined,
+  find: FindItem,
+  now: () => number,
+): Promise<Plan> {
+  const changes = await nativeChanges(planned, turns, find);
+  return {
+    dialect: 'responses',
+    body: hasMembers(changes) ? rewriteMembers(planned.body, changes) : planned.body,
+    relay: () => relayAgain(attemptOf(planned, 'responses', turns, now)),
+  };
+}
+
+/** What a provider with its own Responses API gets otherwise than the client wrote it, as JSON texts by member. */
+export async function nativeChanges(
+  planned: PlanInput,
+  turns: TurnInput | undefined,
+  find: FindItem,
+): Promise<Record<string, string | undefined>> {
+  const { asked, target } = planned;
+  const changes = memberChanges(planned);
+  if (isRunHere(asked, target.provider.type)) changes.background = undefined;
+  const { input: given, earlier } = turns ?? { input: asked.json.input, earlier: 0 };
+  const stays = (found: FoundItem | undefined) => isKnownTo(planned, found);
+  const input = await withReferencedItems(given, { find, stays, form: replayed, earlier });
+  const isChanged = input !== asked.json.input;
+  const fits = isChanged ? isUnderstoodNatively : (item: unknown) => !isCarriedItem(item);
+  const sent = Array.isArray(input) && (isChanged || input.some(isCarriedItem)) ? input.filter(fits) : input;
+  await checkNamedItems(sent, planned, find);
+  if (sent !== asked.json.input) changes.input = JSON.stringify(sent);
+  if (turns !== undefined) changes.previous_response_id = undefined;
+  if (conversationIn(asked.json) !== undefined) changes.conversation = undefined;
+  return changes;
+}
+
+/**
+ * Whether the provider can look up an item itself: one of its own responses, or one this gateway never saw. Of the
+ * latter nobody can tell whose it is, and a conversation has to hold what is said in it.
+ */
+function isKnownTo({ asked, target, sight }: PlanInput, found: FoundItem | undefined): boolean {
+  if (target.provider.capabilities.responseLifecycle !== 'yes') return false;
+  if (found !== undefined) return found.provider === target.provider.name;
+  return seesEverything(sight) && conversationIn(asked.json) === undefined;
+}
+
+/**
+ * Of what is sent on, items that the provider looks up by their id have to be its answers to what the caller sees.
+ * @throws Refusal (404)
+ */
+async function checkNamedItems(input: unknown, { target, sight }: PlanInput, find: FindItem): Promise<void> {
+  if (!Array.isArray(input) || seesEverything(sight)) return;
+  if (target.provider.capabilities.responseLifecycle !== 'yes') return;
+  for (const { id } of input.filter(isNamedOnly)) {
+    if ((await find(id))?.provider !== target.provider.name) throw refusals.itemNotFound(id);
+  }
+}
+
+/** What a model thought is of use to another provider only in the form that it encrypted itself. */
+export function isUnderstoodNatively(item: unknown): boolean {
+  if (!isObject(item) || item.type !== 'reasoning') return true;
+  return typeof item.encrypted_content === 'string' && !isCarriedItem(item);
+}
+
+/** @throws Refusal when a chat provider cannot honour the request */
+async function translated(
+  planned: PlanInput,
+  turns: TurnInput | undefined,
+  find: FindItem,
+  contextWindow: number | undefined,
+  now: () => number,
+): Promise<Plan> {
+  const { asked, target } = planned;
+  const { previous_response_id: _replayed, conversation: _ours, background: _here, ...request } = asked.json;
+  const { input: given, earlier: before } = turns ?? { input: request.input, earlier: 0 };
+  const whole = await withReferencedItems(given, { find, earlier: before });
+  const isCut = request.truncation === 'auto' && contextWindow !== undefined && Array.isArray(whole);
+  const cut = isCut ? truncatedInput(whole.filter(isObject), before, request, contextWindow) : undefined;
+  const { input, earlier } = cut ?? { input: whole, earlier: before };
+  const chat = chatRequestFromResponses(input === request.input ? request : { ...request, input }, {
+    model: target.model,
+    reasoningStyle: providerType(target.provider.type)?.reasoning ?? plainReasoning,
+  });
+  if (!chat.ok) throw refusedInTranslation(ofNewInput(chat.refusal, earlier));
+  const upstream = upstreamChat(chat.body, target, asked.stream, inResponsesWords);
+  return { ...upstream, relay: () => relayAgain(attemptOf(planned, upstream.dialect, turns, now)) };
+}
+
+function attemptOf(
+  { asked, target, record, createdAt }: PlanInput,
+  dialect: string,
+  turns: TurnInput | undefined,
+  now: () => number,
+): PastAttempt {
+  const { provider } = target;
+  const historyReplayed = turns !== undefined;
+  return {
+    asked,
+    exchangeId: record.id,
+    createdAt,
+    provider,
+    providerType: provider.type,
+    model: target.model,
+    dialect,
+    historyReplayed,
+    now,
+  };
+}
+
+/** The response before anything was said: everything in it that is known from the request. */
+export function shellOf(asked: Asked, facts: ShellFacts) {
+  return responseShell(asked.json as CreateResponseRequest, facts);
+}

@@ -1,7 +1,0 @@
-import type { Asked } from './dialect.ts';
-
-/** The response that a request goes on from. */
-export function previousResponseOf({ json }: Asked): string | null {
-  const previous = json.previous_response_id;
-  return typeof previous === 'string' && previous !== '' ? previous : null;
-}

@@ -1,0 +1,245 @@
+/** The end of an exchange, told in events. Every way an exchange can end is a function here. */
+
+import type { z } from 'zod';
+import {
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  requestRefused,
+  usageDeferred,
+  usageRecorded,
+} from '../../../events/catalogue/exchange.ts';
+import { responseStored } from '../../../events/catalogue/response.ts';
+import type { EventContext, NewEvent } from '../../../events/event.ts';
+import { streamName } from '../../../events/event.ts';
+import { parseExactly } from '../../../json/exact-json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { DeferredWork } from '../../model-request/deferred-work.ts';
+import type { PricedUsage, UsageCost } from '../../pricing/pricing.ts';
+import type { Refusal } from '../../refusal.ts';
+import { itemWrites } from '../../responses/item-index.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
+import { contextFor, creatorFact, type Owner } from '../../visibility.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Received } from '../outcome.ts';
+import { cutContent, isOfRequest } from './refused-content.ts';
+
+/** Of a request that is itself at fault, and of which nothing is on record yet, the content is cut. */
+export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
+  const { status, type, code, param, message } = refusal;
+  record.note(
+    requestRefused.create({ status, type, code, param, message, durationMs: record.elapsed() }, record.context),
+  );
+  if (!record.flushed && isOfRequest(refusal)) record.revise(cutContent);
+}
+
+export function noteCompleted(
+  record: ExchangeRecord,
+  received: Received,
+  facts: {
+    status: number;
+    attempt: number;
+    provider: string;
+    model?: string;
+    finishReason: string | null;
+    responseId?: string;
+    answer?: Uint8Array;
+  },
+): void {
+  const { status, attempt, provider, model, finishReason, responseId, answer } = facts;
+  const { chunks, bytes, firstByteMs } = received;
+  record.note(
+    exchangeCompleted.create(
+      {
+        status,
+        attempt,
+        provider,
+        model,
+        finishReason,
+        chunks,
+        bytes,
+        firstByteMs,
+        durationMs: record.elapsed(),
+        responseId,
+      },
+      record.context,
+      answer,
+    ),
+  );
+}
+
+type FailureReason = z.infer<typeof exchangeFailed.data>['reason'];
+
+export function noteFailed(
+  record: ExchangeRecord,
+  refusal: Refusal,
+  facts: {
+    /** What the client got: the refusal's status, or 200 when bytes had gone out before, or 0. */
+    status: number;
+    reason: FailureReason;
+    chunks: number;
+    responseId?: string;
+    answer?: Uint8Array;
+  },
+): void {
+  const { status, reason, chunks, responseId, answer } = facts;
+  const { type, code, message } = refusal;
+  record.note(
+    exchangeFailed.create(
+      { status, type, code, message, reason, chunks, durationMs: record.elapsed(), responseId },
+      record.context,
+      answer,
+    ),
+  );
+}
+
+export function noteDisconnected(record: ExchangeRecord, received: Received, responseId?: string): void {
+  const { chunks, bytes } = received;
+  record.note(clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context));
+}
+
+/** On whose account it goes, beside the user path. */
+export interface UsageAccount {
+  readonly labels?: readonly string[] | undefined;
+  readonly sessionId?: string | undefined;
+}
+
+/** @param failedAttempt when it is not of the answer, but of an attempt that failed */
+export function noteUsage(
+  record: ExchangeRecord,
+  spent: PricedUsage,
+  cost: UsageCost,
+  account: UsageAccount,
+  failedAttempt?: number,
+): void {
+  record.note(usageEvent(record.context, spent, cost, account, failedAttempt));
+}
+
+/** Providers' ids are shorter. */
+const MAX_ID_LENGTH = 256;
+
+/** Member by member: there is one such event for each request, and spread objects cost more than all of the pricing. */
+export function usageEvent(
+  context: EventContext,
+  spent: PricedUsage,
+  cost: UsageCost,
+  account: UsageAccount,
+  failedAttempt?: number,
+): NewEvent {
+  const { usage, units } = spent;
+  return usageRecorded.create(
+    {
+      provider: spent.provider,
+      providerType: spent.providerType,
+      model: spent.model,
+      endpoint: spent.endpoint,
+      providerId: spent.answerId?.slice(0, MAX_ID_LENGTH),
+      labels: account.labels,
+      sessionId: account.sessionId,
+      inputTokens: usage.inputTokens,
+      outputTokens: usage.outputTokens,
+      totalTokens: usage.totalTokens,
+      cachedInputTokens: usage.cachedInputTokens,
+      cacheWriteInputTokens: usage.cacheWriteInputTokens,
+      cacheWrite1hInputTokens: usage.cacheWrite1hInputTokens,
+      reasoningTokens: usage.reasoningTokens,
+      audioInputTokens: usage.audioInputTokens,
+      audioOutputTokens: usage.audioOutputTokens,
+      imageInputTokens: usage.imageInputTokens,
+      imageOutputTokens: usage.imageOutputTokens,
+      acceptedPredictionTokens: usage.acceptedPredictionTokens,
+      rejectedPredictionTokens: usage.rejectedPredictionTokens,
+      inputSeconds: usage.inputSeconds,
+      inputCharacters: units?.inputCharacters,
+      outputImages: units?.outputImages,
+      partial: spent.isPartial === true ? true : undefined,
+      answers: spent.answers,
+      estimated: spent.estimate === undefined ? undefined : true,
+      estimatedInputTokens: spent.estimate?.inputTokens,
+      estimatedOutputTokens: spent.estimate?.outputTokens,
+      failedAttempt,
+      source: usage.source,
+      raw: usage.raw,
+      price: cost.price,
+      priceSource: cost.priceSource,
+      inputCost: cost.inputCost,
+      outputCost: cost.outputCost,
+      totalCost: cost.totalCost,
+      caveat: cost.caveat,
+    },
+    context,
+  );
+}
+
+/** Whose work goes on, and what of a budget is reserved for it. */
+export interface DeferralFacts {
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly endpoint: string;
+  /** Nano-dollars; undefined when no budget counts what is spent. */
+  readonly reserved: number | undefined;
+}
+
+export function noteDeferred(
+  record: ExchangeRecord,
+  { kind, id: workId, parts }: DeferredWork,
+  { reserved, ...facts }: DeferralFacts,
+  { labels, sessionId }: UsageAccount,
+): void {
+  const reservedCost = reserved === undefined ? null : String(Math.ceil(reserved));
+  record.note(usageDeferred.create({ ...facts, kind, workId, labels, sessionId, parts, reservedCost }, record.context));
+}
+
+/** What is kept beside a response. */
+export interface ResponseFacts {
+  readonly provider: string;
+  readonly providerType: string;
+  readonly model: string;
+  readonly native: boolean;
+  readonly previousResponseId: string | null;
+  /** JSON text of the normalised input items. */
+  readonly inputItems: string;
+}
+
+/** Keeps the response itself, in the same append as the end of the exchange: both are there, or neither. */
+export function noteResponse(record: ExchangeRecord, stored: StorableResponse, facts: ResponseFacts): void {
+  const { id, context, owner } = record;
+  record.noteElsewhere(storedResponseWrite(stored, facts, { exchangeId: id, owner }, context));
+  for (const write of outputItemWrites(stored, owner, context)) record.noteElsewhere(write);
+}
+
+/** Where a response comes from. */
+export interface ResponseOrigin {
+  readonly exchangeId: string;
+  readonly owner: Owner;
+}
+
+/** @param by who caused the event, who need not be the owner */
+export function storedResponseWrite(
+  stored: StorableResponse,
+  { inputItems, ...facts }: ResponseFacts,
+  { exchangeId, owner }: ResponseOrigin,
+  by: EventContext,
+) {
+  const context = contextFor(owner, by);
+  const { status } = stored;
+  const body = Buffer.from(`{"response":${stored.json},"input_items":${inputItems}}`);
+  return {
+    stream: streamName('response', stored.id),
+    events: [responseStored.create({ status, exchangeId, ...facts, ...creatorFact(owner, by) }, context, body)],
+    expectedRevision: 'any' as const,
+  };
+}
+
+/** The index of output items whose ids do not tell their response: those a provider gave. */
+export function outputItemWrites(stored: StorableResponse, owner: Owner, by: EventContext) {
+  const ids = outputOf(stored).flatMap((item) => (isObject(item) && typeof item.id === 'string' ? [item.id] : []));
+  return itemWrites(ids, { kind: 'response', id: stored.id, owner }, by);
+}
+
+export function outputOf({ json, output }: StorableResponse): readonly unknown[] {
+  if (output !== undefined) return output;
+  const response = parseExactly(json);
+  return isObject(response) && Array.isArray(response.output) ? response.output : [];
+}

@@ -1,0 +1,102 @@
+/**
+ * Estimates what an answer cost whose provider did not report it: its client left before the end, the stream broke, or
+ * the provider never reports usage. Only then the record is read again; other exchanges do nothing for it.
+ */
+import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
+import { type EventLog, StreamNotFound } from '../../../events/log.ts';
+import { streamFormatOf } from '../../../providers/stream-splitter.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import { parseChunk } from '../../model-request/parse-chunk.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import { promptTokens } from '../../model-request/token-estimate.ts';
+import type { EstimatedTokens } from '../../model-request/units.ts';
+import type { TokenUsage } from '../../model-request/usage.ts';
+import { untilMoved } from '../../newest-event.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { AttemptEnd } from '../outcome.ts';
+import type { Plan } from '../plan.ts';
+import { OutputCount } from './output-count.ts';
+
+export interface Estimating {
+  readonly dialect: Pick<ExchangeDialect, 'mayBeFree'>;
+  readonly asked: Pick<Asked, 'json'>;
+  readonly request: Pick<ModelRequest, 'method'>;
+  readonly record: Pick<ExchangeRecord, 'stream'>;
+  readonly log: EventLog;
+}
+
+/** Readers see an append a moment after it was made: so often is the stream read before what is there is counted. */
+const MAX_READS = 4;
+
+/** Undefined where the provider's own report is what is charged. */
+export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Promise<EstimatedTokens | undefined> {
+  if (end.kind === 'whole') return undefined;
+  const { relay, received, plan } = end;
+  const usage = relay.usage();
+  if (end.kind === 'streamed' && (usage.source === 'provider' || streamFormatOf(end.reply.headers) === undefined)) {
+    return undefined;
+  }
+  if (end.kind === 'abandoned' && end.unasked === true) return undefined;
+  if (relay.goesOn?.() !== undefined) return undefined;
+  // On a provider's own API, an answer of a model is recognised by the model that it names.
+  const { dialect, request } = exchange;
+  if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
+  if (received.chunks === 0) {
+    return end.kind === 'abandoned'
+      ? { inputTokens: promptTokens(sentTo(plan) ?? exchange.asked.json), outputTokens: 0 }
+      : undefined;
+  }
+  const recorded = await readRecorded(end, exchange);
+  const inputTokens = promptTokens(sentTo(plan) ?? parseChunk(recorded.upload) ?? exchange.asked.json);
+  return missingTokens(usage, inputTokens, recorded.output.tokens(received));
+}
+
+/**
+ * What is charged in place of what was reported. A provider that reports as it goes, and was cut off, has reported the
+ * beginning only: its count stands unless more than twice as much was said.
+ */
+export function missingTokens(
+  usage: TokenUsage,
+  inputTokens: number,
+  outputTokens: number,
+): EstimatedTokens | undefined {
+  if (usage.source === 'unknown') return { inputTokens, outputTokens };
+  if (outputTokens <= 2 * (usage.outputTokens ?? 0)) return undefined;
+  return { inputTokens: usage.inputTokens ?? inputTokens, outputTokens };
+}
+
+/** The request as the provider got it, with earlier turns; undefined for one that was sent piece by piece. */
+function sentTo({ body }: Plan): unknown {
+  return Buffer.isBuffer(body) ? parseChunk(body.toString()) : undefined;
+}
+
+interface Recorded {
+  readonly output: OutputCount;
+  /** The request body that was sent piece by piece, as far as it is kept. */
+  readonly upload: string;
+}
+
+async function readRecorded(end: AttemptEnd, { record, log }: Estimating): Promise<Recorded> {
+  const { attempt, plan, received } = end;
+  for (let reads = 1; ; reads++) {
+    const output = new OutputCount(plan.dialect);
+    const upload: Uint8Array[] = [];
+    let chunks = 0;
+    let newest: bigint | undefined;
+    try {
+      for await (const event of log.readStream(record.stream)) {
+        newest = event.revision;
+        if (event.type === requestBodyReceived.type && event.body !== undefined) upload.push(event.body);
+        if (event.type !== chunkReceived.type) continue;
+        if (chunkReceived.data.parse(event.data).attempt !== attempt) continue;
+        chunks += 1;
+        output.add(event.body);
+      }
+    } catch (error) {
+      if (!(error instanceof StreamNotFound)) throw error;
+    }
+    if (chunks >= received.chunks || reads === MAX_READS) return { output, upload: Buffer.concat(upload).toString() };
+    await untilMoved(record.stream, newest, log);
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * The answer of an exchange as its client got it, made again from the record: what is there, then, while the exchange
+ * still runs, what is added.
+ */
+import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
+import { type RecordedEvent, type StreamName, streamName } from '../../../events/event.ts';
+import type { EventLog } from '../../../events/log.ts';
+import type { Frame, FrameSplitter } from '../../../providers/sse.ts';
+import { createSplitter, recordedFormat } from '../../../providers/stream-splitter.ts';
+import { parseChunk } from '../../model-request/parse-chunk.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import { earlyEnd } from '../../model-request/stream-refusals.ts';
+import type { Refusal } from '../../refusal.ts';
+import type { ResponseArchive } from '../../responses/archive.ts';
+import { everything } from '../../visibility.ts';
+import type { Relay } from '../relay.ts';
+import {
+  askedAgain,
+  type Dialects,
+  earlyEndOf,
+  type RecordedExchange,
+  recordedFailure,
+  relayAgain,
+  withEvent,
+} from './recorded-exchange.ts';
+
+export interface FollowDependencies {
+  readonly log: EventLog;
+  readonly dialects: Dialects;
+  readonly archive: ResponseArchive;
+}
+
+export type AnswerPart =
+  /** More of the answer; for one that is no stream, all of it. */
+  | { readonly kind: 'bytes'; readonly bytes: Buffer }
+  /** It is over: `complete`, or ended early. */
+  | { readonly kind: 'end'; readonly complete: boolean; readonly exchange: RecordedExchange };
+
+/**
+ * Always ends with an `end`, unless the signal is aborted or the record holds no such exchange.
+ * @throws whatever reading the log throws
+ */
+export async function* followAnswer(
+  exchangeId: string,
+  deps: FollowDependencies,
+  signal: AbortSignal,
+): AsyncGenerator<AnswerPart> {
+  let told: RecordedExchange | undefined;
+  let asked: Asked | undefined;
+  let stream: StreamAgain | undefined;
+  for await (const event of eventsOfExchange(streamName('exchange', exchangeId), deps.log, signal)) {
+    const attemptBefore = told?.attempt;
+    told = withEvent(told, event);
+    if (told === undefined) continue;
+    asked ??= askedAgain(told, deps.dialects);
+    if (told.attempt !== attemptBefore) stream = undefined;
+    if (asked?.stream === true && event.body !== undefined && told.chunks.at(-1) === event) {
+      stream ??= new StreamAgain(told, asked, deps.dialects);
+      const bytes = stream.push(event.body);
+      // The relay knows what it has to: a long answer is not held for everybody who follows it.
+      told = { ...told, chunks: [] };
+      if (bytes.length > 0) yield { kind: 'bytes', bytes };
+    }
+    if (told.end === undefined) continue;
+    const complete = told.end.type === exchangeCompleted.type;
+    const final = await finalJson(told, deps.archive);
+    const last =
+      stream !== undefined
+        ? stream.end(told, final)
+        : complete && !told.request.stream
+          ? wholeAgain(told, asked, deps.dialects, final)
+          : undefined;
+    if (last !== undefined && last.length > 0) yield { kind: 'bytes', bytes: last };
+    yield { kind: 'end', complete, exchange: told };
+    return;
+  }
+}
+
+/** Its events up to its end, as they are recorded. */
+async function* eventsOfExchange(
+  stream: StreamName,
+  log: EventLog,
+  signal: AbortSignal,
+): AsyncGenerator<RecordedEvent> {
+  let last: RecordedEvent | undefined;
+  for await (const event of log.readStream(stream)) {
+    last = event;
+    yield event;
+  }
+  if (last === undefined) return;
+  for await (const said of log.subscribe({ after: last.position, filter: { streams: [stream] }, signal })) {
+    if ('stream' in said) yield said;
+  }
+}
+
+/** Puts the provider's stream through the relay that the exchange had. */
+class StreamAgain {
+  readonly #relay: Relay | undefined;
+  readonly #splitter: FrameSplitter;
+  #completedAt: number | undefined;
+  /** The failure that the provider reported: nothing it said after that was passed on. */
+  #refusal: Refusal | undefined;
+
+  constructor(told: RecordedExchange, asked: Asked, dialects: Dialects) {
+    this.#relay = relayAgain(told, asked, dialects, () => this.#completedAt);
+    this.#splitter = createSplitter(recordedFormat(told.attempt?.dialect));
+  }
+
+  push(chunk: Uint8Array): Buffer {
+    return this.#take(this.#splitter.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)));
+  }
+
+  #take(frames: readonly Frame[]): Buffer {
+    const bytes: Buffer[] = [];
+    for (const frame of frames) {
+      if (this.#refusal !== undefined) break;
+      const answer = this.#relay?.frame(frame);
+      this.#refusal = answer?.refusal;
+      if (answer?.bytes !== undefined) bytes.push(answer.bytes);
+    }
+    return Buffer.concat(bytes);
+  }
+
+  end(ended: RecordedExchange, final: Record<string, unknown> | undefined): Buffer | undefined {
+    if (typeof final?.completed_at === 'number') this.#completedAt = final.completed_at;
+    const last = this.#splitter.end();
+    const said = last === undefined ? Buffer.alloc(0) : this.#take([last]);
+    const told = this.#ending(ended);
+    return told === undefined ? said : Buffer.concat([said, told]);
+  }
+
+  #ending(told: RecordedExchange): Buffer | undefined {
+    if (told.end?.type === exchangeCompleted.type) return this.#relay?.finish().bytes;
+    const failure = recordedFailure(told);
+    // The client of a stream that failed before its first byte was told so in another way.
+    if (failure?.reason === 'provider_error') return undefined;
+    const broken = this.#refusal ?? (failure?.reason === 'stream_broken' ? failure.refusal : undefined);
+    if (broken !== undefined) return this.#relay?.broken?.(broken);
+    return this.#relay?.abandon?.(failure === undefined ? earlyEnd('client_gone') : earlyEndOf(failure));
+  }
+}
+
+function wholeAgain(
+  told: RecordedExchange,
+  asked: Asked | undefined,
+  dialects: Dialects,
+  final: Record<string, unknown> | undefined,
+): Buffer | undefined {
+  if (final !== undefined) return Buffer.from(JSON.stringify(final));
+  const chunk = told.chunks[0]?.body;
+  if (chunk === undefined || asked === undefined) return undefined;
+  const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  return relayAgain(told, asked, dialects)?.whole(bytes, parseChunk(bytes.toString()));
+}
+
+/** What the client got in the end, when that is not what the provider said: the stored response, or the answer itself. */
+async function finalJson(
+  { end, attempt, request }: RecordedExchange,
+  archive: ResponseArchive,
+): Promise<Record<string, unknown> | undefined> {
+  if (end === undefined || attempt?.dialect === request.dialect) return undefined;
+  if (end.body !== undefined) return parseChunk(new TextDecoder().decode(end.body));
+  const { responseId } = end.data as { responseId?: string };
+  const stored = responseId === undefined ? undefined : await archive.find(responseId, everything);
+  return stored?.response;
+}

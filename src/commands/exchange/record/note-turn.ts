@@ -1,0 +1,19 @@
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { Sight } from '../../visibility.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Relay } from '../relay.ts';
+
+/** Notes the turn that a completed exchange is in its conversation, to be appended with its end. */
+export async function noteTurn(
+  dialect: ExchangeDialect | undefined,
+  asked: Asked,
+  relay: Relay,
+  record: ExchangeRecord,
+  sight: Sight,
+): Promise<void> {
+  const { id, context } = record;
+  const writes = dialect?.turn?.(asked, relay, { id, context, sight });
+  if (writes === undefined) return;
+  for (const write of await writes) record.noteElsewhere(write);
+}

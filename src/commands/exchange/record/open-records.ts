@@ -1,0 +1,115 @@
+/**
+ * Which exchanges have begun on the record and have no end there yet: the running ones, and those whose end could not
+ * be recorded because the log could not be written. These get it once the log can be written again.
+ */
+import type { Position, StreamName } from '../../../events/event.ts';
+import type { WatchableLog } from '../../../events/log-status.ts';
+import type { LeftOpen } from '../background/close-open-exchanges.ts';
+import type { RecordedExchange } from './recorded-exchange.ts';
+
+/** @returns those that are to be taken up again. @throws LogUnavailable */
+export type CloseOpen = (streams: readonly StreamName[], why: LeftOpen) => Promise<RecordedExchange[]>;
+
+export interface OpenRecordsOptions {
+  readonly log: WatchableLog;
+  readonly close: CloseOpen;
+  /** Takes up an exchange that was left open before anything was said. Must not throw. */
+  readonly resume: (told: RecordedExchange) => void;
+  readonly onError: (error: unknown) => void;
+  /** How soon it is tried again to record an end while the log says that it can be written. Default 1000. */
+  readonly retryMs?: number;
+}
+
+const RETRY_MS = 1000;
+
+export class OpenRecords {
+  readonly #log: WatchableLog;
+  readonly #close: CloseOpen;
+  readonly #resume: (told: RecordedExchange) => void;
+  readonly #onError: (error: unknown) => void;
+  /** Each with a position before its first event. */
+  readonly #open = new Map<StreamName, Position>();
+  readonly #leftOpen = new Set<StreamName>();
+  #headOfTurn: Position | undefined;
+  #closing: Promise<void> = Promise.resolve();
+  readonly #retryMs: number;
+  #retry: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(options: OpenRecordsOptions) {
+    this.#log = options.log;
+    this.#close = options.close;
+    this.#resume = options.resume;
+    this.#onError = options.onError;
+    this.#retryMs = options.retryMs ?? RETRY_MS;
+  }
+
+  /** @param after a position before its first event, of an exchange that is taken up again */
+  begun(stream: StreamName, after = this.#head()): void {
+    this.#open.set(stream, after);
+  }
+
+  #head(): Position {
+    if (this.#headOfTurn === undefined) {
+      this.#headOfTurn = this.#log.status().durableHead;
+      setImmediate(() => {
+        this.#headOfTurn = undefined;
+      });
+    }
+    return this.#headOfTurn;
+  }
+
+  /** The exchange is over. One that was left open stays so until its end is recorded. */
+  over(stream: StreamName): void {
+    if (!this.#leftOpen.has(stream)) this.#open.delete(stream);
+  }
+
+  /** The end of the exchange could not be recorded. */
+  leftOpen(stream: StreamName): void {
+    this.#leftOpen.add(stream);
+    this.#retrySoon();
+  }
+
+  /** The log may be well again before this was heard of, or it was only too slow for a moment: nobody says so then. */
+  #retrySoon(): void {
+    if (this.#stopped) return;
+    this.#retry ??= setTimeout(() => {
+      this.#retry = undefined;
+      if (this.#log.status().state === 'ok') void this.closeLeftOpen();
+    }, this.#retryMs).unref();
+  }
+
+  /** Closes what can be closed, and leaves the rest to the next start. Never rejects. */
+  stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#retry);
+    return this.closeLeftOpen();
+  }
+
+  /** Every event of every open exchange is after this position. */
+  allAfter(): Position {
+    let first = this.#log.status().durableHead;
+    for (const position of this.#open.values()) if (position < first) first = position;
+    return first;
+  }
+
+  /** To be called when the log can be written again. Never rejects: what fails is tried again the next time. */
+  closeLeftOpen(): Promise<void> {
+    this.#closing = this.#closing.then(() => this.#closeAll());
+    return this.#closing;
+  }
+
+  async #closeAll(): Promise<void> {
+    for (const stream of [...this.#leftOpen]) {
+      try {
+        const [resumable] = await this.#close([stream], 'log_unavailable');
+        this.#leftOpen.delete(stream);
+        if (resumable === undefined) this.#open.delete(stream);
+        else this.#resume(resumable);
+      } catch (error) {
+        this.#onError(error);
+        this.#retrySoon();
+      }
+    }
+  }
+}

@@ -1,0 +1,151 @@
+/** An exchange as the record tells it, and the relay it had: what the provider said can be put through it once more. */
+import type { z } from 'zod';
+import {
+  answerReplayed,
+  attemptStarted,
+  chunkReceived,
+  clientDisconnected,
+  exchangeCompleted,
+  exchangeFailed,
+  historyReplayed,
+  requestReceived,
+  requestRefused,
+  usageRecorded,
+} from '../../../events/catalogue/exchange.ts';
+import { idOf, type RecordedEvent, type StreamName } from '../../../events/event.ts';
+import { type EventLog, StreamNotFound } from '../../../events/log.ts';
+import { parseExactly } from '../../../json/exact-json.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
+import { Refusal } from '../../refusal.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { Relay } from '../relay.ts';
+
+export type Dialects = ReadonlyMap<string, ExchangeDialect>;
+
+type Attempt = z.infer<typeof attemptStarted.data>;
+
+export interface RecordedExchange {
+  readonly id: string;
+  readonly received: RecordedEvent;
+  readonly request: z.infer<typeof requestReceived.data>;
+  /** The last one. */
+  readonly attempt: Attempt | undefined;
+  /** Of the last attempt. */
+  readonly chunks: readonly RecordedEvent[];
+  /** Whether earlier turns were put in front of the input, in the last attempt. */
+  readonly historyReplayed: boolean;
+  /** Whether they were since the last attempt began: then for the next. */
+  readonly replayedSince: boolean;
+  /** The exchange whose answer was given again in place of a new one. */
+  readonly answerOf: string | undefined;
+  /** How it ended; undefined while it has not. */
+  readonly end: RecordedEvent | undefined;
+  readonly last: RecordedEvent;
+}
+
+/** What an exchange can end with; usage may follow it, in the same append. */
+const ENDS: ReadonlySet<string> = new Set([
+  requestRefused.type,
+  exchangeCompleted.type,
+  exchangeFailed.type,
+  clientDisconnected.type,
+]);
+
+/** Undefined when there is no such exchange. */
+export async function readExchange(stream: StreamName, log: EventLog): Promise<RecordedExchange | undefined> {
+  let told: RecordedExchange | undefined;
+  try {
+    for await (const event of log.readStream(stream)) told = withEvent(told, event);
+  } catch (error) {
+    if (!(error instanceof StreamNotFound)) throw error;
+  }
+  return told;
+}
+
+/** What is known after one more event. Chunks are collected in place: an exchange may have many. */
+export function withEvent(told: RecordedExchange | undefined, event: RecordedEvent): RecordedExchange | undefined {
+  if (event.type === requestReceived.type) {
+    const request = event.data as RecordedExchange['request'];
+    const id = idOf(event.stream);
+    const nothing = { attempt: undefined, chunks: [], answerOf: undefined, end: undefined };
+    const notReplayed = { historyReplayed: false, replayedSince: false };
+    return { ...nothing, ...notReplayed, id, received: event, request, last: event };
+  }
+  if (told === undefined) return undefined;
+  switch (event.type) {
+    case chunkReceived.type:
+      return { ...told, chunks: appended(told.chunks, event), last: event };
+    case attemptStarted.type: {
+      const attempt = event.data as Attempt;
+      // Each provider is told what it does not know: what the one before was told says nothing of this one.
+      const isReplayed = attempt.kind === 'failover' ? told.replayedSince : told.historyReplayed;
+      return { ...told, attempt, chunks: [], historyReplayed: isReplayed, replayedSince: false, last: event };
+    }
+    case historyReplayed.type:
+      return { ...told, historyReplayed: true, replayedSince: true, last: event };
+    case answerReplayed.type:
+      return { ...told, answerOf: (event.data as z.infer<typeof answerReplayed.data>).exchangeId, last: event };
+    case usageRecorded.type:
+      return { ...told, last: event };
+    default:
+      return ENDS.has(event.type) ? { ...told, end: event, last: event } : { ...told, last: event };
+  }
+}
+
+function appended(chunks: readonly RecordedEvent[], chunk: RecordedEvent): readonly RecordedEvent[] {
+  (chunks as RecordedEvent[]).push(chunk);
+  return chunks;
+}
+
+/** What the client of a failed exchange was told, and why it failed; undefined when it ended in another way. */
+export function recordedFailure({ end, attempt }: Pick<RecordedExchange, 'end' | 'attempt'>) {
+  if (end?.type !== exchangeFailed.type) return undefined;
+  const { reason, status, type, code, message } = end.data as z.infer<typeof exchangeFailed.data>;
+  const provider = OWN_ENDS.has(reason) ? undefined : attempt?.provider;
+  return { reason, refusal: new Refusal({ status, type: type as Refusal['type'], code, message, provider }) };
+}
+
+/** Reasons of which no provider is the cause. */
+const OWN_ENDS: ReadonlySet<string> = new Set(['gateway_stopped', 'log_unavailable', 'cancelled']);
+
+/** How an exchange that failed for a reason of the gateway's own ended its response. */
+export function earlyEndOf({ reason, refusal }: NonNullable<ReturnType<typeof recordedFailure>>): EarlyEnd {
+  return { refusal, status: reason === 'cancelled' ? 'cancelled' : 'failed' };
+}
+
+/** The request as it was asked; undefined when its body was not kept or is not one of these dialects. */
+export function askedAgain({ request, received }: RecordedExchange, dialects: Dialects): Asked | undefined {
+  const dialect = dialects.get(request.dialect);
+  if (dialect === undefined || received.body === undefined) return undefined;
+  try {
+    const read = dialect.read(parseExactly(new TextDecoder().decode(received.body)));
+    return read.ok ? read.asked : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A fresh relay as the last attempt had it, with everything it knew then. */
+export function relayAgain(
+  { id, received, request, attempt, historyReplayed }: RecordedExchange,
+  asked: Asked,
+  dialects: Dialects,
+  /** Unix seconds at which the answer ended, once that is known. */
+  completedAt?: () => number | undefined,
+): Relay | undefined {
+  const dialect = dialects.get(request.dialect);
+  if (dialect === undefined || attempt === undefined) return undefined;
+  const createdAt = Math.floor(received.at / 1000);
+  return dialect.relayAgain({
+    asked,
+    exchangeId: id,
+    createdAt,
+    provider: { name: attempt.provider },
+    providerType: attempt.providerType,
+    model: attempt.model ?? '',
+    dialect: attempt.dialect,
+    historyReplayed,
+    now: () => completedAt?.() ?? createdAt,
+  });
+}

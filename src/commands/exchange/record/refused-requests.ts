@@ -1,0 +1,229 @@
+/**
+ * Keeps every request that begins no exchange, and every refused one, on the record at a bounded cost. So many refusals
+ * of a key in a minute are recorded one by one; those beyond are counted by key, user path and reason, and requests that
+ * were answered by key, user path, route and status. Each count is recorded as one event when the minute ends, or when
+ * the gateway stops. What is counted and not yet recorded is lost when the process is killed.
+ */
+import { requestsAnswered, requestsRefused } from '../../../events/catalogue/exchange.ts';
+import { type Actor, type NewEvent, streamName, type UserPath } from '../../../events/event.ts';
+import { mintEventId } from '../../../events/event-id.ts';
+import type { EventLog } from '../../../events/log.ts';
+import type { Caller } from '../../model-request/caller.ts';
+import type { Refusal } from '../../refusal.ts';
+
+const MINUTE_MS = 60_000;
+const RETRY_MS = 5_000;
+/** Keys whose refusals are recorded one by one in a minute; of further keys, all are counted. */
+const MAX_KEYS = 10_000;
+/** User paths of one key that are told apart in a minute; a key may name any with each request. */
+const MAX_PATHS = 64;
+/** Beyond so many counts, refusals are counted by reason alone, and answered requests by route alone. */
+const MAX_COUNTS = 10_000;
+/** Counts that go into one append. */
+const APPENDED = 500;
+
+export interface RefusedRequest {
+  readonly caller: Pick<Caller, 'actor' | 'userPath' | 'authMethod'>;
+  readonly endpoint: string;
+  readonly durationMs: number;
+}
+
+export interface AnsweredRequest {
+  readonly caller: Pick<Caller, 'actor' | 'userPath' | 'authMethod'>;
+  readonly method: string;
+  /** The route, with its parameters by name. */
+  readonly endpoint: string;
+  readonly status: number;
+  /** Of an error. */
+  readonly code?: string | null | undefined;
+}
+
+export interface RefusedRequestsOptions {
+  readonly log: Pick<EventLog, 'append'>;
+  /** Refusals of one key in one minute that are recorded one by one. */
+  readonly alone: number;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
+  readonly onError: (error: unknown) => void;
+}
+
+/** What the requests of a count have in common. */
+type Counted =
+  | { readonly kind: 'refused'; readonly reason: Pick<Refusal, 'status' | 'type' | 'code'> }
+  | ({ readonly kind: 'answered' } & Pick<AnsweredRequest, 'method' | 'status' | 'code'>);
+
+interface Count {
+  readonly actor: Actor;
+  readonly userPath: UserPath | undefined;
+  readonly authMethod: Caller['authMethod'];
+  readonly what: Counted;
+  readonly firstAt: number;
+  lastAt: number;
+  /** Undefined when they differ. */
+  endpoint: string | undefined;
+  count: number;
+  durationMs: number;
+}
+
+interface OfKey {
+  alone: number;
+  readonly paths: Set<string>;
+}
+
+export class RefusedRequests {
+  readonly #log: Pick<EventLog, 'append'>;
+  readonly #alone: number;
+  readonly #now: () => number;
+  readonly #onError: (error: unknown) => void;
+  #minute = -1;
+  readonly #keys = new Map<Actor, OfKey>();
+  #counts = new Map<string, Count>();
+  /** Made into events, which keep their ids until an append of them succeeds: they are recorded once. */
+  #unwritten: NewEvent[] = [];
+  #writing: Promise<void> | undefined;
+  /** Whether what is counted is to be recorded next. */
+  #isDue = false;
+  #minuteEnds: NodeJS.Timeout | undefined;
+  #retries: NodeJS.Timeout | undefined;
+
+  constructor({ log, alone, now = Date.now, onError }: RefusedRequestsOptions) {
+    this.#log = log;
+    this.#alone = alone;
+    this.#now = now;
+    this.#onError = onError;
+  }
+
+  /** Whether a refusal is to be recorded on its own; otherwise it is counted here, and nothing else is to be recorded. */
+  recordsAlone(request: RefusedRequest, refusal: Refusal): boolean {
+    const key = this.#keyOf(request.caller.actor);
+    if (key !== undefined && key.alone < this.#alone) {
+      key.alone += 1;
+      return true;
+    }
+    this.count(request, refusal);
+    return false;
+  }
+
+  count(request: RefusedRequest, { status, type, code }: Refusal): void {
+    this.#count(request, `${status} ${type} ${code}`, { kind: 'refused', reason: { status, type, code } });
+  }
+
+  /** Counts a request that was answered and began no exchange. */
+  countAnswered({ caller, method, endpoint, status, code }: AnsweredRequest): void {
+    const request = { caller, endpoint, durationMs: 0 };
+    this.#count(request, `${method} ${endpoint} ${status} ${code}`, { kind: 'answered', method, status, code });
+  }
+
+  #count({ caller, endpoint, durationMs }: RefusedRequest, common: string, what: Counted): void {
+    const at = this.#now();
+    const key = this.#keyOf(caller.actor);
+    let { actor, userPath } = caller;
+    if (key === undefined || (userPath !== undefined && !isToldApart(key, userPath))) userPath = undefined;
+    let name = `${actor}\n${userPath ?? ''}\n${common}`;
+    if (!this.#counts.has(name) && this.#counts.size >= MAX_COUNTS) {
+      actor = 'system';
+      userPath = undefined;
+      name = common;
+    }
+    const counted = this.#counts.get(name);
+    if (counted === undefined) {
+      const { authMethod } = caller;
+      const first = { firstAt: at, lastAt: at, endpoint, count: 1, durationMs };
+      this.#counts.set(name, { actor, userPath, authMethod, what, ...first });
+      return;
+    }
+    counted.count += 1;
+    counted.lastAt = at;
+    counted.durationMs += durationMs;
+    if (counted.endpoint !== endpoint) counted.endpoint = undefined;
+  }
+
+  /** Ends the minute: what is counted is recorded, as soon as the log has what was counted before. */
+  write(): void {
+    this.#isDue = true;
+    this.#advance();
+  }
+
+  /** Resolves when everything is recorded, or the log refused it. */
+  async stop(): Promise<void> {
+    this.write();
+    while (this.#writing !== undefined) await this.#writing;
+    clearTimeout(this.#minuteEnds);
+    clearTimeout(this.#retries);
+  }
+
+  #advance(): void {
+    if (this.#writing !== undefined) return;
+    if (this.#unwritten.length === 0 && this.#isDue) {
+      this.#isDue = false;
+      this.#unwritten = [...this.#counts.values()].map(eventOf);
+      this.#counts = new Map();
+    }
+    if (this.#unwritten.length > 0) this.#writing = this.#append();
+  }
+
+  async #append(): Promise<void> {
+    let failed = false;
+    try {
+      while (this.#unwritten.length > 0) {
+        const events = this.#unwritten.slice(0, APPENDED);
+        await this.#log.append(writesOf(events));
+        this.#unwritten = this.#unwritten.slice(events.length);
+      }
+    } catch (error) {
+      failed = true;
+      this.#onError(error);
+    }
+    this.#writing = undefined;
+    if (!failed) return this.#advance();
+    clearTimeout(this.#retries);
+    this.#retries = setTimeout(() => this.#advance(), RETRY_MS).unref();
+  }
+
+  #keyOf(actor: Actor): OfKey | undefined {
+    const at = this.#now();
+    const minute = Math.floor(at / MINUTE_MS);
+    if (minute !== this.#minute) {
+      this.#minute = minute;
+      this.#keys.clear();
+      this.write();
+      clearTimeout(this.#minuteEnds);
+      this.#minuteEnds = setTimeout(() => this.write(), (minute + 1) * MINUTE_MS - at).unref();
+    }
+    let key = this.#keys.get(actor);
+    if (key === undefined && this.#keys.size < MAX_KEYS) {
+      key = { alone: 0, paths: new Set() };
+      this.#keys.set(actor, key);
+    }
+    return key;
+  }
+}
+
+function isToldApart({ paths }: OfKey, userPath: string): boolean {
+  if (paths.has(userPath)) return true;
+  if (paths.size >= MAX_PATHS) return false;
+  paths.add(userPath);
+  return true;
+}
+
+function eventOf({ actor, userPath, authMethod, what, endpoint, durationMs, ...counted }: Count): NewEvent {
+  const context = { actor, userPath };
+  const { count, firstAt, lastAt } = counted;
+  const times = { count, firstAt, lastAt };
+  const event =
+    what.kind === 'refused'
+      ? requestsRefused.create({ ...what.reason, authMethod, endpoint, ...times, durationMs }, context)
+      : requestsAnswered.create(
+          { method: what.method, endpoint: endpoint ?? '', status: what.status, code: what.code, authMethod, ...times },
+          context,
+        );
+  return { ...event, id: mintEventId() };
+}
+
+function writesOf(events: readonly NewEvent[]) {
+  const byStream = Map.groupBy(events, ({ type, context: { actor } }) => {
+    const id = actor.startsWith('key:') ? actor.slice('key:'.length) : actor;
+    return streamName(type === requestsRefused.type ? 'refusals' : 'requests', id);
+  });
+  return [...byStream].map(([stream, ofStream]) => ({ stream, events: ofStream, expectedRevision: 'any' as const }));
+}

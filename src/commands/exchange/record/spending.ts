@@ -1,0 +1,99 @@
+/** What an answer cost: noted on the record, and charged to whoever asked. */
+
+import type { Ticket } from '../../model-request/admission.ts';
+import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { Target } from '../../model-request/target.ts';
+import { expectedOutput, promptTokens } from '../../model-request/token-estimate.ts';
+import type { EstimatedTokens } from '../../model-request/units.ts';
+import type { PricedUsage, Pricing, UsageCost } from '../../pricing/pricing.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import type { Relay } from '../relay.ts';
+import { noteDeferred, noteUsage } from './end-events.ts';
+
+export interface Spender {
+  readonly dialect: ExchangeDialect;
+  readonly asked: Asked;
+  readonly record: ExchangeRecord;
+  readonly request: ModelRequest;
+  readonly ticket: Ticket;
+  readonly pricing: Pricing;
+}
+
+export interface SpendingFacts {
+  readonly isPartial: boolean;
+  /** Set when it was spent on an attempt that failed, and not on the answer. */
+  readonly failedAttempt?: number;
+  /** What is charged in place of what the provider did not report. */
+  readonly estimate?: EstimatedTokens | undefined;
+}
+
+/**
+ * @param target who was asked, and is the one the ticket has entered
+ */
+export function noteSpending(
+  { dialect, asked, record, request, ticket, pricing }: Spender,
+  { provider, model }: Target,
+  relay: Pick<Relay, 'usage' | 'model' | 'answerId'>,
+  { isPartial, failedAttempt, estimate }: SpendingFacts,
+): void {
+  const usage = relay.usage();
+  const spent = {
+    provider: provider.name,
+    providerType: provider.type,
+    model: model || (relay.model?.() ?? ''),
+    endpoint: endpointOf(dialect, request.path),
+    answerId: relay.answerId?.(),
+    usage,
+    units: dialect.units?.(asked),
+    isPartial,
+  };
+  const { charged, cost } = priced(spent, estimate, pricing);
+  noteUsage(record, charged, cost, request, failedAttempt);
+  const isFailed = failedAttempt !== undefined;
+  ticket.charge({ usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
+}
+
+/** The endpoint under which usage is told: on a provider's own API, the path of the request. */
+export function endpointOf({ name, endpoint }: Pick<ExchangeDialect, 'name' | 'endpoint'>, path: string): string {
+  return name === 'passthrough' ? (path.split('?', 1)[0] ?? path) : endpoint;
+}
+
+/** The estimate applies unless the cost is known without it: a price for each request or piece needs no count of tokens. */
+export function priced(
+  spent: PricedUsage,
+  estimate: EstimatedTokens | undefined,
+  pricing: Pricing,
+): { readonly charged: PricedUsage; readonly cost: UsageCost } {
+  const reported = pricing.costOf(spent);
+  const isKnown = estimate === undefined || (spent.usage.source === 'unknown' && reported.totalCost !== null);
+  if (isKnown) return { charged: spent, cost: reported };
+  const charged = { ...spent, estimate };
+  return { charged, cost: pricing.costOf(charged) };
+}
+
+/** The provider goes on with its work: what that costs is recorded when it is over, and stays reserved until then. */
+export function noteDeferral(
+  { dialect, asked, record, request, ticket }: Spender,
+  { provider, model }: Target,
+  work: DeferredWork,
+  relay: Pick<Relay, 'model'>,
+): void {
+  const named = model || (relay.model?.() ?? '');
+  const facts = {
+    provider: provider.name,
+    providerType: provider.type,
+    model: named,
+    endpoint: endpointOf(dialect, request.path),
+    reserved: ticket.defer(),
+  };
+  const parts = work.parts ?? (work.kind === 'response' ? [partOf(named, asked.json)] : undefined);
+  noteDeferred(record, { ...work, parts }, facts, request);
+}
+
+/** What a response is likely to take, for the case that its provider never says. */
+export function partOf(model: string, json: Readonly<Record<string, unknown>>): WorkPart {
+  return { model, answers: 1, inputTokens: promptTokens(json), outputTokens: expectedOutput(json) };
+}

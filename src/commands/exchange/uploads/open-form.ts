@@ -1,0 +1,82 @@
+/**
+ * Reads a form as far as it takes to know who is to get it. Parts up to there are held; the rest is still on its way,
+ * and is read when the provider takes it.
+ */
+import { refusals } from '../../refusal.ts';
+import { isControlField, mayBeControlField } from './control-fields.ts';
+import { type FieldPart, type FilePart, type FormPart, formParts } from './form-parts.ts';
+
+/** Of files that come before the fields that decide, together: they are in memory until then. */
+const HELD_BYTES = 64 * 1024 * 1024;
+
+/** A file that came before the fields that decide, whole. */
+export interface HeldFile extends Omit<FilePart, 'bytes'> {
+  readonly bytes: readonly Buffer[];
+}
+
+export interface OpenForm {
+  /** The text fields so far: of several with one name, the first. */
+  readonly fields: ReadonlyMap<string, string>;
+  readonly held: readonly (FieldPart | HeldFile)[];
+  /** The file at which it was decided, and the parts behind it. Undefined when the whole form is held. */
+  readonly rest: { readonly file: FilePart; readonly parts: AsyncIterator<FormPart> } | undefined;
+}
+
+export interface FormSource {
+  readonly pieces: AsyncIterable<Buffer>;
+  /** Of the request, with the form's boundary. */
+  readonly contentType: string;
+  readonly limitBytes: number;
+}
+
+/**
+ * @param isDecided asked when a file begins: whether the fields before it say who gets it
+ * @throws Refusal when it is no form, is too large, or breaks off
+ */
+export async function openForm(
+  source: FormSource,
+  isDecided: (fields: ReadonlyMap<string, string>) => boolean,
+): Promise<OpenForm> {
+  const parts = checkedParts(formParts(source.pieces, source.contentType, source.limitBytes));
+  const fields = new Map<string, string>();
+  const held: (FieldPart | HeldFile)[] = [];
+  let heldBytes = 0;
+  for (let next = await parts.next(); next.done !== true; next = await parts.next()) {
+    const part = next.value;
+    if (part.kind === 'file') {
+      if (isDecided(fields)) return { fields, held, rest: { file: part, parts } };
+      const { bytes, ...facts } = part;
+      const pieces: Buffer[] = [];
+      for await (const piece of bytes) {
+        heldBytes += piece.length;
+        if (heldBytes > HELD_BYTES) {
+          await parts.return(undefined);
+          throw refusals.fileBeforeFields(HELD_BYTES);
+        }
+        pieces.push(piece);
+      }
+      held.push({ ...facts, bytes: pieces });
+    } else {
+      if (!fields.has(part.name)) fields.set(part.name, part.value);
+      held.push(part);
+    }
+  }
+  return { fields, held, rest: undefined };
+}
+
+/** @throws Refusal for a part by which a provider could decide otherwise than the gateway */
+async function* checkedParts(parts: AsyncIterable<FormPart>): AsyncGenerator<FormPart> {
+  const values = new Map<string, string>();
+  for await (const part of parts) {
+    const { kind, name } = part;
+    if (kind === 'file') {
+      if (mayBeControlField(name)) throw refusals.controlFieldAsFile(name);
+    } else if (isControlField(name)) {
+      if ((values.get(name) ?? part.value) !== part.value) {
+        throw refusals.invalidForm(`its field '${name}' has two values`);
+      }
+      values.set(name, part.value);
+    }
+    yield part;
+  }
+}

@@ -1,0 +1,107 @@
+/** The model endpoints that are passed on as they are, a row each. */
+import type { Family } from '../../providers/provider.ts';
+import { type Refusal, refusals } from '../refusal.ts';
+import type { Units } from './units.ts';
+
+export interface ForwardOperation {
+  /** The route, here and in the provider's OpenAI API. */
+  readonly endpoint: `/v1/${string}`;
+  readonly family: Family;
+  /** As the subject of a sentence. */
+  readonly title: string;
+  readonly body: 'json' | 'form' | 'json or form';
+  /** What its files are, and its answers: kept on the record only where the configuration says so. */
+  readonly files?: 'audio' | 'image';
+  readonly answers?: 'audio' | 'image';
+  /** Its streams end with a finish reason or `[DONE]`: one without was cut off. */
+  readonly endsWithReason?: true;
+  /** Members of the body that mean nothing here, and that a provider would refuse. */
+  readonly without?: readonly string[];
+}
+
+export const forwardOperations: readonly ForwardOperation[] = [
+  {
+    endpoint: '/v1/completions',
+    family: 'completions',
+    title: 'Text completion',
+    body: 'json',
+    endsWithReason: true,
+  },
+  { endpoint: '/v1/audio/speech', family: 'speech', title: 'Speech', body: 'json', answers: 'audio' },
+  {
+    endpoint: '/v1/audio/transcriptions',
+    family: 'transcriptions',
+    title: 'Audio transcription',
+    body: 'form',
+    files: 'audio',
+  },
+  {
+    endpoint: '/v1/audio/translations',
+    family: 'transcriptions',
+    title: 'Audio translation',
+    body: 'form',
+    files: 'audio',
+  },
+  {
+    endpoint: '/v1/images/generations',
+    family: 'images',
+    title: 'Image generation',
+    body: 'json',
+    answers: 'image',
+  },
+  {
+    endpoint: '/v1/images/edits',
+    family: 'images',
+    title: 'Image editing',
+    body: 'json or form',
+    files: 'image',
+    answers: 'image',
+  },
+  {
+    endpoint: '/v1/responses/input_tokens',
+    family: 'responses_input_tokens',
+    title: 'Token counting',
+    body: 'json',
+    without: ['stream', 'stream_options'],
+  },
+  {
+    endpoint: '/v1/responses/compact',
+    family: 'responses_compact',
+    title: 'Compaction',
+    body: 'json',
+    without: ['stream', 'stream_options'],
+  },
+];
+
+/** A client may write any number. */
+const MAX_IMAGES = 1_000_000;
+
+/** What a request asks for that is charged by the piece: characters to be spoken, images to be made. */
+export function unitsAsked(
+  { family }: Pick<ForwardOperation, 'family'>,
+  json: Readonly<Record<string, unknown>>,
+): Units | undefined {
+  if (family === 'speech') return typeof json.input === 'string' ? { inputCharacters: json.input.length } : undefined;
+  if (family !== 'images') return undefined;
+  // In a form it is text.
+  const images = Number(json.n ?? 1);
+  return Number.isInteger(images) && images > 0 ? { outputImages: Math.min(images, MAX_IMAGES) } : undefined;
+}
+
+/** A provider does not have it. */
+export function notServed({ family, title }: Pick<ForwardOperation, 'family' | 'title'>): Refusal {
+  const message = `${title} is not supported by this provider.`;
+  return family.startsWith('responses_')
+    ? refusals.unsupportedOperation(message)
+    : refusals.unsupportedEndpoint(message);
+}
+
+/**
+ * Whether a provider's refusal shows that it does not have a route at all, and not merely a model or an object: a
+ * server without the route has no code for that, and knows no names to repeat.
+ */
+export function isRouteMissing({ status, code, message }: Refusal, asked: string): boolean {
+  if (status === 405 || status === 501) return true;
+  if (status !== 404 || /model|file_|batch/.test(code ?? '')) return false;
+  return !/\bmodel\b/i.test(message) && (asked === '' || !message.includes(asked));
+}

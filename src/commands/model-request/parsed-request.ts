@@ -1,0 +1,16 @@
+/** The body of a model request, as its dialect reads it. */
+import type { Refusal } from '../refusal.ts';
+
+/** A request body, parsed once. */
+export interface Asked {
+  /** The selector as the client wrote it; empty when no model is asked. */
+  readonly model: string;
+  /** The routing hint in the body's `provider` member. */
+  readonly provider: string | undefined;
+  readonly stream: boolean;
+  readonly json: Record<string, unknown>;
+}
+
+export type ReadResult =
+  | { readonly ok: true; readonly asked: Asked }
+  | { readonly ok: false; readonly refusal: Refusal };

@@ -1,0 +1,44 @@
+/** A response that has been promised and not yet made, and what becomes of it. Pure. */
+
+import { parseExactly } from '../../json/exact-json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { Refusal } from '../refusal.ts';
+import type { StorableResponse } from './storable-response.ts';
+
+const PENDING: ReadonlySet<string> = new Set(['queued', 'in_progress']);
+
+/** Whether its end is still to come. */
+export function isPending({ status }: { readonly status: string }): boolean {
+  return PENDING.has(status);
+}
+
+/** The response in another state of waiting. */
+export function inState(response: object, id: string, status: 'queued' | 'in_progress'): StorableResponse {
+  return { id, status, json: JSON.stringify({ ...response, status }) };
+}
+
+/**
+ * The response after it ended without having been made: `failed` with the reason as its error, or `cancelled`. What
+ * was said until then stays.
+ * @param said the response as far as it had come
+ */
+export function withOutcome(
+  response: object,
+  id: string,
+  status: 'failed' | 'cancelled',
+  refusal: Refusal | undefined,
+  said: StorableResponse | undefined,
+): StorableResponse {
+  const latest = said === undefined ? response : parsed(said.json, response);
+  const error =
+    status === 'failed' && refusal !== undefined
+      ? { type: refusal.type, code: refusal.code ?? 'internal_error', message: refusal.message }
+      : null;
+  const ended = { ...latest, status, error, completed_at: null, incomplete_details: null };
+  return { id, status, json: JSON.stringify(ended) };
+}
+
+function parsed(json: string, otherwise: object): object {
+  const value = parseExactly(json);
+  return isObject(value) ? value : otherwise;
+}
