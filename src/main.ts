@@ -14,12 +14,12 @@ const exitCode = runCli(process.argv.slice(2), {
   cwd: process.cwd(),
   providerTypes: async () => (await import('./providers/types.ts')).providerTypes,
   serve: async (flags) => (await import('./serve.ts')).serve(flags),
-  analytics: async (flags) => (await import('./analytics.ts')).runAnalytics(flags),
-  setUpAnalyst: async (config, options) => (await import('./analytics-setup.ts')).setUpAnalyst(config, options),
-  analyticsProgress: async (config) => (await import('./analytics-progress.ts')).analyticsProgress(config),
+  analytics: async (flags) => (await import('./analytics/standalone.ts')).runAnalytics(flags),
+  setUpAnalyst: async (config, options) => (await import('./analytics/setup.ts')).setUpAnalyst(config, options),
+  analyticsProgress: async (config) => (await import('./analytics/progress.ts')).analyticsProgress(config),
   rebuildAnalytics: async (config, options) =>
-    (await import('./analytics-rebuild.ts')).rebuildAnalytics(config, options),
-  writeParquet: async (events, path) => (await import('./log-parquet.ts')).writeParquet(events, path),
+    (await import('./analytics/rebuild.ts')).rebuildAnalytics(config, options),
+  writeParquet: async (events, path) => (await import('./analytics/log-parquet.ts')).writeParquet(events, path),
 });
 
 process.exitCode = await exitCode.catch((error: unknown) => {

@@ -1,5 +1,5 @@
 /** `chancery serve`: starts the gateway, tells the operator what matters, and stops it in an orderly way. */
-import { analyticsProcess } from './analytics-process.ts';
+import { analyticsProcess } from './analytics/process.ts';
 import { print, printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
 import { describeProblem } from './config/problem.ts';

@@ -1,6 +1,6 @@
 /** Analytics, wired: the reports that are asked of the other process. */
 import type { FastifyInstance } from 'fastify';
-import type { AnalyticsProcess } from '../analytics-process.ts';
+import type { AnalyticsProcess } from '../analytics/process.ts';
 import type { Config } from '../config/config.ts';
 import { registerCacheOverview } from '../http/admin/cache-overview.ts';
 import { type AnalyticsState, createReportDb, createReportFiles } from '../http/admin/report-db.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { analyticsProcess } from '../../src/analytics-process.ts';
+import { analyticsProcess } from '../../src/analytics/process.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { providerTypes } from '../../src/providers/types.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';

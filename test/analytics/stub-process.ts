@@ -1,6 +1,6 @@
 /** Stands in for the analytics process: does what the name of its database says. */
 import { once } from 'node:events';
-import { analyticsJob } from '../../src/analytics-messages.ts';
+import { analyticsJob } from '../../src/analytics/messages.ts';
 
 process.once('disconnect', () => process.exit(0));
 const [message] = await once(process, 'message');

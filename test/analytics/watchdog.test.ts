@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { processorMsOf, Watchdog } from '../../src/analytics-watchdog.ts';
+import { processorMsOf, Watchdog } from '../../src/analytics/watchdog.ts';
 
 /** A process whose clock and processor time are set by hand. */
 function watched() {

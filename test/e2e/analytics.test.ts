@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import type { AnalyticsJob } from '../../src/analytics-messages.ts';
+import type { AnalyticsJob } from '../../src/analytics/messages.ts';
 import { hasChdb, startEmbedded } from '../analytics/embedded.ts';
 import { ask, killAll, root, type ServedGateway, serve, startProcess, temporaryFolder } from './gateway-process.ts';
 
@@ -201,7 +201,7 @@ describe('analytics with a server', () => {
   test('where chDB cannot be loaded the process ends for good, and says why', async () => {
     const socket = createServer().listen(0, '127.0.0.1');
     await once(socket, 'listening');
-    const worker = fork(join(root, 'src/analytics-worker.ts'), { execArgv: withoutChdb, silent: true });
+    const worker = fork(join(root, 'src/analytics/worker.ts'), { execArgv: withoutChdb, silent: true });
     let complaint = '';
     worker.stderr?.setEncoding('utf8').on('data', (text: string) => {
       complaint += text;

@@ -1,6 +1,7 @@
 /** How the analytics process records queries: the gateway that started it writes the log. */
-import { type QueryRecorded, type QueryToRecord, queryRecorded } from './analytics-messages.ts';
-import type { RecordQuery } from './http/clickhouse/reader-request.ts';
+
+import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
+import { type QueryRecorded, type QueryToRecord, queryRecorded } from './messages.ts';
 
 /** What is needed of `process`. */
 export interface GatewayChannel {

@@ -2,12 +2,12 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import type { Config } from '../config/config.ts';
+import { lockForWriting } from '../events/embedded/writer-lock.ts';
+import { createClickHouseHttp } from '../http/clickhouse/clickhouse-http.ts';
+import { type EmbeddedClickHouse, openEmbeddedClickHouse } from '../http/clickhouse/embedded-clickhouse.ts';
+import type { EngineAccess } from '../http/clickhouse/engine-access.ts';
 import { newPassword } from './clickhouse-passwords.ts';
-import type { Config } from './config/config.ts';
-import { lockForWriting } from './events/embedded/writer-lock.ts';
-import { createClickHouseHttp } from './http/clickhouse/clickhouse-http.ts';
-import { type EmbeddedClickHouse, openEmbeddedClickHouse } from './http/clickhouse/embedded-clickhouse.ts';
-import type { EngineAccess } from './http/clickhouse/engine-access.ts';
 
 export interface WritingAccess {
   readonly client: ClickHouseClient;

@@ -1,11 +1,12 @@
 /** `chancery analytics`: the analytics process without a gateway, for a machine that shares the folder of the log. */
-import { OFF_FOR_GOOD } from './analytics-messages.ts';
-import { analyticsProcess } from './analytics-process.ts';
-import { print, printError } from './cli/terminal.ts';
-import { loadConfig } from './config/load-config.ts';
-import { describeProblem } from './config/problem.ts';
-import { createDiagnostics } from './diagnostics.ts';
-import { providerTypes } from './providers/types.ts';
+
+import { print, printError } from '../cli/terminal.ts';
+import { loadConfig } from '../config/load-config.ts';
+import { describeProblem } from '../config/problem.ts';
+import { createDiagnostics } from '../diagnostics.ts';
+import { providerTypes } from '../providers/types.ts';
+import { OFF_FOR_GOOD } from './messages.ts';
+import { analyticsProcess } from './process.ts';
 
 /** @returns the exit code, once it has stopped. It is not started again: the caller sees that it ended. */
 export async function runAnalytics(flags: Readonly<Record<string, string | undefined>>): Promise<number> {

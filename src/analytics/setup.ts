@@ -1,8 +1,8 @@
 /** `chancery analytics setup`: makes the account of analysts on the ClickHouse server, and checks what it may do. */
 import type { ClickHouseClient } from '@clickhouse/client';
-import { writeToServer } from './analytics-clickhouse.ts';
-import type { Config } from './config/config.ts';
-import { analystAccount, mustBeRefused, namesAsked } from './http/clickhouse/analyst-account.ts';
+import type { Config } from '../config/config.ts';
+import { analystAccount, mustBeRefused, namesAsked } from '../http/clickhouse/analyst-account.ts';
+import { writeToServer } from './writing-access.ts';
 
 /** The message says which setting is missing. */
 class NothingToSetUp extends Error {

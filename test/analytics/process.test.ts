@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
-import { type AnalyticsProcess, type AnalyticsProcessOptions, analyticsProcess } from '../../src/analytics-process.ts';
+import { type AnalyticsProcess, type AnalyticsProcessOptions, analyticsProcess } from '../../src/analytics/process.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import type { RecordedQuery, RecordQuery } from '../../src/http/clickhouse/reader-request.ts';
 import { providerTypes } from '../../src/providers/types.ts';

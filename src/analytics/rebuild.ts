@@ -1,14 +1,15 @@
 /** `chancery views rebuild analytics`: the tables made anew from the log beside those there are, and put in their place. */
-import { lockForAnalytics, writingAccess } from './analytics-clickhouse.ts';
-import { analyticsFolder } from './analytics-launch.ts';
-import type { Config } from './config/config.ts';
-import { openLog } from './events/open-log.ts';
-import { formatPosition, parsePosition } from './events/sequence-position.ts';
-import { createBatchStore } from './projections/analytics/batch-store.ts';
-import { copyTables } from './projections/analytics/copy-tables.ts';
-import { startProjector } from './projections/analytics/projector.ts';
-import { views } from './projections/analytics/views.ts';
-import { logIdOf } from './projections/runner.ts';
+
+import type { Config } from '../config/config.ts';
+import { openLog } from '../events/open-log.ts';
+import { formatPosition, parsePosition } from '../events/sequence-position.ts';
+import { createBatchStore } from '../projections/analytics/batch-store.ts';
+import { copyTables } from '../projections/analytics/copy-tables.ts';
+import { startProjector } from '../projections/analytics/projector.ts';
+import { views } from '../projections/analytics/views.ts';
+import { logIdOf } from '../projections/runner.ts';
+import { analyticsFolder } from './launch.ts';
+import { lockForAnalytics, writingAccess } from './writing-access.ts';
 
 export interface RebuildOptions {
   /** What was made of the events up to here is kept. Default: nothing is. */

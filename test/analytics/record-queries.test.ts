@@ -1,8 +1,8 @@
 /** Queries are recorded by the gateway, over the channel between the two processes. */
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import type { QueryToRecord } from '../../src/analytics-messages.ts';
-import { type GatewayChannel, recordThroughGateway } from '../../src/analytics-record.ts';
+import type { QueryToRecord } from '../../src/analytics/messages.ts';
+import { type GatewayChannel, recordThroughGateway } from '../../src/analytics/record-queries.ts';
 
 const query = { user: 'analyst', query: 'SELECT 1', format: undefined, parameters: {} };
 

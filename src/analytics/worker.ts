@@ -1,24 +1,24 @@
 /**
  * The analytics process: projects the log into ClickHouse, and is that ClickHouse when no server is named. It is started
- * by `analytics-process.ts`, which sends it its job, and ends when the channel between them is closed.
+ * by `process.ts`, which sends it its job, and ends when the channel between them is closed.
  */
 import { once } from 'node:events';
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { lockForAnalytics, type WritingAccess, writeToEngine, writeToServer } from './analytics-clickhouse.ts';
-import { type AnalyticsJob, type AnalyticsReport, analyticsJob, OFF_FOR_GOOD } from './analytics-messages.ts';
-import { recordThroughGateway } from './analytics-record.ts';
-import { type Share, takeShare } from './analytics-share.ts';
-import { printError } from './cli/terminal.ts';
-import { createDiagnostics } from './diagnostics.ts';
-import { openLog } from './events/open-log.ts';
-import { createClickHouseHttp } from './http/clickhouse/clickhouse-http.ts';
-import { EmbeddedUnavailable, openEmbeddedClickHouse } from './http/clickhouse/embedded-clickhouse.ts';
-import { analystLimits, gatewayLimits } from './http/clickhouse/users.ts';
-import { createBatchStore } from './projections/analytics/batch-store.ts';
-import { type Projector, startProjector } from './projections/analytics/projector.ts';
+import { printError } from '../cli/terminal.ts';
+import { createDiagnostics } from '../diagnostics.ts';
+import { openLog } from '../events/open-log.ts';
+import { createClickHouseHttp } from '../http/clickhouse/clickhouse-http.ts';
+import { EmbeddedUnavailable, openEmbeddedClickHouse } from '../http/clickhouse/embedded-clickhouse.ts';
+import { analystLimits, gatewayLimits } from '../http/clickhouse/users.ts';
+import { createBatchStore } from '../projections/analytics/batch-store.ts';
+import { type Projector, startProjector } from '../projections/analytics/projector.ts';
+import { type AnalyticsJob, type AnalyticsReport, analyticsJob, OFF_FOR_GOOD } from './messages.ts';
+import { type Share, takeShare } from './processor-share.ts';
+import { recordThroughGateway } from './record-queries.ts';
+import { lockForAnalytics, type WritingAccess, writeToEngine, writeToServer } from './writing-access.ts';
 
 const REPORT_MS = 1000;
 const LOG_POLL_MS = 250;

@@ -5,11 +5,11 @@ import { mkdirSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { AnalyticsJob } from './analytics-messages.ts';
-import { programFiles, projectRoot, type SandboxCommand, type View } from './analytics-sandbox.ts';
+import type { Config } from '../config/config.ts';
+import { directoryOf } from '../events/open-log.ts';
 import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
-import type { Config } from './config/config.ts';
-import { directoryOf } from './events/open-log.ts';
+import type { AnalyticsJob } from './messages.ts';
+import { programFiles, projectRoot, type SandboxCommand, type View } from './sandbox.ts';
 
 /** Node's flags: the process is to stay small beside a gateway. */
 const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=8'];
@@ -24,7 +24,7 @@ const frugal: Readonly<Record<string, string>> = {
 /** Of the gateway's environment, what may be passed on: it holds no secrets. */
 const passedOn = [...Object.keys(frugal), 'NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS', 'TZ'];
 
-const analyticsProgram = join(import.meta.dirname, 'analytics-worker.ts');
+const analyticsProgram = join(import.meta.dirname, 'worker.ts');
 
 /** Made when it is missing. */
 export function analyticsFolder({ dataDir }: Config): string {

@@ -1,9 +1,9 @@
 /** How far analytics has come, asked from outside its process. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Config } from '../config/config.ts';
+import { type AnalyticsAddress, createAnalyticsDb } from '../projections/analytics/analytics-db.ts';
 import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
-import type { Config } from './config/config.ts';
-import { type AnalyticsAddress, createAnalyticsDb } from './projections/analytics/analytics-db.ts';
 
 const addressFile = (dataDir: string) => join(dataDir, 'clickhouse', 'address');
 

@@ -6,6 +6,11 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { printError } from '../cli/terminal.ts';
+import type { Config } from '../config/config.ts';
+import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
+import type { AnalyticsAddress } from '../projections/analytics/analytics-db.ts';
+import { clickHousePasswordFile, newPassword } from './clickhouse-passwords.ts';
 import {
   listenNear,
   logFolder,
@@ -15,7 +20,7 @@ import {
   sendJob,
   spawnAnalytics,
   viewOf,
-} from './analytics-launch.ts';
+} from './launch.ts';
 import {
   type AnalyticsReport,
   analyticsReport,
@@ -23,15 +28,10 @@ import {
   type QueryRecorded,
   type QueryToRecord,
   queryToRecord,
-} from './analytics-messages.ts';
-import { forgetAddress, noteAddress } from './analytics-progress.ts';
-import { findSandbox, type SandboxCommand } from './analytics-sandbox.ts';
-import { type Patience, processorMsOf, Watchdog } from './analytics-watchdog.ts';
-import { printError } from './cli/terminal.ts';
-import { clickHousePasswordFile, newPassword } from './clickhouse-passwords.ts';
-import type { Config } from './config/config.ts';
-import type { RecordQuery } from './http/clickhouse/reader-request.ts';
-import type { AnalyticsAddress } from './projections/analytics/analytics-db.ts';
+} from './messages.ts';
+import { forgetAddress, noteAddress } from './progress.ts';
+import { findSandbox, type SandboxCommand } from './sandbox.ts';
+import { type Patience, processorMsOf, Watchdog } from './watchdog.ts';
 
 /** How analytics is, as far as the gateway knows. */
 export interface AnalyticsStatus {

@@ -1,9 +1,9 @@
 /** Events as a Parquet file, made by the embedded ClickHouse in a folder of its own. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { RecordedEvent } from './events/event.ts';
-import { openEmbeddedClickHouse } from './http/clickhouse/embedded-clickhouse.ts';
-import { TsvRows, text, time } from './projections/analytics/tsv.ts';
+import type { RecordedEvent } from '../events/event.ts';
+import { openEmbeddedClickHouse } from '../http/clickhouse/embedded-clickhouse.ts';
+import { TsvRows, text, time } from '../projections/analytics/tsv.ts';
 
 const columns = `position String, id UUID, type LowCardinality(String), schema UInt16, stream String, revision UInt64,
   at DateTime64(6, 'UTC'), actor LowCardinality(String), user_path String, request_id String, correlation_id String,

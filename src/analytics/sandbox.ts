@@ -5,7 +5,7 @@
  */
 import { execFile } from 'node:child_process';
 import { accessSync, constants, lstatSync, readlinkSync, realpathSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 
 export interface View {
@@ -118,5 +118,5 @@ export function programFiles(root: string): string[] {
 }
 
 export function projectRoot(): string {
-  return dirname(import.meta.dirname);
+  return join(import.meta.dirname, '..', '..');
 }
