@@ -2,7 +2,7 @@
  * Limits of request values, as OpenAI has them (Anthropic's for its own routes): one table for all routes that create
  * something with a model.
  */
-import { metadataRefusal } from './conversations/metadata.ts';
+import { metadataRefusal } from './metadata.ts';
 import { type Refusal, refusals } from './refusal.ts';
 
 interface Range {

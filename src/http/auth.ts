@@ -2,8 +2,8 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { type KeyDirectory, type KnownKey, whySecretNotAccepted } from '../commands/access/key-directory.ts';
+import { secretHashOf } from '../commands/access/key-secret.ts';
 import type { RefusedBecause } from '../commands/access/refused-access.ts';
-import { secretHashOf } from '../commands/keys/key-secret.ts';
 import type { Caller } from '../commands/model-request/caller.ts';
 import { refusals } from '../commands/refusal.ts';
 import { sightOf } from '../commands/visibility.ts';

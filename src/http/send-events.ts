@@ -3,7 +3,7 @@
 import { HEARTBEAT, HEARTBEAT_MS } from '../commands/exchange/delivery/relay-stream.ts';
 import type { Client } from '../commands/model-request/client.ts';
 import { refusals } from '../commands/refusal.ts';
-import type { EventStream } from '../commands/responses/lifecycle.ts';
+import type { EventStream } from '../commands/response-lifecycle/lifecycle.ts';
 
 /** Resolves when it is over. A stream that breaks off, or that nobody waits for any more, is cut off for the client. */
 export async function sendEvents(stream: EventStream, headers: Record<string, string>, client: Client): Promise<void> {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { itemsOf } from '../../src/commands/conversations/conversation.ts';
+import { itemFinder } from '../../src/commands/conversations/find-item.ts';
 import { loadConversation } from '../../src/commands/conversations/load-conversation.ts';
 import { closeOpenExchanges } from '../../src/commands/exchange/background/close-open-exchanges.ts';
 import { createResponsesDialect } from '../../src/commands/exchange/dialects/responses/responses-dialect.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
-import { itemFinder } from '../../src/commands/responses/find-item.ts';
 import { everything } from '../../src/commands/visibility.ts';
 import {
   attemptStarted,

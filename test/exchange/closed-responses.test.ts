@@ -1,10 +1,10 @@
 /** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
 import { expect, it } from 'vitest';
+import { itemFinder } from '../../src/commands/conversations/find-item.ts';
 import { closeOpenExchanges } from '../../src/commands/exchange/background/close-open-exchanges.ts';
 import { createResponsesDialect } from '../../src/commands/exchange/dialects/responses/responses-dialect.ts';
+import { streamResponse } from '../../src/commands/response-lifecycle/stream-response.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
-import { itemFinder } from '../../src/commands/responses/find-item.ts';
-import { streamResponse } from '../../src/commands/responses/stream-response.ts';
 import { everything } from '../../src/commands/visibility.ts';
 import { attemptStarted, chunkReceived, requestReceived } from '../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../src/events/event.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OpenRecords } from '../../src/commands/exchange/record/open-records.ts';
+import { OpenRecords } from '../../src/commands/exchange/background/open-records.ts';
 import { gatewayStopped } from '../../src/events/catalogue/gateway.ts';
 import { type Position, streamName } from '../../src/events/event.ts';
 import { LogUnavailable } from '../../src/events/log.ts';

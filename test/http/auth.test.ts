@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KnownKey } from '../../src/commands/access/key-directory.ts';
-import { mintKeySecret } from '../../src/commands/keys/key-secret.ts';
+import { mintKeySecret } from '../../src/commands/access/key-secret.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import { createAuthenticator } from '../../src/http/auth.ts';

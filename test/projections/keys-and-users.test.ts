@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { highest } from '../../src/commands/access/authority.ts';
+import { mintKeySecret } from '../../src/commands/access/key-secret.ts';
 import { handleCommand } from '../../src/commands/handle-command.ts';
 import { type KeyCommand, keyDecider, keyStream } from '../../src/commands/keys/key.ts';
-import { mintKeySecret } from '../../src/commands/keys/key-secret.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { type UserPolicyCommand, userPolicyDecider, userStream } from '../../src/commands/users/user-policy.ts';
 import type { RecordedEvent, UserPath } from '../../src/events/event.ts';

@@ -1,7 +1,7 @@
 /** The managed keys as authentication asks for them: from memory. */
 
-import { isSameHash } from '../keys/key-secret.ts';
 import type { CallerKey } from '../model-request/caller.ts';
+import { isSameHash } from './key-secret.ts';
 
 export interface KnownKey extends CallerKey {
   /** Of the newest secret. */

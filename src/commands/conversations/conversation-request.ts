@@ -1,10 +1,10 @@
 /** The bodies that conversations are made and changed with, checked and brought into one form. */
 import { z } from 'zod';
+import type { Metadata } from '../metadata.ts';
 import { parseJson } from '../parse-json.ts';
 import { refusals, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import { inputItemSchema } from '../responses/create-request.ts';
-import type { Metadata } from './metadata.ts';
 
 /** In one request. */
 export const MAX_ITEMS_AT_ONCE = 20;

@@ -10,10 +10,10 @@ import {
 import type { EventContext, NewEvent } from '../../events/event.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
+import { type Metadata, mergedMetadata, metadataRefusal } from '../metadata.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { StoredItem } from '../responses/input-items.ts';
 import { type Owner, ownerOf, type Sight, sees } from '../visibility.ts';
-import { type Metadata, mergedMetadata, metadataRefusal } from './metadata.ts';
 
 /** A conversation that has reached either takes no more. The turn that reaches it is still kept whole. */
 export const MAX_CONVERSATION_ITEMS = 10_000;

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../providers/translate/json.ts';
 import { handleCommand } from '../handle-command.ts';
 import { refusals } from '../refusal.ts';
 import { withReferencedItems } from '../responses/chain.ts';
-import type { FindItem } from '../responses/find-item.ts';
+import type { FindItem } from '../responses/found-item.ts';
 import { conversationItems, type ItemPage, type ItemPageQuery, type StoredItem } from '../responses/input-items.ts';
 import { itemWrites } from '../responses/item-index.ts';
 import { itemPage } from '../responses/item-page.ts';

@@ -7,7 +7,7 @@ import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import { refusals } from '../refusal.ts';
-import type { FindItem } from '../responses/find-item.ts';
+import type { FindItem } from '../responses/found-item.ts';
 import { mergeHistory } from '../responses/history.ts';
 import { conversationItems, inputItems, type StoredItem } from '../responses/input-items.ts';
 import { itemWrites } from '../responses/item-index.ts';

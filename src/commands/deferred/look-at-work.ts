@@ -4,7 +4,7 @@ import type { Provider } from '../../providers/provider.ts';
 import { askProvider } from '../ask-provider.ts';
 import { batchKindOf } from '../files/tracked.ts';
 import { Refusal } from '../refusal.ts';
-import { callProvider, type KeepDependencies, keepIfEnded } from '../responses/lifecycle.ts';
+import { callProvider, type KeepDependencies, keepIfEnded } from '../response-lifecycle/lifecycle.ts';
 import { isPending } from '../responses/pending-response.ts';
 import { everything } from '../visibility.ts';
 import type { DeferredUsage } from './deferred-usage.ts';

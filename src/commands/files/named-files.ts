@@ -4,19 +4,15 @@
  */
 
 import { isObject } from '../../json/is-object.ts';
-import type { ExchangeDialect, PlanInput } from '../exchange/dialect.ts';
-import type { Asked } from '../model-request/parsed-request.ts';
+import type { CheckFields, CheckFiles } from '../exchange/check-files.ts';
+import type { ExchangeDialect } from '../exchange/dialect.ts';
+import { namesFile } from '../exchange/uploads/file-fields.ts';
 import { parseJson } from '../parse-json.ts';
 import { refusals } from '../refusal.ts';
 import { type Sight, seesEverything } from '../visibility.ts';
 import { mayNameProviderObjects, refuseProviderObjects } from './provider-objects.ts';
 import { remembered } from './stored-objects.ts';
 import { files, type TrackedObjects } from './tracked.ts';
-
-/** Undefined when there is nothing to look up, as nearly always. Rejects with a Refusal (404) for a file of others. */
-export type CheckFiles = (
-  input: { readonly asked: Pick<Asked, 'json'> } & Pick<PlanInput, 'body' | 'sight'>,
-) => Promise<void> | undefined;
 
 export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
   return ({ asked, body, sight }) => {
@@ -58,14 +54,6 @@ export function withFilesChecked(dialect: ExchangeDialect, check: CheckFiles): E
   };
 }
 
-/** Of the fields of a form, those that name a file. */
-export type CheckFields = (fields: Iterable<NamedValue>, sight: Sight) => Promise<void> | undefined;
-
-interface NamedValue {
-  readonly name: string;
-  readonly value: string;
-}
-
 export function checkNamedInForm(tracked: TrackedObjects): CheckFields {
   return (fields, sight) => {
     if (seesEverything(sight)) return undefined;
@@ -76,11 +64,6 @@ export function checkNamedInForm(tracked: TrackedObjects): CheckFields {
       tracked,
     );
   };
-}
-
-/** Whether a field of a form names a file that is stored already. */
-export function namesFile(field: string): boolean {
-  return /^file_ids?(\[\d*\])?$/.test(field);
 }
 
 /** Quick; a name may be written in escapes. */

@@ -1,11 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import { parseExactly } from '../../json/exact-json.ts';
-import type { ExchangeDialect } from '../exchange/dialect.ts';
 import { refusals } from '../refusal.ts';
 import type { ReadResult } from './parsed-request.ts';
 
+interface JsonReader {
+  read(json: unknown): ReadResult;
+}
+
 /** A body that is one JSON text, as its dialect reads it. */
-export function readJson(dialect: Pick<ExchangeDialect, 'read'>, body: Buffer): ReadResult {
+export function readJson(dialect: JsonReader, body: Buffer): ReadResult {
   if (!isUtf8(body)) return { ok: false, refusal: refusals.malformedJson('it is not valid UTF-8') };
   let json: unknown;
   try {

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../providers/translate/json.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { Sight } from '../visibility.ts';
 import type { ResponseArchive, StoredResponse } from './archive.ts';
-import type { FindItem, FoundItem } from './find-item.ts';
+import type { FindItem, FoundItem } from './found-item.ts';
 import { type ReferencePlace, referencedItemIds, resolveItemReferences } from './item-references.ts';
 
 export const MAX_CHAIN_LENGTH = 256;

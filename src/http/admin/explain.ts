@@ -1,7 +1,6 @@
 /** `GET /admin/explain`: whether a model may be used by a key or at a user path, and which event says so. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { UserLists } from '../../commands/access/authorizer.ts';
-import { type ExplainedStep, explain } from '../../commands/access/explain.ts';
 import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
 import type { Target } from '../../commands/model-request/target.ts';
 import { refusals } from '../../commands/refusal.ts';
@@ -9,6 +8,7 @@ import type { DeclaredPolicies } from '../../commands/users/policies-in-force.ts
 import { userStream } from '../../commands/users/user-policy.ts';
 import { virtualModelStream } from '../../commands/virtual-models/decider.ts';
 import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
+import { type ExplainedStep, explain } from '../../commands/virtual-models/explain.ts';
 import type { Position, RecordedEvent, StreamName, UserPath } from '../../events/event.ts';
 import { type EventLog, StreamNotFound } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';

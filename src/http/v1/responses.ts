@@ -2,7 +2,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
-import { checkItemQuery, itemPage } from '../../commands/responses/item-page.ts';
 import {
   cancelResponse,
   deleteResponse,
@@ -11,7 +10,8 @@ import {
   type LifecycleRequest,
   openResponseStream,
   retrieveResponse,
-} from '../../commands/responses/lifecycle.ts';
+} from '../../commands/response-lifecycle/lifecycle.ts';
+import { checkItemQuery, itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';

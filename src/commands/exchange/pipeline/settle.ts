@@ -12,12 +12,12 @@ import type { ResponseArchive } from '../../responses/archive.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
 import { everything, haveSameOwner } from '../../visibility.ts';
 import { noteOutcome, type PromisedResponse } from '../background/background.ts';
+import type { OpenRecords } from '../background/open-records.ts';
 import { addRequestedModel } from '../delivery/requested-model.ts';
 import type { Answered, Outcome } from '../outcome.ts';
 import * as events from '../record/end-events.ts';
 import { estimateUsage } from '../record/estimate-usage.ts';
 import { noteTurn } from '../record/note-turn.ts';
-import type { OpenRecords } from '../record/open-records.ts';
 import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
 
 export interface Settling extends Spender {

@@ -1,5 +1,5 @@
 /** The fields of a form that the gateway decides by: who gets the form, what it costs, what it may name. */
-import { namesFile } from '../../files/named-files.ts';
+import { namesFile } from './file-fields.ts';
 
 const CONTROL_FIELDS: ReadonlySet<string> = new Set(['model', 'provider', 'stream', 'n']);
 

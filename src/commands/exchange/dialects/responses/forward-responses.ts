@@ -4,7 +4,7 @@
  */
 import type { EventLog } from '../../../../events/log.ts';
 import type { ResponseArchive } from '../../../responses/archive.ts';
-import type { FindItem } from '../../../responses/find-item.ts';
+import type { FindItem } from '../../../responses/found-item.ts';
 import type { Sight } from '../../../visibility.ts';
 import type { PlanInput } from '../../dialect.ts';
 import { withEarlierTurns } from './earlier-turns.ts';

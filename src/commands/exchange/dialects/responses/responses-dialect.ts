@@ -15,7 +15,7 @@ import { refusals, refusedInTranslation } from '../../../refusal.ts';
 import type { ResponseArchive } from '../../../responses/archive.ts';
 import { withReferencedItems } from '../../../responses/chain.ts';
 import { type CreateResponseRequest, parseCreateResponse } from '../../../responses/create-request.ts';
-import type { FindItem, FoundItem } from '../../../responses/find-item.ts';
+import type { FindItem, FoundItem } from '../../../responses/found-item.ts';
 import { replayed } from '../../../responses/history.ts';
 import { storedInputItems } from '../../../responses/input-items.ts';
 import { isNamedOnly } from '../../../responses/item-references.ts';

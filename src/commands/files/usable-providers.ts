@@ -1,9 +1,9 @@
 /** The providers to which a caller's files and batches may go: those of which it may use anything at all. */
 import type { Provider } from '../../providers/provider.ts';
-import type { Providers } from '../files/holders.ts';
+import type { Asker, ModelAccess } from '../access/model-access.ts';
 import type { Reach } from '../model-request/route.ts';
 import { refusals } from '../refusal.ts';
-import type { Asker, ModelAccess } from './model-access.ts';
+import type { Providers } from './holders.ts';
 
 interface Known {
   readonly providers: readonly Provider[];

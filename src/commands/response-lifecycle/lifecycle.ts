@@ -13,11 +13,11 @@ import { outputItemWrites, storedResponseWrite } from '../exchange/record/end-ev
 import type { Dialects } from '../exchange/record/recorded-exchange.ts';
 import { isEventStream } from '../model-request/media-type.ts';
 import { Refusal, refusals } from '../refusal.ts';
+import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
+import { isPending } from '../responses/pending-response.ts';
+import { type ResponseStatus, type StorableResponse, statusOf } from '../responses/storable-response.ts';
 import { contextFor, everything, type Sight } from '../visibility.ts';
-import type { ResponseArchive, StoredResponse } from './archive.ts';
-import { isPending } from './pending-response.ts';
 import { relayedStream } from './relayed-stream.ts';
-import { type ResponseStatus, type StorableResponse, statusOf } from './storable-response.ts';
 import { streamResponse } from './stream-response.ts';
 
 export interface LifecycleDependencies {

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { DeferredUsage } from '../../src/commands/deferred/deferred-usage.ts';
 import { storedResponseWrite } from '../../src/commands/exchange/record/end-events.ts';
+import { cancelResponse, type LifecycleDependencies } from '../../src/commands/response-lifecycle/lifecycle.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
-import { cancelResponse, type LifecycleDependencies } from '../../src/commands/responses/lifecycle.ts';
 import { everything } from '../../src/commands/visibility.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { createResponseRecords } from '../../src/projections/responses.ts';

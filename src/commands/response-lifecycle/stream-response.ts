@@ -7,9 +7,9 @@ import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
 import { type FollowDependencies, followAnswer } from '../exchange/record/follow-answer.ts';
 import { readExchange } from '../exchange/record/recorded-exchange.ts';
 import { parseChunk } from '../model-request/parse-chunk.ts';
+import type { StoredResponse } from '../responses/archive.ts';
+import { isPending } from '../responses/pending-response.ts';
 import { everything } from '../visibility.ts';
-import type { StoredResponse } from './archive.ts';
-import { isPending } from './pending-response.ts';
 import { responseAsEvents, type StreamedEvent } from './response-as-events.ts';
 
 const DONE = Buffer.from('data: [DONE]\n\n');

@@ -4,8 +4,8 @@
  */
 import type { Position, StreamName } from '../../../events/event.ts';
 import type { WatchableLog } from '../../../events/log-status.ts';
-import type { LeftOpen } from '../background/close-open-exchanges.ts';
-import type { RecordedExchange } from './recorded-exchange.ts';
+import type { RecordedExchange } from '../record/recorded-exchange.ts';
+import type { LeftOpen } from './close-open-exchanges.ts';
 
 /** @returns those that are to be taken up again. @throws LogUnavailable */
 export type CloseOpen = (streams: readonly StreamName[], why: LeftOpen) => Promise<RecordedExchange[]>;

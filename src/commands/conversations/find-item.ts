@@ -1,21 +1,13 @@
 /** Finds the item that an id names, among everything that one caller sees. */
 import type { EventLog } from '../../events/log.ts';
 import { isObject, type JsonObject } from '../../providers/translate/json.ts';
-import { itemsOf } from '../conversations/conversation.ts';
-import { findConversation } from '../conversations/load-conversation.ts';
+import type { ResponseArchive } from '../responses/archive.ts';
+import type { FindItem, FoundItem } from '../responses/found-item.ts';
+import { responseOfItem } from '../responses/item-ids.ts';
+import { type ItemHolder, type ItemIndex, isIndexable } from '../responses/item-index.ts';
 import { type Sight, sees } from '../visibility.ts';
-import type { ResponseArchive } from './archive.ts';
-import { responseOfItem } from './item-ids.ts';
-import { type ItemHolder, type ItemIndex, isIndexable } from './item-index.ts';
-
-export interface FoundItem {
-  readonly item: JsonObject;
-  /** The provider that knows it under the same id, when there is one. */
-  readonly provider: string | undefined;
-}
-
-/** Undefined when nothing that this caller sees has such an item. */
-export type FindItem = (id: string) => Promise<FoundItem | undefined>;
+import { itemsOf } from './conversation.ts';
+import { findConversation } from './load-conversation.ts';
 
 export interface ItemSources {
   readonly log: EventLog;

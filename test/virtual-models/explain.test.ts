@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createAuthorizer } from '../../src/commands/access/authorizer.ts';
-import { type Explanation, explain, type InForce, type Question } from '../../src/commands/access/explain.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { AccessPolicies } from '../../src/commands/virtual-models/access-policies.ts';
+import { type Explanation, explain, type InForce, type Question } from '../../src/commands/virtual-models/explain.ts';
 import { createRouter } from '../../src/commands/virtual-models/router.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
-import { target } from '../virtual-models/made.ts';
+import { target } from './made.ts';
 
 const MODELS = ['p/m', 'p/n', 'q/m'];
 const NAMES = ['one', 'two', 'three'];

@@ -1,11 +1,11 @@
 /** May this caller use this model, and who says so? What inference would decide, told question by question. Pure. */
 import type { UserPath } from '../../events/event.ts';
+import { decide, type Policies, type Step } from '../access/authorizer.ts';
+import { whyNotAccepted } from '../access/key-directory.ts';
 import type { CallerKey } from '../model-request/caller.ts';
 import type { Target } from '../model-request/target.ts';
-import { expand } from '../virtual-models/expand.ts';
-import { isFor, type VirtualModel } from '../virtual-models/virtual-model.ts';
-import { decide, type Policies, type Step } from './authorizer.ts';
-import { whyNotAccepted } from './key-directory.ts';
+import { expand } from './expand.ts';
+import { isFor, type VirtualModel } from './virtual-model.ts';
 
 export interface Question {
   /** As a client would write it. */

@@ -1,5 +1,5 @@
 /** Free texts that a client hangs on an object, within OpenAI's limits. */
-import { type Refusal, refusals } from '../refusal.ts';
+import { type Refusal, refusals } from './refusal.ts';
 
 export type Metadata = Readonly<Record<string, string>>;
 

@@ -4,7 +4,7 @@
  */
 import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
 import { responseCancelled } from '../model-request/stream-refusals.ts';
-import { isPending } from './pending-response.ts';
+import { isPending } from '../responses/pending-response.ts';
 
 export type StreamedEvent = JsonObject & { readonly type: string; readonly sequence_number: number };
 
