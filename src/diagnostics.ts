@@ -1,5 +1,6 @@
 /** The gateway's own diagnostics, on standard error: lines of JSON for programs, or of text for people. */
 import pino, { type DestinationStream, type Logger } from 'pino';
+import { isObject } from './json/is-object.ts';
 import { printable } from './projections/printable.ts';
 
 export interface DiagnosticsOptions {
@@ -33,10 +34,6 @@ export function textOf(json: string): string {
   const line = [String(time), label.toUpperCase().padEnd(5), told, ...members].join(' ').trimEnd();
   const frames = typeof stack === 'string' ? stack.split('\n').filter((each) => /^\s+at /.test(each)) : [];
   return [line, ...frames].map((each) => `${printable(each.replaceAll(/[\t\n]/g, ' '))}\n`).join('');
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
 }
 
 function plain(value: unknown): string {

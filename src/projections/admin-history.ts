@@ -5,6 +5,7 @@
  */
 import { auditRead } from '../events/catalogue/audit.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
+import { isObject } from '../json/is-object.ts';
 import { subjectOf, subjectText } from './admin-subjects.ts';
 
 /** What was known of the thing; null when it was not there. */
@@ -137,10 +138,6 @@ function renamed(
     return isObject(value) ? renamed(value, rename, member) : value;
   };
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [rename(name), inside(member(name, value))]));
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Of nano-dollars, as the admin API tells amounts. */

@@ -4,6 +4,7 @@
  * cannot read it leaves out.
  */
 import { parseExactly } from '../json/exact-json.ts';
+import { isObject } from '../json/is-object.ts';
 
 export interface AnswerSoFar {
   /** Text for a stream; the parsed JSON of a whole answer, or of a stream's terminal response object. */
@@ -134,8 +135,4 @@ function wordsOfLine({ done, message }: Record<string, unknown>, hasBegun: boole
 
 function isTerminal(event: Record<string, unknown>): boolean {
   return ['response.completed', 'response.incomplete', 'response.failed'].includes(String(event.type));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 /** What a provider type needs changed in a chat request's top-level members. Everything else goes out as it came. */
-import { isObject } from './openai-compatible/model-list.ts';
+import { isObject } from '../json/is-object.ts';
 import { loweredEffort, type ReasoningStyle } from './translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from './types.ts';
 

@@ -1,6 +1,7 @@
 /** Turns whatever a provider says when it fails into the gateway's error. */
 import { STATUS_CODES } from 'node:http';
 import { parseExactly } from '../json/exact-json.ts';
+import { isObject } from '../json/is-object.ts';
 import { codeOfErrorType, statusOfErrorType } from './anthropic/error-types.ts';
 import { errorCodeOf } from './error-code.ts';
 import { rateLimitsIn } from './rate-limit-headers.ts';
@@ -250,8 +251,4 @@ function shorten(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const cut = text.slice(0, maxLength - 1);
   return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}…`;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
 /** What a client received is in the log, byte by byte, and what was sent to it as whole is recorded as whole. */
 
 import { isDeepStrictEqual } from 'node:util';
+import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';
 import {
   type Answer,
@@ -8,7 +9,6 @@ import {
   type Conversation,
   dataOf,
   framesOf,
-  isObject,
   objectOf,
   streamedResponse,
   type Violation,

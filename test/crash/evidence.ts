@@ -91,10 +91,6 @@ export function objectOf(text: string | Buffer): Record<string, unknown> | undef
   }
 }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** All `output_text` of a response object. */
 export function outputText(response: unknown): string {
   if (!isObject(response) || !Array.isArray(response.output)) return '';
@@ -132,3 +128,4 @@ export function streamedResponse(body: Buffer): StreamedResponse {
   }
   return { id, text, sequence, final };
 }
+import { isObject } from '../../src/json/is-object.ts';

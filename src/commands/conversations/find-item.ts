@@ -1,6 +1,7 @@
 /** Finds the item that an id names, among everything that one caller sees. */
 import type { EventLog } from '../../events/log.ts';
-import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
 import type { ResponseArchive } from '../responses/archive.ts';
 import type { FindItem, FoundItem } from '../responses/found-item.ts';
 import { responseOfItem } from '../responses/item-ids.ts';

@@ -2,9 +2,11 @@
  * The turn of a conversation that a response is: everything before it goes in front of its input, and its input and
  * output go to the end of the conversation, in the same append as the end of its exchange.
  */
+
 import type { EventContext } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
-import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import { refusals } from '../refusal.ts';
 import type { FindItem } from '../responses/found-item.ts';

@@ -3,7 +3,8 @@
  * a word of up to eight letters counts as one token, a longer one as one for every eight letters begun, three digits
  * as one, a sign as one, a character of a script without spaces as one.
  */
-import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
 
 const FOR_A_MESSAGE = 3;
 const FOR_A_TOOL = 8;

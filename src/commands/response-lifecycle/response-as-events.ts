@@ -2,7 +2,8 @@
  * A response as the stream it would have been: for those that were not made as one. OpenAI Responses API: streaming
  * events. Every text is one delta. Pure: the same response gives the same events.
  */
-import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { responseCancelled } from '../model-request/stream-refusals.ts';
 import { isPending } from '../responses/pending-response.ts';
 

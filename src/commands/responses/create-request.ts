@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
 import type { Refused } from '../../providers/translate/refusal.ts';
 import { type Accepted, checkRequest } from '../request-check.ts';
 

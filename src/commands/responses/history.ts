@@ -1,5 +1,6 @@
 /** Earlier turns in front of a new input, for a provider that cannot look them up itself. */
-import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
 import { inputItems } from './input-items.ts';
 
 /** One stored response of a chain. */

@@ -1,6 +1,8 @@
 /** The input of a response as it is stored and listed: OpenAI's item form, each item with an id. */
+
 import { createHash } from 'node:crypto';
-import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import { pageLimit } from '../page-limit.ts';

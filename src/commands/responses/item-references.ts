@@ -1,5 +1,6 @@
 /** Items of earlier responses that are named instead of repeated. */
-import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 

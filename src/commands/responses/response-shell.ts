@@ -1,4 +1,5 @@
-import { filled, isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import type { ResponseShell, ResponseStatus } from '../../providers/translate/responses-to-chat/response-object.ts';
 import type { CreateResponseRequest } from './create-request.ts';
 

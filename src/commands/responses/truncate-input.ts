@@ -2,7 +2,8 @@
  * `truncation: "auto"` for a provider that cannot do it: the oldest turns are dropped until the input fits into the
  * model's context window. Pure.
  */
-import { isObject, type JsonObject } from '../../providers/translate/json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from '../../providers/translate/json.ts';
 import { outputLimit, promptTokens } from '../model-request/token-estimate.ts';
 
 /** What is left of a window for the answer when the request does not limit it, at most. */

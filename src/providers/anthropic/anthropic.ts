@@ -1,5 +1,6 @@
 /** Anthropic, asked in its own language. */
-import { isObject, type ListedEntry, listedEntries, modelOf } from '../openai-compatible/model-list.ts';
+import { isObject } from '../../json/is-object.ts';
+import { type ListedEntry, listedEntries, modelOf } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
 import type { Provider } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';

@@ -1,5 +1,6 @@
 /** What Anthropic's listing says about a model, as model metadata. */
-import { isObject, type ListedEntry, positiveCount } from '../openai-compatible/model-list.ts';
+import { isObject } from '../../json/is-object.ts';
+import { type ListedEntry, positiveCount } from '../openai-compatible/model-list.ts';
 import type { ModelMetadata } from '../provider.ts';
 
 /** Its names for what other listings call otherwise. */

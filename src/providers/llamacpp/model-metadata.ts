@@ -1,5 +1,6 @@
 /** What a llama.cpp server says about its models, as model metadata. */
-import { isObject, type ListedEntry, positiveCount } from '../openai-compatible/model-list.ts';
+import { isObject } from '../../json/is-object.ts';
+import { type ListedEntry, positiveCount } from '../openai-compatible/model-list.ts';
 import type { ModelMetadata } from '../provider.ts';
 
 /**

@@ -1,5 +1,6 @@
 /** What Ollama says about its models, as model metadata. */
-import { isObject, positiveCount } from '../openai-compatible/model-list.ts';
+import { isObject } from '../../json/is-object.ts';
+import { positiveCount } from '../openai-compatible/model-list.ts';
 import type { ModelMetadata, ProviderModel } from '../provider.ts';
 
 type Members = Readonly<Record<string, unknown>>;

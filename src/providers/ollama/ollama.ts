@@ -1,6 +1,6 @@
 /** Ollama, asked in its own language. */
+import { isObject } from '../../json/is-object.ts';
 import { parseBaseUrl } from '../base-url.ts';
-import { isObject } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing, type ReadJson } from '../openai-compatible/openai-compatible.ts';
 import type { Provider, ProviderModel } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';

@@ -1,4 +1,5 @@
 /** Reads `GET /models` of any server that means OpenAI's shape, however loosely. */
+import { isObject } from '../../json/is-object.ts';
 import type { ModelMetadata, ProviderModel } from '../provider.ts';
 
 /** One entry of the listing, with all that the server said of it. */
@@ -71,8 +72,4 @@ function text(value: unknown): string | undefined {
 
 function withoutPrefix(id: string, prefix: string): string {
   return prefix !== '' && id.startsWith(prefix) ? id.slice(prefix.length) : id;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

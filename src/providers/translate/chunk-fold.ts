@@ -2,7 +2,8 @@
  * A stream of chat completion chunks as the whole completion that it makes. Readers of other languages read a whole
  * answer as a stream that says everything at once, so the two cannot drift apart.
  */
-import { isObject, type JsonObject } from './json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from './json.ts';
 import { mergedExtra } from './responses-to-chat/extra-content.ts';
 
 interface Call {

@@ -12,7 +12,8 @@
  * `truncate: false` goes along unless the client says otherwise: OpenAI refuses a text that is too long, and does not
  * embed a part of it.
  */
-import { isObject, type JsonObject } from './json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from './json.ts';
 import { type Refused, refuse } from './refusal.ts';
 
 export interface EmbedRequest {

@@ -2,7 +2,8 @@
  * Members of a chat completion request that some languages have no words for. A value that asks for nothing (the
  * default, or an empty one) is harmless; any other is refused, since the answer would not be what was asked for.
  */
-import { isObject, type JsonObject } from './json.ts';
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from './json.ts';
 import { type Refused, refuse } from './refusal.ts';
 
 const oneAnswer = (value: unknown): boolean => value === 1;

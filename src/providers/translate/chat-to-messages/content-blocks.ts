@@ -14,8 +14,9 @@
  *
  * `cache_control` and other members beside a part's own stay with it.
  */
+import { isObject } from '../../../json/is-object.ts';
 import { parseDataUrl } from '../data-url.ts';
-import { filled, isObject, type JsonObject, withoutNulls } from '../json.ts';
+import { filled, type JsonObject, withoutNulls } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 
 export interface ContentBlocks {

@@ -6,7 +6,8 @@
  * Anthropic wants the blocks back where they stood. The calls say that by themselves; a block after some of the
  * message's text says in `after_text` how many characters of it came before.
  */
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { JsonObject } from '../json.ts';
 
 export interface KeptBlock {
   readonly block: JsonObject;

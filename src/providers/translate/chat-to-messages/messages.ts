@@ -11,7 +11,8 @@
  *
  * Reasoning that carries no signature cannot be given back, and is left out. Anthropic knows no names of participants.
  */
-import { callArguments, filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { callArguments, filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { contentBlocks } from './content-blocks.ts';
 import { anthropicsOwn, type KeptBlock, keptBlocks, unlike } from './kept-thinking.ts';

@@ -12,9 +12,10 @@
  * | `ping`, unknown events | nothing |
  * | `error` | the error, as it is |
  */
+import { isObject } from '../../../json/is-object.ts';
 import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
 import { completionOf } from '../chunk-fold.ts';
-import { filled, isObject, type JsonObject, parsedObject } from '../json.ts';
+import { filled, type JsonObject, parsedObject } from '../json.ts';
 import { extraContentWith, isThinking, type KeptBlock } from './kept-thinking.ts';
 import { chatUsage, mergedUsage } from './usage.ts';
 

@@ -17,8 +17,9 @@
  * | `metadata`, `store`, `prompt_cache_*`, `stream_options` | not sent: they do not change the answer |
  * | `top_p`, any unknown member (`top_k`, `thinking`, `context_management`, …) | the same |
  */
+import { isObject } from '../../../json/is-object.ts';
 import type { ChatRequestFacts } from '../chat-adapter.ts';
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { refusedMember, type UnhonouredMember, withoutEffect } from '../unhonoured-members.ts';
 import { plainText, type Turn, turnsOf } from './messages.ts';

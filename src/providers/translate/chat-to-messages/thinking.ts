@@ -15,7 +15,8 @@
  * default one is raised by the budget. With thinking Anthropic takes no other temperature than 1, and with a budget no
  * forced tool: those are refused here, since leaving one of them out would not be what was asked for.
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { loweredEffort, type ReasoningEffort } from '../responses-to-chat/reasoning-style.ts';
 import { isThinking } from './kept-thinking.ts';

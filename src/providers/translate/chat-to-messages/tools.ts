@@ -12,7 +12,8 @@
  * | `tool_choice` `allowed_tools` | only those tools are sent, and its mode is the choice |
  * | `parallel_tool_calls: false` | `disable_parallel_tool_use` of the choice |
  */
-import { filled, isObject, type JsonObject, withoutNulls } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject, withoutNulls } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 
 export interface Tools {

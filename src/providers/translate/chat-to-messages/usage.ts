@@ -2,7 +2,8 @@
  * What an answer cost, in the words of chat completions. Anthropic counts what was read from its cache, or written to
  * it, beside `input_tokens`; chat completions count it in.
  */
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { JsonObject } from '../json.ts';
 
 /** Null when nothing was reported: nothing is made up. */
 export function chatUsage(usage: JsonObject): JsonObject | null {

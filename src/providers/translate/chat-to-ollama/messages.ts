@@ -11,8 +11,9 @@
  * | `tool_calls` | the same, with arguments as an object |
  * | `tool` | `tool` with `tool_call_id`, and with the `tool_name` of the call it answers |
  */
+import { isObject } from '../../../json/is-object.ts';
 import { parseDataUrl } from '../data-url.ts';
-import { callArguments, filled, isObject, type JsonObject } from '../json.ts';
+import { callArguments, filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 
 export interface OllamaMessages {

@@ -11,9 +11,10 @@
  * | `prompt_eval_count`, `eval_count` | `usage` |
  * | `error` | the error, as it is |
  */
+import { isObject } from '../../../json/is-object.ts';
 import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
 import { completionOf } from '../chunk-fold.ts';
-import { filled, isObject, type JsonObject, parsedObject } from '../json.ts';
+import { filled, type JsonObject, parsedObject } from '../json.ts';
 
 export class OllamaReader implements ChatReader {
   readonly #facts: ChatAnswerFacts;

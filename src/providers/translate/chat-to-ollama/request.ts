@@ -18,8 +18,9 @@
  * | `metadata`, `store`, `user`, `stream_options`, … | not sent: they do not change the answer |
  * | any unknown member (`keep_alive`, `think`, `options`, …) | the same |
  */
+import { isObject } from '../../../json/is-object.ts';
 import type { ChatRequestFacts } from '../chat-adapter.ts';
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { loweredEffort, type ReasoningEffort } from '../responses-to-chat/reasoning-style.ts';
 import { refusedMember, type UnhonouredMember, withoutEffect } from '../unhonoured-members.ts';

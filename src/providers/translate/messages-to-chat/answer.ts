@@ -1,4 +1,5 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { JsonObject } from '../json.ts';
 import type { Message, MessageShell } from './message-object.ts';
 import { createMessageStreamTranslator } from './stream.ts';
 

@@ -11,7 +11,8 @@
  * | `tool_reference` | `text`: the tool's name; every tool is sent anyway |
  * | a `document` with citations, or by its address; anything by a file id; any other type | refused: leaving it out would change the meaning |
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 
 export interface BlockParts {

@@ -15,7 +15,8 @@
  * | such a message that is to be cleared at the user's next turn | left out once that has come |
  * | `output_config` of such a message | refused |
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { isPlainText } from '../responses-to-chat/content-parts.ts';
 import { compact, textOf } from '../responses-to-chat/message-content.ts';

@@ -21,8 +21,10 @@
  * | `betas`, `billing_policy`, `cache_control`, `diagnostics`, `fallback_credit_token`, `fallbacks: "default"`, `provider`, `service_tier` | not sent: they do not change the answer |
  * | any unknown member | the same |
  */
+
 import { createHash } from 'node:crypto';
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { reasoningMembers } from '../responses-to-chat/reasoning-style.ts';
 import type { ChatRequestOptions, TranslatedRequest } from '../responses-to-chat/request.ts';

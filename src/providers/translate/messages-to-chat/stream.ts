@@ -6,8 +6,9 @@
  * says of a second tool call waits until the input of the first is whole. Whole answers go through the same door (see
  * answer.ts), so a stream and a whole answer that say the same give the same message.
  */
+import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type CallDelta, callsIn, saidIn } from '../responses-to-chat/chat-delta.ts';
 import type { Message, MessageEvent, MessageShell, StopReason } from './message-object.ts';
 import { type OpenBlock, OpenCall, OpenText, OpenThinking } from './open-blocks.ts';

@@ -8,7 +8,8 @@
  * | `enabled` with a budget below 10,000 tokens / below 20,000 / of more | `low` / `medium` / `high` |
  * | `adaptive`, and any other type | `medium` |
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { carriedForm, isCarried, readCarried } from '../responses-to-chat/carried-reasoning.ts';
 import type { Thoughts } from './message-object.ts';
 

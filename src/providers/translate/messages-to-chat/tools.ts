@@ -11,7 +11,8 @@
  * | `disable_parallel_tool_use: true` | `parallel_tool_calls: false` |
  * | `cache_control`, `defer_loading`, `eager_input_streaming`, `input_examples`, `allowed_callers` | not sent: hints to Anthropic |
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 
 export interface ChatTools {

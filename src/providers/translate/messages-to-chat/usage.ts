@@ -1,4 +1,4 @@
-import { isObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
 
 export interface MessageUsage {
   /** Without those that were read from, or written to, a cache. */

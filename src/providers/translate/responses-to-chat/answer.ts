@@ -1,4 +1,5 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { JsonObject } from '../json.ts';
 import { type ChatError, errorIn } from './chat-delta.ts';
 import type { ResponseObject, ResponseShell } from './response-object.ts';
 import { createChatStreamTranslator } from './stream.ts';

@@ -8,7 +8,8 @@
  */
 
 import { parseExactly } from '../../../json/exact-json.ts';
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 
 export interface CarriedReasoning {
   readonly text: string;

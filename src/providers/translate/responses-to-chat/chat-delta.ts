@@ -1,6 +1,7 @@
 /** Reads what a chat model says, in the spellings that servers use for it, both in chunks and in whole messages. */
+import { isObject } from '../../../json/is-object.ts';
 import { errorCodeOf } from '../../error-code.ts';
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { filled, type JsonObject } from '../json.ts';
 import type { Logprob, TokenLogprob } from './response-object.ts';
 
 export interface Said {

@@ -11,7 +11,8 @@
  * | `input_file` (flat), `file` | `file` |
  * | any other type | as it is: some servers know more, and the provider can say no |
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 
 export interface ChatParts {

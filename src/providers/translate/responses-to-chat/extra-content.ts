@@ -2,7 +2,8 @@
  * `extra_content`: what a vendor says beside the answer and wants to get back with it, keyed by vendor. A signature
  * of a thought, say. Nobody here looks into it.
  */
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { JsonObject } from '../json.ts';
 
 /** Both together: lists are joined, objects are merged, and of two other values the later one stands. */
 export function mergedExtra(before: JsonObject | undefined, after: JsonObject | undefined): JsonObject | undefined {

@@ -1,4 +1,5 @@
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 
 /**
  * Whether an input item only names one that was said before: `{"type": "item_reference", "id": …}`. The type may be

@@ -13,7 +13,8 @@
  *
  * `extra_content` of an item goes with what the item becomes.
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { outputsAfterCalls } from '../outputs-after-calls.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { readCarried } from './carried-reasoning.ts';

@@ -24,7 +24,8 @@
  * | `background` | not sent: it is the gateway that runs in the background |
  * | `metadata`, `store`, `provider`, `safety_identifier`, `prompt_cache_*`, `client_metadata` | not sent: they do not change the answer |
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { refusedInclude } from './include.ts';
 import { type ChatMessage, chatMessages } from './messages.ts';

@@ -6,8 +6,9 @@
  * another: an item is done before the next kind begins; only parallel tool calls stay open together. Whole answers
  * go through the same door (see answer.ts), so a stream and a whole answer that say the same give the same response.
  */
+import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
 import { mergedExtra } from './extra-content.ts';

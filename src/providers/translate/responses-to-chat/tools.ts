@@ -13,7 +13,8 @@
  * | a function or custom tool without a name | refused |
  * | no callable tool | `tool_choice` and `parallel_tool_calls` are not sent |
  */
-import { filled, isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { chatToolName, eachCallableTool, type ToolIdentity } from './tool-names.ts';
 

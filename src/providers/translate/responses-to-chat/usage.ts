@@ -1,4 +1,5 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject } from '../../../json/is-object.ts';
+import type { JsonObject } from '../json.ts';
 import type { ResponseUsage } from './response-object.ts';
 
 /** Tokens in both vocabularies. Null when the provider reported none: nothing is made up. */

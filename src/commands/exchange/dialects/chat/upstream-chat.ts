@@ -1,11 +1,12 @@
 /** A chat completion request as it is put to a provider, whatever language the provider speaks. */
 
+import { isObject } from '../../../../json/is-object.ts';
 import { chatAdapter } from '../../../../providers/chat-adapters.ts';
 import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { Dialect } from '../../../../providers/provider.ts';
 import type { ChatAnswerFacts, ChatReader } from '../../../../providers/translate/chat-adapter.ts';
-import { filled, isObject, type JsonObject } from '../../../../providers/translate/json.ts';
+import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import type { Refusal as TranslatorsRefusal } from '../../../../providers/translate/refusal.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
