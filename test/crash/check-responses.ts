@@ -1,5 +1,4 @@
 /** A response whose id a client knows is still what that client saw, after the restart as before. */
-
 import { isDeepStrictEqual } from 'node:util';
 import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';

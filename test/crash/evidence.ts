@@ -1,4 +1,5 @@
 /** What can be known of the gateway without asking it: what clients sent and got, and what providers saw. */
+import { isObject } from '../../src/json/is-object.ts';
 
 export type ProviderName = 'llamacpp' | 'openai';
 
@@ -128,4 +129,3 @@ export function streamedResponse(body: Buffer): StreamedResponse {
   }
   return { id, text, sequence, final };
 }
-import { isObject } from '../../src/json/is-object.ts';
