@@ -1,5 +1,4 @@
 /** What a client received is in the log, byte by byte, and what was sent to it as whole is recorded as whole. */
-
 import { isDeepStrictEqual } from 'node:util';
 import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';

@@ -2,7 +2,6 @@
  * The turn of a conversation that a response is: everything before it goes in front of its input, and its input and
  * output go to the end of the conversation, in the same append as the end of its exchange.
  */
-
 import type { EventContext } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';

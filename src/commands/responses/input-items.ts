@@ -1,5 +1,4 @@
 /** The input of a response as it is stored and listed: OpenAI's item form, each item with an id. */
-
 import { createHash } from 'node:crypto';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';

@@ -21,7 +21,6 @@
  * | `betas`, `billing_policy`, `cache_control`, `diagnostics`, `fallback_credit_token`, `fallbacks: "default"`, `provider`, `service_tier` | not sent: they do not change the answer |
  * | any unknown member | the same |
  */
-
 import { createHash } from 'node:crypto';
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';

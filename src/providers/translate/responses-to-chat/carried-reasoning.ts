@@ -6,7 +6,6 @@
  * It is a third larger than the reasoning itself, and is made only for a client that asks for it with
  * `include: ["reasoning.encrypted_content"]`.
  */
-
 import { parseExactly } from '../../../json/exact-json.ts';
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';

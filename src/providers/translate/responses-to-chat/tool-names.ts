@@ -2,7 +2,6 @@
  * Chat completions know one kind of tool: a function with a flat name. This is how the Responses API's other
  * callable tools get such a name, and how a call by that name is told apart again.
  */
-
 import { createHash } from 'node:crypto';
 import { isObject } from '../../../json/is-object.ts';
 import type { JsonObject } from '../json.ts';

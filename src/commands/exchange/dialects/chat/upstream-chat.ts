@@ -1,5 +1,4 @@
 /** A chat completion request as it is put to a provider, whatever language the provider speaks. */
-
 import { isObject } from '../../../../json/is-object.ts';
 import { chatAdapter } from '../../../../providers/chat-adapters.ts';
 import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
