@@ -25,10 +25,10 @@ import { resumeExchange } from './commands/exchange/pipeline/resume-exchange.ts'
 import type { RecordedExchange } from './commands/exchange/record/recorded-exchange.ts';
 import { RefusedRequests } from './commands/exchange/record/refused-requests.ts';
 import { checkNamedFiles, checkNamedInBody, checkNamedInForm, withFilesChecked } from './commands/files/named-files.ts';
-import { trackedObjects } from './commands/files/tracked.ts';
 import { usableProviders } from './commands/files/usable-providers.ts';
 import type { Caller } from './commands/model-request/caller.ts';
 import { createSessions } from './commands/model-request/session.ts';
+import { trackedObjects } from './commands/provider-objects/tracked.ts';
 import { ProviderJournal } from './commands/providers/provider-journal.ts';
 import type { ProviderRoster } from './commands/providers/provider-roster.ts';
 import type { LifecycleDependencies } from './commands/response-lifecycle/lifecycle.ts';

@@ -1,9 +1,9 @@
 /** What it costs that providers go on working after their answer, wired: known from the log, and followed to its end. */
 import { DeferredUsage } from '../commands/deferred/deferred-usage.ts';
-import { type LookDependencies, lookAtWork } from '../commands/deferred/look-at-work.ts';
 import type { OpenWork } from '../commands/deferred/open-work.ts';
-import { WorkFollower } from '../commands/deferred/work-follower.ts';
 import type { Pricing } from '../commands/pricing/pricing.ts';
+import { type LookDependencies, lookAtWork } from '../commands/work-follower/look-at-work.ts';
+import { WorkFollower } from '../commands/work-follower/work-follower.ts';
 import type { StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { deferredUsageView, workKey } from '../projections/deferred-usage.ts';

@@ -1,8 +1,8 @@
 /** What a batch cost: the sum of what its provider reports in the files that it made, for each model. */
 
 import { isObject } from '../../json/is-object.ts';
-import { answerIn, type ResultFile } from '../files/batch-files.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
+import { answerIn, type ResultFile } from '../provider-objects/batch-files.ts';
 import type { OpenWork } from './open-work.ts';
 import { spentUnknown, type WorkSpent } from './settle-work.ts';
 

@@ -4,9 +4,9 @@
  */
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { type FileQuestion, type ResultFile, readLines, resultFiles } from '../files/batch-files.ts';
-import { batchKindOf } from '../files/tracked.ts';
 import type { Pricing } from '../pricing/pricing.ts';
+import { type FileQuestion, type ResultFile, readLines, resultFiles } from '../provider-objects/batch-files.ts';
+import { batchKindOf } from '../provider-objects/tracked.ts';
 import { batchSpent } from './batch-spent.ts';
 import type { OpenWork, OpenWorks, WorkOutcome } from './open-work.ts';
 import { responseSpent } from './response-spent.ts';

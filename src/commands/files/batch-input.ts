@@ -9,9 +9,9 @@ import type { Provider } from '../../providers/provider.ts';
 import type { BatchLineForecast } from '../admission/cost-forecast.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
 import type { Target } from '../model-request/target.ts';
+import { contentPath, type FileQuestion, readLines } from '../provider-objects/batch-files.ts';
+import { files } from '../provider-objects/tracked.ts';
 import { type Refusal, refusals } from '../refusal.ts';
-import { contentPath, type FileQuestion, readLines } from './batch-files.ts';
-import { files } from './tracked.ts';
 
 export interface BatchInput {
   readonly parts: readonly WorkPart[];

@@ -2,11 +2,11 @@
 
 import { isObject } from '../../json/is-object.ts';
 import { outcomeIn } from '../deferred/work-end.ts';
+import { contentPath, readLines, resultFiles } from '../provider-objects/batch-files.ts';
+import { batches } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
-import { contentPath, readLines, resultFiles } from './batch-files.ts';
 import { resultLines } from './result-lines.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, retrieveObject } from './stored-objects.ts';
-import { batches } from './tracked.ts';
 
 /** One request of a batch, and what came of it. */
 export interface BatchResult {

@@ -1,6 +1,7 @@
 /** Whether a batch may be made at all: its input is held against the caller's models, sight and budgets. */
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
+import { files } from '../provider-objects/tracked.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { isNamedOnly } from '../responses/item-references.ts';
 import { seesEverything } from '../visibility.ts';
@@ -8,7 +9,6 @@ import { type BatchLines, linesOfFile, readBatchInput } from './batch-input.ts';
 import { filesIn } from './named-files.ts';
 import { providerObjectIn } from './provider-objects.ts';
 import { type ObjectDependencies, remembered } from './stored-objects.ts';
-import { files } from './tracked.ts';
 
 /** What reading a large file may take. */
 const READING_MS = 5 * 60_000;

@@ -2,8 +2,8 @@
 import type { Provider } from '../../providers/provider.ts';
 import { notServed } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
+import { batches, files, type ObjectKind } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
-import { batches, files, type ObjectKind } from './tracked.ts';
 
 export interface Providers {
   /** Every configured provider, in order. */

@@ -7,15 +7,15 @@ import { z } from 'zod';
 import { parseExactly } from '../../json/exact-json.ts';
 import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { askProvider } from '../ask-provider.ts';
 import type { PlanInput } from '../exchange/dialect.ts';
 import { formEnd, PART_END, partHead } from '../exchange/uploads/form-encoding.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
+import { askProvider } from '../provider-objects/ask-provider.ts';
+import { batches, files, isObjectId, trackingWrite } from '../provider-objects/tracked.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { BatchLines } from './batch-input.ts';
 import type { Providers } from './holders.ts';
 import type { ObjectDependencies } from './stored-objects.ts';
-import { batches, files, isObjectId, trackingWrite } from './tracked.ts';
 
 /** As providers allow of a file. */
 const MAX_REQUESTS = 50_000;

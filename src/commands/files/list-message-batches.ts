@@ -2,15 +2,15 @@
 
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { askProvider } from '../ask-provider.ts';
 import { isRouteMissing } from '../model-request/forward-operations.ts';
+import { askProvider } from '../provider-objects/ask-provider.ts';
+import { batchKindOf, messageBatches } from '../provider-objects/tracked.ts';
 import { Refusal } from '../refusal.ts';
 import { everything, seesEverything } from '../visibility.ts';
 import { mayServe } from './holders.ts';
 import { type ListedObject, type ListSource, mergedPage } from './merged-list.ts';
 import { messageBatchId, messageBatchOf, providersIds } from './message-batch-object.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
-import { batchKindOf, messageBatches } from './tracked.ts';
 
 export interface MessageBatchList extends ObjectRequest {
   readonly limit: number;

@@ -2,14 +2,14 @@
 
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { askProvider } from '../ask-provider.ts';
 import { isRouteMissing } from '../model-request/forward-operations.ts';
+import { askProvider } from '../provider-objects/ask-provider.ts';
+import type { ObjectKind } from '../provider-objects/tracked.ts';
 import { Refusal } from '../refusal.ts';
 import { seesEverything } from '../visibility.ts';
 import { ableProvider, candidates } from './holders.ts';
 import { type ListedObject, type ListSource, mergedPage, type Page } from './merged-list.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
-import type { ObjectKind } from './tracked.ts';
 
 export interface ListRequest extends ObjectRequest {
   readonly limit: number;

@@ -14,6 +14,7 @@ import { anthropicHeaders, nativeBody } from '../exchange/dialects/messages/mess
 import { parseMessagesRequest } from '../messages/messages-request.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
 import type { Target } from '../model-request/target.ts';
+import { batchKindOf, messageBatches } from '../provider-objects/tracked.ts';
 import { Refusal, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import { checkBatchLines } from './check-batch.ts';
@@ -23,7 +24,6 @@ import { messageBatchOf } from './message-batch-object.ts';
 import { createPlan, nothingAsked } from './object-plan.ts';
 import { ObjectRelay } from './relay-object.ts';
 import type { ObjectDependencies } from './stored-objects.ts';
-import { batchKindOf, messageBatches } from './tracked.ts';
 
 /** As Anthropic allows. */
 const MAX_REQUESTS = 100_000;

@@ -1,6 +1,6 @@
 /** A batch as Anthropic's API shows it ("Message Batches"), whichever API its provider has. Pure. */
 import { isObject } from '../../json/is-object.ts';
-import { messageBatches, type ObjectKind } from './tracked.ts';
+import { messageBatches, type ObjectKind } from '../provider-objects/tracked.ts';
 
 export interface MessageBatch {
   readonly id: string;

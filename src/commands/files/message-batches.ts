@@ -3,16 +3,22 @@ import { batchDeleted } from '../../events/catalogue/files.ts';
 import { streamName } from '../../events/event.ts';
 import { WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { askProvider } from '../ask-provider.ts';
 import { outcomeIn } from '../deferred/work-end.ts';
+import { askProvider } from '../provider-objects/ask-provider.ts';
+import { resultFiles } from '../provider-objects/batch-files.ts';
+import {
+  batchKindOf,
+  files,
+  messageBatches,
+  type ObjectKind,
+  type TrackedObject,
+} from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
 import { seesEverything } from '../visibility.ts';
-import { resultFiles } from './batch-files.ts';
 import { mayServe } from './holders.ts';
 import { type MessageBatch, messageBatchOf, providersIds } from './message-batch-object.ts';
 import { type MessageResult, messageResults } from './message-results.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
-import { batchKindOf, files, messageBatches, type ObjectKind, type TrackedObject } from './tracked.ts';
 
 /** A batch, as its provider says it now. */
 export interface HeldBatch {

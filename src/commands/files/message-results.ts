@@ -4,9 +4,15 @@ import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { messageFromChat } from '../../providers/translate/messages-to-chat/answer.ts';
 import { outcomeIn } from '../deferred/work-end.ts';
-import { answerIn, contentPath, type FileQuestion, type ResultFile, readLines } from './batch-files.ts';
+import {
+  answerIn,
+  contentPath,
+  type FileQuestion,
+  type ResultFile,
+  readLines,
+} from '../provider-objects/batch-files.ts';
+import { messageBatches, type ObjectKind } from '../provider-objects/tracked.ts';
 import { resultLines } from './result-lines.ts';
-import { messageBatches, type ObjectKind } from './tracked.ts';
 
 export interface MessageResult {
   readonly custom_id: string | null;

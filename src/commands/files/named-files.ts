@@ -8,11 +8,11 @@ import type { CheckFields, CheckFiles } from '../exchange/check-files.ts';
 import type { ExchangeDialect } from '../exchange/dialect.ts';
 import { namesFile } from '../exchange/uploads/file-fields.ts';
 import { parseJson } from '../parse-json.ts';
+import { files, type TrackedObjects } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';
 import { type Sight, seesEverything } from '../visibility.ts';
 import { mayNameProviderObjects, refuseProviderObjects } from './provider-objects.ts';
 import { remembered } from './stored-objects.ts';
-import { files, type TrackedObjects } from './tracked.ts';
 
 export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
   return ({ asked, body, sight }) => {

@@ -13,6 +13,7 @@ import type { OpenForm } from '../exchange/uploads/open-form.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
 import type { Asked, ReadResult } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';
+import { batches, files, type ObjectKind } from '../provider-objects/tracked.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import type { Sight } from '../visibility.ts';
@@ -32,7 +33,6 @@ import {
 import { createPlan, nothingAsked } from './object-plan.ts';
 import { ObjectRelay } from './relay-object.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
-import { batches, files, type ObjectKind } from './tracked.ts';
 
 export interface CreateOptions {
   /** The `provider` query parameter. */

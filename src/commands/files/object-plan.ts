@@ -9,8 +9,8 @@ import type { ForwardPlan } from '../exchange/plan.ts';
 import type { DeferredWork } from '../model-request/deferred-work.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
 import type { ReadResult } from '../model-request/parsed-request.ts';
+import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from '../provider-objects/tracked.ts';
 import { ObjectRelay } from './relay-object.ts';
-import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from './tracked.ts';
 
 export function nothingAsked(json: Record<string, unknown>, provider: string | undefined): ReadResult {
   return { ok: true, asked: { model: '', provider, stream: false, json } };

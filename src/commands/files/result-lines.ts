@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import type { Provider } from '../../providers/provider.ts';
-import { type FileQuestion, type ResultFile, readLines } from './batch-files.ts';
-import { files } from './tracked.ts';
+import { type FileQuestion, type ResultFile, readLines } from '../provider-objects/batch-files.ts';
+import { files } from '../provider-objects/tracked.ts';
 
 /**
  * The first is there when this resolves, so that what is refused is refused with a status.

@@ -3,13 +3,9 @@ import { fileDeleted } from '../../events/catalogue/files.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { askProvider } from '../ask-provider.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
-import { Refusal } from '../refusal.ts';
-import { everything, type Sight } from '../visibility.ts';
-import type { BatchInputRules } from './batch-input.ts';
-import { ableProvider, candidates, type Providers } from './holders.ts';
+import { askProvider } from '../provider-objects/ask-provider.ts';
 import {
   batches,
   files,
@@ -18,7 +14,11 @@ import {
   type TrackedObject,
   type TrackedObjects,
   trackingWrite,
-} from './tracked.ts';
+} from '../provider-objects/tracked.ts';
+import { Refusal } from '../refusal.ts';
+import { everything, type Sight } from '../visibility.ts';
+import type { BatchInputRules } from './batch-input.ts';
+import { ableProvider, candidates, type Providers } from './holders.ts';
 
 export interface ObjectDependencies {
   readonly log: EventLog;

@@ -18,11 +18,11 @@ import {
   type ObjectRequest,
   retrieveObject,
 } from '../../commands/files/stored-objects.ts';
-import { batches, files, type ObjectKind } from '../../commands/files/tracked.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
 import { pageLimit } from '../../commands/page-limit.ts';
+import { batches, files, type ObjectKind } from '../../commands/provider-objects/tracked.ts';
 import { refusals, refusedInTranslation } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';

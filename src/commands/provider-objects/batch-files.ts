@@ -3,9 +3,9 @@
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { mapUpstreamError } from '../../providers/upstream-error.ts';
-import { replyTo } from '../ask-provider.ts';
 import { refusalFromUpstream } from '../model-request/refusal-from-upstream.ts';
 import { errorBody } from '../model-request/whole-body.ts';
+import { replyTo } from './ask-provider.ts';
 import { forEachLine, type LineLimits } from './json-lines.ts';
 import { files, messageBatches, type ObjectKind } from './tracked.ts';
 

@@ -3,7 +3,7 @@
  * It begins with what the log tells of, so that a restart forgets nothing.
  */
 import type { StreamName } from '../../events/event.ts';
-import type { OpenWork } from './open-work.ts';
+import type { OpenWork } from '../deferred/open-work.ts';
 
 export interface WorkFollowerOptions {
   /** The work that is not over, by the stream of its exchange. */

@@ -1,12 +1,12 @@
 /** One short question to a provider about an object it keeps under an id: a response, a file, a batch. */
 
-import { parseExactly } from '../json/exact-json.ts';
-import { isObject } from '../json/is-object.ts';
-import { type Provider, ProviderFailure, type ProviderReply } from '../providers/provider.ts';
-import { type MappedError, mapUpstreamError } from '../providers/upstream-error.ts';
-import { credentialsRefused, refusalFromFailure, refusalFromUpstream } from './model-request/refusal-from-upstream.ts';
-import { errorBody } from './model-request/whole-body.ts';
-import { type Refusal, refusals } from './refusal.ts';
+import { parseExactly } from '../../json/exact-json.ts';
+import { isObject } from '../../json/is-object.ts';
+import { type Provider, ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
+import { type MappedError, mapUpstreamError } from '../../providers/upstream-error.ts';
+import { credentialsRefused, refusalFromFailure, refusalFromUpstream } from '../model-request/refusal-from-upstream.ts';
+import { errorBody } from '../model-request/whole-body.ts';
+import { type Refusal, refusals } from '../refusal.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 

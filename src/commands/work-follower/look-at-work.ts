@@ -1,15 +1,15 @@
 /** Asks the provider of some work how far that has come, as its client could, and records what it cost once it is over. */
 import type { EventContext } from '../../events/event.ts';
 import type { Provider } from '../../providers/provider.ts';
-import { askProvider } from '../ask-provider.ts';
-import { batchKindOf } from '../files/tracked.ts';
+import type { DeferredUsage } from '../deferred/deferred-usage.ts';
+import type { OpenWork } from '../deferred/open-work.ts';
+import { outcomeIn } from '../deferred/work-end.ts';
+import { askProvider } from '../provider-objects/ask-provider.ts';
+import { batchKindOf } from '../provider-objects/tracked.ts';
 import { Refusal } from '../refusal.ts';
 import { callProvider, type KeepDependencies, keepIfEnded } from '../response-lifecycle/lifecycle.ts';
 import { isPending } from '../responses/pending-response.ts';
 import { everything } from '../visibility.ts';
-import type { DeferredUsage } from './deferred-usage.ts';
-import type { OpenWork } from './open-work.ts';
-import { outcomeIn } from './work-end.ts';
 
 export interface LookDependencies extends Omit<KeepDependencies, 'deferred'> {
   readonly deferred: DeferredUsage;
