@@ -1,35 +1,10 @@
 /** What a simulated model answers: a pure function of what it was asked, the same in every dialect. */
-import type { Json } from './json.ts';
+import type { Ask } from './ask.ts';
 import { exactReply, recalled, subjectsOf, type Turn } from './recall.ts';
 import { instanceOf } from './schema-instance.ts';
 import { countTokens, tokensOf } from './tokens.ts';
-import { type Tool, type ToolCall, type ToolChoice, toolCalls } from './tool-calls.ts';
+import { type ToolCall, toolCalls } from './tool-calls.ts';
 import { hashOf, sentence, wordFor } from './words.ts';
-
-export type Format =
-  | { readonly type: 'text' }
-  | { readonly type: 'json' }
-  | { readonly type: 'schema'; readonly schema: Json };
-
-/** A request, freed of its dialect. */
-export interface Ask {
-  readonly model: string;
-  readonly turns: readonly Turn[];
-  readonly tools: readonly Tool[];
-  readonly toolChoice: ToolChoice;
-  readonly parallelToolCalls: boolean;
-  /** Reasoning counts towards it. */
-  readonly maxTokens: number | undefined;
-  readonly stop: readonly string[];
-  readonly format: Format;
-  /** Undefined leaves it to the prompt: one that says "think" is thought about. */
-  readonly reasoning: boolean | undefined;
-  readonly seed: number;
-  /** Length of a text that nothing else decides, in tokens. */
-  readonly length: number;
-  /** Answered as it is, when given. */
-  readonly text: string | undefined;
-}
 
 /** A source for a stretch of the text: UTF-16 code units, the end excluded. */
 export interface Citation {

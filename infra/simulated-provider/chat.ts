@@ -1,11 +1,12 @@
 /** OpenAI's chat completions, parsed and rendered. */
-import { type Answer, type Ask, answer, type Format, logprobOf } from './answer.ts';
+import { type Answer, answer, logprobOf } from './answer.ts';
+import type { Ask, Format, Tool } from './ask.ts';
 import type { Fault } from './fault.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';
 import type { Turn } from './recall.ts';
 import { Refused } from './refused.ts';
 import { DONE, dataFrame, type Frame, type Reply } from './reply.ts';
-import { chosen, type Tool, type ToolCall } from './tool-calls.ts';
+import { chosen, type ToolCall } from './tool-calls.ts';
 
 /** What all answers of a provider share. */
 export interface Rendering {

@@ -1,10 +1,9 @@
 /** Anthropic's Messages API: a request checked as strictly as Anthropic does, and freed of its dialect. */
-import type { Ask } from './answer.ts';
+import type { Ask, Tool, ToolChoice } from './ask.ts';
 import { type Rendering, settingsOf } from './chat.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';
 import type { Turn } from './recall.ts';
 import { Refused } from './refused.ts';
-import type { Tool, ToolChoice } from './tool-calls.ts';
 
 const KNOWN = new Set(
   (

@@ -1,10 +1,9 @@
 /** Ollama's chat request, checked as its Go types check it, and freed of its dialect. */
-import type { Ask, Format } from './answer.ts';
+import type { Ask, Format, Tool } from './ask.ts';
 import { type Rendering, settingsOf } from './chat.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';
 import type { Turn } from './recall.ts';
 import { Refused } from './refused.ts';
-import type { Tool } from './tool-calls.ts';
 
 export function askOfOllama(body: JsonObject, rendering: Rendering): Ask {
   const options = objectIn(body.options);

@@ -1,25 +1,9 @@
 /** The stream events of a response, in OpenAI's order, derived from the finished object. */
 import type { BackgroundJob } from './background-job.ts';
-import type { Fault } from './fault.ts';
 import { type Json, type JsonObject, listIn, objectIn, textIn } from './json.ts';
-import { DONE, type Frame, type FrameKind } from './reply.ts';
+import { DONE, type Frame } from './reply.ts';
+import type { EventOptions, ResponseEvent } from './response-event.ts';
 import { itemEvents } from './response-item-events.ts';
-
-export interface ResponseEvent {
-  readonly kind: FrameKind;
-  readonly type: string;
-  readonly data: JsonObject;
-}
-
-export interface EventOptions {
-  /** The request body, which says whether logprobs are wanted. */
-  readonly body: JsonObject;
-  readonly fault?: Fault;
-  /** Only events with a greater sequence number are sent, as `starting_after` asks. */
-  readonly after?: number;
-  /** Obfuscating filler on deltas. */
-  readonly obfuscation?: boolean;
-}
 
 /** What a stream that is under way tells at its ends. */
 const UNFINISHED = { completed_at: null, incomplete_details: null, error: null, output: [], usage: null };

@@ -1,7 +1,7 @@
 /** The stream events of one output item, from its addition to its end. */
 import { grouped, pieces } from './chat.ts';
 import { type Json, type JsonObject, listIn, objectIn, textIn } from './json.ts';
-import type { EventOptions, ResponseEvent } from './response-events.ts';
+import type { EventOptions, ResponseEvent } from './response-event.ts';
 import { logprobsOf } from './response-items.ts';
 import { tokensOf } from './tokens.ts';
 

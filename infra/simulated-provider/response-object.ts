@@ -1,10 +1,11 @@
 /** OpenAI's Responses API: a request parsed, and the response object with every member it has. */
-import type { Answer, Ask } from './answer.ts';
+import type { Answer } from './answer.ts';
+import type { Ask, Tool } from './ask.ts';
 import { formatOf, type Rendering, reasoningFor, settingsOf } from './chat.ts';
 import { type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';
 import type { Turn } from './recall.ts';
 import { outputOf } from './response-items.ts';
-import { chosen, type Tool } from './tool-calls.ts';
+import { chosen } from './tool-calls.ts';
 
 export function askOfResponses(body: JsonObject, turns: readonly Turn[], rendering: Rendering): Ask {
   const instructions = textIn(body.instructions) ?? '';

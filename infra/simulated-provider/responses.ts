@@ -8,7 +8,8 @@ import { pageOf } from './page.ts';
 import type { Turn } from './recall.ts';
 import { Refused } from './refused.ts';
 import type { Reply } from './reply.ts';
-import { backgroundFrames, type EventOptions, inState, responseFrames } from './response-events.ts';
+import type { EventOptions } from './response-event.ts';
+import { backgroundFrames, inState, responseFrames } from './response-events.ts';
 import { inputItemsOf, sealed, turnsOf } from './response-items.ts';
 import { askOfResponses, responseOf } from './response-object.ts';
 

@@ -1,18 +1,9 @@
 /** Whether and how a simulated model calls the tools it was given. */
-import type { Ask } from './answer.ts';
+import type { Ask, Tool, ToolChoice } from './ask.ts';
 import { isObject, type Json, listIn, objectIn, textIn } from './json.ts';
 import { exactReply, subjectsOf } from './recall.ts';
 import { instanceOf } from './schema-instance.ts';
 import { sentence } from './words.ts';
-
-export interface Tool {
-  readonly name: string;
-  readonly parameters: Json;
-  /** Takes free text instead of JSON: OpenAI's custom tools. */
-  readonly freeform?: boolean;
-}
-
-export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string };
 
 export interface ToolCall {
   readonly name: string;

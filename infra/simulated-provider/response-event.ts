@@ -1,0 +1,20 @@
+/** One stream event of a response, and the options of the stream. */
+import type { Fault } from './fault.ts';
+import type { JsonObject } from './json.ts';
+import type { FrameKind } from './reply.ts';
+
+export interface ResponseEvent {
+  readonly kind: FrameKind;
+  readonly type: string;
+  readonly data: JsonObject;
+}
+
+export interface EventOptions {
+  /** The request body, which says whether logprobs are wanted. */
+  readonly body: JsonObject;
+  readonly fault?: Fault;
+  /** Only events with a greater sequence number are sent, as `starting_after` asks. */
+  readonly after?: number;
+  /** Obfuscating filler on deltas. */
+  readonly obfuscation?: boolean;
+}
