@@ -14,7 +14,12 @@ interface Arrow {
 const json = 'json';
 
 /** The words of the log's port: names, constants and errors, but no engine and no catalogue. */
-const logPort = ['src/events/event.ts', 'src/events/log.ts', 'src/events/sequence-position.ts'];
+const logPort = [
+  'src/events/event.ts',
+  'src/events/log.ts',
+  'src/events/newest-event.ts',
+  'src/events/sequence-position.ts',
+];
 
 /**
  * The analytics process runs beside the gateway. It shares the log, the configuration, the tables and the ClickHouse

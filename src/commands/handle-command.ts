@@ -1,13 +1,7 @@
 /** One command on one stream: loaded, decided, appended at the very revision it was decided on. */
 import type { NewEvent, Position, RecordedEvent, StreamName } from '../events/event.ts';
-import {
-  type EventLog,
-  LogUnavailable,
-  StreamNotFound,
-  type StreamWrite,
-  WrongExpectedRevision,
-} from '../events/log.ts';
-import { untilMoved } from './newest-event.ts';
+import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../events/log.ts';
+import { untilMoved } from '../events/newest-event.ts';
 import { Refusal, refusals } from './refusal.ts';
 
 /** An event as a fold sees it, before it is recorded or after. */
@@ -46,13 +40,9 @@ export async function loadState<State>(
 ): Promise<LoadedState<State>> {
   let state = initial;
   let revision: LoadedState<State>['revision'] = 'noStream';
-  try {
-    for await (const event of log.readStream(stream)) {
-      state = evolve(state, event);
-      revision = event.revision;
-    }
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
+  for await (const event of log.readStream(stream)) {
+    state = evolve(state, event);
+    revision = event.revision;
   }
   return { state, revision };
 }

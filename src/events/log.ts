@@ -91,7 +91,10 @@ export interface EventLog {
    *   `outcome: 'none'` nothing was recorded; with `unknown` the events may turn up later (same ids).
    */
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended>;
-  /** @throws StreamNotFound when the stream has no event. */
+  /**
+   * The stream's visible events. A stream that does not exist yields nothing with any options: to the log, a missing
+   * stream and an empty one are the same.
+   */
   readStream(stream: StreamName, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>;
   readAll(options?: ReadAllOptions): AsyncIterable<RecordedEvent>;
   /** Catch-up, then live, at the reader's pace: a slow reader is fed from the log, never from a growing queue. */
@@ -117,15 +120,6 @@ export class WrongExpectedRevision extends Error {
     this.stream = stream;
     this.expected = expected;
     this.actual = actual;
-  }
-}
-
-export class StreamNotFound extends Error {
-  readonly code = 'stream_not_found';
-  readonly stream: StreamName;
-  constructor(stream: StreamName) {
-    super(`stream ${stream} has no events`);
-    this.stream = stream;
   }
 }
 

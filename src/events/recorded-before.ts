@@ -1,6 +1,6 @@
 /** Recognises, by what is recorded, an append that is made again long after the first time. */
 import type { RecordedEvent } from './event.ts';
-import { type Appended, type EventLog, StreamNotFound, type StreamWrite, WrongExpectedRevision } from './log.ts';
+import { type Appended, type EventLog, type StreamWrite, WrongExpectedRevision } from './log.ts';
 
 /**
  * What the append of these events resolved to the first time, when exactly they are recorded where the writes, each of
@@ -39,10 +39,6 @@ async function eventsFrom(
   fromRevision: bigint,
 ): Promise<RecordedEvent[]> {
   const found: RecordedEvent[] = [];
-  try {
-    for await (const event of log.readStream(stream, { fromRevision, maxCount: events.length })) found.push(event);
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
-  }
+  for await (const event of log.readStream(stream, { fromRevision, maxCount: events.length })) found.push(event);
   return found;
 }

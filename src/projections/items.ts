@@ -1,7 +1,7 @@
 /** The index of items, read from its own streams: `item-<id>` says who holds it, found as soon as that was appended. */
 import { itemStored } from '../events/catalogue/item.ts';
 import { type Actor, streamName, type UserPath } from '../events/event.ts';
-import { type EventLog, StreamNotFound } from '../events/log.ts';
+import type { EventLog } from '../events/log.ts';
 import { isA } from './known-event.ts';
 
 export interface HeldItem {
@@ -22,15 +22,11 @@ const MAX_EVENTS = 1024;
 export function createItemIndex(log: EventLog): ItemIndex {
   return {
     async *holdersOf(itemId) {
-      try {
-        const stream = streamName('item', itemId);
-        for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: MAX_EVENTS })) {
-          if (!isA(event, itemStored)) continue;
-          const { holder, holderId, createdBy = event.context.actor } = event.data;
-          yield { kind: holder, id: holderId, owner: { userPath: event.context.userPath, createdBy } };
-        }
-      } catch (error) {
-        if (!(error instanceof StreamNotFound)) throw error;
+      const stream = streamName('item', itemId);
+      for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: MAX_EVENTS })) {
+        if (!isA(event, itemStored)) continue;
+        const { holder, holderId, createdBy = event.context.actor } = event.data;
+        yield { kind: holder, id: holderId, owner: { userPath: event.context.userPath, createdBy } };
       }
     },
   };

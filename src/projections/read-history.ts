@@ -1,6 +1,6 @@
 /** History, page by page: of one subject from its own stream, of everything by way of the journal. */
 import type { Position, RecordedEvent, StreamName } from '../events/event.ts';
-import { type EventLog, StreamNotFound } from '../events/log.ts';
+import type { EventLog } from '../events/log.ts';
 import { type Change, changeOf, isNote, partOf, type Value, valueAfter } from './admin-history.ts';
 import { type AdminJournal, type JournalPageQuery, journalPage } from './admin-journal.ts';
 import { type Subject, streamOf } from './admin-subjects.ts';
@@ -73,16 +73,12 @@ async function* changesOf(
   stream: StreamName,
 ): AsyncGenerator<{ event: RecordedEvent; from: Value; to: Value }> {
   const values = new Map<string, Value>();
-  try {
-    for await (const event of log.readStream(stream)) {
-      const part = partOf(event);
-      const from = isNote(event) ? null : (values.get(part) ?? null);
-      const to = valueAfter(from, event);
-      values.set(part, to);
-      yield { event, from, to };
-    }
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
+  for await (const event of log.readStream(stream)) {
+    const part = partOf(event);
+    const from = isNote(event) ? null : (values.get(part) ?? null);
+    const to = valueAfter(from, event);
+    values.set(part, to);
+    yield { event, from, to };
   }
 }
 

@@ -5,7 +5,8 @@
 import { z } from 'zod';
 import { responseDeleted, responseStored } from '../events/catalogue/response.ts';
 import { type Actor, type RecordedEvent, streamName, type UserPath } from '../events/event.ts';
-import { type EventLog, StreamNotFound } from '../events/log.ts';
+import type { EventLog } from '../events/log.ts';
+import { newestEvent } from '../events/newest-event.ts';
 import { parseExactly } from '../json/exact-json.ts';
 import { isA } from './known-event.ts';
 
@@ -57,26 +58,15 @@ export function createResponseRecords(log: EventLog): ResponseRecords {
   return {
     async load(id) {
       if (!isResponseId(id)) return undefined;
-      const newest = await newestEvent(log, id);
+      const newest = await newestEvent(streamName('response', id), log);
       return newest !== undefined && isA(newest, responseStored) ? fromEvent(id, newest) : undefined;
     },
     async wasDeleted(id) {
       if (!isResponseId(id)) return false;
-      const newest = await newestEvent(log, id);
+      const newest = await newestEvent(streamName('response', id), log);
       return newest !== undefined && isA(newest, responseDeleted);
     },
   };
-}
-
-async function newestEvent(log: EventLog, id: string): Promise<RecordedEvent | undefined> {
-  const stream = streamName('response', id);
-  try {
-    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
-  } catch (error) {
-    if (error instanceof StreamNotFound) return undefined;
-    throw error;
-  }
-  return undefined;
 }
 
 function fromEvent(id: string, event: RecordedEvent<string, z.infer<typeof responseStored.data>>): StoredResponse {

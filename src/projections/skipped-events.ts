@@ -1,7 +1,7 @@
 /** Events that a projection cannot take in, and those that an operator let it leave out. */
 import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
-import { type EventLog, StreamNotFound } from '../events/log.ts';
+import type { EventLog } from '../events/log.ts';
 import { isA } from './known-event.ts';
 
 export interface Skipped {
@@ -17,14 +17,10 @@ export interface Skipped {
 /** Everything that was ever left out, oldest first. */
 export async function skippedEvents(log: EventLog): Promise<readonly Skipped[]> {
   const skipped: Skipped[] = [];
-  try {
-    for await (const event of log.readStream(skippedStream)) {
-      if (!isA(event, viewEventSkipped)) continue;
-      const { view, position, eventType, reason, by } = event.data;
-      skipped.push({ view, position: position as Position, eventType, reason, by, at: event.at });
-    }
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
+  for await (const event of log.readStream(skippedStream)) {
+    if (!isA(event, viewEventSkipped)) continue;
+    const { view, position, eventType, reason, by } = event.data;
+    skipped.push({ view, position: position as Position, eventType, reason, by, at: event.at });
   }
   return skipped;
 }

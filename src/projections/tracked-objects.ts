@@ -3,8 +3,9 @@
  * no copy that could lag behind.
  */
 import { batchTracked, fileDeleted, fileTracked } from '../events/catalogue/files.ts';
-import { type Actor, type RecordedEvent, type StreamName, streamName, type UserPath } from '../events/event.ts';
-import { type EventLog, StreamNotFound } from '../events/log.ts';
+import { type Actor, streamName, type UserPath } from '../events/event.ts';
+import type { EventLog } from '../events/log.ts';
+import { newestEvent } from '../events/newest-event.ts';
 import { isA } from './known-event.ts';
 
 export interface TrackedObject {
@@ -32,7 +33,7 @@ export function createTrackedRecords(log: EventLog): TrackedRecords {
   return {
     async load(kind, id) {
       if (!TOKEN.test(id)) return undefined;
-      const newest = await newestEvent(log, streamName(kind, id));
+      const newest = await newestEvent(streamName(kind, id), log);
       if (newest === undefined || !(isA(newest, fileTracked) || isA(newest, batchTracked))) return undefined;
       const { data, context, revision } = newest;
       const { provider, createdBy = context.actor } = data;
@@ -40,17 +41,8 @@ export function createTrackedRecords(log: EventLog): TrackedRecords {
       return { provider, dialect, userPath: context.userPath, createdBy, revision };
     },
     async wasDeleted(kind, id) {
-      const newest = TOKEN.test(id) ? await newestEvent(log, streamName(kind, id)) : undefined;
+      const newest = TOKEN.test(id) ? await newestEvent(streamName(kind, id), log) : undefined;
       return newest !== undefined && isA(newest, fileDeleted);
     },
   };
-}
-
-async function newestEvent(log: EventLog, stream: StreamName): Promise<RecordedEvent | undefined> {
-  try {
-    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
-  }
-  return undefined;
 }

@@ -4,15 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../src/events/event.ts';
 import { streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
-import type { CaughtUp, EventLog, ExpectedRevision, StreamWrite } from '../../src/events/log.ts';
-import {
-  EventIdReused,
-  EventTooLarge,
-  LogUnavailable,
-  START,
-  StreamNotFound,
-  WrongExpectedRevision,
-} from '../../src/events/log.ts';
+import type { CaughtUp, EventLog, ExpectedRevision, ReadStreamOptions, StreamWrite } from '../../src/events/log.ts';
+import { EventIdReused, EventTooLarge, LogUnavailable, START, WrongExpectedRevision } from '../../src/events/log.ts';
 
 export interface LogUnderTest {
   readonly log: EventLog;
@@ -310,10 +303,27 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
     });
 
     describe('readStream', () => {
-      it('says so when the stream has no events', async () => {
-        await expect(collect(log.readStream(a))).rejects.toBeInstanceOf(StreamNotFound);
-        await appendNumbers(b, 0, 1);
-        await expect(collect(log.readStream(a, { direction: 'backwards' }))).rejects.toBeInstanceOf(StreamNotFound);
+      describe('of a stream that does not exist', () => {
+        it.each<ReadStreamOptions>([
+          {},
+          { fromRevision: 0n },
+          { fromRevision: 7n },
+          { maxCount: 0 },
+          { maxCount: 1 },
+          { direction: 'backwards' },
+          { direction: 'backwards', maxCount: 1 },
+          { direction: 'backwards', fromRevision: 7n },
+          { direction: 'backwards', fromRevision: 0n, maxCount: 3 },
+        ])('yields nothing with %o, in an empty log and beside other streams', async (options) => {
+          expect(await collect(log.readStream(a, options))).toEqual([]);
+          await appendNumbers(b, 0, 3);
+          expect(await collect(log.readStream(a, options))).toEqual([]);
+        });
+
+        it('yields nothing after a refused append to it', async () => {
+          await expect(log.append([write(a, 'exists', noted())])).rejects.toBeInstanceOf(WrongExpectedRevision);
+          expect(await collect(log.readStream(a))).toEqual([]);
+        });
       });
 
       it.each([

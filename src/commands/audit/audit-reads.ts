@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { auditRead } from '../../events/catalogue/audit.ts';
 import { type EventContext, idOf, type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
-import { type EventLog, LogUnavailable, StreamNotFound } from '../../events/log.ts';
+import { type EventLog, LogUnavailable } from '../../events/log.ts';
 import type { Caller } from '../model-request/caller.ts';
 import { refusals } from '../refusal.ts';
 import { ownerOf } from '../visibility.ts';
@@ -78,10 +78,6 @@ function administers({ key }: Caller): boolean {
 }
 
 async function firstEvent(stream: StreamName, log: Pick<EventLog, 'readStream'>): Promise<RecordedEvent | undefined> {
-  try {
-    for await (const event of log.readStream(stream, { maxCount: 1 })) return event;
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
-  }
+  for await (const event of log.readStream(stream, { maxCount: 1 })) return event;
   return undefined;
 }

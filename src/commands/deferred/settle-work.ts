@@ -2,7 +2,7 @@
 import { usageDeferred, usageSettled } from '../../events/catalogue/exchange.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
-import { type EventLog, StreamNotFound, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
+import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { usageEvent } from '../exchange/record/end-events.ts';
 import type { EstimatedTokens } from '../model-request/units.ts';
 import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
@@ -52,14 +52,10 @@ export async function settleWork(
 /** Undefined when what the work cost is on record. */
 async function unsettledRevision(stream: StreamName, log: SettleDependencies['log']): Promise<bigint | undefined> {
   let newest: bigint | undefined;
-  try {
-    for await (const event of log.readStream(stream, { direction: 'backwards' })) {
-      newest ??= event.revision;
-      if (event.type === usageSettled.type) return undefined;
-      if (event.type === usageDeferred.type) return newest;
-    }
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
+  for await (const event of log.readStream(stream, { direction: 'backwards' })) {
+    newest ??= event.revision;
+    if (event.type === usageSettled.type) return undefined;
+    if (event.type === usageDeferred.type) return newest;
   }
   return undefined;
 }

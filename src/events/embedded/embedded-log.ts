@@ -15,7 +15,7 @@ import type {
   StreamWrite,
   SubscribeOptions,
 } from '../log.ts';
-import { LogUnavailable, StreamNotFound } from '../log.ts';
+import { LogUnavailable } from '../log.ts';
 import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { haveIds } from '../recent-appends.ts';
 import { recordedBefore } from '../recorded-before.ts';
@@ -279,7 +279,6 @@ export class EmbeddedLog implements WatchableLog, ReadableLog {
     // the active one may have become full, and may have been entered in the index, in the meantime
     if (active !== undefined && !parts.some(({ segment }) => segment.first === active.segment.first))
       parts.push(active);
-    if (parts.length === 0) throw new StreamNotFound(stream);
     yield* readStreamParts(this, stream, parts, options);
   }
 

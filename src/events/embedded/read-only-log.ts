@@ -16,7 +16,7 @@ import type {
   ReadStreamOptions,
   SubscribeOptions,
 } from '../log.ts';
-import { LogUnavailable, StreamNotFound } from '../log.ts';
+import { LogUnavailable } from '../log.ts';
 import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import type { IndexedPart } from './archive/index-reader.ts';
@@ -173,7 +173,6 @@ export class ReadOnlyLog implements WatchableLog, ReadableLog {
     options: ReadStreamOptions,
     parts: readonly StreamPart[],
   ): AsyncIterable<RecordedEvent> {
-    if (parts.length === 0) throw new StreamNotFound(stream);
     return readStreamParts(this, stream, parts, options);
   }
 

@@ -13,7 +13,7 @@ import type {
   StreamWrite,
   SubscribeOptions,
 } from '../log.ts';
-import { EventTooLarge, LogUnavailable, StreamNotFound } from '../log.ts';
+import { EventTooLarge, LogUnavailable } from '../log.ts';
 import type { LogStatus, WatchableLog } from '../log-status.ts';
 import { haveIds, RecentAppends } from '../recent-appends.ts';
 import { checkExpectedRevision, revisionRange } from '../revisions.ts';
@@ -82,8 +82,7 @@ export class MemoryLog implements WatchableLog {
   }
 
   async *readStream(stream: StreamName, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
-    const events = this.#streams.get(stream);
-    if (events === undefined) throw new StreamNotFound(stream);
+    const events = this.#streams.get(stream) ?? [];
     for (const revision of revisionRange(events.length - 1, options)) {
       const event = events[revision];
       if (event !== undefined) yield upcast(event);

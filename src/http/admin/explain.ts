@@ -10,7 +10,7 @@ import { virtualModelStream } from '../../commands/virtual-models/decider.ts';
 import type { VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
 import { type ExplainedStep, explain } from '../../commands/virtual-models/explain.ts';
 import type { Position, RecordedEvent, StreamName, UserPath } from '../../events/event.ts';
-import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import { type Query, single } from '../query.ts';
@@ -147,12 +147,8 @@ async function newestOf(
   until: Position | undefined,
   log: EventLog,
 ): Promise<RecordedEvent | undefined> {
-  try {
-    for await (const event of log.readStream(stream, { direction: 'backwards' })) {
-      if ((until === undefined || event.position <= until) && types.includes(event.type)) return event;
-    }
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
+  for await (const event of log.readStream(stream, { direction: 'backwards' })) {
+    if ((until === undefined || event.position <= until) && types.includes(event.type)) return event;
   }
   return undefined;
 }

@@ -9,7 +9,7 @@ import {
   usageRecorded,
 } from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent, StreamName } from '../../events/event.ts';
-import { type EventLog, StreamNotFound } from '../../events/log.ts';
+import type { EventLog } from '../../events/log.ts';
 import { isA } from '../known-event.ts';
 import type { RequestUsage } from './audit-queries.ts';
 import { type ExchangeRow, exchangeRowOf } from './exchange-row.ts';
@@ -32,7 +32,7 @@ type Reader = Pick<EventLog, 'readStream'>;
 /** Its row alone; undefined when there is no such request. */
 export async function rowInLog(stream: StreamName, log: Reader): Promise<ExchangeRow | undefined> {
   const events: RecordedEvent[] = [];
-  for await (const event of eventsOf(stream, log)) if (!isA(event, chunkReceived)) events.push(event);
+  for await (const event of log.readStream(stream)) if (!isA(event, chunkReceived)) events.push(event);
   return exchangeRowOf(events);
 }
 
@@ -42,7 +42,7 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
   const said = new FirstBytes();
   const failures = new Map<number, Uint8Array>();
   let received: Pick<RequestInLog, 'headers' | 'body' | 'cut'> | undefined;
-  for await (const event of eventsOf(stream, log)) {
+  for await (const event of log.readStream(stream)) {
     if (isA(event, chunkReceived)) {
       said.add(event.body);
       continue;
@@ -61,14 +61,6 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
 function receivedIn({ data, body }: RecordedEvent<string, z.infer<typeof requestReceived.data>>) {
   const { headers, bodyBytes: bytes, bodySha256: sha256 } = data;
   return { headers, body, cut: bytes === undefined || sha256 === undefined ? undefined : { bytes, sha256 } };
-}
-
-async function* eventsOf(stream: StreamName, log: Reader): AsyncGenerator<RecordedEvent> {
-  try {
-    yield* log.readStream(stream);
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
-  }
 }
 
 /** Of a longer body, no more than this is given. */

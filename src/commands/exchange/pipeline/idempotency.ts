@@ -9,11 +9,11 @@ import { answerReplayed, exchangeCompleted } from '../../../events/catalogue/exc
 import { idempotencyKeyClaimed } from '../../../events/catalogue/idempotency.ts';
 import { type StreamName, streamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
+import { newestEvent, untilMoved } from '../../../events/newest-event.ts';
 import { wallClock } from '../../../events/wall-clock.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import { gatewayStopping, streamIncomplete } from '../../model-request/stream-refusals.ts';
-import { newestEvent, untilMoved } from '../../newest-event.ts';
 import { refusals } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { everything } from '../../visibility.ts';

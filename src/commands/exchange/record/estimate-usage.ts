@@ -3,7 +3,8 @@
  * the provider never reports usage. Only then the record is read again; other exchanges do nothing for it.
  */
 import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
-import { type EventLog, StreamNotFound } from '../../../events/log.ts';
+import type { EventLog } from '../../../events/log.ts';
+import { untilMoved } from '../../../events/newest-event.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
@@ -11,7 +12,6 @@ import type { Asked } from '../../model-request/parsed-request.ts';
 import { promptTokens } from '../../model-request/token-estimate.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
 import type { TokenUsage } from '../../model-request/usage.ts';
-import { untilMoved } from '../../newest-event.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { AttemptEnd } from '../outcome.ts';
@@ -84,17 +84,13 @@ async function readRecorded(end: AttemptEnd, { record, log }: Estimating): Promi
     const upload: Uint8Array[] = [];
     let chunks = 0;
     let newest: bigint | undefined;
-    try {
-      for await (const event of log.readStream(record.stream)) {
-        newest = event.revision;
-        if (event.type === requestBodyReceived.type && event.body !== undefined) upload.push(event.body);
-        if (event.type !== chunkReceived.type) continue;
-        if (chunkReceived.data.parse(event.data).attempt !== attempt) continue;
-        chunks += 1;
-        output.add(event.body);
-      }
-    } catch (error) {
-      if (!(error instanceof StreamNotFound)) throw error;
+    for await (const event of log.readStream(record.stream)) {
+      newest = event.revision;
+      if (event.type === requestBodyReceived.type && event.body !== undefined) upload.push(event.body);
+      if (event.type !== chunkReceived.type) continue;
+      if (chunkReceived.data.parse(event.data).attempt !== attempt) continue;
+      chunks += 1;
+      output.add(event.body);
     }
     if (chunks >= received.chunks || reads === MAX_READS) return { output, upload: Buffer.concat(upload).toString() };
     await untilMoved(record.stream, newest, log);

@@ -13,7 +13,7 @@ import {
   usageRecorded,
 } from '../../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent, type StreamName } from '../../../events/event.ts';
-import { type EventLog, StreamNotFound } from '../../../events/log.ts';
+import type { EventLog } from '../../../events/log.ts';
 import { parseExactly } from '../../../json/exact-json.ts';
 import type { Asked } from '../../model-request/parsed-request.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
@@ -55,11 +55,7 @@ const ENDS: ReadonlySet<string> = new Set([
 /** Undefined when there is no such exchange. */
 export async function readExchange(stream: StreamName, log: EventLog): Promise<RecordedExchange | undefined> {
   let told: RecordedExchange | undefined;
-  try {
-    for await (const event of log.readStream(stream)) told = withEvent(told, event);
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
-  }
+  for await (const event of log.readStream(stream)) told = withEvent(told, event);
   return told;
 }
 

@@ -1,16 +1,16 @@
 /** The end of a stream, as others see it: an append is visible a moment after it has taken its place. */
-import type { RecordedEvent, StreamName } from '../events/event.ts';
-import { type EventLog, StreamNotFound } from '../events/log.ts';
+import type { RecordedEvent, StreamName } from './event.ts';
+import type { EventLog } from './log.ts';
 
 /** What a wait for a change may take before the stream is looked at again: the log may have given the change up. */
 const LOOK_AGAIN_MS = 500;
 
-export async function newestEvent(stream: StreamName, log: EventLog): Promise<RecordedEvent | undefined> {
-  try {
-    for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
-  } catch (error) {
-    if (!(error instanceof StreamNotFound)) throw error;
-  }
+/** The stream's last event; undefined when there is no such stream. */
+export async function newestEvent(
+  stream: StreamName,
+  log: Pick<EventLog, 'readStream'>,
+): Promise<RecordedEvent | undefined> {
+  for await (const event of log.readStream(stream, { direction: 'backwards', maxCount: 1 })) return event;
   return undefined;
 }
 
