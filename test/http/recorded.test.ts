@@ -229,11 +229,8 @@ describe('what is on the record', () => {
     const events = await recorded(after, 'unstored');
     expect(bodyOf(events.find(({ type }) => type === 'exchange.completed'))).toBe(after.said['unstored']?.text);
     const { id } = JSON.parse(after.said['unstored']?.text ?? '');
-    await expect(after.log.readStream(streamName('response', id))[Symbol.asyncIterator]().next()).rejects.toMatchObject(
-      {
-        code: 'stream_not_found',
-      },
-    );
+    const first = await after.log.readStream(streamName('response', id))[Symbol.asyncIterator]().next();
+    expect(first.done).toBe(true);
   });
 
   it('of a server without /v1/responses is how that was found out', async () => {
