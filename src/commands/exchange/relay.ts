@@ -1,4 +1,7 @@
-/** How an answer is brought back from the dialect the provider speaks to the one the client asked in. */
+/**
+ * What the exchange needs of an answer: the client's bytes, and what the record keeps. `unchangedRelay` and
+ * `translatedRelay` make one from a reader and a writer (see answer.ts).
+ */
 
 import type { Frame } from '../../providers/sse.ts';
 import type { DeferredWork } from '../model-request/deferred-work.ts';
@@ -7,15 +10,19 @@ import type { TokenUsage } from '../model-request/usage.ts';
 import type { Refusal } from '../refusal.ts';
 import type { StorableResponse } from '../responses/storable-response.ts';
 
-export interface FrameAnswer {
-  /** What the client gets for this frame; undefined when it gets nothing. */
-  readonly bytes?: Buffer;
+/** What one frame of a provider's stream means for the exchange. */
+export interface FrameOutcome {
   /** The client may have this, and all after it, only when everything is on disk. */
   readonly terminal: boolean;
   /** What is recorded in place of the frame's own bytes, when those held the provider's credentials. */
   readonly record?: Buffer;
   /** The provider reported a failure in mid-stream. */
   readonly refusal?: Refusal;
+}
+
+export interface FrameAnswer extends FrameOutcome {
+  /** What the client gets for this frame; undefined when it gets nothing. */
+  readonly bytes?: Buffer;
 }
 
 /** Pieces of a client's stream as one; undefined when there are none. */

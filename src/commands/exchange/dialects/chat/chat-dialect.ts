@@ -3,15 +3,22 @@
 import { isObject } from '../../../../json/is-object.ts';
 import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
+import type { ChatAnswerFacts } from '../../../../providers/translate/chat-adapter.ts';
 import { parseChatRequest } from '../../../chat/chat-request.ts';
 import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { Answering } from '../../../model-request/redacted.ts';
 import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
+import type { Relay } from '../../relay.ts';
+import { translatedRelay } from '../../translated-relay.ts';
+import { unchangedRelay } from '../../unchanged-relay.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
-import { ChatRelay } from './relay-chat.ts';
-import { TranslatedChatRelay } from './relay-chat-translated.ts';
+import { ObservedCompletion } from './observed-completion.ts';
+import { ChatObserver } from './observer.ts';
+import { ChatAnswerReader } from './reader.ts';
 import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from './upstream-chat.ts';
+import { ChatWriter } from './writer.ts';
 
 export interface ChatDialectOptions {
   /** Whether providers are asked for usage on every stream, so that it is recorded. */
@@ -30,8 +37,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         const { provider: _hint, ...chat } = asked.json;
         const upstream = upstreamChat({ ...chat, model: target.model }, target, asked.stream);
         const facts = chatAnswerFacts(record.id, target.model, createdAt);
-        const reader = () => chatReader(upstream.dialect, facts);
-        return { ...upstream, relay: () => new TranslatedChatRelay(target.provider, reader(), wantsUsage) };
+        return { ...upstream, relay: () => translated(target.provider, upstream.dialect, facts, wantsUsage) };
       }
       const changes = memberChanges(input);
       if (asked.stream && enforceUsage && !wantsUsage) {
@@ -42,16 +48,28 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
       return {
         dialect: 'chat',
         body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-        relay: () => new ChatRelay(target.provider, wantsUsage || !enforceUsage),
+        relay: () => unchanged(target.provider, wantsUsage || !enforceUsage),
       };
     },
     relayAgain({ asked, model, provider, dialect, exchangeId, createdAt }) {
       const wantsUsage = clientWantsUsage(asked);
-      if (dialect === 'chat') return new ChatRelay(provider, wantsUsage || !enforceUsage);
-      const reader = chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt));
-      return new TranslatedChatRelay(provider, reader, wantsUsage);
+      if (dialect === 'chat') return unchanged(provider, wantsUsage || !enforceUsage);
+      return translated(provider, dialect, chatAnswerFacts(exchangeId, model, createdAt), wantsUsage);
     },
   };
+}
+
+function unchanged(provider: Answering, passesUsage: boolean): Relay {
+  const completion = new ObservedCompletion();
+  return unchangedRelay(
+    new ChatObserver(provider, completion, passesUsage),
+    new ChatWriter(provider.name, passesUsage, completion),
+  );
+}
+
+function translated(provider: Answering, dialect: string, facts: ChatAnswerFacts, passesUsage: boolean): Relay {
+  const reader = new ChatAnswerReader(provider, chatReader(dialect, facts));
+  return translatedRelay(reader, new ChatWriter(provider.name, passesUsage));
 }
 
 /** Whether a client that streams asked for the chunk with the usage. */

@@ -1,0 +1,31 @@
+/** What a chat completion has said so far of itself. */
+import { isObject } from '../../../../json/is-object.ts';
+import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
+import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
+
+export class ObservedCompletion {
+  usage: TokenUsage = unknownUsage;
+  finishReason: string | null = null;
+  answerId: string | undefined;
+  /** The client has the end marker. */
+  marked = false;
+
+  /** @param part a chunk, or a whole completion */
+  note(part: JsonObject): void {
+    this.answerId ??= filled(part['id']);
+    if (isObject(part['usage'])) this.usage = readUsage(part['usage']);
+    this.finishReason = finishReasonIn(part['choices']) ?? this.finishReason;
+  }
+}
+
+/** Whether this is the chunk with the usage, which a client gets only when it asked for it. */
+export function isUsageOnly({ usage, choices }: JsonObject): boolean {
+  return isObject(usage) && Array.isArray(choices) && choices.length === 0;
+}
+
+/** Why the model stopped, if this completion or chunk says so. */
+function finishReasonIn(choices: unknown): string | undefined {
+  if (!Array.isArray(choices)) return undefined;
+  const said = choices.findLast((choice) => isObject(choice) && filled(choice.finish_reason) !== undefined);
+  return filled(said?.finish_reason);
+}

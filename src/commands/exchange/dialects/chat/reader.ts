@@ -1,0 +1,53 @@
+/** Reads the answer of a provider, in whatever dialect it speaks, as chat completion chunks. */
+
+import { isObject } from '../../../../json/is-object.ts';
+import type { Frame } from '../../../../providers/sse.ts';
+import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import type { Answering } from '../../../model-request/redacted.ts';
+import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
+import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer.ts';
+import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
+
+export class ChatAnswerReader implements AnswerReader<JsonObject> {
+  readonly #provider: Answering;
+  readonly #reader: ChatReader;
+  #usage: TokenUsage = unknownUsage;
+
+  /** @param reader of the dialect that the provider speaks */
+  constructor(provider: Answering, reader: ChatReader) {
+    this.#provider = provider;
+    this.#reader = reader;
+  }
+
+  whole(parsed: unknown): unknown {
+    const completion = this.#reader.whole(parsed);
+    if (isObject(completion)) this.#noteUsage(completion);
+    return completion;
+  }
+
+  events(frame: Frame): FrameEvents<JsonObject> {
+    const { data } = frame;
+    if (data === undefined) return { events: [], terminal: this.#reader.ended };
+    const chunks = this.#reader.chunks(data);
+    if (chunks === undefined) return withoutEvents(unreadableEvent(frame, this.#provider));
+    for (const chunk of chunks) {
+      this.#noteUsage(chunk);
+      const failure = failureIn(chunk, frame, this.#provider);
+      if (failure !== undefined) return withoutEvents(failure);
+    }
+    return { events: chunks, terminal: this.#reader.ended };
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+
+  answerId(): string | undefined {
+    return this.#reader.answerId;
+  }
+
+  #noteUsage({ usage }: JsonObject): void {
+    if (isObject(usage)) this.#usage = readUsage(usage);
+  }
+}

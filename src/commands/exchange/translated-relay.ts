@@ -1,0 +1,26 @@
+/** An answer that is read as events and written from them. */
+import type { Frame } from '../../providers/sse.ts';
+import type { AnswerReader, AnswerWriter } from './answer.ts';
+import type { FrameAnswer, Relay } from './relay.ts';
+
+export function translatedRelay<Event>(reader: AnswerReader<Event>, writer: AnswerWriter<Event>): Relay {
+  return {
+    whole: (_bytes, parsed) => writer.whole(reader.whole(parsed)),
+    frame: (frame) => writtenFrame(reader, writer, frame),
+    finish: () => writer.finish(),
+    broken: (refusal) => writer.broken?.(refusal),
+    abandon: (end) => writer.abandon?.(end),
+    usage: () => reader.usage(),
+    goesOn: () => reader.deferredWork?.(),
+    model: () => reader.model?.(),
+    answerId: () => reader.answerId?.(),
+    finishReason: () => writer.finishReason?.() ?? null,
+    response: () => writer.response?.(),
+  };
+}
+
+function writtenFrame<Event>(reader: AnswerReader<Event>, writer: AnswerWriter<Event>, frame: Frame): FrameAnswer {
+  const { events, terminal, record, refusal } = reader.events(frame);
+  const bytes = events.length === 0 ? undefined : writer.events(events);
+  return { bytes, terminal: terminal || writer.ended === true, record, refusal };
+}

@@ -1,0 +1,212 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ObservedCompletion } from '../../src/commands/exchange/dialects/chat/observed-completion.ts';
+import { ChatObserver } from '../../src/commands/exchange/dialects/chat/observer.ts';
+import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/reader.ts';
+import { chatReader } from '../../src/commands/exchange/dialects/chat/upstream-chat.ts';
+import { ChatWriter } from '../../src/commands/exchange/dialects/chat/writer.ts';
+import type { Relay } from '../../src/commands/exchange/relay.ts';
+import { translatedRelay } from '../../src/commands/exchange/translated-relay.ts';
+import { unchangedRelay } from '../../src/commands/exchange/unchanged-relay.ts';
+import type { Refusal } from '../../src/commands/refusal.ts';
+import { createFrameSplitter } from '../../src/providers/sse.ts';
+
+const provider = { name: 'upstream', redact: (text: string) => text.replaceAll('sk-secret', '[redacted]') };
+
+const recorded =
+  process.env['CHANCERY_RECORDED_FIXTURES'] ??
+  fileURLToPath(new URL('../../../shared/fixtures/recorded', import.meta.url));
+
+interface Kind {
+  readonly dialect: string;
+  unchanged(): Relay;
+  translated(): Relay;
+  /** As a provider sends them. */
+  readonly streams: Readonly<Record<string, string>>;
+  readonly whole: object;
+}
+
+function onTheWire(events: readonly (object | string)[]): string {
+  return events
+    .map((event) => (typeof event === 'string' ? event : JSON.stringify(event)))
+    .map((data) => `data: ${data}\n\n`)
+    .join('');
+}
+
+function recordedStream(name: string): Record<string, string> {
+  const path = `${recorded}/${name}`;
+  return existsSync(path) ? { [name]: readFileSync(path, 'utf8') } : {};
+}
+
+function chatOf(passesUsage: boolean): Pick<Kind, 'unchanged' | 'translated'> {
+  return {
+    unchanged() {
+      const completion = new ObservedCompletion();
+      return unchangedRelay(
+        new ChatObserver(provider, completion, passesUsage),
+        new ChatWriter(provider.name, passesUsage, completion),
+      );
+    },
+    translated() {
+      const facts = { id: 'chatcmpl-1', model: 'm', createdAt: 1 };
+      return translatedRelay(
+        new ChatAnswerReader(provider, chatReader('chat', facts)),
+        new ChatWriter(provider.name, passesUsage),
+      );
+    },
+  };
+}
+
+const says = (delta: object, finish: string | null = null) => ({
+  id: 'chatcmpl-7',
+  object: 'chat.completion.chunk',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, delta, finish_reason: finish }],
+});
+const usageChunk = {
+  ...says({}),
+  choices: [],
+  usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
+};
+const llamacpp = JSON.parse(
+  readFileSync(new URL('../translate/fixtures/llamacpp/chat.stream.json', import.meta.url), 'utf8'),
+).response.body;
+
+const chatStreams = {
+  'llama.cpp': llamacpp,
+  ...recordedStream('openai/chat_completion_stream.txt'),
+  'with keep-alives, usage, and integers past 2^53': [
+    ': keep-alive\n\n',
+    onTheWire([says({ role: 'assistant', content: '' }), says({ content: 'Grüße 👋 "usage": {}' })]),
+    `data: {"id":"chatcmpl-7","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"seed":12345678901234567890}]}}]}\n\n`,
+    onTheWire([says({}, 'tool_calls'), usageChunk, '[DONE]']),
+  ].join(''),
+  'with an error in mid-stream': onTheWire([says({ content: 'Half' }), { error: { message: 'bad key sk-secret' } }]),
+  'with an event that is no JSON': onTheWire([says({ content: 'Half' }), '{"choices":[']),
+};
+
+const kinds: readonly Kind[] = [
+  {
+    dialect: 'chat, with the usage chunk',
+    ...chatOf(true),
+    streams: chatStreams,
+    whole: { ...says({}), choices: [{ message: { content: 'x' }, finish_reason: 'stop' }], usage: usageChunk.usage },
+  },
+  {
+    dialect: 'chat, without the usage chunk',
+    ...chatOf(false),
+    streams: chatStreams,
+    whole: { ...says({}), choices: [{ message: { content: 'x' }, finish_reason: 'length' }] },
+  },
+];
+
+interface Answered {
+  readonly bytes: Buffer;
+  readonly told: Record<string, unknown>;
+}
+
+/** The client's stream and what is recorded of it, as the exchange makes them of a provider's pieces. */
+function answered(relay: Relay, pieces: readonly Buffer[]): Answered {
+  const splitter = createFrameSplitter();
+  const frames = [...pieces.flatMap((piece) => splitter.push(piece)), splitter.end()];
+  const bytes: Buffer[] = [];
+  let refusal: Refusal | undefined;
+  for (const frame of frames) {
+    if (frame === undefined || refusal !== undefined) continue;
+    const answer = relay.frame(frame);
+    refusal = answer.refusal;
+    if (answer.bytes !== undefined) bytes.push(answer.bytes);
+    if (answer.record !== undefined) expect(answer.record.toString()).not.toContain('sk-secret');
+  }
+  const { bytes: last, cut } = refusal === undefined ? relay.finish() : { bytes: relay.broken?.(refusal), cut: true };
+  const told = {
+    cut,
+    refusal: refusal?.envelope(),
+    usage: relay.usage(),
+    answerId: relay.answerId?.(),
+    finishReason: relay.finishReason?.(),
+    goesOn: relay.goesOn?.(),
+    response: relay.response?.(),
+  };
+  return { bytes: Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]), told };
+}
+
+/** What a client reads: comments mean nothing, and the name of an event is its `type`. */
+function dataIn(bytes: Buffer): unknown[] {
+  return createFrameSplitter()
+    .push(bytes)
+    .flatMap(({ data }) => (data === undefined ? [] : [data === '[DONE]' ? data : JSON.parse(data)]));
+}
+
+function inPieces(bytes: Buffer, sizes: Iterable<number>): Buffer[] {
+  const pieces: Buffer[] = [];
+  let at = 0;
+  for (const size of sizes) {
+    if (at >= bytes.length) break;
+    pieces.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return pieces;
+}
+
+const sizes = fc.infiniteStream(fc.integer({ min: 1, max: 200 }));
+
+describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => {
+  describe.each(Object.entries(streams))('stream %s', (_name, text) => {
+    const stream = Buffer.from(text);
+
+    it('gives the same events unchanged and translated, however it is cut into pieces', () => {
+      fc.assert(
+        fc.property(sizes, (lengths) => {
+          const pieces = inPieces(stream, lengths);
+          const passed = answered(unchanged(), pieces);
+          const written = answered(translated(), pieces);
+          expect(dataIn(written.bytes)).toEqual(dataIn(passed.bytes));
+          expect(written.told).toEqual(passed.told);
+          expect(passed.bytes).toEqual(answered(unchanged(), [stream]).bytes);
+        }),
+        { numRuns: 40 },
+      );
+    });
+
+    it('ends alike wherever the provider stops between two events', () => {
+      const frames = createFrameSplitter().push(stream);
+      for (let count = 0; count < frames.length; count += 1) {
+        const pieces = frames.slice(0, count).map(({ raw }) => raw);
+        const passed = answered(unchanged(), pieces);
+        const written = answered(translated(), pieces);
+        expect(dataIn(written.bytes)).toEqual(dataIn(passed.bytes));
+        expect(written.told).toEqual(passed.told);
+      }
+    });
+  });
+
+  it('gives the same whole answer', () => {
+    const bytes = Buffer.from(JSON.stringify(whole));
+    const [passing, writing] = [unchanged(), translated()];
+    expect(writing.whole(bytes, JSON.parse(bytes.toString())).toString()).toBe(
+      passing.whole(bytes, JSON.parse(bytes.toString())).toString(),
+    );
+    for (const fact of ['usage', 'answerId', 'finishReason', 'response'] as const) {
+      expect(writing[fact]?.()).toEqual(passing[fact]?.());
+    }
+    expect(passing.usage().source === 'provider').toBe('usage' in whole);
+  });
+});
+
+describe('chat', () => {
+  it.each(Object.entries(chatStreams))('passes the bytes of %s as they are', (name, stream) => {
+    const failing = name.includes('error') || name.includes('no JSON');
+    const { bytes } = answered(chatOf(true).unchanged(), [Buffer.from(stream)]);
+    if (failing) expect(bytes.toString().startsWith(stream.slice(0, stream.indexOf('\n\n') + 2))).toBe(true);
+    else expect(bytes.toString()).toBe(stream.endsWith('\n\n') ? stream : `${stream}\n`);
+  });
+
+  it('writes integers past 2^53 digit by digit', () => {
+    const stream = Buffer.from(chatStreams['with keep-alives, usage, and integers past 2^53']);
+    expect(answered(chatOf(true).translated(), [stream]).bytes.toString()).toContain('"seed":12345678901234567890}');
+  });
+});
