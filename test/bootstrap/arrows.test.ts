@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { houseRuleViolations } from '../../scripts/arrows.ts';
+import { houseRuleViolations, type TemporaryException } from '../../scripts/arrows.ts';
 import { importsOf } from '../../scripts/imports.ts';
 
 const roots: string[] = [];
@@ -11,14 +11,14 @@ afterEach(() => {
 });
 
 /** What the check says of a project with these files. */
-function violations(files: Record<string, string>): string[] {
+function violations(files: Record<string, string>, exceptions?: readonly TemporaryException[]): string[] {
   const root = mkdtempSync(join(tmpdir(), 'chancery-arrows-'));
   roots.push(root);
   for (const [path, source] of Object.entries(files)) {
     mkdirSync(dirname(join(root, path)), { recursive: true });
     writeFileSync(join(root, path), source);
   }
-  return houseRuleViolations(root);
+  return houseRuleViolations(root, exceptions);
 }
 
 describe('who may parse JSON with rounded integers', () => {
@@ -103,6 +103,72 @@ describe('who may import whom', () => {
   test('a type is an arrow too where nothing is allowed', () => {
     expect(violations({ 'src/events/a.ts': "import type { P } from '../providers/provider.ts';\n" })).toHaveLength(1);
   });
+
+  test.each([
+    ['src/commands/refusal.ts', './access/selector.ts'],
+    ['src/commands/model-request/a.ts', '../exchange/dialect.ts'],
+    ['src/commands/access/a.ts', '../virtual-models/expand.ts'],
+    ['src/commands/responses/a.ts', '../conversations/conversation.ts'],
+    ['src/commands/exchange/dialect.ts', './record/end-events.ts'],
+    ['src/commands/exchange/record/a.ts', '../pipeline/exchange.ts'],
+    ['src/commands/exchange/dialects/read-with.ts', './chat/chat-dialect.ts'],
+    ['src/commands/exchange/dialects/chat/a.ts', '../responses/responses-dialect.ts'],
+    ['src/commands/exchange/uploads/a.ts', '../../files/named-files.ts'],
+  ])('%s may not import %s, which is in a higher layer', (from, specifier) => {
+    const there = posix.join(posix.dirname(from), specifier);
+    for (const statement of [`import { x } from '${specifier}';\n`, `import type { X } from '${specifier}';\n`]) {
+      expect(violations({ [from]: statement, [there]: 'export {};\n' })).toEqual([
+        expect.stringContaining(`${from} imports ${there}: in commandLayers`),
+      ]);
+    }
+  });
+
+  test.each([
+    ['src/commands/access/a.ts', '../refusal.ts'],
+    ['src/commands/access/a.ts', './selector.ts'],
+    ['src/commands/exchange/record/a.ts', '../dialect.ts'],
+    ['src/commands/exchange/dialects/chat/a.ts', '../read-with.ts'],
+    ['src/commands/exchange/pipeline/a.ts', '../../access/selector.ts'],
+    ['src/commands/files/a.ts', '../exchange/dialects/chat/upstream-chat.ts'],
+  ])('%s may import %s, which is in a lower layer', (from, specifier) => {
+    const there = posix.join(posix.dirname(from), specifier);
+    expect(violations({ [from]: `import { x } from '${specifier}';\n`, [there]: 'export {};\n' })).toEqual([]);
+  });
+
+  test.each(['src/commands/newcomers/a.ts', 'src/commands/exchange/newcomers/a.ts'])(
+    'a folder that the list of layers does not contain is rejected: %s',
+    (path) => {
+      expect(violations({ [path]: 'export {};\n' })).toEqual([
+        `${path}: commandLayers in scripts/arrows.ts does not list the folder ${posix.relative('src/commands', dirname(path))}`,
+      ]);
+    },
+  );
+
+  test('a temporary exception allows its import alone, and is rejected once that import is gone', () => {
+    const from = 'src/commands/access/a.ts';
+    const exception = { from, to: 'src/commands/files/b.ts', reason: 'for this test' };
+    const excepted = "import { b } from '../files/b.ts';\n";
+    expect(violations({ [from]: excepted }, [exception])).toEqual([]);
+    expect(violations({ [from]: `${excepted}import { c } from '../files/c.ts';\n` }, [exception])).toEqual([
+      expect.stringContaining(`${from} imports src/commands/files/c.ts`),
+    ]);
+    expect(violations({ [from]: 'export {};\n' }, [exception])).toEqual([
+      `${from} no longer imports ${exception.to}: remove the exception from scripts/arrows.ts`,
+    ]);
+  });
+
+  test.each(['infra/simulated-provider', 'scripts', 'bench', 'test/support'])(
+    'an import cycle in %s is rejected',
+    (folder) => {
+      const found = violations({
+        [`${folder}/a.ts`]: "import { b } from './b.ts';\n",
+        [`${folder}/b.ts`]: "import type { A } from './a.ts';\n",
+        [`${folder}/node_modules/x/a.mjs`]: "import './b.mjs';\n",
+        [`${folder}/node_modules/x/b.mjs`]: "import './a.mjs';\n",
+      });
+      expect(found).toEqual([`import cycle: ${folder}/a.ts → ${folder}/b.ts → ${folder}/a.ts`]);
+    },
+  );
 
   test('a cycle is named once, as the path around it', () => {
     const found = violations({
