@@ -2,7 +2,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { NativeMessagesRelay } from '../../src/commands/exchange/dialects/messages/relay-messages-native.ts';
+import { ObservedMessage } from '../../src/commands/exchange/dialects/messages/observed-message.ts';
+import { MessagesObserver } from '../../src/commands/exchange/dialects/messages/observer.ts';
+import { MessagesWriter } from '../../src/commands/exchange/dialects/messages/writer.ts';
+import { unchangedRelay } from '../../src/commands/exchange/unchanged-relay.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { messageFromChat } from '../../src/providers/translate/messages-to-chat/answer.ts';
 import { createMessageStreamTranslator } from '../../src/providers/translate/messages-to-chat/stream.ts';
@@ -14,6 +17,11 @@ const recorded =
   fileURLToPath(new URL('../../../shared/fixtures/recorded', import.meta.url));
 
 const cassette = (name: string) => JSON.parse(readFileSync(new URL(name, llamacpp), 'utf8')).response.body;
+
+function unchangedMessages() {
+  const message = new ObservedMessage();
+  return unchangedRelay(new MessagesObserver({ name: 'anthropic' }, message), new MessagesWriter('anthropic', message));
+}
 
 function dataOf(stream: string) {
   const lines = stream.split('\n').filter((line) => line.startsWith('data: ') && line !== 'data: [DONE]');
@@ -38,7 +46,7 @@ describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
   const read = (name: string) => readFileSync(`${recorded}/anthropic/${name}`, 'utf8');
 
   it('a stream goes by as it is, and is understood', () => {
-    const relay = new NativeMessagesRelay({ name: 'anthropic' });
+    const relay = unchangedMessages();
     const stream = Buffer.from(read('messages_stream.txt'));
     const splitter = createFrameSplitter({ maxFrameBytes: 1 << 20 });
     const frames = [...splitter.push(stream), splitter.end()].filter((frame) => frame !== undefined);
@@ -47,7 +55,7 @@ describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
     expect(Buffer.concat(answers.map(({ bytes }) => bytes ?? Buffer.of())).toString()).toBe(`${stream}\n`);
     expect(answers.map(({ terminal }) => terminal).lastIndexOf(false)).toBe(answers.length - 2);
     expect(relay.finish()).toEqual({ cut: false });
-    expect(relay.finishReason()).toBe('end_turn');
+    expect(relay.finishReason?.()).toBe('end_turn');
     expect(relay.usage()).toMatchObject({ inputTokens: 10, outputTokens: 5, totalTokens: 15, cachedInputTokens: 0 });
   });
 
@@ -68,10 +76,10 @@ describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
     ['messages_with_params.json', 'stop_sequence'],
     ['messages_extended_thinking.json', 'end_turn'],
   ])('%s is left as it is, and understood', (name, stopReason) => {
-    const relay = new NativeMessagesRelay({ name: 'anthropic' });
+    const relay = unchangedMessages();
     const bytes = Buffer.from(read(name));
     expect(relay.whole(bytes, JSON.parse(bytes.toString()))).toBe(bytes);
-    expect(relay.finishReason()).toBe(stopReason);
+    expect(relay.finishReason?.()).toBe(stopReason);
     expect(relay.usage()).toMatchObject({ source: 'provider', outputTokens: expect.any(Number) });
   });
 });

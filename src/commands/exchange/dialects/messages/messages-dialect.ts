@@ -7,15 +7,21 @@ import { plainReasoning } from '../../../../providers/translate/responses-to-cha
 import { providerType } from '../../../../providers/types.ts';
 import { parseMessagesRequest } from '../../../messages/messages-request.ts';
 import type { Asked } from '../../../model-request/parsed-request.ts';
+import type { Answering } from '../../../model-request/redacted.ts';
 import { refusedInTranslation } from '../../../refusal.ts';
 import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import type { Relay } from '../../relay.ts';
+import { translatedRelay } from '../../translated-relay.ts';
+import { unchangedRelay } from '../../unchanged-relay.ts';
+import { ChatAnswerReader } from '../chat/reader.ts';
 import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
-import { NativeMessagesRelay } from './relay-messages-native.ts';
-import { TranslatedMessagesRelay } from './relay-messages-translated.ts';
+import { MessagesFromChatWriter } from './chat-writer.ts';
+import { ObservedMessage } from './observed-message.ts';
+import { MessagesObserver } from './observer.ts';
+import { MessagesWriter } from './writer.ts';
 
 export const messagesDialect: ExchangeDialect = {
   name: 'messages',
@@ -36,7 +42,7 @@ function native(input: PlanInput): Plan {
     dialect: 'messages',
     body: nativeBody(input),
     headers: anthropicHeaders(headers),
-    relay: () => new NativeMessagesRelay(target.provider),
+    relay: () => unchanged(target.provider),
   };
 }
 
@@ -75,9 +81,14 @@ function translated({ asked, target, record, createdAt }: PlanInput): Plan {
 type Attempt = Pick<PastAttempt, 'asked' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;
 
 function relayAgain({ asked, exchangeId, createdAt, provider, model, dialect }: Attempt): Relay {
-  if (dialect === 'messages') return new NativeMessagesRelay(provider);
-  const reader = chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt));
-  return new TranslatedMessagesRelay(provider, reader, shellOf(asked, exchangeId, model));
+  if (dialect === 'messages') return unchanged(provider);
+  const reader = new ChatAnswerReader(provider, chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt)));
+  return translatedRelay(reader, new MessagesFromChatWriter(provider.name, shellOf(asked, exchangeId, model)));
+}
+
+function unchanged(provider: Answering): Relay {
+  const message = new ObservedMessage();
+  return unchangedRelay(new MessagesObserver(provider, message), new MessagesWriter(provider.name, message));
 }
 
 function shellOf({ json }: Asked, exchangeId: string, model: string): MessageShell {

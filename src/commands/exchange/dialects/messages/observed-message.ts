@@ -1,0 +1,41 @@
+/** What a native message has said so far of itself. */
+import { isObject } from '../../../../json/is-object.ts';
+import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
+import { isErrorBody } from '../../../../providers/upstream-error.ts';
+import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
+
+export class ObservedMessage {
+  answerId: string | undefined;
+  stopReason: string | null = null;
+  /** The client has `message_stop`. */
+  stopped = false;
+  /** The client has the provider's own `error` event. */
+  failed = false;
+  /** As it was reported last, member by member: the counts of a stream are cumulative. */
+  #usage: JsonObject | undefined;
+
+  noteWhole(message: JsonObject): void {
+    this.answerId = filled(message['id']);
+    this.#note(message, message);
+  }
+
+  note(event: JsonObject): void {
+    const { type, message, delta, usage } = event;
+    if (type === 'message_start' && isObject(message)) this.noteWhole(message);
+    else if (type === 'message_delta') this.#note({ usage }, delta);
+    else if (type === 'message_stop') this.stopped = true;
+    else if (type === 'error' && isErrorBody(event)) this.failed = true;
+  }
+
+  usage(): TokenUsage {
+    return readUsage(this.#usage);
+  }
+
+  #note({ usage }: JsonObject, stopped: unknown): void {
+    if (isObject(usage)) {
+      const reported = Object.entries(usage).filter(([, value]) => value !== null);
+      this.#usage = { ...this.#usage, ...Object.fromEntries(reported) };
+    }
+    if (isObject(stopped) && typeof stopped['stop_reason'] === 'string') this.stopReason = stopped['stop_reason'];
+  }
+}

@@ -1,0 +1,52 @@
+/** Reads the answer of a provider that speaks the Messages API as its own events. */
+
+import { isObject } from '../../../../json/is-object.ts';
+import type { Frame } from '../../../../providers/sse.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { parseChunk } from '../../../model-request/parse-chunk.ts';
+import type { Answering } from '../../../model-request/redacted.ts';
+import type { TokenUsage } from '../../../model-request/usage.ts';
+import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer.ts';
+import { unreadableEvent } from '../../delivery/reported-failure.ts';
+import { ObservedMessage } from './observed-message.ts';
+import { failureOf } from './stream-failure.ts';
+
+export class MessagesReader implements AnswerReader<JsonObject> {
+  readonly #provider: Answering;
+  readonly #message = new ObservedMessage();
+
+  constructor(provider: Answering) {
+    this.#provider = provider;
+  }
+
+  whole(parsed: unknown): unknown {
+    if (isObject(parsed)) this.#message.noteWhole(parsed);
+    return parsed;
+  }
+
+  events(frame: Frame): FrameEvents<JsonObject> {
+    const { data } = frame;
+    const message = this.#message;
+    // The end marker belongs to other dialects, and some servers send it all the same.
+    if (data === undefined || data.trim() === '' || data === '[DONE]') return { events: [], terminal: message.stopped };
+    const event = parseChunk(data);
+    if (event === undefined) return withoutEvents(unreadableEvent(frame, this.#provider));
+    const failure = failureOf(event, frame, this.#provider);
+    if (failure === undefined) {
+      message.note(event);
+      return { events: [event], terminal: message.stopped };
+    }
+    const { bytes, ...outcome } = failure;
+    // Anthropic's own error event, without the provider's credentials.
+    const clean = bytes === undefined ? undefined : parseChunk(this.#provider.redact?.(data) ?? data);
+    return { ...outcome, events: clean === undefined ? [] : [clean] };
+  }
+
+  usage(): TokenUsage {
+    return this.#message.usage();
+  }
+
+  answerId(): string | undefined {
+    return this.#message.answerId;
+  }
+}

@@ -1,0 +1,68 @@
+/** Writes Messages events to a client that asked for messages. */
+
+import { isObject } from '../../../../json/is-object.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { encodeMessageEvent } from '../../../../providers/translate/messages-to-chat/message-object.ts';
+import { messagesErrorBody } from '../../../messages/error-object.ts';
+import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
+import { type Refusal, refusals } from '../../../refusal.ts';
+import type { AnswerWriter } from '../../answer.ts';
+import { joined } from '../../relay.ts';
+import { ObservedMessage } from './observed-message.ts';
+
+export class MessagesWriter implements AnswerWriter<JsonObject> {
+  readonly #provider: string;
+  readonly #message: ObservedMessage;
+
+  /** @param message shared with the observer where the provider's bytes pass unchanged */
+  constructor(provider: string, message = new ObservedMessage()) {
+    this.#provider = provider;
+    this.#message = message;
+  }
+
+  whole(message: unknown): Buffer {
+    if (!isObject(message)) {
+      const name = this.#provider;
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is no message.`);
+    }
+    this.#message.noteWhole(message);
+    return Buffer.from(JSON.stringify(message));
+  }
+
+  events(events: readonly JsonObject[]): Buffer | undefined {
+    return joined(
+      events.map((event) => {
+        this.#message.note(event);
+        return encode(event);
+      }),
+    );
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (this.#message.stopped) return { cut: false };
+    return { bytes: this.broken(streamIncomplete(this.#provider)), cut: true };
+  }
+
+  broken(refusal: Refusal): Buffer | undefined {
+    return this.#message.failed || this.#message.stopped ? undefined : messagesStreamError(refusal);
+  }
+
+  abandon(): Buffer | undefined {
+    return this.broken(gatewayStopping());
+  }
+
+  finishReason(): string | null {
+    return this.#message.stopReason;
+  }
+}
+
+function encode(event: JsonObject): Buffer {
+  const { type } = event;
+  const name = typeof type === 'string' ? `event: ${type}\n` : '';
+  return Buffer.from(`${name}data: ${JSON.stringify(event)}\n\n`);
+}
+
+/** A stream that fails ends with an `error` event, as Anthropic's do. */
+export function messagesStreamError(refusal: Refusal): Buffer {
+  return encodeMessageEvent({ type: 'error', ...messagesErrorBody(refusal) });
+}
