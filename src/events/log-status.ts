@@ -1,6 +1,8 @@
-/** How a log is doing, for health checks and metrics. */
+/**
+ * The state of a log, for health checks and metrics. Every engine fills all required members; a figure about something
+ * that an engine does not have, such as segments in memory, is 0.
+ */
 import type { Position } from './event.ts';
-import type { EventLog } from './log.ts';
 
 export interface LogStatus {
   /** `unavailable`: appends are refused. It goes away by itself when the cause does. */
@@ -26,10 +28,4 @@ export interface LogStatus {
    */
   readonly unindexedSegments: number;
   readonly subscriptions: number;
-}
-
-export interface WatchableLog extends EventLog {
-  status(): LogStatus;
-  /** Calls the listener whenever the log becomes unavailable or available again. Returns how to stop that. */
-  onStatusChange(listener: (status: LogStatus) => void): () => void;
 }

@@ -3,6 +3,7 @@
  * and every engine passes it.
  */
 import type { NewEvent, Position, RecordedEvent, StreamName } from './event.ts';
+import type { LogStatus } from './log-status.ts';
 
 /** What a stream must look like for an append to be accepted: a bigint is the revision of its last event. */
 export type ExpectedRevision = 'any' | 'noStream' | 'exists' | bigint;
@@ -102,6 +103,17 @@ export interface EventLog {
   /** Position of the last visible event, or `START` of an empty log. */
   head(): Promise<Position>;
   readonly capabilities: LogCapabilities;
+  /**
+   * The state, without I/O. `head` includes every append of this process that has resolved, and everything that `head()`
+   * has returned. A log that was opened for reading only is `ok`, although it refuses appends.
+   */
+  status(): LogStatus;
+  /**
+   * Calls the listener each time `state` changes between `ok` and `unavailable`, with the new status. An engine that
+   * cannot become unavailable never calls it.
+   * @returns a function that ends the calls
+   */
+  onStatusChange(listener: (status: LogStatus) => void): () => void;
   /** Resolves once everything appended is as durable as the engine can make it. Appends after it are refused. */
   close(): Promise<void>;
 }

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { EmbeddedLog, type EmbeddedLogOptions } from './embedded/embedded-log.ts';
 import { ReadOnlyLog } from './embedded/read-only-log.ts';
-import type { WatchableLog } from './log-status.ts';
+import type { EventLog } from './log.ts';
 import { MemoryLog } from './memory/memory-log.ts';
 
 export interface OpenLogOptions extends EmbeddedLogOptions {
@@ -15,7 +15,7 @@ export interface OpenLogOptions extends EmbeddedLogOptions {
  * embedded engine.
  * @throws LogCorrupted, LogLocked, and what the file system throws
  */
-export async function openLog(url: string, options: OpenLogOptions = {}): Promise<WatchableLog> {
+export async function openLog(url: string, options: OpenLogOptions = {}): Promise<EventLog> {
   const engine = url.slice(0, url.indexOf(':') + 1);
   switch (engine) {
     case 'memory:':

@@ -2,10 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { EmbeddedLog, type EmbeddedLogOptions } from '../../src/events/embedded/embedded-log.ts';
+import { ReadOnlyLog } from '../../src/events/embedded/read-only-log.ts';
+import type { EventLog } from '../../src/events/log.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { eventLogContract, type LogUnderTest } from './event-log.ts';
 
-async function embedded(options: EmbeddedLogOptions): Promise<LogUnderTest> {
+async function embedded(options: EmbeddedLogOptions): Promise<LogUnderTest & { log: EmbeddedLog }> {
   const dir = await mkdtemp(path.join(tmpdir(), 'chancery-log-'));
   const log = await EmbeddedLog.open(dir, options);
   return {
@@ -13,6 +15,33 @@ async function embedded(options: EmbeddedLogOptions): Promise<LogUnderTest> {
     dispose: async () => {
       await log.close();
       await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Appends with a writer, and reads everything as another process would. */
+async function besideItsWriter(): Promise<LogUnderTest> {
+  const { log: writer, dispose } = await embedded({ segmentBytes: 2_000 });
+  const reader = await ReadOnlyLog.open(writer.dir, { pollMs: 1 });
+  const log: EventLog = {
+    capabilities: writer.capabilities,
+    append: (writes, options) => writer.append(writes, options),
+    readStream: (stream, options) => reader.readStream(stream, options),
+    readAll: (options) => reader.readAll(options),
+    subscribe: (options) => reader.subscribe(options),
+    head: () => reader.head(),
+    status: () => reader.status(),
+    onStatusChange: () => reader.onStatusChange(),
+    close: async () => {
+      await writer.close();
+      await reader.close();
+    },
+  };
+  return {
+    log,
+    dispose: async () => {
+      await reader.close();
+      await dispose();
     },
   };
 }
@@ -26,3 +55,4 @@ eventLogContract('embedded, standard durability', () => embedded({ durability: '
 eventLogContract('embedded, strict durability', () => embedded({ durability: 'strict' }));
 eventLogContract('embedded, relaxed durability', () => embedded({ durability: 'relaxed' }));
 eventLogContract('embedded, with segments of a few events each', () => embedded({ segmentBytes: 2_000 }));
+eventLogContract('read only, beside its writer', besideItsWriter);

@@ -534,6 +534,41 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
       });
     });
 
+    describe('status', () => {
+      it('describes an empty log', async () => {
+        const nothing = { head: START, durableHead: START, unsyncedBytes: 0, queuedBytes: 0, subscriptions: 0 };
+        expect(log.status()).toMatchObject({ state: 'ok', ...nothing });
+      });
+
+      it('has the head of the log', async () => {
+        await log.append([write(a, 'noStream', noted()), write(b, 'noStream', noted())]);
+        const { position } = await log.append([write(a, 'exists', noted())]);
+        expect(await log.head()).toBe(position);
+        const { state, head, durableHead, queuedBytes } = log.status();
+        expect({ state, head, queuedBytes }).toEqual({ state: 'ok', head: position, queuedBytes: 0 });
+        expect(durableHead <= head).toBe(true);
+      });
+
+      it('counts the open subscriptions', async () => {
+        const subscription = log.subscribe()[Symbol.asyncIterator]();
+        await subscription.next();
+        expect(log.status().subscriptions).toBe(1);
+        await subscription.return?.();
+        expect(log.status().subscriptions).toBe(0);
+      });
+
+      it('does not change while appends are accepted or refused for their content', async () => {
+        const states: string[] = [];
+        const stop = log.onStatusChange(({ state }) => states.push(state));
+        await appendNumbers(a, 0, 3);
+        await expect(log.append([write(a, 'noStream', noted())])).rejects.toBeInstanceOf(WrongExpectedRevision);
+        stop();
+        stop();
+        expect(states).toEqual([]);
+        expect(log.status().state).toBe('ok');
+      });
+    });
+
     describe('close', () => {
       it('keeps what was appended before and refuses what comes after', async () => {
         const appends = Array.from({ length: 50 }, (_, n) => log.append([write(a, 'any', noted({ n }))]));

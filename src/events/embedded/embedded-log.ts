@@ -9,6 +9,7 @@ import type {
   Appended,
   AppendOptions,
   CaughtUp,
+  EventLog,
   LogCapabilities,
   ReadAllOptions,
   ReadStreamOptions,
@@ -16,7 +17,7 @@ import type {
   SubscribeOptions,
 } from '../log.ts';
 import { LogUnavailable } from '../log.ts';
-import type { LogStatus, WatchableLog } from '../log-status.ts';
+import type { LogStatus } from '../log-status.ts';
 import { haveIds } from '../recent-appends.ts';
 import { recordedBefore } from '../recorded-before.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
@@ -82,7 +83,7 @@ const defaults = {
 
 const embeddedStream = streamName('log', 'embedded');
 
-export class EmbeddedLog implements WatchableLog, ReadableLog {
+export class EmbeddedLog implements EventLog, ReadableLog {
   readonly capabilities: LogCapabilities;
   readonly dir: string;
   readonly disk: Disk;

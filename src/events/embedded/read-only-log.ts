@@ -11,13 +11,14 @@ import { CompiledFilter } from '../filter.ts';
 import type {
   Appended,
   CaughtUp,
+  EventLog,
   LogCapabilities,
   ReadAllOptions,
   ReadStreamOptions,
   SubscribeOptions,
 } from '../log.ts';
 import { LogUnavailable } from '../log.ts';
-import type { LogStatus, WatchableLog } from '../log-status.ts';
+import type { LogStatus } from '../log-status.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
 import type { IndexedPart } from './archive/index-reader.ts';
 import { lookIntoIndex } from './archive/index-snapshot.ts';
@@ -44,7 +45,7 @@ export interface ReadOnlyLogOptions {
 /** After so long without news it is asked whether there is a writer at all. */
 const quietMs = 1_000;
 
-export class ReadOnlyLog implements WatchableLog, ReadableLog {
+export class ReadOnlyLog implements EventLog, ReadableLog {
   readonly capabilities: LogCapabilities = {
     expectedRevision: 'native',
     globalOrder: 'total',

@@ -7,6 +7,7 @@ import { CompiledFilter } from '../filter.ts';
 import type {
   Appended,
   CaughtUp,
+  EventLog,
   LogCapabilities,
   ReadAllOptions,
   ReadStreamOptions,
@@ -14,7 +15,7 @@ import type {
   SubscribeOptions,
 } from '../log.ts';
 import { EventTooLarge, LogUnavailable } from '../log.ts';
-import type { LogStatus, WatchableLog } from '../log-status.ts';
+import type { LogStatus } from '../log-status.ts';
 import { haveIds, RecentAppends } from '../recent-appends.ts';
 import { checkExpectedRevision, revisionRange } from '../revisions.ts';
 import { formatPosition, parsePosition } from '../sequence-position.ts';
@@ -23,7 +24,7 @@ import { wallClock } from '../wall-clock.ts';
 
 const maxEventBytes = 64 * 1024 * 1024;
 
-export class MemoryLog implements WatchableLog {
+export class MemoryLog implements EventLog {
   readonly capabilities: LogCapabilities = {
     expectedRevision: 'native',
     globalOrder: 'total',

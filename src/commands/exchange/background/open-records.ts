@@ -3,7 +3,7 @@
  * be recorded because the log could not be written. These get it once the log can be written again.
  */
 import type { Position, StreamName } from '../../../events/event.ts';
-import type { WatchableLog } from '../../../events/log-status.ts';
+import type { EventLog } from '../../../events/log.ts';
 import type { RecordedExchange } from '../record/recorded-exchange.ts';
 import type { LeftOpen } from './close-open-exchanges.ts';
 
@@ -11,7 +11,7 @@ import type { LeftOpen } from './close-open-exchanges.ts';
 export type CloseOpen = (streams: readonly StreamName[], why: LeftOpen) => Promise<RecordedExchange[]>;
 
 export interface OpenRecordsOptions {
-  readonly log: WatchableLog;
+  readonly log: EventLog;
   readonly close: CloseOpen;
   /** Takes up an exchange that was left open before anything was said. Must not throw. */
   readonly resume: (told: RecordedExchange) => void;
@@ -23,7 +23,7 @@ export interface OpenRecordsOptions {
 const RETRY_MS = 1000;
 
 export class OpenRecords {
-  readonly #log: WatchableLog;
+  readonly #log: EventLog;
   readonly #close: CloseOpen;
   readonly #resume: (told: RecordedExchange) => void;
   readonly #onError: (error: unknown) => void;
