@@ -1,11 +1,11 @@
 /** Refused requests beyond those that are recorded one by one: counted, and recorded together. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type RefusedRequest, RefusedRequests } from '../../src/commands/exchange/record/refused-requests.ts';
-import { type Refusal, refusals } from '../../src/commands/refusal.ts';
-import { requestsRefused } from '../../src/events/catalogue/exchange.ts';
-import type { Actor, UserPath } from '../../src/events/event.ts';
-import { type Appended, LogUnavailable, type StreamWrite } from '../../src/events/log.ts';
-import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { type RefusedRequest, RefusedRequests } from '../../../src/commands/exchange/record/refused-requests.ts';
+import { type Refusal, refusals } from '../../../src/commands/refusal.ts';
+import { requestsRefused } from '../../../src/events/catalogue/exchange.ts';
+import type { Actor, UserPath } from '../../../src/events/event.ts';
+import { type Appended, LogUnavailable, type StreamWrite } from '../../../src/events/log.ts';
+import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
 
 const START = Date.parse('2026-03-01T12:00:00Z');
 const limited = refusals.rateLimitExceeded('full', 1);

@@ -4,7 +4,7 @@ import {
   type CircuitPermit,
   type CircuitState,
   type Verdict,
-} from '../../src/commands/exchange/attempts/circuit-breaker.ts';
+} from '../../../src/commands/exchange/attempts/circuit-breaker.ts';
 
 let now: number;
 let changes: CircuitState[];

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { OpenRecords } from '../../src/commands/exchange/background/open-records.ts';
-import { gatewayStopped } from '../../src/events/catalogue/gateway.ts';
-import { type Position, streamName } from '../../src/events/event.ts';
-import { LogUnavailable } from '../../src/events/log.ts';
-import { MemoryLog } from '../../src/events/memory/memory-log.ts';
+import { OpenRecords } from '../../../src/commands/exchange/background/open-records.ts';
+import { gatewayStopped } from '../../../src/events/catalogue/gateway.ts';
+import { type Position, streamName } from '../../../src/events/event.ts';
+import { LogUnavailable } from '../../../src/events/log.ts';
+import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
 
 const stream = streamName('exchange', '1');
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { verdictOf } from '../../src/commands/exchange/attempts/call-verdict.ts';
-import type { Outcome } from '../../src/commands/exchange/outcome.ts';
-import type { Refused } from '../../src/commands/model-request/failed-target.ts';
-import { Refusal } from '../../src/commands/refusal.ts';
+import { verdictOf } from '../../../src/commands/exchange/attempts/call-verdict.ts';
+import type { Outcome } from '../../../src/commands/exchange/outcome.ts';
+import type { Refused } from '../../../src/commands/model-request/failed-target.ts';
+import { Refusal } from '../../../src/commands/refusal.ts';
 
 const policy = { isFailure: (status: number) => status >= 500 };
 

@@ -1,18 +1,18 @@
 /** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
 import { expect, it } from 'vitest';
-import { itemFinder } from '../../src/commands/conversations/find-item.ts';
-import { closeOpenExchanges } from '../../src/commands/exchange/background/close-open-exchanges.ts';
-import { createResponsesDialect } from '../../src/commands/exchange/dialects/responses/responses-dialect.ts';
-import { streamResponse } from '../../src/commands/response-lifecycle/stream-response.ts';
-import { archiveOf } from '../../src/commands/responses/archive.ts';
-import { everything } from '../../src/commands/visibility.ts';
-import { attemptStarted, chunkReceived, requestReceived } from '../../src/events/catalogue/exchange.ts';
-import { streamName } from '../../src/events/event.ts';
-import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { createItemIndex } from '../../src/projections/items.ts';
-import { createResponseRecords } from '../../src/projections/responses.ts';
-import { noKeys, unpriced } from '../support/nothing-configured.ts';
-import { dataOf } from '../support/with-gateway.ts';
+import { itemFinder } from '../../../src/commands/conversations/find-item.ts';
+import { closeOpenExchanges } from '../../../src/commands/exchange/background/close-open-exchanges.ts';
+import { createResponsesDialect } from '../../../src/commands/exchange/dialects/responses/responses-dialect.ts';
+import { streamResponse } from '../../../src/commands/response-lifecycle/stream-response.ts';
+import { archiveOf } from '../../../src/commands/responses/archive.ts';
+import { everything } from '../../../src/commands/visibility.ts';
+import { attemptStarted, chunkReceived, requestReceived } from '../../../src/events/catalogue/exchange.ts';
+import { streamName } from '../../../src/events/event.ts';
+import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
+import { createItemIndex } from '../../../src/projections/items.ts';
+import { createResponseRecords } from '../../../src/projections/responses.ts';
+import { noKeys, unpriced } from '../../support/nothing-configured.ts';
+import { dataOf } from '../../support/with-gateway.ts';
 
 const EXCHANGE = '01930000-0000-7000-8000-000000000001';
 const stream = streamName('exchange', EXCHANGE);

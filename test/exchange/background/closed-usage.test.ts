@@ -1,12 +1,12 @@
 /** What an exchange had cost that a crash left open, of those whose answers are only passed on. */
 import { expect, it } from 'vitest';
-import { closeOpenExchanges } from '../../src/commands/exchange/background/close-open-exchanges.ts';
-import { archiveOf } from '../../src/commands/responses/archive.ts';
-import { attemptStarted, chunkReceived, requestReceived } from '../../src/events/catalogue/exchange.ts';
-import { streamName } from '../../src/events/event.ts';
-import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { createResponseRecords } from '../../src/projections/responses.ts';
-import { noKeys, unpriced } from '../support/nothing-configured.ts';
+import { closeOpenExchanges } from '../../../src/commands/exchange/background/close-open-exchanges.ts';
+import { archiveOf } from '../../../src/commands/responses/archive.ts';
+import { attemptStarted, chunkReceived, requestReceived } from '../../../src/events/catalogue/exchange.ts';
+import { streamName } from '../../../src/events/event.ts';
+import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
+import { createResponseRecords } from '../../../src/projections/responses.ts';
+import { noKeys, unpriced } from '../../support/nothing-configured.ts';
 
 const stream = streamName('exchange', '01930000-0000-7000-8000-000000000001');
 const context = { actor: 'master' } as const;

@@ -1,15 +1,15 @@
 /** A claim of an idempotency key that the log accepted and then had to give up, because it could not be written. */
 import { describe, expect, it } from 'vitest';
-import { ExchangeRecord } from '../../src/commands/exchange/exchange-record.ts';
-import { answerUnderKey } from '../../src/commands/exchange/pipeline/idempotency.ts';
-import type { Client } from '../../src/commands/model-request/client.ts';
-import type { ModelRequest } from '../../src/commands/model-request/model-request.ts';
-import { archiveOf } from '../../src/commands/responses/archive.ts';
-import { everything } from '../../src/commands/visibility.ts';
-import { requestReceived } from '../../src/events/catalogue/exchange.ts';
-import { type Appended, type StreamWrite, WrongExpectedRevision } from '../../src/events/log.ts';
-import { MemoryLog } from '../../src/events/memory/memory-log.ts';
-import { createResponseRecords } from '../../src/projections/responses.ts';
+import { ExchangeRecord } from '../../../src/commands/exchange/exchange-record.ts';
+import { answerUnderKey } from '../../../src/commands/exchange/pipeline/idempotency.ts';
+import type { Client } from '../../../src/commands/model-request/client.ts';
+import type { ModelRequest } from '../../../src/commands/model-request/model-request.ts';
+import { archiveOf } from '../../../src/commands/responses/archive.ts';
+import { everything } from '../../../src/commands/visibility.ts';
+import { requestReceived } from '../../../src/events/catalogue/exchange.ts';
+import { type Appended, type StreamWrite, WrongExpectedRevision } from '../../../src/events/log.ts';
+import { MemoryLog } from '../../../src/events/memory/memory-log.ts';
+import { createResponseRecords } from '../../../src/projections/responses.ts';
 
 /** Refuses so many claims because of one that will never be seen. */
 class ForgetfulLog extends MemoryLog {

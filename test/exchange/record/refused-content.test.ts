@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { cutContent, KEPT_BODY_BYTES } from '../../src/commands/exchange/record/refused-content.ts';
-import { requestPartReceived } from '../../src/events/catalogue/exchange.ts';
+import { cutContent, KEPT_BODY_BYTES } from '../../../src/commands/exchange/record/refused-content.ts';
+import { requestPartReceived } from '../../../src/events/catalogue/exchange.ts';
 
 const part = (name: string, value: string) =>
   requestPartReceived.create({ name, bytes: value.length, value }, { actor: 'master' });
