@@ -1,0 +1,92 @@
+/** The admin API under all its names: each component registers its own routes. */
+import type { FastifyInstance } from 'fastify';
+import type { ReadAudit } from '../commands/audit/audit-reads.ts';
+import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import { createLiveLogs } from '../http/admin/live-logs.ts';
+import { mountAdmin } from '../http/admin/mount.ts';
+import { registerPlugins } from '../http/admin/plugins.ts';
+import type { Metrics } from '../http/metrics.ts';
+import type { OpenExchangesView } from '../projections/open-exchanges-view.ts';
+import { type AccessControl, type KnownAccess, registerAccessRoutes } from './access.ts';
+import type { Analytics } from './analytics.ts';
+import { gatewayAdmin, switches } from './gateway-admin.ts';
+import type { Limits } from './limits.ts';
+import { adminPast } from './past.ts';
+import type { GatewayPricing } from './pricing.ts';
+import type { GatewayProviders } from './providers.ts';
+import type { GatewayViews } from './views.ts';
+import type { VirtualModels } from './virtual-models.ts';
+
+export interface AdminRoutes {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly views: GatewayViews;
+  readonly openExchanges: OpenExchangesView;
+  readonly audit: ReadAudit;
+  readonly knownKeys: KnownAccess;
+  readonly control: AccessControl;
+  readonly providers: GatewayProviders;
+  readonly sealers: SealerSource;
+  readonly virtualModels: VirtualModels;
+  readonly pricing: GatewayPricing;
+  readonly limits: Limits;
+  readonly reports: Analytics;
+  readonly metrics: Metrics;
+}
+
+/** Does nothing while the admin API is switched off. */
+export function registerAdminRoutes(app: FastifyInstance, routes: AdminRoutes): void {
+  const { config, log, views, knownKeys, control, virtualModels, pricing, limits, reports } = routes;
+  if (!config.admin.endpointsEnabled) return;
+  const { registry } = routes.providers;
+  const live = createLiveLogs({
+    log,
+    audit: routes.audit,
+    inFlight: routes.openExchanges,
+    enabled: config.liveLogs.enabled,
+    stillAdministers: (caller) => knownKeys.stillAdministers(caller),
+    heartbeatSeconds: config.liveLogs.heartbeatSeconds,
+    replayLimit: config.liveLogs.replayLimit,
+  });
+  const past = adminPast({
+    log,
+    journal: views.adminJournal,
+    registry,
+    known: knownKeys,
+    control,
+    virtualModels: { inForce: virtualModels.directory, declared: virtualModels.facts.declared },
+  });
+  const registerGateway = gatewayAdmin({
+    config,
+    log,
+    providers: routes.providers,
+    stored: views.credentials,
+    remembered: views.providerMemory,
+    tagging: views.tagging,
+    sealers: routes.sealers,
+    models: {
+      enabledByDefault: config.models.enabledByDefault,
+      allows: (asker, provider, model) => control.access.allows(asker, provider, model),
+      policy: (provider, model) => virtualModels.directory.policyOf(provider, model),
+    },
+    flags: () => switches(config),
+    views: [
+      ...[views.virtualModels, views.providerMemory, views.credentials, views.tagging],
+      ...[knownKeys.keys, knownKeys.users],
+    ],
+  });
+  mountAdmin(app, (admin) => {
+    live.register(admin);
+    registerGateway(admin);
+    registerPlugins(admin, config.pluginsEnabled || config.guardrailsEnabled);
+    virtualModels.register(admin, past.asOf);
+    pricing.register(admin, { asOf: past.asOf, registry, virtualModels });
+    registerAccessRoutes(admin, knownKeys, control, log, past.policies);
+    past.register(admin);
+    limits.registerAdmin(admin, { asOf: past.asOf, keys: knownKeys.directory, isProvider: control.isProvider });
+    reports.register(admin);
+  });
+  routes.metrics.watch({ liveClients: () => live.clients() });
+}

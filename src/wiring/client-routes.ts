@@ -1,0 +1,97 @@
+/** The routes of clients under `/v1`, except usage: models, model requests, files, batches, responses, conversations. */
+import type { FastifyInstance } from 'fastify';
+import type { ModelAccess } from '../commands/access/model-access.ts';
+import { visibleModels } from '../commands/access/visible-models.ts';
+import type { ReadAudit } from '../commands/audit/audit-reads.ts';
+import type { ClosingDependencies } from '../commands/exchange/background/close-open-exchanges.ts';
+import { responsesBodyChanges } from '../commands/exchange/dialects/responses/forward-responses.ts';
+import { checkNamedFiles, checkNamedInForm } from '../commands/files/named-files.ts';
+import { usableProviders } from '../commands/files/usable-providers.ts';
+import type { Reach, Router } from '../commands/model-request/route.ts';
+import type { LifecycleDependencies } from '../commands/response-lifecycle/lifecycle.ts';
+import type { Config } from '../config/config.ts';
+import type { OpenExchanges } from '../http/open-exchanges.ts';
+import type { RequestRecorder } from '../http/request-recorder.ts';
+import { registerConversations } from '../http/v1/conversations.ts';
+import { type FilesOptions, registerFiles } from '../http/v1/files.ts';
+import { registerMessageBatches } from '../http/v1/message-batches.ts';
+import { registerCountTokens } from '../http/v1/messages.ts';
+import { registerModelEndpoints } from '../http/v1/model-endpoints.ts';
+import { registerModelRoutes } from '../http/v1/model-routes.ts';
+import { registerModels } from '../http/v1/models.ts';
+import { registerResponses } from '../http/v1/responses.ts';
+import type { Registry } from '../providers/registry.ts';
+import type { GatewayDeferredUsage } from './deferred-usage.ts';
+import type { Limits } from './limits.ts';
+import type { ModelRequests } from './model-requests.ts';
+import type { StoredObjects } from './stored-objects.ts';
+import type { VirtualModels } from './virtual-models.ts';
+
+export interface ClientRoutes {
+  readonly config: Config;
+  readonly recorded: ClosingDependencies;
+  readonly stored: StoredObjects;
+  readonly audit: ReadAudit;
+  readonly registry: Registry;
+  readonly virtualModels: VirtualModels;
+  readonly access: ModelAccess;
+  readonly router: Router & Reach;
+  readonly limits: Limits;
+  readonly deferred: GatewayDeferredUsage;
+  readonly requests: ModelRequests;
+  readonly recorder: RequestRecorder;
+}
+
+export function registerClientRoutes(app: FastifyInstance, routes: ClientRoutes): void {
+  const { recorded, stored, audit, registry, virtualModels, access, router, recorder } = routes;
+  const { log, dialects, archive } = recorded;
+  const { findItem, tracked } = stored;
+  const { exchanges, run } = routes.requests;
+  const { capture, keeps } = routes.config.logging;
+
+  registerModels(app, virtualModels.listed(visibleModels(registry, access), access));
+  registerModelEndpoints(app, {
+    exchanges,
+    forward: { capture, keeps, checkFields: checkNamedInForm(tracked) },
+    checkFiles: checkNamedFiles(tracked),
+    responses: { changes: (input) => responsesBodyChanges(input, { archive, log, findItem }) },
+    run,
+  });
+  const files: FilesOptions = {
+    log,
+    audit,
+    tracked,
+    providersOf: usableProviders(registry, access, router),
+    deferred: routes.deferred.usage,
+    forecast: routes.limits.forecast,
+    exchanges,
+    capture,
+    run,
+  };
+  registerFiles(app, files);
+  registerMessageBatches(app, files);
+  registerModelRoutes(app, { dialects: [...dialects.values()], exchanges, run });
+  const admitRequest: Limits['admission']['admitRequest'] = (caller) => routes.limits.admission.admitRequest(caller);
+  registerCountTokens(app, { router, admitRequest, exchanges, run });
+  const attend: OpenExchanges['attend'] = (reply, answer) => {
+    recorder.answered(reply.request, 200);
+    return exchanges.attend(reply, answer);
+  };
+  registerResponses(app, lifecycle(routes), { attend }, audit);
+  registerConversations(app, { log, findItem, now: () => Math.floor(Date.now() / 1000) }, audit);
+}
+
+function lifecycle({ recorded, registry, access, requests, deferred }: ClientRoutes): LifecycleDependencies {
+  const { log, archive, keys, dialects } = recorded;
+  return {
+    log,
+    archive,
+    keys,
+    dialects,
+    provider: (name) => registry.providerByNameOrType(name),
+    providers: () => registry.providers,
+    access,
+    cancelRunning: (id) => requests.detached.cancel(id),
+    deferred: deferred.usage,
+  };
+}

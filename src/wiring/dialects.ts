@@ -1,0 +1,32 @@
+/** The dialects of model requests: each checks the files that a request names before it plans the call. */
+import { createChatDialect } from '../commands/exchange/dialects/chat/chat-dialect.ts';
+import { embeddingsDialect } from '../commands/exchange/dialects/embeddings/embeddings-dialect.ts';
+import { messagesDialect } from '../commands/exchange/dialects/messages/messages-dialect.ts';
+import {
+  createResponsesDialect,
+  type ResponsesDialectOptions,
+} from '../commands/exchange/dialects/responses/responses-dialect.ts';
+import { checkNamedFiles, withFilesChecked } from '../commands/files/named-files.ts';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import type { StoredObjects } from './stored-objects.ts';
+
+export interface DialectOptions extends Pick<ResponsesDialectOptions, 'contextWindow' | 'learned'> {
+  readonly config: Pick<Config, 'enforceUsage'>;
+  readonly log: EventLog;
+  readonly stored: StoredObjects;
+}
+
+/** @returns by their names, in the order of their routes */
+export function modelDialects({ config, log, stored, contextWindow, learned }: DialectOptions) {
+  const { archive, findItem, tracked } = stored;
+  const checkFiles = checkNamedFiles(tracked);
+  const now = () => Math.floor(Date.now() / 1000);
+  const dialects = [
+    createChatDialect({ enforceUsage: config.enforceUsage }),
+    createResponsesDialect({ archive, log, findItem, now, contextWindow, learned }),
+    embeddingsDialect,
+    messagesDialect,
+  ].map((dialect) => withFilesChecked(dialect, checkFiles));
+  return new Map(dialects.map((dialect) => [dialect.name, dialect]));
+}

@@ -1,0 +1,45 @@
+/** What the exchange pipeline is given by the gateway. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ExchangeDependencies, Resilience } from '../commands/exchange/pipeline/exchange.ts';
+import type { Config } from '../config/config.ts';
+import { mintEventId } from '../events/event-id.ts';
+import type { Metrics } from '../http/metrics.ts';
+import { maxAnswerBytes } from './size-limits.ts';
+
+/** Set by the configuration and by the clock, not by another component. */
+type Derived =
+  | 'resilienceOf'
+  | 'recordBeforeCall'
+  | 'capture'
+  | 'maxAnswerBytes'
+  | 'newId'
+  | 'random'
+  | 'wait'
+  | 'ended'
+  | 'responseNotStored';
+
+export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
+  readonly config: Pick<Config, 'log' | 'logging'>;
+  readonly metrics: Pick<Metrics, 'observeExchange' | 'responseNotStored'>;
+  /** By the names of the providers. */
+  readonly resilience: ReadonlyMap<string, Resilience>;
+}
+
+export function exchangeDependencies({ config, metrics, resilience, ...parts }: ExchangeParts): ExchangeDependencies {
+  return {
+    ...parts,
+    resilienceOf(name) {
+      const found = resilience.get(name);
+      if (found === undefined) throw new Error(`no resilience policy for provider ${name}`);
+      return found;
+    },
+    recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
+    capture: config.logging.capture,
+    maxAnswerBytes: maxAnswerBytes(parts.log),
+    newId: mintEventId,
+    random: Math.random,
+    wait: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
+    ended: (summary) => metrics.observeExchange(summary),
+    responseNotStored: (provider) => metrics.responseNotStored(provider),
+  };
+}

@@ -1,0 +1,42 @@
+/** The figures that a scrape of the metrics reads from the components, and their route. */
+import type { FastifyInstance } from 'fastify';
+import type { Config } from '../config/config.ts';
+import { type Metrics, registerMetrics } from '../http/metrics.ts';
+import type { OpenExchanges } from '../http/open-exchanges.ts';
+import type { ProjectionRunner } from '../projections/runner.ts';
+import type { AskedAnalytics } from './analytics.ts';
+import { type GatewayLog, logFigures } from './event-log.ts';
+import type { Limits } from './limits.ts';
+import type { GatewayProviders } from './providers.ts';
+
+export interface MetricsRoutes {
+  readonly config: Pick<Config, 'metrics'>;
+  readonly metrics: Metrics;
+  readonly log: GatewayLog;
+  readonly projections: ProjectionRunner;
+  readonly exchanges: OpenExchanges;
+  readonly limits: Limits;
+  readonly providers: GatewayProviders;
+  /** Undefined while analytics is off. */
+  readonly analytics: AskedAnalytics | undefined;
+}
+
+export function registerMetricsRoute(app: FastifyInstance, routes: MetricsRoutes): void {
+  const { metrics, log, projections, exchanges, limits, providers, analytics } = routes;
+  const { enabled, endpoint: path, isPublic } = routes.config.metrics;
+  metrics.watch({
+    inFlight: () => exchanges.count,
+    refused: () => new Map([...limits.refused, ['overloaded', exchanges.overloads]]),
+    log: () => logFigures(log),
+    providers: () => providerFigures(providers),
+    projections: () => projections.status(),
+    analytics: () => analytics?.status(),
+  });
+  if (enabled) registerMetrics(app, metrics, { path, isPublic });
+}
+
+function* providerFigures({ registry, roster }: GatewayProviders) {
+  for (const { name, state } of registry.status()) {
+    yield { name, up: state === 'available', circuit: roster.resilience.get(name)?.breaker.state };
+  }
+}

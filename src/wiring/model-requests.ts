@@ -1,0 +1,62 @@
+/** Model requests in this gateway: the exchange pipeline, and the exchanges that run in it now. */
+import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
+import type { ExchangeDialect } from '../commands/exchange/dialect.ts';
+import { runExchange } from '../commands/exchange/pipeline/exchange.ts';
+import { resumeExchange } from '../commands/exchange/pipeline/resume-exchange.ts';
+import type { ResumableRun } from '../commands/exchange/pipeline/run.ts';
+import { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
+import type { Client } from '../commands/model-request/client.ts';
+import type { ModelRequest } from '../commands/model-request/model-request.ts';
+import { createSessions } from '../commands/model-request/session.ts';
+import type { Config } from '../config/config.ts';
+import { OpenExchanges } from '../http/open-exchanges.ts';
+import { createRequestTags, type RequestTags } from '../http/request-tags.ts';
+import type { TaggingState } from '../projections/tagging.ts';
+import { type ExchangeParts, exchangeDependencies } from './exchange.ts';
+
+export interface ModelRequestsOptions extends Omit<ExchangeParts, 'config' | 'refused' | 'detached' | 'sessions'> {
+  readonly config: Config;
+  /** The rules that administrators set; they may change. */
+  readonly tagging: { readonly state: TaggingState };
+}
+
+export interface ModelRequests {
+  /** The running exchanges: a stop waits for them. */
+  readonly exchanges: OpenExchanges;
+  /** The exchanges among them that continue without their clients. */
+  readonly detached: DetachedClients;
+  /** Decides which refusals are recorded one by one. */
+  readonly refused: RefusedRequests;
+  /** Which headers carry labels. */
+  readonly tags: RequestTags;
+  /** Never rejects: the client receives an answer or an error, and both are recorded. */
+  run(dialect: ExchangeDialect, request: ModelRequest, client: Client): Promise<void>;
+  /** Continues an exchange that has no client. */
+  resume(run: ResumableRun): void;
+}
+
+export function createModelRequests({ config, tagging, ...parts }: ModelRequestsOptions): ModelRequests {
+  const detached = new DetachedClients();
+  const sessions = createSessions(config.session);
+  const tags = createRequestTags(config.tagging, () => tagging.state.headers);
+  const refused = new RefusedRequests({
+    log: parts.log,
+    alone: config.logging.refusalsPerMinute,
+    onError: (error) => parts.failed(error),
+  });
+  const dependencies = exchangeDependencies({ ...parts, config, refused, detached, sessions });
+  const exchanges = new OpenExchanges(
+    config.http.stallTimeoutMs,
+    () => detached.cut(),
+    { tags, sessions },
+    config.server.maxConcurrentRequests,
+  );
+  return {
+    exchanges,
+    detached,
+    refused,
+    tags,
+    run: (dialect, request, client) => runExchange(dialect, request, client, dependencies),
+    resume: (run) => exchanges.track(resumeExchange(run, dependencies)),
+  };
+}

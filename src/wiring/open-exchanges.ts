@@ -1,0 +1,83 @@
+/** Exchanges without an end in the log: those of the last run are closed or resumed, those of this run are tracked. */
+import type { Logger } from 'pino';
+import {
+  type ClosingDependencies,
+  closeOpenExchanges,
+  resumableRun,
+} from '../commands/exchange/background/close-open-exchanges.ts';
+import { OpenRecords } from '../commands/exchange/background/open-records.ts';
+import type { ResumableRun } from '../commands/exchange/pipeline/run.ts';
+import type { RecordedExchange } from '../commands/exchange/record/recorded-exchange.ts';
+import { type InFlight, openExchanges } from '../projections/in-flight.ts';
+import { OpenExchangesView } from '../projections/open-exchanges-view.ts';
+import type { GatewayLog } from './event-log.ts';
+import type { GatewayViews } from './views.ts';
+
+/**
+ * To be called before anything else is appended to the log.
+ * @returns background responses that are to be resumed
+ * @throws LogUnavailable
+ */
+export async function closeLastRun(
+  leftOpen: InFlight,
+  recorded: ClosingDependencies,
+  logger: Logger,
+): Promise<RecordedExchange[]> {
+  const streams = openExchanges(leftOpen).map(({ stream }) => stream);
+  const interrupted = await closeOpenExchanges(streams, recorded, 'gateway_stopped');
+  if (streams.length > 0) {
+    logger.warn(`closed ${streams.length - interrupted.length} exchanges that the last run left open`);
+  }
+  return interrupted;
+}
+
+export interface OpenExchangesOptions {
+  readonly log: GatewayLog;
+  readonly recorded: ClosingDependencies;
+  readonly views: GatewayViews;
+  readonly logger: Logger;
+  /** Runs an exchange that was left open before the client received anything. Must not throw. */
+  resume(run: ResumableRun): void;
+}
+
+export interface OpenExchangeTracking {
+  readonly records: OpenRecords;
+  /** For listeners of the live tail. */
+  readonly view: OpenExchangesView;
+  resume(exchange: RecordedExchange): void;
+  /** Records where the fold of open exchanges starts at the next start. @throws what SQLite throws when the disk is full */
+  saveView(): Promise<void>;
+}
+
+/** When the log can be written again, exchanges whose end could not be recorded are closed. */
+export function trackOpenExchanges(options: OpenExchangesOptions): OpenExchangeTracking {
+  const { log, recorded, views, logger } = options;
+  const onError = (error: unknown) => logger.error(error);
+  const resume = (exchange: RecordedExchange) => {
+    const run = resumableRun(exchange, recorded.dialects, log, recorded.keys);
+    if (run !== undefined) options.resume(run);
+  };
+  const records = new OpenRecords({
+    log,
+    close: (streams, why) => closeOpenExchanges(streams, recorded, why),
+    resume,
+    onError,
+  });
+  const { store, projections } = views;
+  const view = new OpenExchangesView({ log, views: store, projections, foldFrom: () => records.allAfter(), onError });
+  log.onStatusChange(({ state, reason }) => {
+    if (state === 'ok') {
+      logger.info('the event log can be written again');
+      void records.closeLeftOpen();
+    } else logger.error(`the event log cannot be written: ${reason}`);
+  });
+  return {
+    records,
+    view,
+    resume,
+    saveView() {
+      view.close();
+      return view.mark();
+    },
+  };
+}

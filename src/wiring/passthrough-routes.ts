@@ -1,0 +1,51 @@
+/** `/p/{provider}/…`: a provider's own API, through the exchange pipeline. */
+import type { FastifyInstance } from 'fastify';
+import type { ModelAccess } from '../commands/access/model-access.ts';
+import {
+  passthroughDialect,
+  refusedPassthrough,
+} from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
+import { checkNamedInBody } from '../commands/files/named-files.ts';
+import type { TrackedObjects } from '../commands/provider-objects/tracked.ts';
+import type { Config } from '../config/config.ts';
+import type { EventLog } from '../events/log.ts';
+import { registerPassthrough } from '../http/passthrough.ts';
+import type { Registry } from '../providers/registry.ts';
+import { createStatelessRoutes } from '../providers/stateless-routes.ts';
+import { providerType } from '../providers/types.ts';
+import type { ModelRequests } from './model-requests.ts';
+import { bodyLimits } from './size-limits.ts';
+
+export interface PassthroughRoutes {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly registry: Registry;
+  readonly access: ModelAccess;
+  readonly tracked: TrackedObjects;
+  readonly requests: Pick<ModelRequests, 'tags' | 'exchanges' | 'run'>;
+}
+
+/** Does nothing while passthrough is switched off. */
+export function registerPassthroughRoutes(app: FastifyInstance, routes: PassthroughRoutes): void {
+  const { config, log, registry, access, tracked, requests } = routes;
+  const { enabled, v1Alias, types, statelessRoutes } = config.passthrough;
+  if (!enabled) return;
+  const { exchanges, tags } = requests;
+  const { model, file } = bodyLimits(config, log);
+  registerPassthrough(app, {
+    exchanges,
+    userPathHeader: config.userPathHeader,
+    tags,
+    limits: { whole: model, streamed: file },
+    allowV1Alias: v1Alias,
+    isEnabled: (type) => types?.includes(type) ?? providerType(type)?.passthrough === true,
+    provider: (name) => registry.providerByNameOrType(name),
+    mayUse: (caller, name) => access.allowsProvider(caller, name, 'all'),
+    stateless: createStatelessRoutes(statelessRoutes ?? []),
+    checkBody: checkNamedInBody(tracked),
+    run(call, client) {
+      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call, config.logging.capture);
+      return requests.run(dialect, call.request, client);
+    },
+  });
+}
