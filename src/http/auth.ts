@@ -9,7 +9,7 @@ import { refusals } from '../commands/refusal.ts';
 import { sightOf } from '../commands/visibility.ts';
 import type { UserPath } from '../events/event.ts';
 import { createCrossSiteCheck } from './cross-site.ts';
-import { parseUserPath } from './user-path.ts';
+import { optionalUserPath } from './user-path.ts';
 
 export interface Authenticator {
   /**
@@ -166,8 +166,7 @@ function userPathReader(header: string | undefined): (headers: IncomingHttpHeade
   const name = header.toLowerCase();
   return (headers) => {
     const value = headers[name];
-    if (value === undefined || value === '') return undefined;
-    if (typeof value !== 'string') throw refusals.invalidUserPath(header, 'is given more than once');
-    return parseUserPath(value, header);
+    if (typeof value === 'object') throw refusals.invalidUserPath(header, 'is given more than once');
+    return optionalUserPath(value, header);
   };
 }

@@ -1,12 +1,19 @@
-/** User paths as clients and administrators write them. */
+/**
+ * The one parser of user paths: in headers, queries, bodies, address segments and the configuration.
+ *
+ * Accepted: segments of printable ASCII without spaces, separated by `/`; a leading and one trailing slash are
+ * optional. At most 512 characters. Refused: an empty segment, `.` and `..`.
+ * Everything else is 400 `invalid_user_path` with the name of the header, parameter or field as `param`.
+ */
 import { refusals } from '../commands/refusal.ts';
 import type { UserPath } from '../events/event.ts';
+import { type Query, single } from './query.ts';
 
 const MAX_USER_PATH_LENGTH = 512;
 
 /**
- * `team/alpha`, `/team/alpha` and `/team/alpha/` are the same path.
- * @param name the header or field that holds it
+ * The canonical form: `team/alpha`, `/team/alpha` and `/team/alpha/` are `/team/alpha`; an empty text is `/`.
+ * @param name the header, parameter or field that holds it
  * @throws Refusal 400 `invalid_user_path`
  */
 export function parseUserPath(value: string, name: string): UserPath {
@@ -21,4 +28,19 @@ export function parseUserPath(value: string, name: string): UserPath {
     if (/[^\x21-\x7e]/.test(segment)) throw refusals.invalidUserPath(name, 'has spaces or control characters');
   }
   return `/${segments.join('/')}` as UserPath;
+}
+
+/** The same where a path may be absent: an empty text counts as not given. @throws Refusal 400 `invalid_user_path` */
+export function optionalUserPath(value: string | null | undefined, name: string): UserPath | undefined {
+  return value === undefined || value === null || value === '' ? undefined : parseUserPath(value, name);
+}
+
+/**
+ * The subtree that the `user_path` of a query narrows a report or the live tail to. A filter names nothing that is
+ * stored, so its empty segments are dropped instead of refused: `//team//alpha` is `/team/alpha`.
+ * @throws Refusal 400 `invalid_user_path`
+ */
+export function userPathFilter(query: Query): UserPath | undefined {
+  const text = single(query['user_path']);
+  return optionalUserPath(text?.replaceAll(/\/{2,}/g, '/'), 'user_path');
 }

@@ -114,6 +114,7 @@ describe('POST /admin/auth-keys', () => {
     ['access that is neither yes nor no', { name: 'x', dashboard_access: 'yes' }, 'dashboard_access'],
     ['an expiry that is no time', { name: 'x', expires_at: 'tomorrow' }, 'expires_at'],
     ['an expiry that is a number', { name: 'x', expires_at: 4e12 }, 'expires_at'],
+    ['an expiry at the beginning of 1970', { name: 'x', expires_at: '1970-01-01T00:00:00Z' }, 'expires_at'],
     ['an expiry in the past', { name: 'x', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
   ])('refuses %s and makes nothing', async (_what, body, param) => {
     const before = await rows();

@@ -134,6 +134,8 @@ it.each([
   ['limit=ten', 'limit'],
   ['before=then', 'before'],
   ['after=-1', 'after'],
+  ['before=9999999999999999', 'before'],
+  ['start=2026-01-01T24:00:00Z', 'start'],
   ['start=yesterday', 'start'],
   ['end=2026-01-01T10:00', 'end'],
   ['end=2026-02-30', 'end'],

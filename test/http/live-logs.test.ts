@@ -443,7 +443,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(names(await listener.atLeast(1))).toEqual(['model.resolved']);
     });
 
-    test.each([{ view: 'all' }, { raw: 'yes' }, { user_path: '/a/../b' }])('%o is refused', async (query) => {
+    test.each([{ view: 'all' }, { raw: 'yes' }, { user_path: '/a/../b' }, { user_path: '/a b' }])('%o is refused', async (query) => {
       await start();
       const response = await fetch(`${url}/admin/live/logs?${new URLSearchParams(Object.entries(query))}`);
       expect(response.status).toBe(400);

@@ -1,6 +1,6 @@
 /** `POST /admin/usage/recalculate-pricing`: the past, at the prices of today. */
 import { describe, expect, it } from 'vitest';
-import { dateRange } from '../../src/http/admin/date-range.ts';
+import { dateRange } from '../../src/http/date-range.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { put } from '../support/managed-keys.ts';
 import {

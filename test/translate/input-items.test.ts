@@ -4,6 +4,8 @@ import { mergeHistory } from '../../src/commands/responses/history.ts';
 import { pageInputItems, storedInputItems, uuidFromName } from '../../src/commands/responses/input-items.ts';
 import { responseOfItem } from '../../src/commands/responses/item-ids.ts';
 import { referencedItemIds, resolveItemReferences } from '../../src/commands/responses/item-references.ts';
+import { openAiPageIn } from '../../src/http/paging.ts';
+import type { Query } from '../../src/http/query.ts';
 
 const responseId = 'resp_1a2b';
 const stored = (input: unknown) => storedInputItems(input, responseId);
@@ -99,10 +101,8 @@ describe('stored input items', () => {
 describe('a page of input items', () => {
   const items = Array.from({ length: 130 }, (_, index) => ({ id: `msg_${index}`, type: 'message' }));
 
-  function page(query: Parameters<typeof pageInputItems>[1], of = items) {
-    const result = pageInputItems(of, query);
-    if (!result.ok) throw new Error(result.refusal.message);
-    return result.page;
+  function page(query: Query, of = items) {
+    return pageInputItems(of, openAiPageIn(query));
   }
 
   it('is the last 20, newest first, when nothing is asked', () => {
@@ -127,7 +127,7 @@ describe('a page of input items', () => {
     ['limit', { limit: '-3' }],
     ['order', { order: 'newest' }],
   ])('is refused for a wrong %s', (param, query) => {
-    expect(pageInputItems(items, query)).toMatchObject({ ok: false, refusal: { status: 400, param } });
+    expect(() => page(query)).toThrow(expect.objectContaining({ status: 400, param }));
   });
 
   it('goes on after an item', () => {

@@ -2,9 +2,7 @@
 import { createHash } from 'node:crypto';
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
-import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
-import { pageLimit } from '../page-limit.ts';
 import { inputItemId, rootOf } from './item-ids.ts';
 
 /** An item of a response, in or out: an object with an id of its own. */
@@ -91,38 +89,25 @@ export interface ItemPage {
   readonly has_more: boolean;
 }
 
-/** The query as it came: strings, or nothing. */
 export interface ItemPageQuery {
-  /** Default 20, from 1 to 100. */
-  readonly limit?: string | undefined;
-  /** Default `desc`: the last item first. */
-  readonly order?: string | undefined;
+  /** Most items of the page. */
+  readonly limit: number;
+  /** `desc`: the last item first. */
+  readonly order: 'asc' | 'desc';
   /** Id of the item before the page; an unknown one gives an empty page. */
   readonly after?: string | undefined;
 }
 
-export function pageInputItems(
-  items: readonly StoredItem[],
-  query: ItemPageQuery,
-): { readonly ok: true; readonly page: ItemPage } | Refused {
-  const size = pageLimit(query.limit, { usual: 20, max: 100 });
-  if (!size.ok) return size;
-  const order = query.order === undefined || query.order === '' ? 'desc' : query.order;
-  if (order !== 'asc' && order !== 'desc') {
-    return refuse('invalid_value', 'order', `'order' must be 'asc' or 'desc', not '${query.order}'.`);
-  }
+export function pageInputItems(items: readonly StoredItem[], { limit, order, after }: ItemPageQuery): ItemPage {
   const ordered = order === 'asc' ? items : items.toReversed();
-  const start = query.after === undefined || query.after === '' ? 0 : placeAfter(ordered, query.after);
-  const data = ordered.slice(start, start + size.limit);
+  const start = after === undefined ? 0 : placeAfter(ordered, after);
+  const data = ordered.slice(start, start + limit);
   return {
-    ok: true,
-    page: {
-      object: 'list',
-      data,
-      first_id: data[0]?.id ?? null,
-      last_id: data.at(-1)?.id ?? null,
-      has_more: start + data.length < ordered.length,
-    },
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: start + data.length < ordered.length,
   };
 }
 

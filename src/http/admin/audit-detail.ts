@@ -7,21 +7,20 @@ import { type StreamName, streamName, type UserPath } from '../../events/event.t
 import { idOfResponse, idsOfSession } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { rowInLog } from '../../projections/analytics/request-in-log.ts';
-import { single } from '../query.ts';
+import { limitIn } from '../paging.ts';
+import { queryOf, single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { fullEntry, spokenEntry } from './audit-entry.ts';
 import type { AuditReports } from './audit-log.ts';
 import { isWithin, scopeOf } from './mount.ts';
 import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
-import { queryOf, wholeNumber } from './report-request.ts';
 
 export interface AuditDetails extends AuditReports {
   readonly audit: ReadAudit;
   readonly recorded: FollowDependencies;
 }
 
-const USUAL_TURNS = 40;
-const MOST_TURNS = 200;
+const TURNS = { usual: 40, most: 200 };
 /** Bodies of a conversation, all together. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
@@ -42,7 +41,7 @@ export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails):
   admin.get('/audit/conversation', { config: { access: 'scoped-admin' } }, async (request) => {
     const stream = streamIn(request);
     const id = single(queryOf(request)['log_id']) ?? '';
-    const limit = wholeNumber(queryOf(request), 'limit', { least: 1, most: MOST_TURNS }) ?? USUAL_TURNS;
+    const limit = limitIn(queryOf(request), TURNS);
     const anchor = stream === undefined || !deps.isKept ? undefined : await rowInLog(stream, recorded.log);
     if (stream === undefined || anchor === undefined || !isTold(request, anchor)) {
       if (deps.isKept && scopeOf(request) !== undefined) throw unknown(request);

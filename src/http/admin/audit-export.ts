@@ -12,6 +12,7 @@ import {
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
+import { oneOf, queryOf } from '../query.ts';
 import { eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 import { slimEntry } from './audit-entry.ts';
@@ -19,7 +20,6 @@ import type { AuditReports } from './audit-log.ts';
 import { auditFilterOf, filterTold } from './audit-request.ts';
 import { csvLine } from './csv.ts';
 import { untilGone } from './report-db.ts';
-import { oneOf, queryOf } from './report-request.ts';
 
 export interface AuditExport extends AuditReports {
   /** Whether there is an analytics to ask. */

@@ -8,10 +8,11 @@ import {
   cursorOf,
   usageOfRequests,
 } from '../../projections/analytics/audit-queries.ts';
+import { auditCursorIn, auditCursorText, offsetPageIn } from '../paging.ts';
+import { queryOf } from '../query.ts';
 import { slimEntry } from './audit-entry.ts';
-import { auditFilterOf, cursorIn, cursorText } from './audit-request.ts';
+import { auditFilterOf } from './audit-request.ts';
 import { untilGone } from './report-db.ts';
-import { pageIn, queryOf } from './report-request.ts';
 
 export interface AuditReports {
   /** Finds nothing while analytics is off. */
@@ -27,8 +28,8 @@ const sizes = { usual: 25, most: 100 };
 export function registerAuditLog(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
   admin.get('/audit/log', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const filter = auditFilterOf(request, now());
-    const { limit, offset } = pageIn(queryOf(request), sizes);
-    const after = cursorIn(queryOf(request));
+    const { limit, offset } = offsetPageIn(queryOf(request), sizes);
+    const after = auditCursorIn(queryOf(request));
     if (!isKept) return { entries: [], total: 0, limit, offset };
     const gone = untilGone(reply);
     const [rows, total] = await Promise.all([
@@ -42,13 +43,13 @@ export function registerAuditLog(admin: FastifyInstance, { db, isKept, now }: Au
       total,
       limit,
       offset,
-      ...(last === undefined || rows.length < limit ? {} : { next_cursor: cursorText(cursorOf(last)) }),
+      ...(last === undefined || rows.length < limit ? {} : { next_cursor: auditCursorText(cursorOf(last)) }),
     };
   });
 
   admin.get('/audit/sessions', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const filter = { ...auditFilterOf(request, now()), sessionId: undefined };
-    const page = pageIn(queryOf(request), sizes);
+    const page = offsetPageIn(queryOf(request), sizes);
     if (!isKept) return { sessions: [], total: 0, ...page };
     const gone = untilGone(reply);
     const { threads, total } = await auditThreads(db, filter, page, gone);

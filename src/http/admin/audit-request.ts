@@ -1,9 +1,9 @@
 /** What the reports on requests are asked for, as it is written in their queries. */
 import type { FastifyRequest } from 'fastify';
-import { refusals } from '../../commands/refusal.ts';
-import type { AuditCursor, AuditFilter } from '../../projections/analytics/audit-queries.ts';
-import { type Query, single } from '../query.ts';
-import { queryOf, rangeOf, subtreeOf, textIn, wholeNumber } from './report-request.ts';
+import type { AuditFilter } from '../../projections/analytics/audit-queries.ts';
+import { reportRangeOf } from '../date-range.ts';
+import { booleanIn, queryOf, single, textIn, wholeNumber } from '../query.ts';
+import { reportSubtree } from './report-request.ts';
 
 /**
  * The filter of a request; an administrator of a subtree finds what is in it, and nothing else.
@@ -12,11 +12,11 @@ import { queryOf, rangeOf, subtreeOf, textIn, wholeNumber } from './report-reque
  */
 export function auditFilterOf(request: FastifyRequest, now: number): AuditFilter {
   const query = queryOf(request);
-  const { from, until } = rangeOf(request, now);
+  const { from, until } = reportRangeOf(request, now);
   return {
     from,
     until,
-    subtree: subtreeOf(request),
+    subtree: reportSubtree(request),
     sessionId: textIn(query, 'session_id'),
     method: textIn(query, 'method')?.toUpperCase(),
     statusCode: wholeNumber(query, 'status_code', { least: 0, most: 999 }),
@@ -27,30 +27,6 @@ export function auditFilterOf(request: FastifyRequest, now: number): AuditFilter
     errorType: textIn(query, 'error_type'),
     search: textIn(query, 'search'),
   };
-}
-
-/** @throws Refusal 400 */
-function booleanIn(query: Query, name: string): boolean | undefined {
-  const written = single(query[name])?.toLowerCase();
-  if (written === undefined) return undefined;
-  if (written === 'true' || written === '1') return true;
-  if (written === 'false' || written === '0') return false;
-  throw refusals.invalidRequest(`'${name}' must be true or false.`, name);
-}
-
-/** Where the page begins, as the page before said it in `next_cursor`. @throws Refusal 400 */
-export function cursorIn(query: Query): AuditCursor | undefined {
-  const written = single(query['cursor']);
-  if (written === undefined) return undefined;
-  const found = /^(\d{1,18})-(\d{1,18})$/.exec(written);
-  if (found?.[1] === undefined || found[2] === undefined) {
-    throw refusals.invalidRequest("'cursor' must be the next_cursor of a page.", 'cursor');
-  }
-  return { at: found[1], position: found[2] };
-}
-
-export function cursorText({ at, position }: AuditCursor): string {
-  return `${at}-${position}`;
 }
 
 /** The filter as it is put on record: what was asked, not what it came to. */

@@ -8,11 +8,11 @@ import {
   type ProviderCount,
   sumOf,
 } from '../../projections/analytics/audit-stats.ts';
+import { dayStarts, type ReportRange, reportRangeOf } from '../date-range.ts';
 import { timeText } from '../time-text.ts';
 import type { AuditReports } from './audit-log.ts';
-import { dayStarts, type ReportRange } from './date-range.ts';
 import { untilGone } from './report-db.ts';
-import { rangeOf, subtreeOf } from './report-request.ts';
+import { reportSubtree } from './report-request.ts';
 
 const HOUR_MS = 3_600_000;
 /** Up to so many days are told by the hour. */
@@ -21,8 +21,8 @@ const DAYS_BY_HOUR = 3;
 export function registerAuditStats(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
   admin.get('/audit/stats', { config: { access: 'scoped-admin' } }, async (request, reply) => {
     const at = now();
-    const range = rangeOf(request, at);
-    const subtree = subtreeOf(request);
+    const range = reportRangeOf(request, at);
+    const subtree = reportSubtree(request);
     const byHour = (Date.parse(range.endDate) - Date.parse(range.startDate)) / (24 * HOUR_MS) < DAYS_BY_HOUR;
     const interval = byHour ? 'hour' : 'day';
     if (!isKept) return answer(interval, [], { buckets: new Map(), providers: new Map() });

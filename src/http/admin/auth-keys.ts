@@ -16,10 +16,11 @@ import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { timeOf } from '../dates.ts';
 import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
-import { parseUserPath } from '../user-path.ts';
+import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
@@ -74,7 +75,14 @@ const allowedModels = z.array(z.string());
 
 const name = words(200).transform((text) => text.trim());
 const description = z.string().max(2000).nullish();
-const time = z.iso.datetime({ offset: true, error: 'it must be a time as in RFC 3339' });
+const noTime = 'it must be a time as in RFC 3339';
+/** Milliseconds since the epoch. */
+const time = z.string({ error: noTime }).transform((text, context) => {
+  const at = timeOf(text);
+  if (at !== undefined) return at;
+  context.addIssue({ code: 'custom', message: noTime });
+  return z.NEVER;
+});
 
 const newKey = z.strictObject({
   name,
@@ -150,8 +158,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
   }
 
   /** Milliseconds since the epoch. @throws Refusal 400 for a time that is over */
-  function future(given: string): number {
-    const at = Date.parse(given);
+  function future(at: number): number {
     if (at > now()) return at;
     throw refusals.invalidRequest("'expires_at' must be a time in the future.", 'expires_at');
   }
@@ -181,8 +188,8 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
 
   admin.post('/auth-keys', scoped, async (request, reply) => {
     const asked = readBody(request, newKey);
-    const expiresAt = asked.expires_at ? future(asked.expires_at) : undefined;
-    const given = asked.user_path ? parseUserPath(asked.user_path, 'user_path') : undefined;
+    const expiresAt = typeof asked.expires_at === 'number' ? future(asked.expires_at) : undefined;
+    const given = optionalUserPath(asked.user_path, 'user_path');
     const { value, secretHash, lastCharacters } = mintKeySecret();
     const by = administrator(request);
     // What is not said is as it is for the key that asks: a new key never exceeds its creator.

@@ -13,9 +13,9 @@ import type { Position, RecordedEvent, StreamName, UserPath } from '../../events
 import type { EventLog } from '../../events/log.ts';
 import type { KeyRecord } from '../../projections/key-record.ts';
 import type { KeysState } from '../../projections/keys.ts';
-import { type Query, single } from '../query.ts';
+import { type Query, queryOf, single } from '../query.ts';
 import { timeText } from '../time-text.ts';
-import { parseUserPath } from '../user-path.ts';
+import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
 import { isWithin, pathInScope, pathsToldTo, scopeOf } from './mount.ts';
 
@@ -39,7 +39,7 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
   const { log, declared, resolve } = options;
 
   admin.get('/explain', { config: { access: 'scoped-admin' } }, async (request) => {
-    const query = request.query as Query;
+    const query = queryOf(request);
     const model = single(query['model']);
     if (model === undefined) throw refusals.missingParameter('model');
     const then = await options.past(request);
@@ -105,8 +105,8 @@ function keyIn(request: FastifyRequest, query: Query, { byId }: Pick<KeysState, 
 
 /** A key that is bound to a path is used there, whatever a client says. @throws Refusal */
 function pathIn(request: FastifyRequest, query: Query, key: KeyRecord | undefined): UserPath | undefined {
-  const given = single(query['user_path']);
-  const path = pathInScope(scopeOf(request), given === undefined ? undefined : parseUserPath(given, 'user_path'));
+  const given = optionalUserPath(single(query['user_path']), 'user_path');
+  const path = pathInScope(scopeOf(request), given);
   return key?.userPath ?? path;
 }
 

@@ -1,9 +1,8 @@
 /** `GET /admin/history`: who changed what, when, and from what to what. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-import type { Position, UserPath } from '../../events/event.ts';
+import type { UserPath } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
-import { formatPosition } from '../../events/sequence-position.ts';
 import type { AdminJournal } from '../../projections/admin-journal.ts';
 import { parseSubject, type Subject, subjectKinds, subjectText } from '../../projections/admin-subjects.ts';
 import {
@@ -14,9 +13,10 @@ import {
   subjectHistory,
 } from '../../projections/read-history.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
-import { type Query, single } from '../query.ts';
+import { dayOrTime } from '../dates.ts';
+import { entryPositionIn, limitIn } from '../paging.ts';
+import { type Query, queryOf, single } from '../query.ts';
 import { parseUserPath } from '../user-path.ts';
-import { timeOf } from './as-of.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
 
 export interface HistoryDependencies {
@@ -24,12 +24,11 @@ export interface HistoryDependencies {
   readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
 }
 
-const DEFAULT_LIMIT = 50;
-const MAX_LIMIT = 200;
+const PAGE = { usual: 50, most: 200 };
 
 export function registerHistory(admin: FastifyInstance, { log, journal }: HistoryDependencies): void {
   admin.get('/history', { config: { access: 'scoped-admin' } }, async (request) => {
-    const query = request.query as Query;
+    const query = queryOf(request);
     const page = readPage(query);
     const subject = subjectIn(query);
     if (subject === undefined) {
@@ -106,28 +105,10 @@ function readPage(query: Query): HistoryQuery {
   const from = single(query['start']);
   const to = single(query['end']);
   return {
-    limit: limitIn(single(query['limit'])),
-    before: positionIn('before', query),
-    after: positionIn('after', query),
-    from: from === undefined ? undefined : timeOf(from, 'start'),
-    to: to === undefined ? undefined : timeOf(to, 'end'),
+    limit: limitIn(query, PAGE),
+    before: entryPositionIn(query, 'before'),
+    after: entryPositionIn(query, 'after'),
+    from: from === undefined ? undefined : dayOrTime(from, 'start'),
+    to: to === undefined ? undefined : dayOrTime(to, 'end'),
   };
-}
-
-function limitIn(given: string | undefined): number {
-  if (given === undefined) return DEFAULT_LIMIT;
-  const limit = /^\d{1,4}$/.test(given) ? Number(given) : 0;
-  if (limit < 1 || limit > MAX_LIMIT) {
-    throw refusals.invalidRequest(`'limit' must be a number from 1 to ${MAX_LIMIT}.`, 'limit');
-  }
-  return limit;
-}
-
-function positionIn(name: 'before' | 'after', query: Query): Position | undefined {
-  const given = single(query[name]);
-  if (given === undefined) return undefined;
-  if (!/^\d{1,16}$/.test(given)) {
-    throw refusals.invalidRequest(`'${name}' must be the position of an entry.`, name);
-  }
-  return formatPosition(Number(given));
 }

@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
-import { type Query, single } from '../query.ts';
-import { parseUserPath } from '../user-path.ts';
+import { queryOf, single } from '../query.ts';
+import { optionalUserPath } from '../user-path.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
 
 const MAX_SUBJECT_LENGTH = 256;
@@ -67,7 +67,7 @@ export function subjectIn<Scope extends string>(
 
 /** The subject that a path names: a user path, unless the query says of what scope it is. */
 export function subjectOfPath(request: FastifyRequest, segment: string): WrittenSubject {
-  const scope = single((request.query as Query)['scope']);
+  const scope = single(queryOf(request)['scope']);
   return scope === undefined || scope === 'user_path' ? { user_path: segment } : { scope, subject: segment };
 }
 
@@ -95,8 +95,7 @@ function pathOf(request: FastifyRequest, subject: string | undefined, userPath: 
   if (userPath !== undefined && subject !== undefined) {
     throw refusals.invalidRequest("'subject' and 'user_path' say the same thing: send one of them.", 'subject');
   }
-  const given = written === undefined || written === '' ? undefined : parseUserPath(written, name);
-  const path = pathInScope(scopeOf(request), given, name);
+  const path = pathInScope(scopeOf(request), optionalUserPath(written, name), name);
   if (path === undefined) throw refusals.missingParameter('user_path');
   return path;
 }

@@ -12,15 +12,17 @@ import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { Refusal, refusals } from '../../commands/refusal.ts';
 import { type Position, streamName, type UserPath } from '../../events/event.ts';
-import { type EventLog, START } from '../../events/log.ts';
-import { formatPosition, parsePosition } from '../../events/sequence-position.ts';
+import type { EventLog } from '../../events/log.ts';
 import { eventView } from '../../projections/event-view.ts';
 import type { InFlight } from '../../projections/in-flight.ts';
 import { controlBytes, type LiveFilter, snapshotBytes, wanted } from '../../projections/live-frame.ts';
 import { LiveTail } from '../../projections/live-tail.ts';
 import { previewView, snapshotFrames } from '../../projections/preview-view.ts';
 import type { RunningProjection } from '../../projections/runner.ts';
+import { logPosition } from '../paging.ts';
+import { queryOf, single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
+import { userPathFilter } from '../user-path.ts';
 import { LiveClient } from './live-client.ts';
 import { pathInScope, scopeOf } from './mount.ts';
 
@@ -170,25 +172,17 @@ interface Asked {
 }
 
 function readQuery(request: FastifyRequest): Asked {
-  const query = request.query as Record<string, string | string[] | undefined>;
-  const one = (...names: string[]): string | undefined => {
-    for (const name of names) {
-      const value = query[name];
-      const last = Array.isArray(value) ? value.at(-1) : value;
-      if (last !== undefined && last !== '') return last;
-    }
-    return undefined;
-  };
-  const view = one('view') ?? 'previews';
+  const query = queryOf(request);
+  const view = single(query['view']) ?? 'previews';
   if (view !== 'previews' && view !== 'events')
     throw refusals.invalidRequest(`'view' must be previews or events.`, 'view');
-  const raw = one('raw') ?? 'false';
+  const raw = single(query['raw']) ?? 'false';
   if (raw !== 'true' && raw !== 'false') throw refusals.invalidRequest(`'raw' must be true or false.`, 'raw');
   const types = query['types'];
   const lastEventId = request.headers['last-event-id'];
   return {
     // A browser that reconnects repeats the address it began with, and says in the header how far it has come.
-    cursor: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : one('cursor'),
+    cursor: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : single(query['cursor']),
     raw: raw === 'true' || view === 'events',
     filter: {
       types:
@@ -199,10 +193,10 @@ function readQuery(request: FastifyRequest): Asked {
               .flatMap((list) => list.split(','))
               .map((word) => word.trim())
               .filter((word) => word !== ''),
-      request: one('request_id', 'request'),
-      path: one('path'),
-      stream: one('stream'),
-      userPath: userPathOf(one('user_path')),
+      request: single(query['request_id']) ?? single(query['request']),
+      path: single(query['path']),
+      stream: single(query['stream']),
+      userPath: userPathFilter(query),
     },
   };
 }
@@ -214,30 +208,16 @@ function told(filter: LiveFilter): Record<string, string> {
   );
 }
 
-function userPathOf(given: string | undefined): string | undefined {
-  if (given === undefined) return undefined;
-  const segments = given.split('/').filter((segment) => segment !== '');
-  if (segments.some((segment) => segment === '.' || segment === '..' || segment.includes(':'))) {
-    throw refusals.invalidRequest(`'${given}' is not a user path.`, 'user_path');
-  }
-  return `/${segments.join('/')}`;
-}
-
 /** A position in the words of this log, padded as it pads them. @throws Refusal 400 */
 function toPosition(cursor: string, head: Position): Position {
-  const malformed = () =>
-    refusals.invalidRequest(`'${cursor.slice(0, 100)}' is not a cursor: send the id of an event, or 0.`, 'cursor');
-  if (/^0+$/.test(cursor)) return START;
-  if (!/^\d+$/.test(head)) {
-    // The engine's own words, which only it can read.
-    if (!/^[A-Za-z0-9][A-Za-z0-9._:,~-]{0,511}$/.test(cursor)) throw malformed();
-    return cursor as Position;
-  }
-  try {
-    return formatPosition(parsePosition(cursor));
-  } catch {
-    throw malformed();
-  }
+  const position = /^\d+$/.test(head) || /^0+$/.test(cursor) ? logPosition(cursor) : enginePosition(cursor);
+  if (position !== undefined) return position;
+  throw refusals.invalidRequest(`'${cursor.slice(0, 100)}' is not a cursor: send the id of an event, or 0.`, 'cursor');
+}
+
+/** A position in the engine's own words, which only it can read. */
+function enginePosition(cursor: string): Position | undefined {
+  return /^[A-Za-z0-9][A-Za-z0-9._:,~-]{0,511}$/.test(cursor) ? (cursor as Position) : undefined;
 }
 
 function tooManyListeners(maxClients: number): Refusal {

@@ -4,7 +4,8 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
-import { type Query, single } from '../query.ts';
+import { optionalLimitIn } from '../paging.ts';
+import { queryOf, single } from '../query.ts';
 
 const MAX_LIMIT = 1000;
 
@@ -22,21 +23,14 @@ export function pageOf<Row>(
   idOf: (row: Row) => string,
   { request, reply }: Paged,
 ): readonly Row[] {
-  const query = request.query as Query;
-  const limit = limitIn(single(query['limit']));
+  const query = queryOf(request);
+  const limit = optionalLimitIn(query, MAX_LIMIT);
   const after = single(query['after']);
   const start = after === undefined ? 0 : placeOf(rows, idOf, after) + 1;
   const page = rows.slice(start, limit === undefined ? undefined : start + limit);
   const last = page.at(-1);
   if (last !== undefined && start + page.length < rows.length) reply.header('link', nextLink(request, idOf(last)));
   return page;
-}
-
-function limitIn(given: string | undefined): number | undefined {
-  if (given === undefined) return undefined;
-  const limit = /^\d{1,4}$/.test(given) ? Number(given) : 0;
-  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
-  throw refusals.invalidRequest(`'limit' must be a number from 1 to ${MAX_LIMIT}.`, 'limit');
 }
 
 function placeOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, after: string): number {

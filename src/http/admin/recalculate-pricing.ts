@@ -3,9 +3,9 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import type { Recalculated, Recalculation } from '../../commands/pricing/recalculate.ts';
 import { refusals } from '../../commands/refusal.ts';
+import { dateRange, timeZoneOf } from '../date-range.ts';
 import { eventContextOf } from '../server.ts';
 import { parseUserPath } from '../user-path.ts';
-import { dateRange, timeZoneOf } from './date-range.ts';
 import { readBody } from './read-body.ts';
 
 export interface RecalculationOptions {

@@ -26,8 +26,9 @@ import {
   usageByUserPath,
   usageTotals,
 } from '../../projections/analytics/usage-queries.ts';
+import { offsetPageIn } from '../paging.ts';
+import { queryOf, textIn } from '../query.ts';
 import { untilGone } from './report-db.ts';
-import { pageIn, queryOf, textIn } from './report-request.ts';
 import {
   entryOf,
   labelOf,
@@ -85,7 +86,7 @@ export function registerUsageReports(admin: FastifyInstance, { db, enabled, now 
 
   admin.get('/usage/sessions', scoped, async (request, reply) => {
     const { filter } = filterOf(request, now());
-    const page = pageIn(queryOf(request), SESSIONS);
+    const page = offsetPageIn(queryOf(request), SESSIONS);
     // Sessions are told whole: a cache may have answered a part of one.
     const signal = untilGone(reply);
     const rows = await ask<SessionSums>(usageBySession(filter, 'all', page), signal);
@@ -95,10 +96,10 @@ export function registerUsageReports(admin: FastifyInstance, { db, enabled, now 
 
   admin.get('/usage/log', scoped, async (request, reply) => {
     const asked = filterOf(request, now());
-    const page = pageIn(queryOf(request), ENTRIES);
+    const page = offsetPageIn(queryOf(request), ENTRIES);
     const filter = { ...asked.filter, search: textIn(queryOf(request), 'search') };
     const rows = usageRows(filter, asked.mode, page);
-    const found = await pageOf<UsageRow>(reply, rows, countUsageRows(filter, asked.mode));
+    const found = await rowsWithTotal<UsageRow>(reply, rows, countUsageRows(filter, asked.mode));
     const corrections = await correctionsOf(found.rows, untilGone(reply));
     const entries = found.rows.map((row) => entryOf(row, corrections.get(row.usage_id)));
     return { entries, total: found.total, ...page };
@@ -112,7 +113,7 @@ export function registerUsageReports(admin: FastifyInstance, { db, enabled, now 
     return throughputOf(rows, granularity, at);
   });
 
-  async function pageOf<Row>(reply: FastifyReply, rows: Question, count: Question) {
+  async function rowsWithTotal<Row>(reply: FastifyReply, rows: Question, count: Question) {
     const signal = untilGone(reply);
     const [found, totals] = await Promise.all([ask<Row>(rows, signal), ask<{ total: string }>(count, signal)]);
     return { rows: found, total: Number(totals[0]?.total ?? 0) };

@@ -2,8 +2,9 @@
 import type { FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import { type CacheMode, cacheModes, type UsageFilter } from '../../projections/analytics/usage-filter.ts';
-import { single } from '../query.ts';
-import { oneOf, queryOf, rangeOf, subtreeOf, textIn } from './report-request.ts';
+import { reportRangeOf } from '../date-range.ts';
+import { oneOf, queryOf, single, textIn } from '../query.ts';
+import { reportSubtree } from './report-request.ts';
 import { type Granularity, granularities, type Interval, intervals } from './usage-answers.ts';
 
 export interface UsageRequest {
@@ -15,12 +16,12 @@ export interface UsageRequest {
 /** @throws Refusal 400, 403 */
 export function filterOf(request: FastifyRequest, now: number): UsageRequest {
   const query = queryOf(request);
-  const { from, until, timeZone } = rangeOf(request, now);
+  const { from, until, timeZone } = reportRangeOf(request, now);
   return {
     filter: {
       from,
       until,
-      subtree: subtreeOf(request),
+      subtree: reportSubtree(request),
       model: textIn(query, 'model'),
       provider: textIn(query, 'provider'),
       label: textIn(query, 'label'),

@@ -18,7 +18,7 @@ import type { UsersState } from '../../projections/users.ts';
 import { type Query, single } from '../query.ts';
 import { sendRows } from '../send-rows.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { parseUserPath } from '../user-path.ts';
+import { optionalUserPath, parseUserPath } from '../user-path.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { isWithin, pathInScope, scopeOf } from './mount.ts';
 import { pageOf } from './page.ts';
@@ -122,10 +122,7 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
 
 /** The path given, or else the root of the caller's scope. @throws Refusal */
 function meantPath(request: FastifyRequest, given: string | undefined): UserPath {
-  const path = pathInScope(
-    scopeOf(request),
-    given === undefined || given === '' ? undefined : parseUserPath(given, 'user_path'),
-  );
+  const path = pathInScope(scopeOf(request), optionalUserPath(given, 'user_path'));
   if (path === undefined) throw refusals.missingParameter('user_path');
   return path;
 }

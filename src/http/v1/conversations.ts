@@ -15,7 +15,8 @@ import {
 } from '../../commands/conversations/conversations.ts';
 import { conversationStream } from '../../commands/conversations/load-conversation.ts';
 import { anyKey } from '../access-class.ts';
-import { type Query, single } from '../query.ts';
+import { openAiPageIn } from '../paging.ts';
+import type { Query } from '../query.ts';
 import { bodyOf, callerOf, requesterOf } from '../server.ts';
 
 interface ById {
@@ -44,9 +45,7 @@ export function registerConversations(app: FastifyInstance, deps: ConversationDe
   app.delete<ById>(CONVERSATION, anyKey, (request) => deleteConversation(at(request), deps));
   app.post<ById>(ITEMS, anyKey, (request) => addItems(at(request), bodyOf(request), deps));
   app.get<ById>(ITEMS, anyKey, async (request) => {
-    const { limit, order, after } = request.query;
-    const asked = { limit: single(limit), order: single(order), after: single(after) };
-    const page = await listItems(at(request), asked, deps);
+    const page = await listItems(at(request), openAiPageIn(request.query), deps);
     await noteRead(request);
     return page;
   });

@@ -21,12 +21,11 @@ import {
 import type { Caller } from '../../commands/model-request/caller.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
-import { pageLimit } from '../../commands/page-limit.ts';
 import { batches, files, type ObjectKind } from '../../commands/provider-objects/tracked.ts';
-import { refusals, refusedInTranslation } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
+import { openAiPageIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendRows } from '../send-rows.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
@@ -150,24 +149,11 @@ export function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
   };
 }
 
-const MAX_LIMIT = 100;
-
 /** @throws Refusal */
 function listRequest({ name }: ObjectKind, request: FastifyRequest<Asked>) {
   const { query } = request;
-  const limit = pageLimit(single(query['limit']), { usual: 20, max: MAX_LIMIT });
-  const order = single(query['order']) ?? 'desc';
+  const { limit, order, after } = openAiPageIn(query);
   const purpose = single(query['purpose']);
-  if (!limit.ok) throw refusedInTranslation(limit.refusal);
-  if (order !== 'asc' && order !== 'desc') {
-    throw refusals.invalidRequest("'order' must be asc or desc.", 'order', 'invalid_value');
-  }
   const filters: Readonly<Record<string, string>> = name === 'file' && purpose !== undefined ? { purpose } : {};
-  return {
-    ...objectRequest(request),
-    limit: limit.limit,
-    after: single(query['after']) || undefined,
-    order,
-    filters,
-  } as const;
+  return { ...objectRequest(request), limit, after, order, filters };
 }

@@ -13,12 +13,12 @@ import type { MessageResult } from '../../commands/files/message-results.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
+import { limitIn } from '../paging.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
 import { type Asked, type ById, dependenciesOf, type FilesOptions, objectRequest, untilAnswered } from './files.ts';
 
 const PATH = '/v1/messages/batches';
-const MAX_LIMIT = 1000;
 
 export function registerMessageBatches(app: FastifyInstance, options: FilesOptions): void {
   const deps = (request: FastifyRequest) => dependenciesOf(request, options);
@@ -61,14 +61,11 @@ async function* linesOf(results: AsyncIterable<MessageResult>): AsyncGenerator<s
 /** @throws Refusal */
 function listRequest(request: FastifyRequest<Asked>) {
   const { query } = request;
-  const limit = single(query['limit']) ?? '20';
-  if (!/^\d{1,4}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
-    throw refusals.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`, 'limit');
-  }
+  const limit = limitIn(query, { usual: 20, most: 1000 });
   if (single(query['before_id']) !== undefined) {
     throw refusals.invalidRequest("'before_id' is not supported: the list is read from the newest on.", 'before_id');
   }
-  return { ...objectRequest(request), limit: Number(limit), after: single(query['after_id']) };
+  return { ...objectRequest(request), limit, after: single(query['after_id']) };
 }
 
 function filterOf({ query }: FastifyRequest<Asked>): Record<string, string> {

@@ -1,19 +1,14 @@
 /** The models in the shape in which Anthropic lists them ("List Models"). */
-import { pageLimit } from '../../commands/page-limit.ts';
-import { refusals, refusedInTranslation } from '../../commands/refusal.ts';
+import { refusals } from '../../commands/refusal.ts';
+import { openAiLimitIn } from '../paging.ts';
+import { type Query, single } from '../query.ts';
 import type { ListedModel } from './listed-model.ts';
 
-export interface ModelsQuery {
-  readonly limit?: string;
-  readonly after_id?: string;
-  readonly before_id?: string;
-}
-
 /** One page of the list. @throws Refusal for a bad query */
-export function pageOfModels(models: readonly ListedModel[], query: ModelsQuery) {
-  const limit = limitOf(query.limit);
-  const after = placeOf(models, query.after_id, 'after_id');
-  const before = placeOf(models, query.before_id, 'before_id');
+export function pageOfModels(models: readonly ListedModel[], query: Query) {
+  const limit = openAiLimitIn(query, { usual: 20, most: 1000 });
+  const after = placeOf(models, query, 'after_id');
+  const before = placeOf(models, query, 'before_id');
   const end = before ?? models.length;
   const start = after === undefined ? (before === undefined ? 0 : Math.max(0, end - limit)) : after + 1;
   const page = models.slice(start, Math.min(end, start + limit));
@@ -39,14 +34,9 @@ export function modelInfo({ id, created, metadata }: ListedModel) {
   };
 }
 
-function limitOf(given: string | undefined): number {
-  const read = pageLimit(given, { usual: 20, max: 1000 });
-  if (!read.ok) throw refusedInTranslation(read.refusal);
-  return read.limit;
-}
-
-function placeOf(models: readonly ListedModel[], id: string | undefined, param: string): number | undefined {
-  if (id === undefined || id === '') return undefined;
+function placeOf(models: readonly ListedModel[], query: Query, param: 'after_id' | 'before_id'): number | undefined {
+  const id = single(query[param]);
+  if (id === undefined) return undefined;
   const place = models.findIndex((model) => model.id === id);
   if (place === -1) throw refusals.invalidRequest(`'${param}' names no model of the list.`, param, 'invalid_value');
   return place;

@@ -4,13 +4,14 @@ import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { anyKey } from '../access-class.ts';
 import { isAnthropicClient } from '../manners.ts';
+import type { Query } from '../query.ts';
 import { callerOf } from '../server.ts';
 import type { ListedModel } from './listed-model.ts';
-import { type ModelsQuery, modelInfo, pageOfModels } from './messages-models.ts';
+import { modelInfo, pageOfModels } from './messages-models.ts';
 
 /** @param models a model that the caller may not use is not among them */
 export function registerModels(app: FastifyInstance, models: VisibleModels<ListedModel>): void {
-  app.get<{ Querystring: ModelsQuery }>('/v1/models', anyKey, (request) => {
+  app.get<{ Querystring: Query }>('/v1/models', anyKey, (request) => {
     const listed = models.list(callerOf(request));
     if (isAnthropicClient(request)) return pageOfModels(listed, request.query);
     return { object: 'list', data: listed.map(toWire) };

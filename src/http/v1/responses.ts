@@ -11,10 +11,11 @@ import {
   openResponseStream,
   retrieveResponse,
 } from '../../commands/response-lifecycle/lifecycle.ts';
-import { checkItemQuery, itemPage } from '../../commands/responses/item-page.ts';
+import { itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
+import { openAiPageIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendEvents } from '../send-events.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -58,10 +59,8 @@ export function registerResponses(
     return reply;
   });
   app.get<ById>('/v1/responses/:id/input_items', anyKey, async (request) => {
-    const { limit, order, after } = request.query;
-    const query = { limit: single(limit), order: single(order), after: single(after) };
     // Also for items that the provider lists.
-    checkItemQuery(query);
+    const query = openAiPageIn(request.query);
     const items = await inputItemsOf(lifecycleRequest(request), deps);
     if ('native' in items) return items.native;
     const page = itemPage(items.stored, query, request.params.id);

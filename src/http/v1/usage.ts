@@ -3,14 +3,13 @@ import type { FastifyInstance } from 'fastify';
 import { usdOf } from '../../commands/budgets/money.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
 import { budgetPeriodLabel, rateLimitPeriodLabel } from '../../commands/period.ts';
-import { refusals } from '../../commands/refusal.ts';
 import { mayReadAmounts } from '../../commands/visibility.ts';
 import type { UserPath } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import { ruleMembers } from '../admin/limit-subject.ts';
 import type { Counted } from '../admin/rate-limit-rows.ts';
-import { calendarDay } from '../calendar-day.ts';
-import { type Query, single } from '../query.ts';
+import { type ReportRange, reportRange } from '../date-range.ts';
+import { type Query, single, wholeNumber } from '../query.ts';
 import { callerOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 
@@ -63,8 +62,8 @@ export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, f
     const caller = callerOf(request);
     const { userPath = '/', key } = caller;
     const at = now();
-    const range = rangeIn(request.query, at);
-    const used = await figures({ ...timesOf(range), ...ownOf(userPath, caller) });
+    const { from, until, startDate, endDate } = rangeIn(request.query, at);
+    const used = await figures({ from, until, ...ownOf(userPath, caller) });
     const of = <Limit extends { readonly scope: string; readonly subject: string }, View extends object>(
       limit: Limit,
       view: (limit: Limit, at: number) => View,
@@ -73,7 +72,7 @@ export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, f
       object: 'usage',
       user_path: userPath,
       server_time: timeText(at),
-      usage: used === null ? null : { ...range, ...used },
+      usage: used === null ? null : { start_date: startDate, end_date: endDate, ...used },
       budgets: budgetsOf(userPath, key?.labels ?? [], at).map((budget) => of(budget, budgetView)),
       rate_limits: rateLimitsOf(userPath, at).map((limit) => of({ scope: 'user_path', ...limit }, rateLimitView)),
     };
@@ -157,37 +156,9 @@ function rateLimitView(limit: UsableRateLimit, at: number) {
   };
 }
 
-const DAY_MS = 86_400_000;
-const USUAL_DAYS = 30;
-
-interface Days {
-  readonly start_date: string;
-  readonly end_date: string;
-}
-
-function timesOf({ start_date, end_date }: Days): Pick<UsageAsked, 'from' | 'until'> {
-  return { from: Date.parse(start_date), until: Date.parse(end_date) + DAY_MS };
-}
-
-/** Days in UTC, both inclusive. @throws Refusal 400 */
-function rangeIn(query: Query, at: number): Days {
-  const days = daysIn(single(query['days']));
-  const end = dateIn(query, 'end_date') ?? Math.floor(at / DAY_MS) * DAY_MS;
-  const given = dateIn(query, 'start_date');
-  const start = given ?? end - ((single(query['end_date']) === undefined ? days : USUAL_DAYS) - 1) * DAY_MS;
-  if (start > end) throw refusals.invalidRequest("'start_date' is after 'end_date'.", 'start_date');
-  return { start_date: timeText(start).slice(0, 10), end_date: timeText(end).slice(0, 10) };
-}
-
-function daysIn(written: string | undefined): number {
-  if (written === undefined) return USUAL_DAYS;
-  const days = Number(written);
-  if (Number.isInteger(days) && days >= 1 && days <= 365) return days;
-  throw refusals.invalidRequest("'days' must be a whole number from 1 to 365.", 'days');
-}
-
-/** Milliseconds since the epoch at which the day begins. */
-function dateIn(query: Query, name: 'start_date' | 'end_date'): number | undefined {
-  const written = single(query[name]);
-  return written === undefined ? undefined : calendarDay(written, name);
+/** Days in UTC, both inclusive; dates win over `days`. @throws Refusal 400 */
+function rangeIn(query: Query, at: number): ReportRange {
+  const days = wholeNumber(query, 'days', { least: 1, most: 365 });
+  const dates = { start_date: single(query['start_date']), end_date: single(query['end_date']) };
+  return reportRange({ days, ...dates }, 'UTC', at);
 }

@@ -1,7 +1,11 @@
-/** Days as people name them, in the time zone they live in. */
+/**
+ * The one parser of ranges of days: `days`, `start_date` and `end_date` of queries and bodies, both dates inclusive and
+ * written `2026-03-01`, in the time zone of `X-Gateway-Timezone`. Results are milliseconds since the epoch.
+ */
 import type { FastifyRequest } from 'fastify';
-import { refusals } from '../../commands/refusal.ts';
-import { calendarDay } from '../calendar-day.ts';
+import { refusals } from '../commands/refusal.ts';
+import { calendarDay } from './dates.ts';
+import { queryOf, single } from './query.ts';
 
 /** Milliseconds since the epoch: from here, and up to there but not including it. */
 export interface DateRange {
@@ -37,7 +41,7 @@ const DAYS_BEFORE_END = 29;
 export const MOST_DAYS = 3660;
 
 /** The IANA zone that the request names; UTC without one, or with one that nobody knows. */
-export function timeZoneOf(request: FastifyRequest): string {
+export function timeZoneOf(request: Pick<FastifyRequest, 'headers'>): string {
   const name = request.headers['x-gateway-timezone'];
   if (typeof name !== 'string') return 'UTC';
   // An offset such as +02:00 is no name of a zone.
@@ -65,6 +69,25 @@ export function dateRange({ days, start_date, end_date }: WrittenRange, timeZone
   if (start_date === undefined && end_date === undefined) return { from: undefined, until: undefined };
   const { first, last } = writtenDays({ start_date, end_date }, timeZone, now);
   return { from: startOf(first, timeZone), until: startOf(last + DAY_MS, timeZone) };
+}
+
+/**
+ * The range of a report's query. What is no number of days counts as not given.
+ * @param now milliseconds since the epoch
+ * @throws Refusal 400 with `param`
+ */
+export function reportRangeOf(request: Pick<FastifyRequest, 'query' | 'headers'>, now: number): ReportRange {
+  const query = queryOf(request);
+  const days = /^\d{1,9}$/.test(single(query['days']) ?? '') ? Number(single(query['days'])) : 0;
+  return reportRange(
+    {
+      days: days > 0 ? days : undefined,
+      start_date: single(query['start_date']),
+      end_date: single(query['end_date']),
+    },
+    timeZoneOf(request),
+    now,
+  );
 }
 
 /**
