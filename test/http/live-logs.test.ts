@@ -443,12 +443,15 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(names(await listener.atLeast(1))).toEqual(['model.resolved']);
     });
 
-    test.each([{ view: 'all' }, { raw: 'yes' }, { user_path: '/a/../b' }, { user_path: '/a b' }])('%o is refused', async (query) => {
-      await start();
-      const response = await fetch(`${url}/admin/live/logs?${new URLSearchParams(Object.entries(query))}`);
-      expect(response.status).toBe(400);
-      expect(await response.json()).toMatchObject({ error: { param: Object.keys(query)[0] } });
-    });
+    test.each([{ view: 'all' }, { raw: 'yes' }, { user_path: '/a/../b' }, { user_path: '/a b' }])(
+      '%o is refused',
+      async (query) => {
+        await start();
+        const response = await fetch(`${url}/admin/live/logs?${new URLSearchParams(Object.entries(query))}`);
+        expect(response.status).toBe(400);
+        expect(await response.json()).toMatchObject({ error: { param: Object.keys(query)[0] } });
+      },
+    );
   });
 
   describe('leaving', () => {
