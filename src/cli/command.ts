@@ -82,10 +82,10 @@ export function helpFor(shape: CommandShape): string {
     const short = flag.short === undefined ? '    ' : `-${flag.short}, `;
     return [`  ${short}--${name}${flag.value === undefined ? '' : ` <${flag.value}>`}`, flag.about] as const;
   });
-  return `chancery ${shape.name}${operands} [flags]\n\n${shape.about}\n\nFlags:\n${columns(rows)}`;
+  return `chancery ${shape.name}${operands} [flags]\n\n${shape.about}\n\nFlags:\n${twoColumns(rows)}`;
 }
 
-export function columns(rows: readonly (readonly [string, string])[]): string {
+export function twoColumns(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(...rows.map(([left]) => left.length));
   return rows.map(([left, right]) => `${left.padEnd(width)}  ${right}`.trimEnd()).join('\n');
 }

@@ -17,7 +17,7 @@ import { complain, type Terminal, writeLine } from './terminal.ts';
 const formats = ['ndjson', 'cloudevents', 'parquet'] as const;
 
 /** What to export, as typed. Times in milliseconds since the epoch. */
-interface Asked {
+interface ExportRequest {
   readonly format: (typeof formats)[number];
   /** Undefined: to standard output. */
   readonly output: string | undefined;
@@ -58,7 +58,7 @@ export async function logExport(
 
 async function write(
   events: AsyncIterable<RecordedEvent>,
-  { format, output }: Asked,
+  { format, output }: ExportRequest,
   source: string,
   { writeParquet }: Pick<ProgramParts, 'writeParquet'>,
   terminal: Terminal,
@@ -98,7 +98,7 @@ async function writeLines(
 
 async function* eventsOf(
   log: EventLog,
-  { from, to, types }: Asked,
+  { from, to, types }: ExportRequest,
   signal: AbortSignal,
   onEvent: (event: RecordedEvent) => void,
 ): AsyncIterable<RecordedEvent> {
@@ -117,7 +117,7 @@ const instant = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:
 const dayMs = 24 * 3600_000;
 
 /** @throws UsageError */
-function askedFor({ values, lists }: ParsedArguments): Asked {
+function askedFor({ values, lists }: ParsedArguments): ExportRequest {
   const { format: typed = 'ndjson', output } = values;
   const format = formats.find((one) => one === typed);
   if (format === undefined) throw new UsageError(`--format: expected ${formats.join(', ')}, got "${typed}"`);

@@ -3,7 +3,7 @@
 import { type LogStat, type SegmentStat, statLog } from '../events/embedded/stat-log.ts';
 import { isoTime } from '../events/event-json.ts';
 import { formatPosition } from '../events/sequence-position.ts';
-import { columns, type ParsedArguments } from './command.ts';
+import { type ParsedArguments, twoColumns } from './command.ts';
 import { logDirectoryOf } from './log-directory.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { bytes, count } from './quantity.ts';
@@ -45,7 +45,7 @@ function statText(directory: string, stat: LogStat): string {
   const span =
     stat.firstAt === undefined ? '' : `, from ${isoTime(stat.firstAt)} to ${isoTime(stat.lastAt ?? stat.firstAt)}`;
   const streams = Object.entries(stat.streams).map(([category, n]) => `${category} ${n.toLocaleString('en')}`);
-  return columns([
+  return twoColumns([
     ['log', `${directory} (${stat.id})`],
     ['events', `${stat.events.toLocaleString('en')}${span}`],
     ['streams', streams.join(', ') || 'none'],

@@ -18,7 +18,7 @@ export async function logTail(args: ParsedArguments, log: EventLog, terminal: Te
   const head = await log.head();
 
   if (after !== undefined) {
-    for await (const event of log.readAll({ after: positionOf(after, head), filter, signal: terminal.signal })) {
+    for await (const event of log.readAll({ after: typedPosition(after, head), filter, signal: terminal.signal })) {
       if (event.position > head) break;
       if (!(await print(event))) return 0;
     }
@@ -62,7 +62,7 @@ function before(position: Position, count: number): Position {
 }
 
 /** A position as it was typed; where positions are plain numbers the leading zeros may be left out. */
-function positionOf(typed: string, head: Position): Position {
+function typedPosition(typed: string, head: Position): Position {
   if (typed === START || sequenceOf(head) === undefined) return typed as Position;
   const sequence = sequenceOf(typed);
   if (sequence === undefined) throw new UsageError(`--after ${typed}: positions of this log look like ${head}`);

@@ -4,11 +4,11 @@ import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import {
   type CommandShape,
-  columns,
   type Flags,
   helpFor,
   type ParsedArguments,
   parseArguments,
+  twoColumns,
   UsageError,
 } from './command.ts';
 import type { ProgramParts } from './program-parts.ts';
@@ -264,7 +264,7 @@ function overview(shown: readonly Command[]): string {
   const rows = shown.map(({ name, operands = [], about }) => {
     return [`  chancery ${[name, ...operands.map((one) => `<${one}>`)].join(' ')}`, about] as const;
   });
-  return `${columns(rows)}\n\n"chancery <command> --help" shows the flags of a command.`;
+  return `${twoColumns(rows)}\n\n"chancery <command> --help" shows the flags of a command.`;
 }
 
 function say(text: string): number {

@@ -62,7 +62,7 @@ export async function analyticsRebuild(
 ): Promise<number> {
   const { signal } = terminal;
   const typed = args.values['from'];
-  const from = typed === undefined ? undefined : parsePosition(positionOf('from', typed));
+  const from = typed === undefined ? undefined : parsePosition(positionFlag('from', typed));
   const progress = progressOn(terminal);
   const onProgress = (position: string, head: string) => progress.show(() => `analytics: at ${position} of ${head}`);
   try {
@@ -102,7 +102,7 @@ export async function viewsSkip(
   const typed = args.values['position'];
   if (typed === undefined)
     throw new UsageError('--position POSITION is needed: the error that stopped the view names it');
-  const position = positionOf('position', typed);
+  const position = positionFlag('position', typed);
   const event = await eventAt(log, position);
   if (event === undefined) {
     complain(terminal, `the log has no event ${position}`);
@@ -131,7 +131,7 @@ export async function viewsSkip(
 }
 
 /** @throws UsageError */
-function positionOf(flag: string, typed: string): Position {
+function positionFlag(flag: string, typed: string): Position {
   try {
     return formatPosition(parsePosition(typed));
   } catch (error) {

@@ -4,7 +4,7 @@ import type { EventLog } from '../events/log.ts';
 import { InvalidPosition, parsePosition } from '../events/sequence-position.ts';
 import { type Skipped, skippedEvents } from '../projections/skipped-events.ts';
 import { type SavedSnapshot, savedSnapshots } from '../projections/view-store.ts';
-import { columns, type ParsedArguments } from './command.ts';
+import { type ParsedArguments, twoColumns } from './command.ts';
 import { bytes, count } from './quantity.ts';
 import { savedViews } from './saved-views.ts';
 import { type Terminal, writeLine } from './terminal.ts';
@@ -23,7 +23,9 @@ export async function viewsList(args: ParsedArguments, terminal: Terminal): Prom
   const views = [...savedViews, analyticsView].map(({ name, about }) => ({ name, about }));
   await writeLine(
     terminal,
-    args.switches.has('json') ? JSON.stringify(views) : columns(views.map(({ name, about }) => [name, about] as const)),
+    args.switches.has('json')
+      ? JSON.stringify(views)
+      : twoColumns(views.map(({ name, about }) => [name, about] as const)),
   );
   return 0;
 }
@@ -120,5 +122,5 @@ function textOf(head: string, statuses: readonly ViewStatus[]): string {
       ),
     ];
   });
-  return columns([['log', `ends at ${head}`], ...rows]);
+  return twoColumns([['log', `ends at ${head}`], ...rows]);
 }

@@ -18,6 +18,11 @@ export type UserPath = Brand<string, 'UserPath'>;
 /** Who caused an event: the master key, a managed key, or the gateway itself. */
 export type Actor = 'master' | 'system' | `key:${string}`;
 
+/** The id of the managed key; undefined when the actor is not one. */
+export function managedKeyId(actor: string): string | undefined {
+  return actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
+}
+
 /**
  * What all events of one piece of work share. One object per exchange or command, handed to each of its events
  * unchanged, so that an engine may encode it once and recognise it by identity.

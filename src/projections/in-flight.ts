@@ -92,7 +92,7 @@ export const inFlight: Projection<InFlight> = {
       return state;
     }
     if (isA(event, requestReceived)) {
-      state.set(id, begin(id, event));
+      state.set(id, beginExchange(id, event));
       return state;
     }
     const exchange = state.get(id);
@@ -110,7 +110,10 @@ export const inFlight: Projection<InFlight> = {
   },
 };
 
-function begin(id: string, event: RecordedEvent<string, z.infer<typeof requestReceived.data>>): InFlightExchange {
+function beginExchange(
+  id: string,
+  event: RecordedEvent<string, z.infer<typeof requestReceived.data>>,
+): InFlightExchange {
   const { data, context } = event;
   return {
     id,

@@ -27,7 +27,7 @@ import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
 import {
   auditPreview,
-  begin,
+  beginPreview,
   type Ending,
   MAX_PREVIEW_BODY_BYTES,
   nanoseconds,
@@ -103,7 +103,7 @@ class PreviewFold implements LiveFold {
   }
 
   apply(event: RecordedEvent): LiveFrame | undefined | Promise<LiveFrame | undefined> {
-    if (isA(event, requestReceived)) this.#open.set(event.stream, begin(event));
+    if (isA(event, requestReceived)) this.#open.set(event.stream, beginPreview(event));
     const request = this.#open.get(event.stream);
     if (request !== undefined) return this.#tell(request, event);
     return this.#recall(event).then((recalled) => (recalled === undefined ? undefined : this.#tell(recalled, event)));
@@ -124,7 +124,7 @@ class PreviewFold implements LiveFold {
     const before = { maxCount: Number(event.revision) };
     if (before.maxCount === 0) return undefined;
     for await (const earlier of this.#log.readStream(event.stream, before)) {
-      if (isA(earlier, requestReceived)) request = begin(earlier);
+      if (isA(earlier, requestReceived)) request = beginPreview(earlier);
       else if (request !== undefined) learn(request, earlier);
     }
     if (request !== undefined) this.#open.set(event.stream, request);

@@ -14,11 +14,11 @@ export interface HistoryPage {
   readonly hasMore: boolean;
 }
 
-type ReadableLog = Pick<EventLog, 'readAll' | 'readStream'>;
+type HistorySource = Pick<EventLog, 'readAll' | 'readStream'>;
 
 /** The whole stream is read, and no more of it is held than the page. Undefined: nothing was ever recorded of it. */
 export async function subjectHistory(
-  log: ReadableLog,
+  log: HistorySource,
   subject: Subject,
   query: HistoryQuery,
 ): Promise<HistoryPage | undefined> {
@@ -41,14 +41,14 @@ export async function subjectHistory(
 }
 
 /** What is known by now of a subject that has no parts, its secrets with it. Undefined: nothing was ever recorded of it. */
-export async function knownOf(log: ReadableLog, subject: Subject): Promise<Value | undefined> {
+export async function knownOf(log: HistorySource, subject: Subject): Promise<Value | undefined> {
   let value: Value | undefined;
   for await (const { to } of changesOf(log, streamOf(subject))) value = to;
   return value;
 }
 
 /** Every administrator's change. The journal must have come to the end of the log. */
-export async function allHistory(log: ReadableLog, journal: AdminJournal, query: HistoryQuery): Promise<HistoryPage> {
+export async function allHistory(log: HistorySource, journal: AdminJournal, query: HistoryQuery): Promise<HistoryPage> {
   const { positions, hasMore } = journalPage(journal, query);
   const wanted = new Map<StreamName, Map<bigint, Position>>();
   for await (const { stream, revision, position } of eventsAt(log, positions.toReversed())) {

@@ -1,7 +1,7 @@
 /** One request as the live tail tells of it: the flat form in which a row of a list is shown while it happens. */
 import type { z } from 'zod';
 import type { requestReceived } from '../events/catalogue/exchange.ts';
-import type { RecordedEvent } from '../events/event.ts';
+import { managedKeyId, type RecordedEvent } from '../events/event.ts';
 import { parseExactly } from '../json/exact-json.ts';
 import { AnswerText } from './answer-text.ts';
 import type { InFlightExchange } from './in-flight.ts';
@@ -35,7 +35,7 @@ export interface RequestSoFar {
   answerGrew: boolean;
 }
 
-export function begin(received: RequestSoFar['received']): RequestSoFar {
+export function beginPreview(received: RequestSoFar['received']): RequestSoFar {
   return {
     received,
     attempts: [],
@@ -88,7 +88,7 @@ export function auditPreview(id: string, request: RequestSoFar, told: Told): obj
     provider: resolved?.providerType,
     provider_name: resolved?.provider,
     status_code: ending?.status,
-    auth_key_id: keyIdOf(context.actor),
+    auth_key_id: managedKeyId(context.actor),
     auth_method: data.authMethod,
     client_ip: data.clientIp,
     method: data.method,
@@ -127,7 +127,7 @@ export function snapshotPreview(exchange: InFlightExchange, liveState: string): 
     resolved_model: exchange.model === undefined ? undefined : `${exchange.provider}/${exchange.model}`,
     provider: exchange.providerType,
     provider_name: exchange.provider,
-    auth_key_id: keyIdOf(exchange.actor),
+    auth_key_id: managedKeyId(exchange.actor),
     auth_method: exchange.authMethod,
     client_ip: exchange.clientIp,
     method: exchange.method,
@@ -157,10 +157,6 @@ export function snapshotPreview(exchange: InFlightExchange, liveState: string): 
 
 export function nanoseconds(ms: number): number {
   return Math.round(ms * 1e6);
-}
-
-function keyIdOf(actor: string): string | undefined {
-  return actor.startsWith('key:') ? actor.slice('key:'.length) : undefined;
 }
 
 function requestBody(body: Uint8Array | undefined): object {

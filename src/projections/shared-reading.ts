@@ -14,7 +14,7 @@ export interface Member {
   take(event: RecordedEvent): void;
 }
 
-interface Waiting {
+interface WaitingMember {
   readonly member: Member;
   readonly resolve: (position: Position) => void;
   readonly reject: (error: unknown) => void;
@@ -24,7 +24,7 @@ export class SharedReading {
   readonly #log: EventLog;
   readonly #signal: AbortSignal;
   #expected = 0;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingMember[] = [];
 
   constructor(log: EventLog, signal: AbortSignal) {
     this.#log = log;
@@ -54,7 +54,7 @@ export class SharedReading {
     return promise;
   }
 
-  async #read(after: Position, readers: readonly Waiting[]): Promise<void> {
+  async #read(after: Position, readers: readonly WaitingMember[]): Promise<void> {
     const sharing = readers.filter(
       ({ member: { filter } }) => filter.types !== undefined && filter.streams === undefined,
     );
@@ -71,10 +71,10 @@ export class SharedReading {
     }
   }
 
-  async #dispatch(after: Position, sharing: Set<Waiting>): Promise<void> {
+  async #dispatch(after: Position, sharing: Set<WaitingMember>): Promise<void> {
     const types = [...new Set([...sharing].flatMap(({ member }) => member.filter.types ?? []))];
     const filters = new Map([...sharing].map((one) => [one, new CompiledFilter(one.member.filter)] as const));
-    const takers = new Map<string, Waiting[]>();
+    const takers = new Map<string, WaitingMember[]>();
     for await (const event of this.#log.readAll({ after, filter: { types }, signal: this.#signal })) {
       let wanting = takers.get(event.type);
       if (wanting === undefined) {

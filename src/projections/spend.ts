@@ -132,11 +132,11 @@ interface Charge {
 function charge(state: SpendState, used: Charge): void {
   const { at, isNow, nano, userPath, labels } = used;
   if (!Number.isFinite(nano)) return;
-  if (dayOf(at) > state.day) begin(state, dayOf(at));
+  if (dayOf(at) > state.day) beginDay(state, dayOf(at));
   else if (isNow && dayOf(at) < state.day - 1) state.day = dayOf(at);
   const hour = hourOf(at);
   const fine = fineFrom(state);
-  if (hour >= keptFrom(state)) addSpend(accountOf(state, userPath), hour, nano, fine);
+  if (hour >= keptFrom(state)) addSpend(pathAccount(state, userPath), hour, nano, fine);
   if (state.meters.size > 0)
     for (const meter of metersOn(state, userPath)) countIn(meter, state.budgets.settings, used);
   if (labels === undefined) return;
@@ -148,7 +148,7 @@ function charge(state: SpendState, used: Charge): void {
 }
 
 /** A day has begun: what was by the hour before yesterday is by the day from now on. */
-function begin(state: SpendState, day: number): void {
+function beginDay(state: SpendState, day: number): void {
   state.day = day;
   for (const accounts of [state.paths, state.labels]) {
     for (const [name, buckets] of accounts) {
@@ -167,7 +167,7 @@ function keptFrom({ day }: SpendState): number {
   return firstHour(day - KEPT_DAYS);
 }
 
-function accountOf({ paths }: SpendState, userPath: string): Buckets {
+function pathAccount({ paths }: SpendState, userPath: string): Buckets {
   let name = userPath;
   let account = paths.get(name);
   if (account !== undefined) return account;

@@ -4,7 +4,7 @@ import { usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
 import { parsePosition } from '../../src/events/sequence-position.ts';
-import { type Batch, BatchBuilder } from '../../src/projections/analytics/batch.ts';
+import { BatchBuilder, type RowBatch } from '../../src/projections/analytics/batch.ts';
 import { type TableKey, tableKeys, tables, toldColumns } from '../../src/projections/analytics/tables.ts';
 import { isA } from '../../src/projections/known-event.ts';
 import { writeHistory } from './generated-history.ts';
@@ -19,9 +19,9 @@ async function historyOf(exchanges: number, seed: number): Promise<readonly Reco
 }
 
 /** Ends a batch, where it may, after so many events each; the sizes are gone through again and again. */
-async function batchesOf(events: readonly RecordedEvent[], sizes: readonly number[]): Promise<Batch[]> {
+async function batchesOf(events: readonly RecordedEvent[], sizes: readonly number[]): Promise<RowBatch[]> {
   const builder = new BatchBuilder({ after: 0, resumeAfter: 0 }, retention);
-  const batches: Batch[] = [];
+  const batches: RowBatch[] = [];
   for (const event of events) {
     builder.apply(event);
     if (builder.events >= (sizes[batches.length % sizes.length] ?? 1) && builder.mayEnd) {
@@ -33,7 +33,7 @@ async function batchesOf(events: readonly RecordedEvent[], sizes: readonly numbe
   return batches;
 }
 
-function textOf(batches: readonly Batch[], key: TableKey): string {
+function textOf(batches: readonly RowBatch[], key: TableKey): string {
   return batches.map(({ rows }) => rows[key].all().toString('latin1')).join('');
 }
 

@@ -25,12 +25,12 @@ export interface AppendOutcome {
   /** Undefined for as long as it waits. */
   appended?: Appended;
   /** Undefined while it waits, and once it is as durable as it can be. */
-  batch?: Batch | undefined;
+  batch?: AppendBatch | undefined;
 }
 
 export type RememberedAppend = RecentAppend<AppendOutcome>;
 
-export class Batch {
+export class AppendBatch {
   buffer: Buffer;
   /** The frame's bytes so far, with the header's place. */
   length = frameHeaderBytes;
@@ -92,7 +92,7 @@ export class BufferPool {
  * A batch as live subscribers see it. Events are read from its bytes, like any reader of the log would read them, at
  * most once and only when someone wants them.
  */
-export class LiveFrame implements LiveBatch {
+export class PublishedBatch implements LiveBatch {
   readonly first: number;
   readonly count: number;
   readonly #buffer: Buffer;
@@ -100,7 +100,7 @@ export class LiveFrame implements LiveBatch {
   readonly #offsets: number[] = [];
   readonly #events: (RecordedEvent | undefined)[] = [];
 
-  constructor(batch: Batch, records: RecordReader) {
+  constructor(batch: AppendBatch, records: RecordReader) {
     this.first = batch.first;
     this.count = batch.count;
     this.#buffer = batch.buffer;

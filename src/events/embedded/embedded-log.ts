@@ -33,7 +33,7 @@ import { LocalStreamFinder } from './find/stream-finder.ts';
 import { ThreadedFinder } from './find/threaded-finder.ts';
 import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
 import { IndexIsWrong, LogTakenOver } from './log-errors.ts';
-import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
+import { LogReader, type ReadableSegment, type ReadableSegments } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import { openFiles } from './open-files.ts';
@@ -83,7 +83,7 @@ const defaults = {
 
 const embeddedStream = streamName('log', 'embedded');
 
-export class EmbeddedLog implements EventLog, ReadableLog {
+export class EmbeddedLog implements EventLog, ReadableSegments {
   readonly capabilities: LogCapabilities;
   readonly dir: string;
   readonly disk: Disk;

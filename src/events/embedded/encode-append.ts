@@ -3,7 +3,7 @@ import type { StreamName } from '../event.ts';
 import type { ExpectedRevision, StreamWrite } from '../log.ts';
 import { checkExpectedRevision } from '../revisions.ts';
 import { wallClock } from '../wall-clock.ts';
-import type { Batch } from './batch.ts';
+import type { AppendBatch } from './batch.ts';
 import { encodeEvents } from './encode-events.ts';
 import type { PreparedAppend } from './prepared-append.ts';
 import { recordEnd, setRecordRevision } from './record-layout.ts';
@@ -20,7 +20,7 @@ export type OlderRevision = (stream: StreamName, expected: ExpectedRevision) => 
  * @throws WrongExpectedRevision, EventTooLarge, and what makes data no JSON; the batch is then as it was
  */
 export function encodeAppend(
-  batch: Batch,
+  batch: AppendBatch,
   writes: readonly StreamWrite[],
   olderRevision: OlderRevision,
   maxEventBytes: number,
@@ -56,7 +56,11 @@ export function encodeAppend(
 }
 
 /** As `encodeAppend`, for records that exist already: only their revisions are put in. */
-export function placeAppend(batch: Batch, append: PreparedAppend, olderRevision: OlderRevision): number[] | undefined {
+export function placeAppend(
+  batch: AppendBatch,
+  append: PreparedAppend,
+  olderRevision: OlderRevision,
+): number[] | undefined {
   const { writes } = append;
   const lasts: number[] = [];
   for (const [index, write] of writes.entries()) {
@@ -83,7 +87,7 @@ export function placeAppend(batch: Batch, append: PreparedAppend, olderRevision:
 
 /** Revision of the stream's last event before this write, earlier writes of the same append counted. */
 function revisionBefore(
-  batch: Batch,
+  batch: AppendBatch,
   writes: readonly Pick<StreamWrite, 'stream' | 'expectedRevision'>[],
   lasts: readonly number[],
   index: number,
@@ -98,12 +102,12 @@ function revisionBefore(
   return streamsOf(batch).lastRevision(stream) ?? olderRevision(stream, expectedRevision);
 }
 
-function noteStream(batch: Batch, stream: StreamName, count: number, last: number | undefined): void {
+function noteStream(batch: AppendBatch, stream: StreamName, count: number, last: number | undefined): void {
   if (last === undefined || count === 0) return;
   streamsOf(batch).note(stream, batch.offset, last - count + 1, last);
 }
 
-function streamsOf({ segment: { streams } }: Batch) {
+function streamsOf({ segment: { streams } }: AppendBatch) {
   if (streams === undefined) throw new Error('the segment that is written to has no stream map');
   return streams;
 }

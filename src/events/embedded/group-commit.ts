@@ -14,7 +14,7 @@ import { formatPosition } from '../sequence-position.ts';
 import type { LiveBatch } from '../subscription.ts';
 import { wallClock } from '../wall-clock.ts';
 import { AppendQueue } from './append-queue.ts';
-import { type AppendOutcome, Batch, BufferPool, LiveFrame } from './batch.ts';
+import { AppendBatch, type AppendOutcome, BufferPool, PublishedBatch } from './batch.ts';
 import { encodeAppend, type OlderRevision, placeAppend } from './encode-append.ts';
 import type { RecordReader } from './event-record.ts';
 import { frameHeaderBytes, sealFrame } from './frame.ts';
@@ -81,9 +81,9 @@ export class GroupCommit {
   readonly #queue: AppendQueue;
   readonly #lookups: RevisionLookups;
   readonly #recent = new RecentAppends<AppendOutcome>();
-  #batch: Batch | undefined;
+  #batch: AppendBatch | undefined;
   /** Written and not known to be on disk, in order. */
-  #unsynced: Batch[] = [];
+  #unsynced: AppendBatch[] = [];
   #unsyncedBytes = 0;
   #nextPosition: number;
   #written: number;
@@ -256,15 +256,15 @@ export class GroupCommit {
     });
   }
 
-  #openBatch(): Batch {
+  #openBatch(): AppendBatch {
     if (this.#batch === undefined) {
-      this.#batch = new Batch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
+      this.#batch = new AppendBatch(this.#nextPosition, this.#parts.writer.active, this.#buffers.take());
       this.#endTurnLater();
     }
     return this.#batch;
   }
 
-  #wasEncoded(batch: Batch, durable: boolean): void {
+  #wasEncoded(batch: AppendBatch, durable: boolean): void {
     this.#nextPosition = batch.last + 1;
     if (durable) this.#awaited = batch.last;
     if (batch.length >= flushBytes) this.#flush();
@@ -333,9 +333,9 @@ export class GroupCommit {
   }
 
   /** Lets readers see the batch. */
-  #show(batch: Batch): void {
+  #show(batch: AppendBatch): void {
     batch.segment.visibleBytes = batch.offset + batch.length;
-    this.#parts.publish(new LiveFrame(batch, this.#parts.records));
+    this.#parts.publish(new PublishedBatch(batch, this.#parts.records));
   }
 
   /** At once when a caller waits for it, else soon. */
@@ -426,7 +426,7 @@ export class GroupCommit {
   }
 
   /** Takes back what the appends of an unwritten batch were given. */
-  #refuse(batch: Batch, error: Error): void {
+  #refuse(batch: AppendBatch, error: Error): void {
     batch.segment.streams?.forget(batch.buffer, frameHeaderBytes, batch.length, batch.offset);
     this.#nextPosition = batch.first;
     for (const append of batch.remembered) this.#recent.remove(append);
@@ -488,7 +488,7 @@ export class GroupCommit {
   }
 
   /** Writes the batches again into a segment of their own and lets readers find them there. */
-  async #moveUnsynced(batches: readonly Batch[]): Promise<void> {
+  async #moveUnsynced(batches: readonly AppendBatch[]): Promise<void> {
     const { writer } = this.#parts;
     const adopt = await writer.rewrite(batches);
     // nothing may be awaited from here on: readers must find every event in one place

@@ -3,9 +3,10 @@
  * Changes nothing.
  */
 import path from 'node:path';
-import { type Disk, fileSize } from './disk.ts';
+import { fileSize } from './disk.ts';
 import { endOfPosition } from './last-frame.ts';
 import { LogCorrupted, type MissingPart } from './log-errors.ts';
+import type { LogFiles } from './log-files.ts';
 import type { Losses } from './losses.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import {
@@ -20,12 +21,6 @@ import { surplusFrames } from './surplus-frames.ts';
 
 /** A list of missing files is cut off after so many. */
 const namesShown = 8;
-
-export interface LogFiles {
-  readonly disk: Disk;
-  readonly dir: string;
-  readonly mark: number;
-}
 
 /** What is known of the log apart from its segments. */
 export interface KnownOfLog {

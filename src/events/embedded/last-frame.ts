@@ -1,5 +1,5 @@
-import type { Disk } from './disk.ts';
 import { framePrefix, readFrameHeader } from './frame.ts';
+import type { LogFiles } from './log-files.ts';
 import { segmentFile } from './segment.ts';
 
 const tailBytes = 256 * 1024;
@@ -9,7 +9,7 @@ const tailBytes = 256 * 1024;
  * segment's end, also when that frame is too large to be seen at one glance: then the segment must be scanned.
  */
 export function endOfPosition(
-  { disk, dir, mark }: { readonly disk: Disk; readonly dir: string; readonly mark: number },
+  { disk, dir, mark }: LogFiles,
   name: string,
   last: number,
 ): { readonly bytes: number; readonly fileBytes: number } | undefined {

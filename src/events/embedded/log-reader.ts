@@ -2,10 +2,10 @@
 import type { RecordedEvent } from '../event.ts';
 import type { EventReader } from '../event-reader.ts';
 import type { CompiledFilter } from '../filter.ts';
-import type { Disk } from './disk.ts';
 import type { RecordReader } from './event-record.ts';
 import { readFrame, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
+import type { LogFiles } from './log-files.ts';
 import { openBlocks } from './open-blocks.ts';
 import { recordEnd } from './record-layout.ts';
 import type { SegmentPlace } from './segment.ts';
@@ -21,10 +21,8 @@ export interface ReadableSegment {
   readonly places: readonly SegmentPlace[];
 }
 
-export interface ReadableLog {
-  readonly disk: Disk;
-  readonly dir: string;
-  readonly mark: number;
+/** The segments of an open log as its readers need them. */
+export interface ReadableSegments extends LogFiles {
   readonly records: RecordReader;
   /** Position of the last event that may be read. */
   visible(): number;
@@ -37,7 +35,7 @@ export interface ReadableLog {
 }
 
 export class LogReader implements EventReader {
-  readonly #log: ReadableLog;
+  readonly #log: ReadableSegments;
   readonly #filter: CompiledFilter;
   readonly #until: number;
   #segment: ReadableSegment | undefined;
@@ -57,7 +55,7 @@ export class LogReader implements EventReader {
   #closed = false;
 
   /** @param until reads no further than this position, although more may become visible */
-  constructor(log: ReadableLog, after: number, filter: CompiledFilter, until = Number.POSITIVE_INFINITY) {
+  constructor(log: ReadableSegments, after: number, filter: CompiledFilter, until = Number.POSITIVE_INFINITY) {
     this.#log = log;
     this.#position = after;
     this.#filter = filter;

@@ -26,7 +26,7 @@ import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { RecordReader } from './event-record.ts';
 import { readIdentity } from './identity.ts';
 import { IndexIsWrong } from './log-errors.ts';
-import { LogReader, type ReadableLog, type ReadableSegment } from './log-reader.ts';
+import { LogReader, type ReadableSegment, type ReadableSegments } from './log-reader.ts';
 import { LogSegments } from './log-segments.ts';
 import { lossesFile, noLosses, readLosses } from './losses.ts';
 import { readManifest } from './manifest.ts';
@@ -45,7 +45,7 @@ export interface ReadOnlyLogOptions {
 /** After so long without news it is asked whether there is a writer at all. */
 const quietMs = 1_000;
 
-export class ReadOnlyLog implements EventLog, ReadableLog {
+export class ReadOnlyLog implements EventLog, ReadableSegments {
   readonly capabilities: LogCapabilities = {
     expectedRevision: 'native',
     globalOrder: 'total',

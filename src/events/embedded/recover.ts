@@ -1,8 +1,9 @@
 /** Makes a log ready to be written to: cuts off what a crash left behind its end, and brings to disk what may not be. */
 import path from 'node:path';
 import { type Disk, datasync, fileSize, syncDirectory, writeFully } from './disk.ts';
-import { type Inspection, inspectSegments, type KnownOfLog, type LogFiles, type Surplus } from './inspect-segments.ts';
+import { type Inspection, inspectSegments, type KnownOfLog, type Surplus } from './inspect-segments.ts';
 import { LogIncomplete, type MissingPart } from './log-errors.ts';
+import type { LogFiles } from './log-files.ts';
 import { type AcceptedLoss, type Losses, writeLosses } from './losses.ts';
 import { type ScannedSegment, scanSegment } from './scan-segment.ts';
 import { rewrittenFile, rewrittenIn, Segment, seekPlace, segmentFile, segmentName, segmentsIn } from './segment.ts';

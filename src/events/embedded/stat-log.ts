@@ -5,6 +5,7 @@
 import path from 'node:path';
 import { type Disk, isMissing, nodeDisk } from './disk.ts';
 import { readIdentity } from './identity.ts';
+import type { LogFiles } from './log-files.ts';
 import { readLosses } from './losses.ts';
 import { type Manifest, readManifest } from './manifest.ts';
 import { scanSegment } from './scan-segment.ts';
@@ -70,12 +71,6 @@ export async function statLog(directory: string, options: { readonly disk?: Disk
 interface Described {
   readonly segment: SegmentStat;
   readonly counts: Record<string, number>;
-}
-
-interface LogFiles {
-  readonly disk: Disk;
-  readonly dir: string;
-  readonly mark: number;
 }
 
 async function statSealed(log: LogFiles, first: number): Promise<Described> {

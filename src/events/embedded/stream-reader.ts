@@ -3,7 +3,7 @@ import type { RecordedEvent, StreamName } from '../event.ts';
 import type { ReadStreamOptions } from '../log.ts';
 import { readFrame } from './frame.ts';
 import { IndexIsWrong, LogCorrupted } from './log-errors.ts';
-import type { ReadableLog, ReadableSegment } from './log-reader.ts';
+import type { ReadableSegment, ReadableSegments } from './log-reader.ts';
 import { openBlocks } from './open-blocks.ts';
 import { recordEnd, recordIsOf } from './record-layout.ts';
 import type { Segment } from './segment.ts';
@@ -35,7 +35,7 @@ export function visiblePart(segment: Segment, stream: StreamName): StreamPart | 
 
 /** The part of the stream in a segment of which nothing is known: found by walking it up to the position `last`. */
 export async function findStreamPart(
-  log: ReadableLog,
+  log: ReadableSegments,
   segment: ReadableSegment,
   last: number,
   stream: StreamName,
@@ -76,7 +76,7 @@ function* framePlaces(parts: readonly StreamPart[]): Generator<FramePlace> {
  * @throws LogCorrupted
  */
 export async function* readStreamParts(
-  log: ReadableLog,
+  log: ReadableSegments,
   stream: StreamName,
   parts: readonly StreamPart[],
   options: ReadStreamOptions,
@@ -107,7 +107,7 @@ export async function* readStreamParts(
 }
 
 class FrameAccess {
-  readonly #log: ReadableLog;
+  readonly #log: ReadableSegments;
   readonly #stream: StreamName;
   readonly #name: Buffer;
   #segment: ReadableSegment | undefined;
@@ -115,7 +115,7 @@ class FrameAccess {
   #block: Block | undefined;
   #blockOffset = 0;
 
-  constructor(log: ReadableLog, stream: StreamName) {
+  constructor(log: ReadableSegments, stream: StreamName) {
     this.#log = log;
     this.#stream = stream;
     this.#name = Buffer.from(stream);

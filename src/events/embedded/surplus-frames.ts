@@ -1,14 +1,8 @@
 /** Finds what a second writer wrote behind the place where the log goes on in another segment. */
-import type { Disk } from './disk.ts';
 import { frameHeaderBytes, readFrameHeader } from './frame.ts';
+import type { LogFiles } from './log-files.ts';
 import type { WrittenRange } from './scan-segment.ts';
 import { segmentFile, segmentName } from './segment.ts';
-
-interface LogFiles {
-  readonly disk: Disk;
-  readonly dir: string;
-  readonly mark: number;
-}
 
 /**
  * The frames of an uncompressed segment from that byte on. None when there is no whole frame there, or when its writer is

@@ -1,7 +1,7 @@
 /** Requests as ClickHouse has them, newest first: what administrators look through. */
 import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from './analytics-db.ts';
-import { allOf, between, type Conditions, equal, inSubtree, positionOf } from './conditions.ts';
+import { allOf, between, type Conditions, equal, inSubtree, searchFunction } from './conditions.ts';
 import { type ExchangeRow, exchangeColumns } from './exchange-row.ts';
 
 export interface AuditFilter {
@@ -58,17 +58,17 @@ export function auditConditions(filter: AuditFilter): Conditions {
     equal('method', 'method', filter.method),
     statusCode === undefined ? undefined : ['status = {status: UInt16}', { status: statusCode }],
     stream === undefined ? undefined : ['stream = {stream: UInt8}', { stream: Number(stream) }],
-    partOf(['requested_model'], 'requested_model', filter.requestedModel),
-    partOf(['provider', 'provider_type'], 'provider', filter.provider),
-    partOf(['path'], 'path', filter.path),
-    partOf(['error_type'], 'error_type', filter.errorType),
-    partOf(searched, 'search', filter.search),
+    containing(['requested_model'], 'requested_model', filter.requestedModel),
+    containing(['provider', 'provider_type'], 'provider', filter.provider),
+    containing(['path'], 'path', filter.path),
+    containing(['error_type'], 'error_type', filter.errorType),
+    containing(searched, 'search', filter.search),
   ]);
 }
 
-function partOf(columns: readonly string[], name: string, part: string | undefined) {
+function containing(columns: readonly string[], name: string, part: string | undefined) {
   if (part === undefined) return undefined;
-  const found = columns.map((column) => `${positionOf(part)}(${column}, {${name}: String}) > 0`);
+  const found = columns.map((column) => `${searchFunction(part)}(${column}, {${name}: String}) > 0`);
   return [found.join(' OR '), { [name]: part }] as const;
 }
 

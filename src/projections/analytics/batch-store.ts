@@ -12,7 +12,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
-import type { Batch, FindAccounts, Range } from './batch.ts';
+import type { FindAccounts, Range, RowBatch } from './batch.ts';
 import { tableChanges } from './table-changes.ts';
 import { additions, createTable, createView, type Existing } from './table-statements.ts';
 import { type TableKey, tableKeys, tables, toldColumns } from './tables.ts';
@@ -30,14 +30,14 @@ export interface BatchStore {
   lastRange(): Promise<Range | undefined>;
   /** Where the last batch ends that is stored whole and ends at or before this position; undefined without one. */
   wholeUpTo(position: number): Promise<number | undefined>;
-  announce(batch: Batch, logId: string): Promise<void>;
+  announce(batch: RowBatch, logId: string): Promise<void>;
   /**
    * Stores all rows of a batch that was announced by this process and of which nothing was sent.
    * @param threads of ClickHouse that work on an insert at once. `all`, the default, takes less time on idle processors.
    */
-  write(batch: Batch, logId: string, threads?: InsertThreads): Promise<void>;
+  write(batch: RowBatch, logId: string, threads?: InsertThreads): Promise<void>;
   /** Stores those rows of an announced batch that are not there yet. @returns how many that were */
-  complete(batch: Batch): Promise<number>;
+  complete(batch: RowBatch): Promise<number>;
   readonly findAccounts: FindAccounts;
 }
 

@@ -2,7 +2,6 @@
  * A batch: the rows that a range of the log makes, all of them and no others. The range and the log decide every byte
  * of it, so a batch that was interrupted can be made again and compared with what has been stored.
  */
-import type { z } from 'zod';
 import { requestsRefused, usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import type { Position, RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
@@ -21,7 +20,7 @@ import {
 } from './rows.ts';
 import type { TableKey } from './tables.ts';
 import { TsvRows } from './tsv.ts';
-import { accountOf, costsOf, type UsageAccount, writeCorrection, writeUsage } from './usage-rows.ts';
+import { accountOf, costsOf, type Recalculated, type UsageAccount, writeCorrection, writeUsage } from './usage-rows.ts';
 
 /** A range of the log, in positions. */
 export interface Range {
@@ -33,7 +32,8 @@ export interface Range {
   readonly resumeAfter: number;
 }
 
-export interface Batch extends Range {
+/** The rows that a range of the log makes. */
+export interface RowBatch extends Range {
   readonly events: number;
   readonly rows: BatchRows;
 }
@@ -42,8 +42,6 @@ export type BatchRows = Readonly<Record<TableKey, TsvRows>>;
 
 /** Finds what usages cost by rows up to and including `upTo`. Those that are unknown there are left out. */
 export type FindAccounts = (usageIds: readonly string[], upTo: number) => Promise<ReadonlyMap<string, UsageAccount>>;
-
-type Recalculated = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
 
 interface Correction {
   readonly event: Recalculated;
@@ -131,7 +129,7 @@ export class BatchBuilder {
   }
 
   /** Ends the batch and begins the next. Only when `mayEnd`. */
-  async end(find: FindAccounts): Promise<Batch> {
+  async end(find: FindAccounts): Promise<RowBatch> {
     const { oldest } = this.#exchanges;
     const after = this.#after;
     const to = this.#to;
@@ -150,7 +148,7 @@ export class BatchBuilder {
   }
 
   /** Takes the memory of a batch that nobody needs any more, for one to come: its rows are gone. */
-  reuse({ rows }: Batch): void {
+  reuse({ rows }: RowBatch): void {
     for (const each of Object.values(rows)) each.clear();
     this.#spare.push(rows);
   }

@@ -50,7 +50,7 @@ export function equal(expression: string, name: string, value: string | undefine
 }
 
 /** The function that finds a part of a text, whatever the case: far quicker for plain letters than for all the others. */
-export function positionOf(part: string): string {
+export function searchFunction(part: string): string {
   return [...part].every((character) => character < '\u0080')
     ? 'positionCaseInsensitive'
     : 'positionCaseInsensitiveUTF8';

@@ -2,7 +2,7 @@
 import { idOf, type RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
 import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
-import { keyIdOf } from './rows.ts';
+import { keyIdOrEmpty } from './rows.ts';
 
 /** 64-bit numbers are text. What is not known is empty. */
 export interface ExchangeRow {
@@ -138,7 +138,7 @@ function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }
     id: idOf(received.stream),
     at_us: microseconds(received.at),
     request_id: context.requestId ?? '',
-    auth_key_id: keyIdOf(context.actor),
+    auth_key_id: keyIdOrEmpty(context.actor),
     auth_method: data.authMethod,
     user_path: context.userPath ?? '/',
     session_id: data.sessionId ?? '',

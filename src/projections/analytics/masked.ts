@@ -4,11 +4,11 @@ import type { RecordedEvent } from '../../events/event.ts';
 const secrets = /^(secretHash|apiKeys|sealed\w*)$/;
 /** What `provider_credential.saved` seals, wherever it stands. */
 const sealed = /^v1\.[^.]+\.[\w-]{20,}$/;
-const families = ['key.', 'provider_credential.'];
+const maskedFamilies = ['key.', 'provider_credential.'];
 
 /** The data of the event, as JSON, with such members as `[MASKED]`. */
 export function dataJson({ type, data }: RecordedEvent): string {
-  const hide = families.some((family) => type.startsWith(family));
+  const hide = maskedFamilies.some((family) => type.startsWith(family));
   return (hide ? JSON.stringify(data, mask) : JSON.stringify(data)) ?? 'null';
 }
 

@@ -10,7 +10,7 @@ import { formatPosition, parsePosition } from '../../events/sequence-position.ts
 import { isCaughtUp } from '../known-event.ts';
 import { logIdOf } from '../runner.ts';
 import { skippedBy, skippedEvents } from '../skipped-events.ts';
-import { type Batch, BatchBuilder, type Range } from './batch.ts';
+import { BatchBuilder, type Range, type RowBatch } from './batch.ts';
 import { type BatchStore, OtherLog } from './batch-store.ts';
 import { Lateness } from './lateness.ts';
 import { LivePace } from './live-pace.ts';
@@ -44,7 +44,7 @@ export interface ProjectorOptions {
   /** The first pause after a failure, in milliseconds; doubled each time up to 30 s. Default 250. */
   readonly retryMs?: number;
   /** Told of each batch that is stored whole. */
-  readonly onStored?: (batch: Batch) => void;
+  readonly onStored?: (batch: RowBatch) => void;
   /** Told of every failure. */
   readonly onError?: (error: Error) => void;
 }
@@ -151,7 +151,7 @@ export function startProjector(options: ProjectorOptions): Projector {
     }
   }
 
-  async function writeBatch(batch: Batch, logId: string): Promise<void> {
+  async function writeBatch(batch: RowBatch, logId: string): Promise<void> {
     await store.announce(batch, logId);
     await store.write(batch, logId, wasLive ? 'one' : 'all');
     storedUpTo(batch.to);

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import type { requestsRefused } from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../../events/event.ts';
-import { keyIdOf, type Retention } from './rows.ts';
+import { keyIdOrEmpty, type Retention } from './rows.ts';
 import { type Column, tables, toldColumns } from './tables.ts';
 import { type TsvRows, text, time } from './tsv.ts';
 
@@ -26,7 +26,7 @@ function valuesOf({ id, context, data }: Refused, position: number, retention: R
     at: time(data.firstAt),
     ended_at: time(data.lastAt),
     actor: text(context.actor),
-    auth_key_id: text(keyIdOf(context.actor)),
+    auth_key_id: text(keyIdOrEmpty(context.actor)),
     auth_method: data.authMethod,
     user_path: text(context.userPath ?? '/'),
     path: text(endpoint),

@@ -1,5 +1,5 @@
 /** What of the log becomes a row of which table, beside usage. Pure, and in the order of the tables' columns. */
-import { type Actor, categoryOf, idOf, type RecordedEvent, type UserPath } from '../../events/event.ts';
+import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
 import type { ExchangeEnd, ExchangeTold } from './exchange-fold.ts';
 import { dataJson } from './masked.ts';
 import { numbers, orNull, type TsvRows, text, texts, time } from './tsv.ts';
@@ -16,8 +16,8 @@ export const keptBodyBytes = 1024 * 1024;
 const noBytes = new Uint8Array();
 
 /** The managed key behind an actor; empty when it is none. */
-export function keyIdOf(actor: Actor): string {
-  return actor.startsWith('key:') ? actor.slice('key:'.length) : '';
+export function keyIdOrEmpty(actor: Actor): string {
+  return managedKeyId(actor) ?? '';
 }
 
 function pathOrNull(path: UserPath | undefined): string {
@@ -28,7 +28,7 @@ export function writeEvent(rows: TsvRows, event: RecordedEvent, position: number
   const { context, stream, body = noBytes } = event;
   rows.write(
     `${position}\t${event.id}\t${text(event.type)}\t${event.schema}\t${text(categoryOf(stream))}\t${text(stream)}\t` +
-      `${event.revision}\t${time(event.at)}\t${text(context.actor)}\t${text(keyIdOf(context.actor))}\t` +
+      `${event.revision}\t${time(event.at)}\t${text(context.actor)}\t${text(keyIdOrEmpty(context.actor))}\t` +
       `${pathOrNull(context.userPath)}\t${text(context.requestId)}\t${text(context.correlationId)}\t` +
       `${text(context.causationId)}\t${text(context.traceparent)}\t${text(dataJson(event))}\t`,
   );
@@ -50,7 +50,7 @@ export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEn
       time(end.at),
       text(context.requestId),
       text(context.actor),
-      text(keyIdOf(context.actor)),
+      text(keyIdOrEmpty(context.actor)),
       text(data.authMethod),
       text(context.userPath ?? '/'),
       text(data.sessionId),
@@ -146,7 +146,7 @@ export function writeAdminChange(rows: TsvRows, event: RecordedEvent, position: 
       text(idOf(stream)),
       event.revision,
       text(context.actor),
-      text(keyIdOf(context.actor)),
+      text(keyIdOrEmpty(context.actor)),
       pathOrNull(context.userPath),
       text(context.requestId),
       text(dataJson(event)),
@@ -175,7 +175,7 @@ export function writeGuardrailVerdict(
       text(idOf(stream)),
       text(context.requestId),
       text(context.actor),
-      text(keyIdOf(context.actor)),
+      text(keyIdOrEmpty(context.actor)),
       text(context.userPath ?? '/'),
       text(member(event.data, 'guardrail', 'name')),
       text(member(event.data, 'phase')),

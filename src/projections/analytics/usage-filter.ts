@@ -1,6 +1,6 @@
 /** Which usage a report is of, as conditions in SQL on the table `usage` under the name `u`. */
 import type { UserPath } from '../../events/event.ts';
-import { allOf, between, type Conditions, equal, inSubtree, positionOf } from './conditions.ts';
+import { allOf, between, type Conditions, equal, inSubtree, searchFunction } from './conditions.ts';
 
 /** Whether usage that a cache of the gateway answered is counted. */
 export const cacheModes = ['uncached', 'cached', 'all'] as const;
@@ -61,7 +61,7 @@ export function usageConditions(filter: UsageFilter, time: string): Conditions {
       ? undefined
       : [
           ['model', 'provider', 'provider_type', 'request_id', 'provider_id', 'session_id']
-            .map((column) => `${positionOf(search)}(u.${column}, {search: String}) > 0`)
+            .map((column) => `${searchFunction(search)}(u.${column}, {search: String}) > 0`)
             .join(' OR '),
           { search },
         ],

@@ -2,11 +2,11 @@
 import type { z } from 'zod';
 import type { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent } from '../../events/event.ts';
-import { keyIdOf, type Retention } from './rows.ts';
+import { keyIdOrEmpty, type Retention } from './rows.ts';
 import { type TsvRows, text, texts, time } from './tsv.ts';
 
 type Recorded = RecordedEvent<string, z.infer<typeof usageRecorded.data>>;
-type Recalculated = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
+export type Recalculated = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
 
 /** What usage cost until now, and on whose account it is: what a correction is counted from. */
 export interface UsageAccount {
@@ -41,7 +41,7 @@ export function accountOf({ context, data }: Recorded): UsageAccount {
   return {
     requestId: context.requestId ?? '',
     actor: context.actor,
-    keyId: keyIdOf(context.actor),
+    keyId: keyIdOrEmpty(context.actor),
     userPath: context.userPath ?? '/',
     cacheType: data.cacheType ?? '',
     costs: costsOf(data),

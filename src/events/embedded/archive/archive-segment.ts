@@ -1,7 +1,7 @@
 /** One step of archiving: a closed segment is read once, checked, and indexed and compressed on the way. */
-import type { Disk } from '../disk.ts';
 import { frameHeaderBytes, readFrameHeader } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';
+import type { LogFiles } from '../log-files.ts';
 import type { Manifest } from '../manifest.ts';
 import { RawBlocks } from '../raw-blocks.ts';
 import { SealedBlocks } from '../sealed-blocks.ts';
@@ -26,18 +26,12 @@ export interface ArchiveTask {
   readonly seal: boolean;
 }
 
-export interface ArchivedLog {
-  readonly disk: Disk;
-  readonly dir: string;
-  readonly mark: number;
-}
-
 /**
  * Uses the thread that it is called on, and not the thread pool as far as `log.disk` does not.
  * @throws LogCorrupted when the segment is damaged, it is then left as it is; IndexUnusable; what the disk, SQLite and
  *   `pace` throw. What was begun is taken back or left to be done again.
  */
-export async function archiveSegment(log: ArchivedLog, task: ArchiveTask, pace: Pace): Promise<StreamCategories> {
+export async function archiveSegment(log: LogFiles, task: ArchiveTask, pace: Pace): Promise<StreamCategories> {
   const { disk, dir, mark } = log;
   const streams = new SegmentStreams();
   const blocks = blocksOf(log, task);
@@ -63,7 +57,7 @@ export async function archiveSegment(log: ArchivedLog, task: ArchiveTask, pace: 
 }
 
 /** Compressing ends with removing the frames: events that are none of the log's must not go with them. */
-function checkNoneBehind({ disk, dir, mark }: ArchivedLog, name: string, bytes: number): void {
+function checkNoneBehind({ disk, dir, mark }: LogFiles, name: string, bytes: number): void {
   const fd = disk.open(segmentFile(dir, name, 'seg'), 'read');
   try {
     // a killed writer leaves zeros there, which it had laid out for further frames
@@ -76,7 +70,7 @@ function checkNoneBehind({ disk, dir, mark }: ArchivedLog, name: string, bytes: 
   }
 }
 
-function blocksOf({ disk, dir, mark }: ArchivedLog, { name, manifest }: ArchiveTask): SegmentBlocks {
+function blocksOf({ disk, dir, mark }: LogFiles, { name, manifest }: ArchiveTask): SegmentBlocks {
   if (manifest === undefined) return new RawBlocks(disk, disk.open(segmentFile(dir, name, 'seg'), 'read'), mark, []);
   const fd = disk.open(segmentFile(dir, name, 'zst'), 'read');
   return new SealedBlocks(disk, fd, name, manifest, async (packed, rawLength) => unpackNow(packed, rawLength));

@@ -1,6 +1,7 @@
 /** Does the steps of archiving. */
+import type { LogFiles } from '../log-files.ts';
 import type { StreamCategories } from '../segment-streams.ts';
-import { type ArchivedLog, type ArchiveTask, archiveSegment } from './archive-segment.ts';
+import { type ArchiveTask, archiveSegment } from './archive-segment.ts';
 import { paceOf } from './pace.ts';
 
 export interface Archivist {
@@ -20,9 +21,9 @@ export type Effort = 'idle' | 'steady' | 'hurried';
 
 /** Archives on the caller's thread, through the caller's disk: for tests in which the disk fails. */
 export class InlineArchivist implements Archivist {
-  readonly #log: ArchivedLog;
+  readonly #log: LogFiles;
 
-  constructor(log: ArchivedLog) {
+  constructor(log: LogFiles) {
     this.#log = log;
   }
 

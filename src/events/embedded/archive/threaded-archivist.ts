@@ -49,14 +49,14 @@ export class ThreadedArchivist implements Archivist {
   }
 }
 
-interface Waiting {
+interface WaitingTask {
   readonly resolve: (categories: StreamCategories) => void;
   readonly reject: (error: unknown) => void;
 }
 
 class ArchiveThread {
   readonly #worker: Worker;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Map<number, WaitingTask>();
   #requests = 0;
   #alive = true;
   #ready = false;

@@ -1,5 +1,6 @@
-import { type Disk, isMissing } from '../disk.ts';
+import { isMissing } from '../disk.ts';
 import { LogCorrupted } from '../log-errors.ts';
+import type { LogFiles } from '../log-files.ts';
 import type { Manifest } from '../manifest.ts';
 import { RawBlocks } from '../raw-blocks.ts';
 import { SealedBlocks } from '../sealed-blocks.ts';
@@ -11,10 +12,7 @@ import { unpackNow } from '../zstd.ts';
  * As `openBlocks`, for a thread of its own: uses neither the thread pool nor zod. The manifest is taken as it is; the
  * frames that it leads to are checked.
  */
-export function openBlocksNow(
-  { disk, dir, mark }: { readonly disk: Disk; readonly dir: string; readonly mark: number },
-  name: string,
-): SegmentBlocks {
+export function openBlocksNow({ disk, dir, mark }: LogFiles, name: string): SegmentBlocks {
   try {
     return new RawBlocks(disk, disk.open(segmentFile(dir, name, 'seg'), 'read'), mark, []);
   } catch (error) {

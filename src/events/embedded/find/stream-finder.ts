@@ -1,10 +1,10 @@
 /** Finds streams in closed segments: through the index, and by reading segments that are not in it. */
 import type { StreamName } from '../../event.ts';
-import type { ArchivedLog } from '../archive/archive-segment.ts';
 import { unusable } from '../archive/index-file.ts';
 import { type IndexedPart, IndexReader } from '../archive/index-reader.ts';
 import { paceOf } from '../archive/pace.ts';
 import type { FrameRun } from '../frame-run.ts';
+import type { LogFiles } from '../log-files.ts';
 import { LastRevisions, PartCollector } from '../segment-part.ts';
 import { walkBlocks } from '../walk-blocks.ts';
 import { openBlocksNow } from './open-blocks-now.ts';
@@ -47,11 +47,11 @@ export interface FoundParts {
 
 /** Works on the caller's thread, in small pieces. */
 export class LocalStreamFinder implements StreamFinder {
-  readonly #log: ArchivedLog;
+  readonly #log: LogFiles;
   readonly #stop = new AbortController();
   #index: IndexReader | undefined;
 
-  constructor(log: ArchivedLog) {
+  constructor(log: LogFiles) {
     this.#log = log;
   }
 

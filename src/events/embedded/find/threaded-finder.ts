@@ -8,9 +8,9 @@ import type { FoundParts, SearchedPlaces, StreamFinder } from './stream-finder.t
 /** Its garbage is short-lived. */
 const youngGenerationMb = 4;
 
-type Asked<Request> = Request extends { readonly id: number } ? Omit<Request, 'id'> : never;
+type WithoutId<Request> = Request extends { readonly id: number } ? Omit<Request, 'id'> : never;
 
-interface Waiting {
+interface WaitingSearch {
   readonly resolve: (answer: FinderAnswer) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -18,7 +18,7 @@ interface Waiting {
 /** The thread starts when it is first needed, and again when it has ended. */
 export class ThreadedFinder implements StreamFinder {
   readonly #settings: FinderSettings;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Map<number, WaitingSearch>();
   #worker: Worker | undefined;
   #requests = 0;
 
@@ -45,7 +45,7 @@ export class ThreadedFinder implements StreamFinder {
     if (this.#worker !== undefined) await this.#ask({ kind: 'release' });
   }
 
-  async #ask(request: Asked<FinderRequest>): Promise<FinderAnswer> {
+  async #ask(request: WithoutId<FinderRequest>): Promise<FinderAnswer> {
     const id = ++this.#requests;
     this.#worker ??= this.#start();
     const worker = this.#worker;
