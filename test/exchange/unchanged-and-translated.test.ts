@@ -11,9 +11,15 @@ import { ObservedMessage } from '../../src/commands/exchange/dialects/messages/o
 import { MessagesObserver } from '../../src/commands/exchange/dialects/messages/observer.ts';
 import { MessagesReader } from '../../src/commands/exchange/dialects/messages/reader.ts';
 import { MessagesWriter } from '../../src/commands/exchange/dialects/messages/writer.ts';
+import { ObservedResponse } from '../../src/commands/exchange/dialects/responses/observed-response.ts';
+import { ResponsesObserver } from '../../src/commands/exchange/dialects/responses/observer.ts';
+import { ResponsesReader } from '../../src/commands/exchange/dialects/responses/reader.ts';
+import { ResponseFacts } from '../../src/commands/exchange/dialects/responses/response-facts.ts';
+import { ResponsesWriter } from '../../src/commands/exchange/dialects/responses/writer.ts';
 import type { Relay } from '../../src/commands/exchange/relay.ts';
 import { translatedRelay } from '../../src/commands/exchange/translated-relay.ts';
 import { unchangedRelay } from '../../src/commands/exchange/unchanged-relay.ts';
+import { earlyEnd, streamIncomplete } from '../../src/commands/model-request/stream-refusals.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 
@@ -150,6 +156,68 @@ const messagesKind: Kind = {
   whole: { ...message, stop_reason: 'end_turn', content: [{ type: 'text', text: 'x' }] },
 };
 
+const response = { id: 'resp_7', object: 'response', status: 'in_progress', model: 'm', output: [], usage: null };
+const item = { id: 'msg_1', type: 'message', role: 'assistant', status: 'in_progress', content: [] };
+const at = { item_id: 'msg_1', output_index: 0, content_index: 0 };
+const responseBegins = [
+  { type: 'response.created', response },
+  { type: 'response.output_item.added', output_index: 0, item },
+  { type: 'response.content_part.added', ...at, part: { type: 'output_text', text: '', annotations: [] } },
+  { type: 'response.output_text.delta', ...at, delta: 'Grüße ' },
+  { type: 'response.output_text.delta', ...at, delta: '👋' },
+];
+const numbered = (events: readonly object[]) =>
+  namedEvents(events.map((event, index) => ({ ...event, sequence_number: index })));
+const usage = { input_tokens: 3, output_tokens: 2, total_tokens: 5 };
+const text = { type: 'output_text', text: 'Grüße 👋', annotations: [] };
+const done = { ...item, status: 'completed', content: [text] };
+
+const responseStreams = {
+  ...recordedStream('openai/responses_stream.txt'),
+  'with keep-alives and an unknown event': [
+    ': keep-alive\n\n',
+    numbered([
+      ...responseBegins,
+      { type: 'response.new_thing', value: 1 },
+      { type: 'response.output_item.done', output_index: 0, item: done },
+      { type: 'response.completed', response: { ...response, status: 'completed', output: [done], usage } },
+    ]),
+    'data: [DONE]\n\n',
+  ].join(''),
+  'that failed with an error': numbered([
+    ...responseBegins,
+    {
+      type: 'response.failed',
+      response: { ...response, status: 'failed', error: { code: 'server_error', message: 'bad key sk-secret' } },
+    },
+  ]),
+  'with an error event': numbered([...responseBegins, { type: 'error', code: 'x', message: 'bad key sk-secret' }]),
+  'with an error as chat has it': `${numbered(responseBegins)}data: {"error":{"message":"bad key sk-secret"}}\n\n`,
+  'with an event that is no JSON': `${numbered(responseBegins)}data: {"type":\n\n`,
+};
+
+/** @param providerRuns whether the provider makes the response in the background */
+function responsesOf(echo: Record<string, unknown> | undefined, providerRuns: boolean): Omit<Kind, 'dialect'> {
+  const shell = () => ({ id: 'resp_shell', object: 'response', output: [], ...echo });
+  const observed = () => new ObservedResponse(new ResponseFacts(provider.name, providerRuns));
+  return {
+    unchanged() {
+      const response = observed();
+      return unchangedRelay(
+        new ResponsesObserver(new ResponsesReader(provider, echo, response.facts), response),
+        new ResponsesWriter(provider.name, { response, shell }),
+      );
+    },
+    translated: () =>
+      translatedRelay(
+        new ResponsesReader(provider, echo, new ResponseFacts(provider.name, providerRuns)),
+        new ResponsesWriter(provider.name, { response: observed(), shell }),
+      ),
+    streams: responseStreams,
+    whole: { ...response, status: 'completed', output: [done], usage },
+  };
+}
+
 const kinds: readonly Kind[] = [
   {
     dialect: 'chat, with the usage chunk',
@@ -164,6 +232,9 @@ const kinds: readonly Kind[] = [
     whole: { ...says({}), choices: [{ message: { content: 'x' }, finish_reason: 'length' }] },
   },
   messagesKind,
+  { dialect: 'responses', ...responsesOf(undefined, false) },
+  { dialect: 'responses, without the id of the provider', ...responsesOf({ id: 'resp_ours' }, false) },
+  { dialect: 'responses that the provider makes in the background', ...responsesOf(undefined, true) },
 ];
 
 interface Answered {
@@ -171,8 +242,18 @@ interface Answered {
   readonly told: Record<string, unknown>;
 }
 
+type Ending = ReturnType<Relay['finish']>;
+
+const finished = (relay: Relay): Ending => relay.finish();
+const endings: readonly ((relay: Relay) => Ending)[] = [
+  finished,
+  (relay) => ({ bytes: relay.broken?.(streamIncomplete(provider.name)), cut: true }),
+  (relay) => ({ bytes: relay.abandon?.(earlyEnd('gateway_stopping')), cut: true }),
+  (relay) => ({ bytes: relay.abandon?.(earlyEnd('cancelled')), cut: true }),
+];
+
 /** The client's stream and what is recorded of it, as the exchange makes them of a provider's pieces. */
-function answered(relay: Relay, pieces: readonly Buffer[]): Answered {
+function answered(relay: Relay, pieces: readonly Buffer[], ending: (relay: Relay) => Ending = finished): Answered {
   const splitter = createFrameSplitter();
   const frames = [...pieces.flatMap((piece) => splitter.push(piece)), splitter.end()];
   const bytes: Buffer[] = [];
@@ -184,7 +265,7 @@ function answered(relay: Relay, pieces: readonly Buffer[]): Answered {
     if (answer.bytes !== undefined) bytes.push(answer.bytes);
     if (answer.record !== undefined) expect(answer.record.toString()).not.toContain('sk-secret');
   }
-  const { bytes: last, cut } = refusal === undefined ? relay.finish() : { bytes: relay.broken?.(refusal), cut: true };
+  const { bytes: last, cut } = refusal === undefined ? ending(relay) : { bytes: relay.broken?.(refusal), cut: true };
   const told = {
     cut,
     refusal: refusal?.envelope(),
@@ -197,11 +278,16 @@ function answered(relay: Relay, pieces: readonly Buffer[]): Answered {
   return { bytes: Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]), told };
 }
 
-/** What a client reads: comments mean nothing, and the name of an event is its `type`. */
-function dataIn(bytes: Buffer): unknown[] {
-  return createFrameSplitter()
+/**
+ * What a client reads: comments mean nothing, and the name of an event is its `type`. Responses that are written end
+ * with `[DONE]`, which few providers send.
+ */
+function eventsIn(bytes: Buffer): unknown[] {
+  const data = createFrameSplitter()
     .push(bytes)
-    .flatMap(({ data }) => (data === undefined ? [] : [data === '[DONE]' ? data : JSON.parse(data)]));
+    .flatMap((frame) => (frame.data === undefined ? [] : [frame.data]));
+  const isResponse = data.some((one) => one.includes('"response.'));
+  return data.flatMap((one) => (one === '[DONE]' ? (isResponse ? [] : [one]) : [JSON.parse(one)]));
 }
 
 function inPieces(bytes: Buffer, sizes: Iterable<number>): Buffer[] {
@@ -227,7 +313,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
           const pieces = inPieces(stream, lengths);
           const passed = answered(unchanged(), pieces);
           const written = answered(translated(), pieces);
-          expect(dataIn(written.bytes)).toEqual(dataIn(passed.bytes));
+          expect(eventsIn(written.bytes)).toEqual(eventsIn(passed.bytes));
           expect(written.told).toEqual(passed.told);
           expect(passed.bytes).toEqual(answered(unchanged(), [stream]).bytes);
         }),
@@ -235,14 +321,16 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
       );
     });
 
-    it('ends alike wherever the provider stops between two events', () => {
+    it('ends alike, however it ends after any of its events', () => {
       const frames = createFrameSplitter().push(stream);
-      for (let count = 0; count < frames.length; count += 1) {
+      for (let count = 0; count <= frames.length; count += 1) {
         const pieces = frames.slice(0, count).map(({ raw }) => raw);
-        const passed = answered(unchanged(), pieces);
-        const written = answered(translated(), pieces);
-        expect(dataIn(written.bytes)).toEqual(dataIn(passed.bytes));
-        expect(written.told).toEqual(passed.told);
+        for (const ending of endings) {
+          const passed = answered(unchanged(), pieces, ending);
+          const written = answered(translated(), pieces, ending);
+          expect(eventsIn(written.bytes)).toEqual(eventsIn(passed.bytes));
+          expect(written.told).toEqual(passed.told);
+        }
       }
     });
   });
@@ -253,7 +341,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
     expect(writing.whole(bytes, JSON.parse(bytes.toString())).toString()).toBe(
       passing.whole(bytes, JSON.parse(bytes.toString())).toString(),
     );
-    for (const fact of ['usage', 'answerId', 'finishReason', 'response'] as const) {
+    for (const fact of ['usage', 'answerId', 'finishReason', 'goesOn', 'response'] as const) {
       expect(writing[fact]?.()).toEqual(passing[fact]?.());
     }
     expect(passing.usage().source === 'provider').toBe('usage' in whole);

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import { describe, expect, it } from 'vitest';
+import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/reader.ts';
 import { chatReader } from '../../src/commands/exchange/dialects/chat/upstream-chat.ts';
-import { TranslatedResponsesRelay } from '../../src/commands/exchange/dialects/responses/relay-responses-translated.ts';
+import { ResponsesFromChatWriter } from '../../src/commands/exchange/dialects/responses/chat-writer.ts';
+import { translatedRelay } from '../../src/commands/exchange/translated-relay.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
 import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
 import type { ResponseShell } from '../../src/providers/translate/responses-to-chat/response-object.ts';
@@ -88,7 +90,8 @@ function onTheWire(chunks: readonly unknown[]): Buffer {
 function relayed(bytes: readonly Buffer[], shell: ResponseShell): string {
   const provider = { name: 'local' };
   const facts = { id: 'chatcmpl-1a2b', model: shell.model, createdAt };
-  const relay = new TranslatedResponsesRelay(provider, chatReader('chat', facts), shell, () => completedAt);
+  const reader = new ChatAnswerReader(provider, chatReader('chat', facts));
+  const relay = translatedRelay(reader, new ResponsesFromChatWriter(shell, () => completedAt));
   const splitter = createFrameSplitter({ maxFrameBytes: 1024 * 1024, provider: provider.name });
   const frames = bytes.flatMap((piece) => splitter.push(piece));
   const told = frames.map((frame) => relay.frame(frame).bytes ?? Buffer.alloc(0));

@@ -5,7 +5,7 @@ import type { Refusal } from '../../../refusal.ts';
 export function responseErrorEvent(sequenceNumber: number, refusal: Refusal, message = refusal.message): Buffer {
   const { type, code, param, provider } = refusal;
   const error = { type, code, message, param, ...(provider === undefined ? {} : { provider }) };
-  return responseEvent('error', { type: 'error', sequence_number: sequenceNumber, code, message, param, error });
+  return responseEvent({ type: 'error', sequence_number: sequenceNumber, code, message, param, error });
 }
 
 /**
@@ -17,6 +17,9 @@ export function streamEndsEarly(lastNumber: number, refusal: Refusal): Buffer {
   return Buffer.concat([responseErrorEvent(Math.max(0, lastNumber), refusal, message), DONE]);
 }
 
-export function responseEvent(type: string, data: object): Buffer {
-  return Buffer.from(`event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
+/** One whole server-sent event, with the name that its `type` gives it. */
+export function responseEvent(event: Readonly<Record<string, unknown>>): Buffer {
+  const { type } = event;
+  const name = typeof type === 'string' ? `event: ${type}\n` : '';
+  return Buffer.from(`${name}data: ${JSON.stringify(event)}\n\n`);
 }

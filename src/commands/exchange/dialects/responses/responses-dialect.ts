@@ -27,12 +27,19 @@ import type { ExchangeDialect, PastAttempt, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import { outputOf } from '../../record/end-events.ts';
 import type { Relay } from '../../relay.ts';
+import { translatedRelay } from '../../translated-relay.ts';
+import { unchangedRelay } from '../../unchanged-relay.ts';
+import { ChatAnswerReader } from '../chat/reader.ts';
 import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/upstream-chat.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
+import { ResponsesFromChatWriter } from './chat-writer.ts';
 import { withEarlierTurns } from './earlier-turns.ts';
-import { NativeResponsesRelay } from './relay-responses-native.ts';
-import { TranslatedResponsesRelay } from './relay-responses-translated.ts';
+import { ObservedResponse } from './observed-response.ts';
+import { ResponsesObserver } from './observer.ts';
+import { ResponsesReader } from './reader.ts';
+import { ResponseFacts } from './response-facts.ts';
+import { ResponsesWriter } from './writer.ts';
 
 /** A response that said something, and all of it that there will be. */
 const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
@@ -117,10 +124,15 @@ function relayAgain(past: PastAttempt): Relay {
   const shell = () => shellOf(asked, { id: responseIdOf(exchangeId), createdAt, model, provider: provider.name });
   if (dialect === 'responses') {
     const providerRuns = asked.json.background === true && !isRunHere(asked, type);
-    return new NativeResponsesRelay(provider, { echo: echoOf(past), providerRuns, shell });
+    const echo = echoOf(past);
+    const response = new ObservedResponse(new ResponseFacts(provider.name, providerRuns));
+    return unchangedRelay(
+      new ResponsesObserver(new ResponsesReader(provider, echo, response.facts), response),
+      new ResponsesWriter(provider.name, { response, shell: () => ({ ...shell(), ...echo }) }),
+    );
   }
-  const facts = chatAnswerFacts(exchangeId, model, createdAt);
-  return new TranslatedResponsesRelay(provider, chatReader(dialect, facts), shell(), now);
+  const reader = new ChatAnswerReader(provider, chatReader(dialect, chatAnswerFacts(exchangeId, model, createdAt)));
+  return translatedRelay(reader, new ResponsesFromChatWriter(shell(), now));
 }
 
 /** What the provider cannot know of its response: the turns the gateway put in front, the id it goes by here. */

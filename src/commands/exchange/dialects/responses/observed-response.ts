@@ -1,0 +1,55 @@
+/** A native response as the client has it so far, from the events that it got. */
+import { isObject } from '../../../../json/is-object.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import type { EarlyEnd } from '../../../model-request/stream-refusals.ts';
+import { type StorableResponse, statusOf } from '../../../responses/storable-response.ts';
+import type { ResponseFacts } from './response-facts.ts';
+import { StreamedItems } from './streamed-items.ts';
+
+export class ObservedResponse {
+  readonly facts: ResponseFacts;
+  /** Of the last event. */
+  sequence = -1;
+  /** A whole answer, as the client got it. */
+  whole: Buffer | undefined;
+  readonly #items = new StreamedItems();
+
+  constructor(facts: ResponseFacts) {
+    this.facts = facts;
+  }
+
+  /** @param event that the facts know already; its item is kept and changed by later events */
+  noteItems(event: JsonObject): void {
+    const { type, response, sequence_number: sequence } = event;
+    if (typeof sequence === 'number') this.sequence = sequence;
+    if (type !== 'error' && !isObject(response)) this.#items.observe(event);
+  }
+
+  /** The response as it stands, ended before its provider ended it. @param shell it when the provider has shown none */
+  endAs(status: EarlyEnd['status'], error: object, shell: (() => object) | undefined): JsonObject {
+    const { facts } = this;
+    const items = this.#items.atEnd();
+    const begun: JsonObject = facts.response ?? { ...shell?.() };
+    facts.ended = true;
+    facts.response = {
+      ...begun,
+      status,
+      error: status === 'failed' ? { type: 'provider_error', ...error } : null,
+      completed_at: null,
+      incomplete_details: null,
+      output: items.length > 0 || !Array.isArray(begun['output']) ? items : begun['output'],
+    };
+    return facts.response;
+  }
+
+  storable(): StorableResponse | undefined {
+    const { response } = this.facts;
+    if (response === undefined || typeof response['id'] !== 'string') return undefined;
+    return {
+      id: response['id'],
+      status: statusOf(response) ?? 'completed',
+      json: this.whole?.toString() ?? JSON.stringify(response),
+      output: Array.isArray(response['output']) ? response['output'] : [],
+    };
+  }
+}

@@ -1,0 +1,60 @@
+/** What a native response has said so far of itself. */
+import { isObject } from '../../../../json/is-object.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import type { DeferredWork } from '../../../model-request/deferred-work.ts';
+import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
+import { isPending } from '../../../responses/pending-response.ts';
+
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+/** What an `error` event of the provider says: `response.failed` has to follow it. */
+export interface ReportedError {
+  readonly code: string;
+  readonly message: string;
+}
+
+export class ResponseFacts {
+  readonly #provider: string;
+  readonly #providerRuns: boolean;
+  /** The newest response object. */
+  response: JsonObject | undefined;
+  /** The provider's own id of the response. */
+  answerId: string | undefined;
+  ended = false;
+  reported: ReportedError | undefined;
+
+  /** @param providerRuns whether the provider continues a response whose stream ends early: one made in the background */
+  constructor(provider: string, providerRuns = false) {
+    this.#provider = provider;
+    this.#providerRuns = providerRuns;
+  }
+
+  note(event: JsonObject): void {
+    const { type, response } = event;
+    if (type === 'error') {
+      this.reported = this.#errorIn(event);
+    } else if (isObject(response)) {
+      this.response = response;
+      if (typeof type === 'string' && TERMINAL.has(type)) this.ended = true;
+    }
+  }
+
+  usage(): TokenUsage {
+    return readUsage(this.response?.['usage']);
+  }
+
+  deferredWork(): DeferredWork | undefined {
+    const { id, status } = this.response ?? {};
+    if (!this.#providerRuns || this.reported !== undefined) return undefined;
+    if (typeof id !== 'string' || typeof status !== 'string') return undefined;
+    return isPending({ status }) ? { kind: 'response', id } : undefined;
+  }
+
+  #errorIn(event: JsonObject): ReportedError {
+    const { code, message } = isObject(event['error']) ? event['error'] : event;
+    return {
+      code: typeof code === 'string' ? code : 'provider_error',
+      message: typeof message === 'string' ? message : `The provider '${this.#provider}' reported an error.`,
+    };
+  }
+}

@@ -1,0 +1,92 @@
+/** Writes Responses events to a client that asked for responses. */
+
+import { isObject } from '../../../../json/is-object.ts';
+import type { JsonObject } from '../../../../providers/translate/json.ts';
+import { DONE } from '../../../../providers/translate/responses-to-chat/response-events.ts';
+import { type EarlyEnd, streamIncomplete } from '../../../model-request/stream-refusals.ts';
+import { type Refusal, refusals } from '../../../refusal.ts';
+import type { StorableResponse } from '../../../responses/storable-response.ts';
+import type { AnswerWriter } from '../../answer.ts';
+import { joined } from '../../relay.ts';
+import { ObservedResponse } from './observed-response.ts';
+import { responseErrorEvent, responseEvent, streamEndsEarly } from './response-error-event.ts';
+import { ResponseFacts } from './response-facts.ts';
+
+export interface ResponsesWriterOptions {
+  /** Shared with the observer where the provider's bytes pass unchanged. */
+  readonly response?: ObservedResponse;
+  /** The response before anything is known of it: for a stream that fails before its provider has shown one. */
+  readonly shell?: () => object;
+}
+
+export class ResponsesWriter implements AnswerWriter<JsonObject> {
+  readonly #provider: string;
+  readonly #response: ObservedResponse;
+  readonly #shell: (() => object) | undefined;
+  #writesEvents = false;
+
+  constructor(provider: string, { response, shell }: ResponsesWriterOptions = {}) {
+    this.#provider = provider;
+    this.#response = response ?? new ObservedResponse(new ResponseFacts(provider));
+    this.#shell = shell;
+  }
+
+  whole(response: unknown): Buffer {
+    if (!isObject(response)) {
+      const name = this.#provider;
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer that is no response.`);
+    }
+    this.#response.facts.response = response;
+    this.#response.whole = Buffer.from(JSON.stringify(response));
+    return this.#response.whole;
+  }
+
+  events(events: readonly JsonObject[]): Buffer | undefined {
+    this.#writesEvents = true;
+    return joined(events.map((event) => this.#written(event)));
+  }
+
+  finish(): { bytes?: Buffer; cut: boolean } {
+    if (!this.#response.facts.ended) return { bytes: this.broken(streamIncomplete(this.#provider)), cut: true };
+    return { bytes: this.#writesEvents ? DONE : undefined, cut: false };
+  }
+
+  broken(refusal: Refusal): Buffer | undefined {
+    return this.abandon({ refusal, status: 'failed' });
+  }
+
+  abandon({ refusal, status }: EarlyEnd): Buffer | undefined {
+    const { facts } = this.#response;
+    if (facts.ended) return undefined;
+    if (facts.reported !== undefined) return this.#endAs(status, facts.reported);
+    if (facts.deferredWork() !== undefined) return streamEndsEarly(this.#response.sequence, refusal);
+    const { code, message, type } = refusal;
+    this.#response.sequence += 1;
+    const error = responseErrorEvent(this.#response.sequence, refusal);
+    return Buffer.concat([error, this.#endAs(status, { code: code ?? 'provider_error', message, type })]);
+  }
+
+  finishReason(): string | null {
+    const status = this.#response.facts.response?.['status'];
+    return typeof status === 'string' ? status : null;
+  }
+
+  response(): StorableResponse | undefined {
+    return this.#response.storable();
+  }
+
+  /** Encoded first: what is noted of it may be changed by later events. */
+  #written(event: JsonObject): Buffer {
+    const bytes = responseEvent(event);
+    this.#response.facts.note(event);
+    this.#response.noteItems(event);
+    return bytes;
+  }
+
+  #endAs(status: EarlyEnd['status'], error: object): Buffer {
+    const response = this.#response.endAs(status, error, this.#shell);
+    this.#response.sequence += 1;
+    const type = 'response.failed';
+    return Buffer.concat([responseEvent({ type, sequence_number: this.#response.sequence, response }), DONE]);
+  }
+}
