@@ -21,7 +21,7 @@ import { type KeysState, keysView } from '../projections/keys.ts';
 import type { ProjectionRunner, RunningProjection } from '../projections/runner.ts';
 import { type UsersState, usersView } from '../projections/users.ts';
 import type { Registry } from '../providers/registry.ts';
-import type { ReadPoliciesThen } from './policies-then.ts';
+import type { ReadPoliciesThen } from './admin/policies-then.ts';
 
 export interface AccessControlOptions {
   readonly config: Config;

@@ -9,7 +9,7 @@ import {
 import { checkNamedFiles, withFilesChecked } from '../commands/files/named-files.ts';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
-import type { StoredObjects } from './stored-objects.ts';
+import type { StoredObjects } from './log/stored-objects.ts';
 
 export interface DialectOptions extends Pick<ResponsesDialectOptions, 'contextWindow' | 'learned'> {
   readonly config: Pick<Config, 'enforceUsage'>;

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createReportDb } from '../../src/http/admin/report-db.ts';
 import { AnalyticsUnavailable, QueryFailed } from '../../src/projections/analytics/analytics-db.ts';
-import type { AskedAnalytics } from '../../src/wiring/analytics.ts';
-import { createUsageFigures } from '../../src/wiring/usage-figures.ts';
+import type { AskedAnalytics } from '../../src/wiring/analytics/reports.ts';
+import { createUsageFigures } from '../../src/wiring/analytics/usage-figures.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { errorOf, json } from '../support/with-gateway.ts';
 

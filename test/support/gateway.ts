@@ -11,7 +11,7 @@ import {
 import { loadConfig } from '../../src/config/load-config.ts';
 import { type Gateway, startGateway } from '../../src/gateway.ts';
 import { providerTypes } from '../../src/providers/types.ts';
-import type { AskedAnalytics } from '../../src/wiring/analytics.ts';
+import type { AskedAnalytics } from '../../src/wiring/analytics/reports.ts';
 
 export const MASTER_KEY = 'test-master-key';
 

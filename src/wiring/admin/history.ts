@@ -1,17 +1,17 @@
-/** History, lists as they were, and the question why: what is asked of the past, wired. */
+/** The admin routes that read earlier states: history, lists at another time (`as_of`), and the explanation of a decision. */
 import type { FastifyInstance } from 'fastify';
-import type { DeclaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
-import type { EventLog } from '../events/log.ts';
-import { type AsOf, createAsOf } from '../http/admin/as-of.ts';
-import { registerExplain } from '../http/admin/explain.ts';
-import { registerHistory } from '../http/admin/history.ts';
-import type { AdminJournal } from '../projections/admin-journal.ts';
-import type { RunningProjection } from '../projections/runner.ts';
-import type { Registry } from '../providers/registry.ts';
-import type { AccessControl, KnownAccess } from './access.ts';
+import type { DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
+import type { EventLog } from '../../events/log.ts';
+import { type AsOf, createAsOf } from '../../http/admin/as-of.ts';
+import { registerExplain } from '../../http/admin/explain.ts';
+import { registerHistory } from '../../http/admin/history.ts';
+import type { AdminJournal } from '../../projections/admin-journal.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import type { Registry } from '../../providers/registry.ts';
+import type { AccessControl, KnownAccess } from '../access.ts';
 import { policiesThen, type ReadPoliciesThen } from './policies-then.ts';
 
-export interface AdminPastOptions {
+export interface AdminHistoryOptions {
   readonly log: EventLog;
   readonly journal: Pick<RunningProjection<AdminJournal>, 'state' | 'whenProcessed'>;
   readonly registry: Pick<Registry, 'list' | 'resolve'>;
@@ -20,13 +20,13 @@ export interface AdminPastOptions {
   readonly virtualModels: { readonly inForce: VirtualModelDirectory; readonly declared: DeclaredVirtualModels };
 }
 
-export interface AdminPast {
+export interface AdminHistory {
   readonly asOf: AsOf;
   readonly policies: ReadPoliciesThen;
   register(admin: FastifyInstance): void;
 }
 
-export function adminPast(options: AdminPastOptions): AdminPast {
+export function adminHistory(options: AdminHistoryOptions): AdminHistory {
   const { log, journal, registry, known, control } = options;
   const { inForce, declared } = options.virtualModels;
   const asOf = createAsOf({ log, journal, now: Date.now });

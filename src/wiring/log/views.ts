@@ -1,15 +1,15 @@
 /** The store of the read models, and the read models that belong to no single component. */
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { Config } from '../config/config.ts';
-import type { EventLog } from '../events/log.ts';
-import { type AdminJournal, adminJournal } from '../projections/admin-journal.ts';
-import { providerCredentialsView, type StoredCredentials } from '../projections/provider-credentials.ts';
-import { type ProviderMemory, providerMemory } from '../projections/provider-memory.ts';
-import { createProjectionRunner, type ProjectionRunner, type RunningProjection } from '../projections/runner.ts';
-import { type TaggingState, taggingView } from '../projections/tagging.ts';
-import { openViewStore, type ViewStore } from '../projections/view-store.ts';
-import { type VirtualModelsState, virtualModelsView } from '../projections/virtual-models.ts';
+import type { Config } from '../../config/config.ts';
+import type { EventLog } from '../../events/log.ts';
+import { type AdminJournal, adminJournal } from '../../projections/admin-journal.ts';
+import { providerCredentialsView, type StoredCredentials } from '../../projections/provider-credentials.ts';
+import { type ProviderMemory, providerMemory } from '../../projections/provider-memory.ts';
+import { createProjectionRunner, type ProjectionRunner, type RunningProjection } from '../../projections/runner.ts';
+import { type TaggingState, taggingView } from '../../projections/tagging.ts';
+import { openViewStore, type ViewStore } from '../../projections/view-store.ts';
+import { type VirtualModelsState, virtualModelsView } from '../../projections/virtual-models.ts';
 
 export interface GatewayViewsOptions {
   readonly config: Config;

@@ -1,13 +1,13 @@
 /** The figures that a scrape of the metrics reads from the components, and their route. */
 import type { FastifyInstance } from 'fastify';
-import type { Config } from '../config/config.ts';
-import { type Metrics, registerMetrics } from '../http/metrics.ts';
-import type { OpenExchanges } from '../http/open-exchanges.ts';
-import type { ProjectionRunner } from '../projections/runner.ts';
-import type { AskedAnalytics } from './analytics.ts';
-import { type GatewayLog, logFigures } from './event-log.ts';
-import type { Limits } from './limits.ts';
-import type { GatewayProviders } from './providers.ts';
+import type { Config } from '../../config/config.ts';
+import { type Metrics, registerMetrics } from '../../http/metrics.ts';
+import type { OpenExchanges } from '../../http/open-exchanges.ts';
+import type { ProjectionRunner } from '../../projections/runner.ts';
+import type { AskedAnalytics } from '../analytics/reports.ts';
+import type { Limits } from '../limits.ts';
+import { type GatewayLog, logFigures } from '../log/event-log.ts';
+import type { GatewayProviders } from '../providers.ts';
 
 export interface MetricsRoutes {
   readonly config: Pick<Config, 'metrics'>;

@@ -1,22 +1,22 @@
 /** The routes of the admin API that concern the gateway itself: its providers, models, switches and tags. */
 import type { FastifyInstance } from 'fastify';
-import { addressesCheck } from '../commands/credentials/check-address.ts';
-import { publicUrl } from '../commands/credentials/masked-url.ts';
-import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
-import { strategies } from '../commands/virtual-models/virtual-model.ts';
-import type { Config } from '../config/config.ts';
-import type { EventLog } from '../events/log.ts';
-import { type AdminModelsOptions, registerAdminModels } from '../http/admin/admin-models.ts';
-import { registerProviderCredentials } from '../http/admin/provider-credentials.ts';
-import { type ProviderFacts, registerProvidersStatus } from '../http/admin/providers-status.ts';
-import { type RuntimeOptions, registerRuntime } from '../http/admin/runtime.ts';
-import { createRefresh, type RefreshPlan, type StepOutcome } from '../http/admin/runtime-refresh.ts';
-import { registerTagging } from '../http/admin/tagging.ts';
-import type { StoredCredentials } from '../projections/provider-credentials.ts';
-import type { ProviderMemory } from '../projections/provider-memory.ts';
-import type { RunningProjection } from '../projections/runner.ts';
-import type { TaggingState } from '../projections/tagging.ts';
-import type { GatewayProviders } from './providers.ts';
+import { addressesCheck } from '../../commands/credentials/check-address.ts';
+import { publicUrl } from '../../commands/credentials/masked-url.ts';
+import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
+import { strategies } from '../../commands/virtual-models/virtual-model.ts';
+import type { Config } from '../../config/config.ts';
+import type { EventLog } from '../../events/log.ts';
+import { type AdminModelsOptions, registerAdminModels } from '../../http/admin/admin-models.ts';
+import { registerProviderCredentials } from '../../http/admin/provider-credentials.ts';
+import { type ProviderFacts, registerProvidersStatus } from '../../http/admin/providers-status.ts';
+import { type RuntimeOptions, registerRuntime } from '../../http/admin/runtime.ts';
+import { createRefresh, type RefreshPlan, type StepOutcome } from '../../http/admin/runtime-refresh.ts';
+import { registerTagging } from '../../http/admin/tagging.ts';
+import type { StoredCredentials } from '../../projections/provider-credentials.ts';
+import type { ProviderMemory } from '../../projections/provider-memory.ts';
+import type { RunningProjection } from '../../projections/runner.ts';
+import type { TaggingState } from '../../projections/tagging.ts';
+import type { GatewayProviders } from '../providers.ts';
 
 export interface GatewayAdminOptions {
   readonly config: Config;

@@ -1,8 +1,8 @@
 /** What was used, for `GET /v1/usage`. Any key may ask, as often as it likes: what is asked again at once is asked once. */
-import { summaryOf } from '../http/admin/usage-answers.ts';
-import type { UsageAsked, UsageFigures } from '../http/v1/usage.ts';
-import type { AnalyticsDb } from '../projections/analytics/analytics-db.ts';
-import { type Sums, usageTotals } from '../projections/analytics/usage-queries.ts';
+import { summaryOf } from '../../http/admin/usage-answers.ts';
+import type { UsageAsked, UsageFigures } from '../../http/v1/usage.ts';
+import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
+import { type Sums, usageTotals } from '../../projections/analytics/usage-queries.ts';
 
 export interface UsageFiguresOptions {
   readonly db: AnalyticsDb;

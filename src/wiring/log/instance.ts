@@ -1,10 +1,10 @@
 /** This run of the gateway in the log: a stream of its own, from `gateway.started` to `gateway.stopped`. */
 import { readFileSync } from 'node:fs';
-import type { Config } from '../config/config.ts';
-import { gatewayStarted, gatewayStopped } from '../events/catalogue/gateway.ts';
-import { type EventContext, streamName } from '../events/event.ts';
-import { mintEventId } from '../events/event-id.ts';
-import type { EventLog } from '../events/log.ts';
+import type { Config } from '../../config/config.ts';
+import { gatewayStarted, gatewayStopped } from '../../events/catalogue/gateway.ts';
+import { type EventContext, streamName } from '../../events/event.ts';
+import { mintEventId } from '../../events/event-id.ts';
+import type { EventLog } from '../../events/log.ts';
 
 export interface Instance {
   /** @throws LogUnavailable; the log is closed in that case too */
@@ -30,6 +30,6 @@ export async function recordStart(log: EventLog, { durability }: Config['log']):
 
 const context: EventContext = { actor: 'system' };
 
-const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };

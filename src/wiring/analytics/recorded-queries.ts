@@ -1,6 +1,6 @@
 /** Queries that analysts send to the embedded ClickHouse itself, in the audit log. */
-import type { ReadAudit } from '../commands/audit/audit-reads.ts';
-import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import type { RecordQuery } from '../../http/clickhouse/reader-request.ts';
 
 export function recordQueriesIn(audit: Pick<ReadAudit, 'clickHouseQuery'>): RecordQuery {
   return async ({ user, query, format, parameters }) => {

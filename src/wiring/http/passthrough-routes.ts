@@ -1,20 +1,20 @@
 /** `/p/{provider}/…`: a provider's own API, through the exchange pipeline. */
 import type { FastifyInstance } from 'fastify';
-import type { ModelAccess } from '../commands/access/model-access.ts';
+import type { ModelAccess } from '../../commands/access/model-access.ts';
 import {
   passthroughDialect,
   refusedPassthrough,
-} from '../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
-import { checkNamedInBody } from '../commands/files/named-files.ts';
-import type { TrackedObjects } from '../commands/provider-objects/tracked.ts';
-import type { Config } from '../config/config.ts';
-import type { EventLog } from '../events/log.ts';
-import { registerPassthrough } from '../http/passthrough.ts';
-import type { Registry } from '../providers/registry.ts';
-import { createStatelessRoutes } from '../providers/stateless-routes.ts';
-import { providerType } from '../providers/types.ts';
-import type { ModelRequests } from './model-requests.ts';
-import { bodyLimits } from './size-limits.ts';
+} from '../../commands/exchange/dialects/passthrough/passthrough-dialect.ts';
+import { checkNamedInBody } from '../../commands/files/named-files.ts';
+import type { TrackedObjects } from '../../commands/provider-objects/tracked.ts';
+import type { Config } from '../../config/config.ts';
+import type { EventLog } from '../../events/log.ts';
+import { registerPassthrough } from '../../http/passthrough.ts';
+import type { Registry } from '../../providers/registry.ts';
+import { createStatelessRoutes } from '../../providers/stateless-routes.ts';
+import { providerType } from '../../providers/types.ts';
+import type { ModelRequests } from '../model-requests.ts';
+import { bodyLimits } from '../size-limits.ts';
 
 export interface PassthroughRoutes {
   readonly config: Config;

@@ -4,12 +4,12 @@ import {
   type ClosingDependencies,
   closeOpenExchanges,
   resumableRun,
-} from '../commands/exchange/background/close-open-exchanges.ts';
-import { OpenRecords } from '../commands/exchange/background/open-records.ts';
-import type { ResumableRun } from '../commands/exchange/pipeline/run.ts';
-import type { RecordedExchange } from '../commands/exchange/record/recorded-exchange.ts';
-import { type InFlight, openExchanges } from '../projections/in-flight.ts';
-import { OpenExchangesView } from '../projections/open-exchanges-view.ts';
+} from '../../commands/exchange/background/close-open-exchanges.ts';
+import { OpenRecords } from '../../commands/exchange/background/open-records.ts';
+import type { ResumableRun } from '../../commands/exchange/pipeline/run.ts';
+import type { RecordedExchange } from '../../commands/exchange/record/recorded-exchange.ts';
+import { type InFlight, openExchanges } from '../../projections/in-flight.ts';
+import { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
 import type { GatewayLog } from './event-log.ts';
 import type { GatewayViews } from './views.ts';
 

@@ -1,14 +1,14 @@
-/** Who might do what at another time: the same rules as now, over what administrators had set by then. */
+/** The limits of users and models at another time: the current rules over what administrators had set by then. */
 import type { FastifyRequest } from 'fastify';
-import type { UserLists } from '../commands/access/authorizer.ts';
-import { EffectiveModels } from '../commands/access/effective-models.ts';
-import { type DeclaredPolicies, userLists } from '../commands/users/policies-in-force.ts';
-import { type DeclaredVirtualModels, VirtualModelDirectory } from '../commands/virtual-models/directory.ts';
-import type { AsOf, Moment } from '../http/admin/as-of.ts';
-import { type KeysState, keysView } from '../projections/keys.ts';
-import { type UsersState, usersView } from '../projections/users.ts';
-import { virtualModelsView } from '../projections/virtual-models.ts';
-import type { Registry } from '../providers/registry.ts';
+import type { UserLists } from '../../commands/access/authorizer.ts';
+import { EffectiveModels } from '../../commands/access/effective-models.ts';
+import { type DeclaredPolicies, userLists } from '../../commands/users/policies-in-force.ts';
+import { type DeclaredVirtualModels, VirtualModelDirectory } from '../../commands/virtual-models/directory.ts';
+import type { AsOf, Moment } from '../../http/admin/as-of.ts';
+import { type KeysState, keysView } from '../../projections/keys.ts';
+import { type UsersState, usersView } from '../../projections/users.ts';
+import { virtualModelsView } from '../../projections/virtual-models.ts';
+import type { Registry } from '../../providers/registry.ts';
 
 /** What was set then. What the configuration declares, and which models there are, is always that of now. */
 export interface PoliciesThen {

@@ -1,12 +1,12 @@
 /** Analytics, wired: the reports that are asked of the other process. */
 import type { FastifyInstance } from 'fastify';
-import type { AnalyticsProcess } from '../analytics/process.ts';
-import type { Config } from '../config/config.ts';
-import { registerCacheOverview } from '../http/admin/cache-overview.ts';
-import { type AnalyticsState, createReportDb, createReportFiles } from '../http/admin/report-db.ts';
-import { registerUsageReports } from '../http/admin/usage-reports.ts';
-import type { UsageFigures } from '../http/v1/usage.ts';
-import { type AnalyticsDb, createAnalyticsDb } from '../projections/analytics/analytics-db.ts';
+import type { AnalyticsProcess } from '../../analytics/process.ts';
+import type { Config } from '../../config/config.ts';
+import { registerCacheOverview } from '../../http/admin/cache-overview.ts';
+import { type AnalyticsState, createReportDb, createReportFiles } from '../../http/admin/report-db.ts';
+import { registerUsageReports } from '../../http/admin/usage-reports.ts';
+import type { UsageFigures } from '../../http/v1/usage.ts';
+import { type AnalyticsDb, createAnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import { type AuditRecords, registerAuditReports } from './audit-reports.ts';
 import { createUsageFigures } from './usage-figures.ts';
 

@@ -1,14 +1,14 @@
 /** The audit log over HTTP, wired: lists and figures from analytics, what was said from the log. */
 import type { FastifyInstance } from 'fastify';
-import type { ReadAudit } from '../commands/audit/audit-reads.ts';
-import type { FollowDependencies } from '../commands/exchange/record/follow-answer.ts';
-import { registerAuditDetail } from '../http/admin/audit-detail.ts';
-import { registerAuditExport } from '../http/admin/audit-export.ts';
-import { registerAuditLog } from '../http/admin/audit-log.ts';
-import { registerAuditStats } from '../http/admin/audit-stats.ts';
-import type { AnalyticsState } from '../http/admin/report-db.ts';
-import { registerSql } from '../http/admin/sql.ts';
-import type { AnalyticsAddress, AnalyticsDb, AnalyticsFiles } from '../projections/analytics/analytics-db.ts';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import type { FollowDependencies } from '../../commands/exchange/record/follow-answer.ts';
+import { registerAuditDetail } from '../../http/admin/audit-detail.ts';
+import { registerAuditExport } from '../../http/admin/audit-export.ts';
+import { registerAuditLog } from '../../http/admin/audit-log.ts';
+import { registerAuditStats } from '../../http/admin/audit-stats.ts';
+import type { AnalyticsState } from '../../http/admin/report-db.ts';
+import { registerSql } from '../../http/admin/sql.ts';
+import type { AnalyticsAddress, AnalyticsDb, AnalyticsFiles } from '../../projections/analytics/analytics-db.ts';
 
 export interface AuditRecords {
   readonly audit: ReadAudit;

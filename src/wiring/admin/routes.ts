@@ -1,23 +1,23 @@
 /** The admin API under all its names: each component registers its own routes. */
 import type { FastifyInstance } from 'fastify';
-import type { ReadAudit } from '../commands/audit/audit-reads.ts';
-import type { SealerSource } from '../commands/credentials/sealed-credentials.ts';
-import type { Config } from '../config/config.ts';
-import type { EventLog } from '../events/log.ts';
-import { createLiveLogs } from '../http/admin/live-logs.ts';
-import { mountAdmin } from '../http/admin/mount.ts';
-import { registerPlugins } from '../http/admin/plugins.ts';
-import type { Metrics } from '../http/metrics.ts';
-import type { OpenExchangesView } from '../projections/open-exchanges-view.ts';
-import { type AccessControl, type KnownAccess, registerAccessRoutes } from './access.ts';
-import type { Analytics } from './analytics.ts';
-import { gatewayAdmin, switches } from './gateway-admin.ts';
-import type { Limits } from './limits.ts';
-import { adminPast } from './past.ts';
-import type { GatewayPricing } from './pricing.ts';
-import type { GatewayProviders } from './providers.ts';
-import type { GatewayViews } from './views.ts';
-import type { VirtualModels } from './virtual-models.ts';
+import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
+import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
+import type { Config } from '../../config/config.ts';
+import type { EventLog } from '../../events/log.ts';
+import { createLiveLogs } from '../../http/admin/live-logs.ts';
+import { mountAdmin } from '../../http/admin/mount.ts';
+import { registerPlugins } from '../../http/admin/plugins.ts';
+import type { Metrics } from '../../http/metrics.ts';
+import type { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
+import { type AccessControl, type KnownAccess, registerAccessRoutes } from '../access.ts';
+import type { Analytics } from '../analytics/reports.ts';
+import type { Limits } from '../limits.ts';
+import type { GatewayViews } from '../log/views.ts';
+import type { GatewayPricing } from '../pricing.ts';
+import type { GatewayProviders } from '../providers.ts';
+import type { VirtualModels } from '../virtual-models.ts';
+import { gatewayAdmin, switches } from './gateway-routes.ts';
+import { adminHistory } from './history.ts';
 
 export interface AdminRoutes {
   readonly config: Config;
@@ -50,7 +50,7 @@ export function registerAdminRoutes(app: FastifyInstance, routes: AdminRoutes): 
     heartbeatSeconds: config.liveLogs.heartbeatSeconds,
     replayLimit: config.liveLogs.replayLimit,
   });
-  const past = adminPast({
+  const history = adminHistory({
     log,
     journal: views.adminJournal,
     registry,
@@ -81,11 +81,11 @@ export function registerAdminRoutes(app: FastifyInstance, routes: AdminRoutes): 
     live.register(admin);
     registerGateway(admin);
     registerPlugins(admin, config.pluginsEnabled || config.guardrailsEnabled);
-    virtualModels.register(admin, past.asOf);
-    pricing.register(admin, { asOf: past.asOf, registry, virtualModels });
-    registerAccessRoutes(admin, knownKeys, control, log, past.policies);
-    past.register(admin);
-    limits.registerAdmin(admin, { asOf: past.asOf, keys: knownKeys.directory, isProvider: control.isProvider });
+    virtualModels.register(admin, history.asOf);
+    pricing.register(admin, { asOf: history.asOf, registry, virtualModels });
+    registerAccessRoutes(admin, knownKeys, control, log, history.policies);
+    history.register(admin);
+    limits.registerAdmin(admin, { asOf: history.asOf, keys: knownKeys.directory, isProvider: control.isProvider });
     reports.register(admin);
   });
   routes.metrics.watch({ liveClients: () => live.clients() });

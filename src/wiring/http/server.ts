@@ -3,16 +3,16 @@ import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import type { Config } from '../config/config.ts';
-import { mintEventId } from '../events/event-id.ts';
-import { registerHealth } from '../http/health.ts';
-import type { Metrics } from '../http/metrics.ts';
-import { createRequestRecorder, type RequestRecorder } from '../http/request-recorder.ts';
-import { createServer, type ServerOptions } from '../http/server.ts';
-import type { AskedAnalytics } from './analytics.ts';
-import { type GatewayLog, storageHealth } from './event-log.ts';
-import type { ModelRequests } from './model-requests.ts';
-import { bodyLimits } from './size-limits.ts';
+import type { Config } from '../../config/config.ts';
+import { mintEventId } from '../../events/event-id.ts';
+import { registerHealth } from '../../http/health.ts';
+import type { Metrics } from '../../http/metrics.ts';
+import { createRequestRecorder, type RequestRecorder } from '../../http/request-recorder.ts';
+import { createServer, type ServerOptions } from '../../http/server.ts';
+import type { AskedAnalytics } from '../analytics/reports.ts';
+import { type GatewayLog, storageHealth } from '../log/event-log.ts';
+import type { ModelRequests } from '../model-requests.ts';
+import { bodyLimits } from '../size-limits.ts';
 
 export interface GatewayServerOptions extends Pick<ServerOptions, 'authenticator' | 'admitRequest' | 'isStopping'> {
   readonly config: Config;

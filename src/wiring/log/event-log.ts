@@ -1,9 +1,9 @@
 /** The event log of this gateway: opened, and its state for health checks, metrics and the operator. */
 import { mkdirSync } from 'node:fs';
 import type { Logger } from 'pino';
-import type { Config } from '../config/config.ts';
-import { openLog } from '../events/open-log.ts';
-import type { LogFigures } from '../http/metrics.ts';
+import type { Config } from '../../config/config.ts';
+import { openLog } from '../../events/open-log.ts';
+import type { LogFigures } from '../../http/metrics.ts';
 
 export type GatewayLog = Awaited<ReturnType<typeof openLog>>;
 
