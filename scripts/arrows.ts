@@ -96,13 +96,7 @@ export interface TemporaryException {
   readonly reason: string;
 }
 
-const temporaryExceptions: readonly TemporaryException[] = [
-  {
-    from: 'src/commands/exchange/background/close-open-exchanges.ts',
-    to: 'src/commands/exchange/pipeline/run.ts',
-    reason: 'ResumableRun belongs below both folders; it moves when the pipeline is rewritten as a list of steps',
-  },
-];
+const temporaryExceptions: readonly TemporaryException[] = [];
 
 /** What the program, the files directly in src and in src/wiring that join everything, may use from outside src. */
 const demo = 'infra/simulated-provider/';

@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
-import type { ExchangeSummary } from '../commands/exchange/pipeline/exchange.ts';
+import type { ExchangeSummary } from '../commands/exchange/pipeline/dependencies.ts';
 
 /** What is asked at a scrape. A source that is absent leaves its metrics out; one that throws, too. */
 export interface MetricSources {

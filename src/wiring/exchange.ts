@@ -1,6 +1,6 @@
 /** What the exchange pipeline is given by the gateway. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ExchangeDependencies, Resilience } from '../commands/exchange/pipeline/exchange.ts';
+import type { ExchangeDependencies, Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import type { Config } from '../config/config.ts';
 import { mintEventId } from '../events/event-id.ts';
 import type { Metrics } from '../http/metrics.ts';
@@ -10,7 +10,7 @@ import { maxAnswerBytes } from './size-limits.ts';
 type Derived =
   | 'resilienceOf'
   | 'recordBeforeCall'
-  | 'capture'
+  | 'policyOf'
   | 'maxAnswerBytes'
   | 'newId'
   | 'random'
@@ -26,6 +26,7 @@ export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
 }
 
 export function exchangeDependencies({ config, metrics, resilience, ...parts }: ExchangeParts): ExchangeDependencies {
+  const policy = { capture: config.logging.capture };
   return {
     ...parts,
     resilienceOf(name) {
@@ -34,7 +35,7 @@ export function exchangeDependencies({ config, metrics, resilience, ...parts }: 
       return found;
     },
     recordBeforeCall: config.log.durability === 'strict' ? 'durable' : 'written',
-    capture: config.logging.capture,
+    policyOf: () => policy,
     maxAnswerBytes: maxAnswerBytes(parts.log),
     newId: mintEventId,
     random: Math.random,

@@ -1,9 +1,10 @@
 /** Model requests in this gateway: the exchange pipeline, and the exchanges that run in it now. */
+
+import type { ResumableExchange } from '../commands/exchange/background/resumable-exchange.ts';
 import { DetachedClients } from '../commands/exchange/delivery/detached-client.ts';
 import type { ExchangeDialect } from '../commands/exchange/dialect.ts';
-import { runExchange } from '../commands/exchange/pipeline/exchange.ts';
 import { resumeExchange } from '../commands/exchange/pipeline/resume-exchange.ts';
-import type { ResumableRun } from '../commands/exchange/pipeline/run.ts';
+import { runExchange } from '../commands/exchange/pipeline/run-exchange.ts';
 import { RefusedRequests } from '../commands/exchange/record/refused-requests.ts';
 import type { Client } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
@@ -32,7 +33,7 @@ export interface ModelRequests {
   /** Never rejects: the client receives an answer or an error, and both are recorded. */
   run(dialect: ExchangeDialect, request: ModelRequest, client: Client): Promise<void>;
   /** Continues an exchange that has no client. */
-  resume(run: ResumableRun): void;
+  resume(run: ResumableExchange): void;
 }
 
 export function createModelRequests({ config, tagging, ...parts }: ModelRequestsOptions): ModelRequests {

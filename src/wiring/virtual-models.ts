@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import type { VisibleModels } from '../commands/access/visible-models.ts';
-import type { Resilience } from '../commands/exchange/pipeline/exchange.ts';
+import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import type { Admission } from '../commands/model-request/admission.ts';
 import type { Reach, Router } from '../commands/model-request/route.ts';
 import type { PriceOf } from '../commands/virtual-models/balance.ts';

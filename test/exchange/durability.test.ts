@@ -6,7 +6,8 @@ import type { ExchangeDialect } from '../../src/commands/exchange/dialect.ts';
 import { createChatDialect } from '../../src/commands/exchange/dialects/chat/chat-dialect.ts';
 import { formDialect } from '../../src/commands/exchange/dialects/forward/form-dialect.ts';
 import { createForwardDialect } from '../../src/commands/exchange/dialects/forward/forward-dialect.ts';
-import { type ExchangeDependencies, runExchange } from '../../src/commands/exchange/pipeline/exchange.ts';
+import type { ExchangeDependencies } from '../../src/commands/exchange/pipeline/dependencies.ts';
+import { runExchange } from '../../src/commands/exchange/pipeline/run-exchange.ts';
 import { formEnd, partHead } from '../../src/commands/exchange/uploads/form-encoding.ts';
 import { withoutLimits } from '../../src/commands/model-request/admission.ts';
 import type { Client } from '../../src/commands/model-request/client.ts';
@@ -108,7 +109,7 @@ function start(
     responseNotStored: () => {},
     resilienceOf: () => ({ retry, breaker }),
     recordBeforeCall,
-    capture: 'full',
+    policyOf: () => ({ capture: 'full' }),
     maxAnswerBytes: 1e6,
     newId: mintEventId,
     random: Math.random,
@@ -255,7 +256,7 @@ describe('an exchange', () => {
       body: 'form',
       files: 'audio',
     } as const;
-    const dialect = formDialect(hearing, { keeps, capture: 'full', limitBytes: 1e6, checkFields: () => undefined });
+    const dialect = formDialect(hearing, { keeps, limitBytes: 1e6, checkFields: () => undefined });
     const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` };
     const request = { ...ask({}), path, headers, body: Buffer.alloc(0), bodyPieces: pieces() };
     const before = callsSeen();

@@ -1,6 +1,6 @@
 import Fastify from 'fastify';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { ExchangeSummary } from '../../src/commands/exchange/pipeline/exchange.ts';
+import type { ExchangeSummary } from '../../src/commands/exchange/pipeline/dependencies.ts';
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import { createMetrics, type MetricSources, metricsPath, registerMetrics } from '../../src/http/metrics.ts';
 

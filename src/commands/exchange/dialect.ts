@@ -10,7 +10,9 @@ import type { Target } from '../model-request/target.ts';
 import type { Units } from '../model-request/units.ts';
 import type { Sight } from '../visibility.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
+import type { EarlierTurns } from './history.ts';
 import type { Plan } from './plan.ts';
+import type { ExchangePolicy } from './policy.ts';
 import type { Relay } from './relay.ts';
 
 export interface PlanInput {
@@ -23,6 +25,9 @@ export interface PlanInput {
   /** What the client may refer to. */
   readonly sight: Sight;
   readonly record: ExchangeRecord;
+  readonly policy: ExchangePolicy;
+  /** What the request continues; undefined when it continues nothing. */
+  readonly history: EarlierTurns | undefined;
   readonly ticket: Reservation;
   /** Unix seconds, for objects that carry their time of creation. */
   readonly createdAt: number;
@@ -54,6 +59,8 @@ export interface ExchangeDialect {
   take?(request: ModelRequest): ReadResult | Promise<ReadResult>;
   /** Who is asked, where that is not for the model to say. @throws Refusal when nobody can be */
   target?(asked: Asked): Target | Promise<Target>;
+  /** Loads what the request continues; undefined when it continues nothing. Rejects with a Refusal when it is not found. */
+  loadHistory?(input: Pick<PlanInput, 'asked' | 'sight'>): Promise<EarlierTurns> | undefined;
   /** @throws Refusal when the request cannot be put to this provider */
   plan(input: PlanInput): Plan | Promise<Plan>;
   /** The relay of an attempt that was made before: the same bytes from the provider give the client the same bytes. */

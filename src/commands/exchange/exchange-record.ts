@@ -35,6 +35,7 @@ export class ExchangeRecord {
   #revision = -1;
   /** Whether a provider was called for it. */
   called = false;
+  #isReceived = false;
 
   constructor(log: Pick<EventLog, 'append'>, id: string, context: EventContext, begun?: Begun) {
     this.#log = log;
@@ -67,7 +68,13 @@ export class ExchangeRecord {
    * has it: what is read again from the record says the same second.
    */
   noteReceived(event: NewEvent): void {
+    this.#isReceived = true;
     this.#noted.push({ ...event, at: this.receivedAt });
+  }
+
+  /** Whether the first event is noted or on record. */
+  get isReceived(): boolean {
+    return this.#isReceived || this.flushed;
   }
 
   /** Changes the events that are noted and not handed over yet. */

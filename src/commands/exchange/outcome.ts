@@ -27,9 +27,15 @@ export interface Answered {
   readonly received: Received;
 }
 
+export interface WholeAnswer extends Answered {
+  readonly kind: 'whole';
+  readonly reply: ProviderReply;
+  readonly bytes: Buffer;
+}
+
 /** `cut`: what the client has so far cannot say that it is not whole, so its connection is to be cut. */
 export type AttemptEnd =
-  | (Answered & { readonly kind: 'whole'; readonly reply: ProviderReply; readonly bytes: Buffer })
+  | WholeAnswer
   | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
   | (Answered & { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut?: boolean })
   | (Answered & {
@@ -54,6 +60,21 @@ export interface FailedAttempt {
   readonly senseless?: boolean;
 }
 
+/**
+ * A provider that has begun to answer: the status and the head are known, and no byte has been sent to the client.
+ * Nothing more is sent until `deliver` is called, which resolves at the end of the answer.
+ */
+export interface OpenAnswer extends Answered {
+  readonly kind: 'open';
+  readonly reply: ProviderReply;
+  /** @throws LogUnavailable */
+  deliver(): Promise<AttemptEnd>;
+}
+
+/** What calling one target came to. */
+export type CallResult = OpenAnswer | WholeAnswer | Extract<AttemptEnd, { kind: 'abandoned' }> | Refused;
+
+/** How an exchange with a provider ended. */
 export type Outcome = AttemptEnd | Refused;
 
 /** It was not the provider that failed: the request's own body broke off, or was too large. */

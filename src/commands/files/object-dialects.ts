@@ -37,13 +37,12 @@ import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } fro
 export interface CreateOptions {
   /** The `provider` query parameter. */
   readonly provider: string | undefined;
-  readonly capture: 'full' | 'metadata';
   readonly limitBytes: number;
 }
 
 /** One for each request, since a form is read once, as it comes. */
 export function uploadDialect(options: CreateOptions, deps: ObjectDependencies): ExchangeDialect {
-  const { provider: named, limitBytes, capture } = options;
+  const { provider: named, limitBytes } = options;
   const isDecided = (fields: ReadonlyMap<string, string>): boolean =>
     fields.has('provider') ||
     fields.has('model') ||
@@ -67,7 +66,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
       if (form === undefined) throw new Error('the form was not read');
       const { headers, ...upload } = formUpload(form, input, {
         change: (name, value) => (name === 'model' ? undefined : value),
-        keepText: capture === 'full',
+        keepText: input.policy.capture === 'full',
         keepFiles: false,
       });
       return { ...createPlan(files, input, headers), ...upload };

@@ -11,7 +11,7 @@ import type { Registry } from '../../providers/registry.ts';
 import { publicUrl } from '../credentials/masked-url.ts';
 import { CircuitBreaker, type CircuitBreakerPolicy, type CircuitState } from '../exchange/attempts/circuit-breaker.ts';
 import type { RetryPolicy } from '../exchange/attempts/retry-policy.ts';
-import type { Resilience } from '../exchange/pipeline/exchange.ts';
+import type { Resilience } from '../exchange/pipeline/dependencies.ts';
 import { type Configuration, isSameConfiguration, type ProviderJournal } from './provider-journal.ts';
 
 export interface ResilienceSettings {

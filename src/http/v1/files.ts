@@ -43,7 +43,6 @@ export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
   providersOf(caller: Caller): Providers;
   readonly exchanges: OpenExchanges;
   readonly audit: Pick<ReadAudit, 'stored' | 'list'>;
-  readonly capture: CreateOptions['capture'];
   readonly run: (dialect: ExchangeDialect, request: ModelRequest, client: Client) => Promise<void>;
 }
 
@@ -62,7 +61,6 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
     options.audit.list(`${name}_list`, filterOf(request), callerOf(request), eventContextOf(request));
   const create = (request: FastifyRequest<Asked>): CreateOptions => ({
     provider: single(request.query['provider']),
-    capture: options.capture,
     limitBytes: bodyLimitOf(request),
   });
 

@@ -47,12 +47,12 @@ export function registerClientRoutes(app: FastifyInstance, routes: ClientRoutes)
   const { log, dialects, archive } = recorded;
   const { findItem, tracked } = stored;
   const { exchanges, run } = routes.requests;
-  const { capture, keeps } = routes.config.logging;
+  const { keeps } = routes.config.logging;
 
   registerModels(app, virtualModels.listed(visibleModels(registry, access), access));
   registerModelEndpoints(app, {
     exchanges,
-    forward: { capture, keeps, checkFields: checkNamedInForm(tracked) },
+    forward: { keeps, checkFields: checkNamedInForm(tracked) },
     checkFiles: checkNamedFiles(tracked),
     responses: { changes: (input) => responsesBodyChanges(input, { archive, log, findItem }) },
     run,
@@ -65,7 +65,6 @@ export function registerClientRoutes(app: FastifyInstance, routes: ClientRoutes)
     deferred: routes.deferred.usage,
     forecast: routes.limits.forecast,
     exchanges,
-    capture,
     run,
   };
   registerFiles(app, files);

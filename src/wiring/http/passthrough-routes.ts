@@ -44,7 +44,7 @@ export function registerPassthroughRoutes(app: FastifyInstance, routes: Passthro
     stateless: createStatelessRoutes(statelessRoutes ?? []),
     checkBody: checkNamedInBody(tracked),
     run(call, client) {
-      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call, config.logging.capture);
+      const dialect = 'refusal' in call ? refusedPassthrough(call) : passthroughDialect(call);
       return requests.run(dialect, call.request, client);
     },
   });

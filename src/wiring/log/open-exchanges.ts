@@ -3,10 +3,10 @@ import type { Logger } from 'pino';
 import {
   type ClosingDependencies,
   closeOpenExchanges,
-  resumableRun,
+  resumableExchange,
 } from '../../commands/exchange/background/close-open-exchanges.ts';
 import { OpenRecords } from '../../commands/exchange/background/open-records.ts';
-import type { ResumableRun } from '../../commands/exchange/pipeline/run.ts';
+import type { ResumableExchange } from '../../commands/exchange/background/resumable-exchange.ts';
 import type { RecordedExchange } from '../../commands/exchange/record/recorded-exchange.ts';
 import { type InFlight, openExchanges } from '../../projections/in-flight.ts';
 import { OpenExchangesView } from '../../projections/open-exchanges-view.ts';
@@ -37,7 +37,7 @@ export interface OpenExchangesOptions {
   readonly views: GatewayViews;
   readonly logger: Logger;
   /** Runs an exchange that was left open before the client received anything. Must not throw. */
-  resume(run: ResumableRun): void;
+  resume(run: ResumableExchange): void;
 }
 
 export interface OpenExchangeTracking {
@@ -54,7 +54,7 @@ export function trackOpenExchanges(options: OpenExchangesOptions): OpenExchangeT
   const { log, recorded, views, logger } = options;
   const onError = (error: unknown) => logger.error(error);
   const resume = (exchange: RecordedExchange) => {
-    const run = resumableRun(exchange, recorded.dialects, log, recorded.keys);
+    const run = resumableExchange(exchange, recorded.dialects, log, recorded.keys);
     if (run !== undefined) options.resume(run);
   };
   const records = new OpenRecords({

@@ -1,7 +1,16 @@
 /** A claim of an idempotency key that the log accepted and then had to give up, because it could not be written. */
 import { describe, expect, it } from 'vitest';
+import { DetachedClients } from '../../../src/commands/exchange/delivery/detached-client.ts';
+import type { ExchangeDialect } from '../../../src/commands/exchange/dialect.ts';
 import { ExchangeRecord } from '../../../src/commands/exchange/exchange-record.ts';
-import { answerUnderKey } from '../../../src/commands/exchange/pipeline/idempotency.ts';
+import { admit } from '../../../src/commands/exchange/pipeline/admit.ts';
+import { claimKey } from '../../../src/commands/exchange/pipeline/claim-key.ts';
+import { complete } from '../../../src/commands/exchange/pipeline/complete.ts';
+import { deliver } from '../../../src/commands/exchange/pipeline/deliver.ts';
+import type { ExchangeDependencies } from '../../../src/commands/exchange/pipeline/dependencies.ts';
+import { RunningExchange } from '../../../src/commands/exchange/pipeline/running-exchange.ts';
+import { isAnswer } from '../../../src/commands/exchange/pipeline/step.ts';
+import { withoutLimits } from '../../../src/commands/model-request/admission.ts';
 import type { Client } from '../../../src/commands/model-request/client.ts';
 import type { ModelRequest } from '../../../src/commands/model-request/model-request.ts';
 import { archiveOf } from '../../../src/commands/responses/archive.ts';
@@ -56,9 +65,28 @@ function waiting(refusals: number, client: Partial<Client> = {}) {
     end() {},
     ...client,
   };
-  const admission = { admit: async () => {}, giveBack() {} };
-  const deps = { log, dialects: new Map(), archive: archiveOf(createResponseRecords(log)) };
-  return { log, told, answered: answerUnderKey({ endpoint: '/v1/x', record, request, client: full, admission }, deps) };
+  const dialect = { name: 'chat', endpoint: '/v1/x' } as ExchangeDialect;
+  const deps = {
+    log,
+    dialects: new Map([['chat', dialect]]),
+    archive: archiveOf(createResponseRecords(log)),
+    admission: withoutLimits,
+    detached: new DetachedClients(),
+  } as unknown as ExchangeDependencies;
+  const exchange = new RunningExchange({ dialect, request, record, client: full });
+  return { log, told, answered: untilClaimed(exchange, deps) };
+}
+
+/** @returns the status of the answer; undefined when the key was claimed */
+async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencies): Promise<number | undefined> {
+  const asked = { model: 'm', provider: undefined, stream: false, json: {} };
+  const looked = await claimKey.run({ exchange, asked }, deps);
+  if (isAnswer(looked)) throw new Error('the key has an answer');
+  const route = { candidates: [], ready: 0, through: [], failsOver: () => false };
+  const policy = { capture: 'full' } as const;
+  const context = { ...looked, route, policy, isByModel: true, isRecorded: true, history: undefined } as const;
+  const admitted = await admit.run(context, deps);
+  return isAnswer(admitted) ? complete(await deliver(admitted, exchange), exchange, deps) : undefined;
 }
 
 describe('who waits for a claim that was given up', () => {

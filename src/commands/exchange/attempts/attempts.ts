@@ -2,9 +2,10 @@
 import { attemptFailed, attemptStarted } from '../../../events/catalogue/exchange.ts';
 import type { Refused } from '../../model-request/failed-target.ts';
 import { refusals } from '../../refusal.ts';
-import { type AttemptOptions, type FailedAttempt, nothingYet, type Outcome } from '../outcome.ts';
+import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet } from '../outcome.ts';
 import type { Plan } from '../plan.ts';
 import type { Relay } from '../relay.ts';
+import type { ExchangeScope } from '../scope.ts';
 import { verdictOf } from './call-verdict.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { attemptOnce } from './one-attempt.ts';
@@ -24,6 +25,7 @@ export interface AttemptsOptions extends AttemptOptions {
   /** Whether another target is called after this failure: then this one is not retried. Default: none is. */
   readonly movesOn?: ((refused: Refused) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
+  readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Called with what an attempt has spent that failed. */
   spent(relay: Relay, attempt: number): void;
   /** `durable` when the provider may be called only after the request is on disk. */
@@ -34,7 +36,7 @@ export interface AttemptsOptions extends AttemptOptions {
 }
 
 /** @throws LogUnavailable */
-export async function attempts(options: AttemptsOptions): Promise<Outcome> {
+export async function callTarget(options: AttemptsOptions): Promise<CallResult> {
   const { breaker, target, attemptsBefore } = options;
   const paused = await pauseOf(options);
   if (paused !== undefined) return { kind: 'refused', refusal: paused, attempts: attemptsBefore };
@@ -44,14 +46,21 @@ export async function attempts(options: AttemptsOptions): Promise<Outcome> {
     return { kind: 'refused', refusal, attempts: attemptsBefore };
   }
   const { permit } = permission;
-  try {
-    const outcome = await attemptUntilAnswered(options);
-    permit.end(verdictOf(outcome, breaker.policy));
-    return outcome;
-  } finally {
-    // After an error, which was not the provider's.
-    permit.end('neutral');
+  // After an error, which was not the provider's.
+  options.scope.atEnd(() => permit.end('neutral'));
+  const result = await attemptUntilAnswered(options);
+  if (result.kind !== 'open') {
+    permit.end(verdictOf(result, breaker.policy));
+    return result;
   }
+  return {
+    ...result,
+    async deliver() {
+      const end = await result.deliver();
+      permit.end(verdictOf(end, breaker.policy));
+      return end;
+    },
+  };
 }
 
 /** Why the target cannot be called, when its provider has asked for a pause. A request without a waiting client waits here. */
@@ -66,7 +75,7 @@ async function pauseOf({ target, retriesRateLimits, retry, wait, client }: Attem
   return refusals.rateLimitedByProvider(provider.name, model, Math.ceil(pausedMs / 1000));
 }
 
-async function attemptUntilAnswered(options: AttemptsOptions): Promise<Outcome> {
+async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResult> {
   const { record, target, client } = options;
   const { provider } = target;
   let plan = options.plan;

@@ -1,49 +1,51 @@
 /**
- * Asks one candidate after another, until one answers or there is no point in asking another. When the gateway has called
- * a provider again and failed all the same, the client is advised against another try, which would multiply the calls;
+ * Calls one candidate after another, until one answers or another call has no chance. When the gateway has called a
+ * provider again and failed all the same, the client is advised against another try, which would multiply the calls;
  * but for 429, after which the client waits for `Retry-After` and tries again itself.
  *
- * Whoever can be followed by another that is in order is not asked twice: the next one is asked at once. Only the last
- * of those in order is tried again as its retry policy says, and the last resorts behind it once each.
+ * Only the last healthy candidate is retried as its retry policy says: the others are followed by the next candidate at
+ * once. Candidates that are not ready come last and are called once each.
  */
-
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Refused } from '../../model-request/failed-target.ts';
 import type { Route } from '../../model-request/route.ts';
 import type { Target } from '../../model-request/target.ts';
 import { Refusal } from '../../refusal.ts';
-import type { Outcome } from '../outcome.ts';
+import type { AttemptEnd, CallResult } from '../outcome.ts';
 
-export interface Asking {
-  /** Calls made already, to whichever provider. */
+export interface TargetCall {
+  readonly target: Target;
+  /** Calls made already, to any provider. */
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
-  /** Whether somebody else is asked after this failure, so that it is not tried again here. */
+  /** Whether another candidate is called after this failure, so that it is not retried here. */
   readonly movesOn: ((refused: Refused) => boolean) | undefined;
 }
 
-export interface Answering {
+export interface CalledTarget {
   readonly target: Target;
-  readonly outcome: Outcome;
+  readonly result: CallResult;
 }
 
-export interface InTurn {
+export interface Failover {
   readonly ticket: Ticket;
   readonly attemptsBefore: number;
   /** Milliseconds since the request was received. */
   elapsed(): number;
-  ask(target: Target, asking: Asking): Promise<Outcome>;
+  /** @throws Refusal when the request cannot be put to this target */
+  call(call: TargetCall): Promise<CallResult>;
 }
 
 /**
- * The error that is told in the end is that of the candidate that was called last.
- * @throws Refusal when none could be asked: all are saturated, or the request cannot be put to any
+ * The error that the client gets in the end is that of the candidate that was called last.
+ * @throws Refusal when none could be called: all are saturated, or the request cannot be put to any
  */
-export async function askInTurn(route: Route, { ticket, attemptsBefore, elapsed, ask }: InTurn): Promise<Answering> {
+export async function callWithFailover(route: Route, failover: Failover): Promise<CalledTarget> {
+  const { ticket, elapsed } = failover;
   const { candidates, ready } = route;
-  let last: Answering | undefined;
+  let last: CalledTarget | undefined;
   let refused: unknown;
-  let attempts = attemptsBefore;
+  let attempts = failover.attemptsBefore;
   let calls = 0;
   for (const [place, target] of candidates.entries()) {
     const full = ticket.enter(target);
@@ -51,25 +53,20 @@ export async function askInTurn(route: Route, { ticket, attemptsBefore, elapsed,
       refused ??= full;
       continue;
     }
-    const askedAt = route.observed === undefined ? 0 : elapsed();
+    const calledAt = route.observed === undefined ? 0 : elapsed();
     const movesOn = place === Math.max(ready, 1) - 1 ? undefined : route.failsOver;
+    const kind = last === undefined ? 'primary' : 'failover';
     try {
-      const outcome = await ask(target, {
-        attemptsBefore: attempts,
-        kind: last === undefined ? 'primary' : 'failover',
-        movesOn,
-      });
-      const wasCalled = outcome.kind !== 'refused' || outcome.attempts > attempts;
+      const result = await failover.call({ target, attemptsBefore: attempts, kind, movesOn });
+      if (result.kind === 'open') return { target, result: observed(result, target, route, calledAt, elapsed) };
+      const wasCalled = result.kind !== 'refused' || result.attempts > attempts;
       if (wasCalled) calls += 1;
-      if (wasCalled || last === undefined) last = { target, outcome };
-      if (wasCalled && route.observed !== undefined) {
-        const failure = outcome.kind === 'refused' ? outcome : undefined;
-        route.observed(target, failure, elapsed() - askedAt, firstByteAfter(askedAt, outcome));
-      }
-      if (outcome.kind !== 'refused' || outcome.spent || outcome.reason !== undefined || !route.failsOver(outcome)) {
+      if (wasCalled || last === undefined) last = { target, result };
+      if (wasCalled) observe(result, target, route, calledAt, elapsed);
+      if (result.kind !== 'refused' || result.spent || result.reason !== undefined || !route.failsOver(result)) {
         return advised(last, calls > 1);
       }
-      attempts = outcome.attempts;
+      attempts = result.attempts;
     } catch (error) {
       // What cannot be put to this provider may well be put to the next.
       if (!(error instanceof Refusal)) throw error;
@@ -81,14 +78,37 @@ export async function askInTurn(route: Route, { ticket, attemptsBefore, elapsed,
 }
 
 /** @param isRepeated whether more than one target was called */
-function advised(answering: Answering, isRepeated: boolean): Answering {
-  const { target, outcome } = answering;
-  if (outcome.kind !== 'refused' || outcome.refusal.status === 429) return answering;
-  if (!isRepeated && outcome.isRetried !== true) return answering;
-  return { target, outcome: { ...outcome, refusal: outcome.refusal.withoutRetry() } };
+function advised(called: CalledTarget, isRepeated: boolean): CalledTarget {
+  const { target, result } = called;
+  if (result.kind !== 'refused' || result.refusal.status === 429) return called;
+  if (!isRepeated && result.isRetried !== true) return called;
+  return { target, result: { ...result, refusal: result.refusal.withoutRetry() } };
 }
 
-function firstByteAfter(askedAt: number, outcome: Outcome): number | undefined {
-  const firstByteMs = outcome.kind === 'refused' ? undefined : outcome.received.firstByteMs;
-  return firstByteMs === undefined ? undefined : Math.max(0, firstByteMs - askedAt);
+type Open = Extract<CallResult, { kind: 'open' }>;
+
+function observed(result: Open, target: Target, route: Route, calledAt: number, elapsed: () => number): Open {
+  if (route.observed === undefined) return result;
+  return {
+    ...result,
+    async deliver() {
+      const end = await result.deliver();
+      observe(end, target, route, calledAt, elapsed);
+      return end;
+    },
+  };
+}
+
+function observe(
+  end: AttemptEnd | Refused,
+  target: Target,
+  route: Route,
+  calledAt: number,
+  elapsed: () => number,
+): void {
+  if (route.observed === undefined) return;
+  const failure = end.kind === 'refused' ? end : undefined;
+  const firstByteMs = end.kind === 'refused' ? undefined : end.received.firstByteMs;
+  const firstByteAfter = firstByteMs === undefined ? undefined : Math.max(0, firstByteMs - calledAt);
+  route.observed(target, failure, elapsed() - calledAt, firstByteAfter);
 }

@@ -9,8 +9,9 @@ import { redacted } from '../../model-request/redacted.ts';
 import { refusalAsSent, refusalFromFailure, refusalFromUpstream } from '../../model-request/refusal-from-upstream.ts';
 import { errorBody, MAX_ERROR_BYTES, parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { Refusal, refusals } from '../../refusal.ts';
+import { opening } from '../delivery/opening.ts';
 import { relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
-import { relayUntouched } from '../delivery/relay-untouched.ts';
+import { relayUntouched, type UntouchedEnd } from '../delivery/relay-untouched.ts';
 import {
   type Answered,
   type AttemptEnd,
@@ -18,6 +19,8 @@ import {
   type FailedAttempt,
   type FailedUpload,
   nothingYet,
+  type OpenAnswer,
+  type WholeAnswer,
 } from '../outcome.ts';
 import type { ForwardPlan, Plan } from '../plan.ts';
 import type { Relay } from '../relay.ts';
@@ -27,7 +30,7 @@ export async function attemptOnce(
   options: AttemptOptions,
   plan: Plan,
   attempt: number,
-): Promise<AttemptEnd | FailedAttempt | FailedUpload> {
+): Promise<OpenAnswer | WholeAnswer | FailedAttempt | FailedUpload> {
   const { record, target, client, keepBodies } = options;
   const provider = target.provider.name;
   const relay = plan.relay();
@@ -44,10 +47,11 @@ export async function attemptOnce(
     if ('call' in plan) return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const headers = options.answerHeaders(reply);
-      const end = await relayStream({ reply, relay, record, client, attempt, received, provider, keepBodies, headers });
-      if (end.kind === 'failed') return failedStream(end, relay);
-      if (end.kind === 'complete') return { ...answered, kind: 'streamed', reply, rest: end.rest };
-      return { ...answered, ...end };
+      const given = { reply, relay, record, client, attempt, received, provider, keepBodies, headers };
+      const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte }));
+      const first = await stream.first;
+      if (first !== 'opened' && first.kind === 'failed') return failedStream(first, relay);
+      return { ...answered, kind: 'open', reply, deliver: async () => endOf(await stream.deliver(), answered, reply) };
     }
     const bytes = await wholeBody(reply, target.provider, options.maxAnswerBytes);
     received.firstByteMs = record.elapsed();
@@ -92,18 +96,39 @@ async function forwardedAnswer(
   answered: Answered,
   plan: ForwardPlan,
   options: AttemptOptions,
-): Promise<AttemptEnd | FailedAttempt> {
+): Promise<OpenAnswer | FailedAttempt> {
   const { provider } = options.target;
   if (!plan.verbatim && reply.status >= 300) {
     return senseless(reply, provider.name, await errorBody(reply), 'an answer');
   }
-  const end = await relayUntouched({ ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) });
-  if (end.kind === 'failed') return failedStream(end, answered.relay);
-  if (end.kind === 'error_body') {
-    const spent = spentAllTheSame(answered.relay, end.bytes, parseWhole(end.bytes));
-    return { ...refused(reply, end.bytes, provider, plan), spent };
+  const given = { ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) };
+  const relayed = opening((beforeFirstByte) => relayUntouched({ ...given, beforeFirstByte }));
+  const first = await relayed.first;
+  if (first !== 'opened') {
+    if (first.kind === 'failed') return failedStream(first, answered.relay);
+    if (first.kind === 'error_body') {
+      const spent = spentAllTheSame(answered.relay, first.bytes, parseWhole(first.bytes));
+      return { ...refused(reply, first.bytes, provider, plan), spent };
+    }
   }
-  return end.kind === 'whole' || end.kind === 'streamed' ? { ...answered, ...end, reply } : { ...answered, ...end };
+  return { ...answered, kind: 'open', reply, deliver: async () => endOf(await relayed.deliver(), answered, reply) };
+}
+
+function endOf(end: StreamEnd | UntouchedEnd, answered: Answered, reply: ProviderReply): AttemptEnd {
+  switch (end.kind) {
+    case 'whole':
+    case 'streamed':
+      return { ...answered, ...end, reply };
+    case 'complete':
+      return { ...answered, kind: 'streamed', reply, rest: end.rest };
+    case 'broken':
+    case 'abandoned':
+      return { ...answered, ...end };
+    case 'failed':
+      return { ...answered, kind: 'broken', refusal: end.refusal, rest: [], cut: true };
+    case 'error_body':
+      throw new Error('an answer that had begun was read as an error');
+  }
 }
 
 /** It failed before anything had gone out. */

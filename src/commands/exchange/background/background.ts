@@ -18,7 +18,7 @@ import type { BackgroundResponse, ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
 
-export interface PromisedResponse {
+export interface PendingResponse {
   readonly id: string;
   /** The response object as it stands before anything was said. */
   readonly shell: object;
@@ -26,7 +26,7 @@ export interface PromisedResponse {
   readonly record: ExchangeRecord;
 }
 
-export function newPromise(
+export function newPendingResponse(
   { id, shell }: BackgroundResponse,
   exchange: {
     readonly dialect: ExchangeDialect;
@@ -34,7 +34,7 @@ export function newPromise(
     readonly target: Target;
     readonly record: ExchangeRecord;
   },
-): PromisedResponse {
+): PendingResponse {
   const { dialect, asked, target, record } = exchange;
   const { provider, model } = target;
   const facts = {
@@ -49,7 +49,7 @@ export function newPromise(
 }
 
 /** The promise as it was made before the gateway went down. */
-export function storedPromise(stored: StoredResponse, record: ExchangeRecord): PromisedResponse {
+export function storedPendingResponse(stored: StoredResponse, record: ExchangeRecord): PendingResponse {
   const { id, response, provider, providerType, model, native, previousResponseId, inputItems } = stored;
   const facts = { provider, providerType, model, native, previousResponseId, inputItems: JSON.stringify(inputItems) };
   return { id, shell: response, facts, record };
@@ -57,7 +57,7 @@ export function storedPromise(stored: StoredResponse, record: ExchangeRecord): P
 
 /** That it is being made from here on, unless somebody ended it since it was read. */
 export function inProgressWrite(
-  { id, shell, facts, record }: PromisedResponse,
+  { id, shell, facts, record }: PendingResponse,
   { revision }: StoredResponse,
 ): StreamWrite {
   const state = inState(shell, id, 'in_progress');
@@ -71,8 +71,8 @@ export function inProgressWrite(
  * @returns the client of the exchange from here on: nobody has to stay for it
  * @throws LogUnavailable
  */
-export async function promiseResponse(
-  promise: PromisedResponse,
+export async function announcePendingResponse(
+  promise: PendingResponse,
   run: { readonly request: ModelRequest; readonly client: Client; readonly asked: Pick<Asked, 'model' | 'stream'> },
   detached: DetachedClients,
 ): Promise<Client> {
@@ -100,7 +100,7 @@ export async function promiseResponse(
  * @returns its id
  */
 export function noteOutcome(
-  promise: PromisedResponse,
+  promise: PendingResponse,
   status: 'failed' | 'cancelled',
   refusal: Refusal | undefined,
   said: StorableResponse | undefined,
@@ -109,6 +109,6 @@ export function noteOutcome(
   return promise.id;
 }
 
-function note({ record, facts }: PromisedResponse, state: StorableResponse): void {
+function note({ record, facts }: PendingResponse, state: StorableResponse): void {
   events.noteResponse(record, state, facts);
 }

@@ -21,13 +21,13 @@ import { Refusal, refusals } from '../../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../../responses/archive.ts';
 import { isPending, withOutcome } from '../../responses/pending-response.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
+import { responseIdOf } from '../../responses/response-id.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import { everything, ownerOf } from '../../visibility.ts';
-import { nobody } from '../delivery/detached-client.ts';
+import { nullClient } from '../delivery/detached-client.ts';
 import { begunBy, PassthroughRelay } from '../dialects/passthrough/relay-passthrough.ts';
-import { isRunHere, responseIdOf } from '../dialects/responses/responses-dialect.ts';
+import { isRunHere } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
-import type { ResumableRun } from '../pipeline/run.ts';
 import * as events from '../record/end-events.ts';
 import { missingTokens } from '../record/estimate-usage.ts';
 import { noteTurn } from '../record/note-turn.ts';
@@ -41,6 +41,7 @@ import {
 } from '../record/recorded-exchange.ts';
 import { partOf, priced } from '../record/spending.ts';
 import type { Relay } from '../relay.ts';
+import type { ResumableExchange } from './resumable-exchange.ts';
 
 /** A crash may leave thousands open, and each takes its own synced append. */
 const AT_ONCE = 32;
@@ -107,12 +108,12 @@ async function closeExchange(
 }
 
 /** How an exchange that was left open is gone on with; undefined when the record does not hold its request. */
-export function resumableRun(
+export function resumableExchange(
   told: RecordedExchange,
   dialects: Dialects,
   log: EventLog,
   keys: Pick<KeyDirectory, 'byId'>,
-): ResumableRun | undefined {
+): ResumableExchange | undefined {
   const { request, received, attempt } = told;
   const dialect = dialects.get(request.dialect);
   const asked = askedAgain(told, dialects);
@@ -126,9 +127,9 @@ export function resumableRun(
   return {
     dialect,
     request: { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId, body },
-    client: nobody,
+    client: nullClient,
     record: recordAgain(told, log),
-    begun: { asked, attempts: attempt?.attempt ?? 0, ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}) },
+    resumed: { asked, attempts: attempt?.attempt ?? 0, ...(isGone ? { refused: refusals.keyNotActive(keyId) } : {}) },
     recordedAfter: positionBefore(received.position),
   };
 }
@@ -160,7 +161,7 @@ async function close(
   const said = chunks.length > 0 ? relay?.response?.() : undefined;
   const failed =
     pending === undefined || ended ? undefined : withOutcome(pending.response, pending.id, 'failed', refusal, said);
-  const responseId = noteResponse(told, asked, failed ?? said, pending, record, deps.dialects);
+  const responseId = keepResponse(told, asked, failed ?? said, pending, record, deps.dialects);
 
   const counted = { chunks: chunks.length, bytes: sizeOf(chunks), firstByteMs: undefined };
   if (ended && attempt !== undefined) {
@@ -287,7 +288,7 @@ function replay(
 }
 
 /** @returns the id under which the response is kept, when it is */
-function noteResponse(
+function keepResponse(
   { attempt, request }: RecordedExchange,
   asked: Asked | undefined,
   response: StorableResponse | undefined,

@@ -109,8 +109,8 @@ export class DetachedClient implements Client {
   }
 }
 
-/** Nobody waits for the answer: the client of an exchange that is taken up again after a restart. */
-export const nobody: Client = {
+/** The client of an exchange that continues after a restart: it receives nothing. */
+export const nullClient: Client = {
   ended: new AbortController().signal,
   begun: false,
   answer() {},

@@ -7,6 +7,7 @@ import type { ProviderReply } from '../../../providers/provider.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Received } from '../outcome.ts';
+import type { BeforeFirstByte } from './opening.ts';
 
 export interface BytesRelayOptions {
   readonly reply: ProviderReply;
@@ -16,6 +17,7 @@ export interface BytesRelayOptions {
   readonly received: Received;
   readonly keepBodies: boolean;
   readonly headers: Record<string, string>;
+  readonly beforeFirstByte: BeforeFirstByte;
   /** Sees each piece before it is passed on. */
   onPiece?(piece: Buffer): void;
 }
@@ -27,6 +29,7 @@ export interface BytesRelayOptions {
 export async function relayBytes(options: BytesRelayOptions): Promise<Buffer | undefined> {
   const { reply, record, client, attempt, received, keepBodies } = options;
   let held: Buffer | undefined;
+  let begun = false;
   await reply.body.pieces(async (piece) => {
     received.firstByteMs ??= record.elapsed();
     options.onPiece?.(piece);
@@ -38,7 +41,11 @@ export async function relayBytes(options: BytesRelayOptions): Promise<Buffer | u
     held = piece;
     if (previous === undefined) return;
     await record.flush('written');
-    if (!client.begun) client.begin(reply.status, options.headers);
+    if (!begun) {
+      begun = true;
+      await options.beforeFirstByte();
+      client.begin(reply.status, options.headers);
+    }
     await client.write(previous);
   });
   return held;

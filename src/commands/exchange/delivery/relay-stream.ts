@@ -14,6 +14,7 @@ import { type Refusal, refusals } from '../../refusal.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Received } from '../outcome.ts';
 import type { FrameAnswer, Relay } from '../relay.ts';
+import type { BeforeFirstByte } from './opening.ts';
 
 /** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
@@ -48,6 +49,7 @@ export interface StreamRelayOptions {
   readonly provider: string;
   readonly keepBodies: boolean;
   readonly headers: Record<string, string>;
+  readonly beforeFirstByte: BeforeFirstByte;
 }
 
 /** @throws LogUnavailable */
@@ -59,6 +61,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let refusal: Refusal | undefined;
   let terminal = false;
   let begun = false;
+  /** Set from the first byte for the client until it may be sent. */
+  let gate: Promise<void> | undefined;
   let waiting = 0;
   /** Observed and not yet appended: what the client gets of it. */
   let forClient: Buffer[] = [];
@@ -102,16 +106,25 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     const bytes = more.length === 0 ? first : Buffer.concat([first, ...more]);
     return written.then(() => {
       waiting -= bytes.length;
-      if (!client.ended.aborted) pass(bytes);
+      return client.ended.aborted ? undefined : pass(bytes);
     });
   };
 
-  const pass = (bytes: Buffer): void => {
+  /** Sends in the order of the calls. Before the first byte it waits for `beforeFirstByte`. */
+  const pass = (bytes: Buffer): unknown => {
     if (!begun) {
       begun = true;
-      client.begin(reply.status, options.headers);
+      gate = options.beforeFirstByte().then(() => {
+        gate = undefined;
+        if (!client.ended.aborted) client.begin(reply.status, options.headers);
+      });
     }
     quiet = false;
+    return gate === undefined ? send(bytes) : gate.then(() => send(bytes));
+  };
+
+  const send = (bytes: Buffer): void => {
+    if (client.ended.aborted) return;
     const caughtUp = client.write(bytes);
     if (caughtUp === undefined) return;
     behind = caughtUp;

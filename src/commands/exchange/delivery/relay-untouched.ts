@@ -12,6 +12,7 @@ import { parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { type Refusal, refusals } from '../../refusal.ts';
 import type { Answered, AttemptOptions } from '../outcome.ts';
 import type { ForwardPlan } from '../plan.ts';
+import type { BeforeFirstByte } from './opening.ts';
 import { relayBytes } from './relay-bytes.ts';
 import { relayStream } from './relay-stream.ts';
 
@@ -22,6 +23,7 @@ export interface UntouchedOptions extends AttemptOptions, Answered {
   readonly reply: ProviderReply;
   readonly plan: ForwardPlan;
   readonly headers: Record<string, string>;
+  readonly beforeFirstByte: BeforeFirstByte;
 }
 
 export type UntouchedEnd =
@@ -94,27 +96,30 @@ async function relayWhole(options: UntouchedOptions): Promise<UntouchedEnd> {
 async function relayPieces(options: UntouchedOptions, hasBody: boolean): Promise<UntouchedEnd> {
   const { reply, relay, client } = options;
   let held: Buffer | undefined;
+  let begun = false;
+  const beforeFirstByte = () => {
+    begun = true;
+    return options.beforeFirstByte();
+  };
   const seen = new JsonSoFar(isJson(reply.headers));
   try {
-    held = await relayBytes({ ...options, onPiece: (piece) => seen.take(piece) });
+    held = await relayBytes({ ...options, beforeFirstByte, onPiece: (piece) => seen.take(piece) });
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
     if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };
     const refusal = refusalFromFailure(error);
-    return client.begun
-      ? { kind: 'broken', refusal, rest: [], cut: true }
-      : { kind: 'failed', refusal, failure: error };
+    return begun ? { kind: 'broken', refusal, rest: [], cut: true } : { kind: 'failed', refusal, failure: error };
   }
   if (client.ended.aborted) return { kind: 'abandoned', rest: [], cut: true };
   const whole = seen.whole();
   if (whole !== undefined) {
     const parsed = parseWhole(whole);
-    if (!options.plan.verbatim && !client.begun && isErrorBody(parsed)) {
+    if (!options.plan.verbatim && !begun && isErrorBody(parsed)) {
       return { kind: 'error_body', bytes: whole };
     }
     relay.whole(whole, parsed);
   }
-  if (client.begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };
+  if (begun || !hasBody) return { kind: 'streamed', rest: held === undefined ? [] : [held] };
   return { kind: 'whole', bytes: held ?? Buffer.alloc(0) };
 }
 

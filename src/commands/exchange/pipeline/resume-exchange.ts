@@ -1,28 +1,34 @@
 /**
- * After the gateway went down: a background response of which nothing had been said is made after all. It can be
- * cancelled or deleted from the first moment on, also before anybody knows whether its provider is still there.
+ * After the gateway went down: a background response of which no chunk was recorded is made after all. It can be
+ * cancelled or deleted from the first moment on, also before its provider is known to be available.
  */
 import { exchangeResumed } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { responseCancelled } from '../../model-request/stream-refusals.ts';
 import { isPending } from '../../responses/pending-response.ts';
+import { responseIdOf } from '../../responses/response-id.ts';
 import { everything } from '../../visibility.ts';
-import { inProgressWrite, type PromisedResponse, storedPromise } from '../background/background.ts';
-import { responseIdOf } from '../dialects/responses/responses-dialect.ts';
+import { inProgressWrite, type PendingResponse, storedPendingResponse } from '../background/background.ts';
+import type { ResumableExchange } from '../background/resumable-exchange.ts';
 import * as events from '../record/end-events.ts';
-import { answer, type ExchangeDependencies } from './exchange.ts';
-import type { ResumableRun } from './run.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import { runPipeline } from './run-exchange.ts';
+import { RunningExchange } from './running-exchange.ts';
 
-/** Never throws. */
-export async function resumeExchange(run: ResumableRun, deps: ExchangeDependencies): Promise<void> {
-  const { record, begun } = run;
-  deps.open.begun(record.stream, run.recordedAfter);
+/** Never rejects. */
+export async function resumeExchange(resumable: ResumableExchange, deps: ExchangeDependencies): Promise<void> {
+  const { record, resumed, recordedAfter } = resumable;
+  deps.open.begun(record.stream, recordedAfter);
   const id = responseIdOf(record.id);
-  const client = deps.detached.detach(run.client, id);
+  const client = deps.detached.detach(resumable.client, id);
   try {
-    record.note(exchangeResumed.create({ attempts: begun.attempts }, record.context));
-    const promise = await taken(id, run, deps);
-    if (promise !== undefined) return await answer({ ...run, client, begun: { ...begun, promise } }, deps);
+    record.note(exchangeResumed.create({ attempts: resumed.attempts }, record.context));
+    const pending = await takeOver(id, resumable, deps);
+    if (pending !== undefined) {
+      const exchange = new RunningExchange({ ...resumable, client }, resumed);
+      exchange.pendingResponse = pending;
+      return await runPipeline(exchange, deps);
+    }
     events.noteFailed(record, responseCancelled(), { status: 0, reason: 'cancelled', chunks: 0 });
     await record.flush('durable');
   } catch (error) {
@@ -34,16 +40,16 @@ export async function resumeExchange(run: ResumableRun, deps: ExchangeDependenci
 }
 
 /**
- * The promise, once it is on record that it is being kept; undefined when somebody ended the response before.
+ * The pending response, once its new state is on record; undefined when it was ended before.
  * @throws LogUnavailable
  */
-async function taken(
+async function takeOver(
   id: string,
-  { record }: ResumableRun,
+  { record }: ResumableExchange,
   deps: ExchangeDependencies,
-): Promise<PromisedResponse | undefined> {
+): Promise<PendingResponse | undefined> {
   const stored = await deps.archive.find(id, everything);
   if (stored === undefined || !isPending(stored)) return undefined;
-  const promise = storedPromise(stored, record);
-  return (await record.flushIf(inProgressWrite(promise, stored))) ? promise : undefined;
+  const pending = storedPendingResponse(stored, record);
+  return (await record.flushIf(inProgressWrite(pending, stored))) ? pending : undefined;
 }

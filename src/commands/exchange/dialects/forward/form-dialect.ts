@@ -16,7 +16,6 @@ import { type ForwardOptions, forwardPlan } from './forward-dialect.ts';
 import { ForwardRelay } from './relay-forward.ts';
 
 export interface FormOptions extends ForwardOptions {
-  readonly capture: 'full' | 'metadata';
   readonly limitBytes: number;
   readonly checkFields: CheckFields;
 }
@@ -57,8 +56,8 @@ function planOf(form: OpenForm, input: PlanInput, operation: ForwardOperation, o
   const head = forwardPlan(operation, options, input);
   const { headers, ...upload } = formUpload(form, input, {
     change: (name, value) => (name === 'model' ? model : value),
-    keepText: options.capture === 'full',
-    keepFiles: options.capture === 'full' && operation.files !== undefined && options.keeps[operation.files],
+    keepText: input.policy.capture === 'full',
+    keepFiles: input.policy.capture === 'full' && operation.files !== undefined && options.keeps[operation.files],
   });
   return { ...head, call: { ...head.call, headers }, ...upload };
 }

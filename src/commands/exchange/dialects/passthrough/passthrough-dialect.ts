@@ -46,7 +46,7 @@ export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDia
 }
 
 /** The dialect of one such request: nothing in it is for the gateway to read. */
-export function passthroughDialect(given: Passthrough, capture: 'full' | 'metadata'): ExchangeDialect {
+export function passthroughDialect(given: Passthrough): ExchangeDialect {
   const { request, provider, path, headers, bodyLimitBytes } = given;
   const { method, body, bodyPieces } = request;
   const begins = begunBy(method, path);
@@ -58,7 +58,7 @@ export function passthroughDialect(given: Passthrough, capture: 'full' | 'metada
     read: asItIs,
     take: asItIs,
     target: () => ({ provider, model: '' }),
-    plan({ record, ticket }) {
+    plan({ record, ticket, policy }) {
       if (ticket.isMetered && beginsUncounted(method, path)) throw refusals.unmetered();
       return {
         dialect: 'passthrough',
@@ -67,7 +67,7 @@ export function passthroughDialect(given: Passthrough, capture: 'full' | 'metada
         body:
           bodyPieces === undefined
             ? nonEmpty(body)
-            : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: capture === 'full' }),
+            : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: policy.capture === 'full' }),
         repeatable:
           bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
         relay: () => new PassthroughRelay(begins),

@@ -1,4 +1,4 @@
-/** What goes in front of the new input of a response, when its provider cannot look it up itself. */
+/** The turns before the new input of a response, for providers that cannot look them up. */
 import { historyReplayed } from '../../../../events/catalogue/exchange.ts';
 import type { EventLog } from '../../../../events/log.ts';
 import { isObject } from '../../../../json/is-object.ts';
@@ -11,67 +11,86 @@ import { loadChain } from '../../../responses/chain.ts';
 import { mergeHistory } from '../../../responses/history.ts';
 import { inputItems } from '../../../responses/input-items.ts';
 import { previousResponseOf } from '../../../responses/previous-response.ts';
+import type { Sight } from '../../../visibility.ts';
 import type { PlanInput } from '../../dialect.ts';
+import type { EarlierTurns } from '../../history.ts';
 
 export interface Stored {
   readonly archive: ResponseArchive;
   readonly log: EventLog;
 }
 
-/**
- * The input with the turns before it; undefined when there are none, or when the provider knows them.
- * @throws Refusal when they are not found
- */
-export async function withEarlierTurns(planned: PlanInput, stored: Stored): Promise<TurnInput | undefined> {
-  const { json } = planned.asked;
-  const conversation = conversationNamed(json);
-  if (conversation !== undefined) return withConversation(conversation, planned, stored.log);
-  const previous = previousResponseOf(planned.asked);
-  return previous === null ? undefined : withChain(previous, planned, stored.archive);
+/** Undefined when the request continues nothing. */
+export function loadEarlierTurns(
+  { asked, sight }: Pick<PlanInput, 'asked' | 'sight'>,
+  stored: Stored,
+): Promise<EarlierTurns> | undefined {
+  const conversation = conversationNamed(asked.json);
+  if (conversation !== undefined) return conversationTurns(conversation, asked.json.input, sight, stored.log);
+  const previous = previousResponseOf(asked);
+  return previous === null ? undefined : responseTurns(previous, sight, stored.archive);
 }
 
-async function withConversation(
-  id: string,
-  { asked, record, sight, ticket }: PlanInput,
-  log: EventLog,
+/** @throws Refusal (404) */
+async function conversationTurns(id: string, input: unknown, sight: Sight, log: EventLog): Promise<EarlierTurns> {
+  return { kind: 'conversation', id, turn: inputOfTurn(await loadConversation(id, sight, log, 'conversation'), input) };
+}
+
+async function responseTurns(previousId: string, sight: Sight, archive: ResponseArchive): Promise<EarlierTurns> {
+  let chain: Promise<StoredResponse[]> | undefined;
+  const load = () => {
+    chain ??= loadChain(previousId, sight, archive);
+    return chain;
+  };
+  return { kind: 'response', previousId, head: await archive.find(previousId, sight), chain: load };
+}
+
+/**
+ * The input with the turns before it, for one target; undefined when there are none, or when its provider knows them.
+ * @throws Refusal when they are not found
+ */
+export async function turnsFor(
+  planned: PlanInput,
+  { archive }: Pick<Stored, 'archive'>,
 ): Promise<TurnInput | undefined> {
-  const { context } = record;
-  const turn = inputOfTurn(await loadConversation(id, sight, log, 'conversation'), asked.json.input);
+  const { history, record, ticket } = planned;
+  if (history === undefined) return undefined;
+  if (history.kind === 'response') return responseTurnsFor(history, planned, archive);
+  const { id, turn } = history;
   if (turn.earlier === 0) return undefined;
   if (ticket.isMetered) ticket.expectEarlierTurns(promptTokens(turn.input.slice(0, turn.earlier)));
-  record.note(historyReplayed.create({ responses: [], conversation: id, items: turn.input.length }, context));
+  const facts = { responses: [], conversation: id, items: turn.input.length };
+  record.note(historyReplayed.create(facts, record.context));
   return turn;
 }
 
-async function withChain(
-  previous: string,
+async function responseTurnsFor(
+  { previousId, head, chain }: Extract<EarlierTurns, { kind: 'response' }>,
   { asked, target, record, sight, ticket }: PlanInput,
   archive: ResponseArchive,
 ): Promise<TurnInput | undefined> {
-  const { context } = record;
   if (target.provider.capabilities.responseLifecycle === 'yes') {
-    const head = await archive.find(previous, sight);
-    if (head === undefined && !(await archive.mayBeElsewhere(previous, sight))) {
-      throw refusals.previousResponseNotFound(previous);
+    if (head === undefined && !(await archive.mayBeElsewhere(previousId, sight))) {
+      throw refusals.previousResponseNotFound(previousId);
     }
-    // A response of its own, or one this gateway never saw: the provider knows better. One that was translated is
-    // known to nobody but us.
+    // Its own response, or one that this gateway has not stored: the provider has it. A translated response is stored
+    // here only.
     if (head === undefined || (head.native && head.provider === target.provider.name)) {
       if (ticket.isMetered && head !== undefined) ticket.expectEarlierTurns(tokensBehind(head));
       return undefined;
     }
   }
-  const chain = await loadChain(previous, sight, archive);
-  const turns = chain.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
+  const responses = await chain();
+  const turns = responses.map(({ inputItems: input_items, response }) => ({ input_items, output: outputOf(response) }));
   const input = mergeHistory(turns, asked.json.input);
   const earlier = input.length - inputItems(asked.json.input).length;
   if (ticket.isMetered) ticket.expectEarlierTurns(promptTokens(input.slice(0, earlier)));
-  const responses = chain.map(({ id }) => id);
-  record.note(historyReplayed.create({ responses, items: input.length }, context));
+  const facts = { responses: responses.map(({ id }) => id), items: input.length };
+  record.note(historyReplayed.create(facts, record.context));
   return { input, earlier };
 }
 
-/** What the provider is going to put in front: the turns before that response, what was said to it, and its answer. */
+/** What the provider puts before the input: the turns before that response, its input, and its answer. */
 function tokensBehind({ response, inputItems: items }: StoredResponse): number {
   const { usage } = response;
   const reported = isObject(usage) ? usage['total_tokens'] : undefined;

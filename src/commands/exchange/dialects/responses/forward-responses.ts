@@ -7,7 +7,7 @@ import type { ResponseArchive } from '../../../responses/archive.ts';
 import type { FindItem } from '../../../responses/found-item.ts';
 import type { Sight } from '../../../visibility.ts';
 import type { PlanInput } from '../../dialect.ts';
-import { withEarlierTurns } from './earlier-turns.ts';
+import { loadEarlierTurns, turnsFor } from './earlier-turns.ts';
 import { nativeChanges } from './responses-dialect.ts';
 
 export interface ResponsesBodyOptions {
@@ -22,6 +22,7 @@ export async function responsesBodyChanges(
   input: PlanInput,
   { archive, log, findItem }: ResponsesBodyOptions,
 ): Promise<Record<string, string | undefined>> {
-  const turns = await withEarlierTurns(input, { archive, log });
+  const history = await loadEarlierTurns(input, { archive, log });
+  const turns = await turnsFor({ ...input, history }, { archive });
   return nativeChanges(input, turns, findItem(input.sight));
 }

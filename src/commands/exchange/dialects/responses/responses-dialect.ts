@@ -20,6 +20,7 @@ import { replayed } from '../../../responses/history.ts';
 import { storedInputItems } from '../../../responses/input-items.ts';
 import { isNamedOnly } from '../../../responses/item-references.ts';
 import { previousResponseOf } from '../../../responses/previous-response.ts';
+import { responseIdOf } from '../../../responses/response-id.ts';
 import { responseShell, type ShellFacts } from '../../../responses/response-shell.ts';
 import { truncatedInput } from '../../../responses/truncate-input.ts';
 import { type Sight, seesEverything } from '../../../visibility.ts';
@@ -34,7 +35,7 @@ import { chatAnswerFacts, chatReader, upstreamChat } from '../chat/upstream-chat
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
 import { ResponsesFromChatWriter } from './chat-writer.ts';
-import { withEarlierTurns } from './earlier-turns.ts';
+import { loadEarlierTurns, turnsFor } from './earlier-turns.ts';
 import { ObservedResponse } from './observed-response.ts';
 import { ResponsesObserver } from './observer.ts';
 import { ResponsesReader } from './reader.ts';
@@ -63,9 +64,10 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
     name: 'responses',
     endpoint: '/v1/responses',
     read: (json) => readWith(parseCreateResponse(json)),
+    loadHistory: (input) => loadEarlierTurns(input, { archive, log }),
     async plan(input: PlanInput): Promise<Plan> {
       const { capabilities } = input.target.provider;
-      const turns = await withEarlierTurns(input, { archive, log });
+      const turns = await turnsFor(input, { archive });
       const find = findItem(input.sight);
       const window = contextWindow(input.target);
       if (capabilities.responses === 'no') return translated(input, turns, find, window, now);
@@ -143,11 +145,6 @@ function echoOf({ asked, exchangeId, providerType: type, historyReplayed }: Past
   if (conversation !== undefined) echo.conversation = { id: conversation };
   if (isRunHere(asked, type)) Object.assign(echo, { id: responseIdOf(exchangeId), background: true });
   return hasMembers(echo) ? echo : undefined;
-}
-
-/** The id of a response that the gateway makes itself. */
-export function responseIdOf(exchangeId: string): string {
-  return `resp_${exchangeId.replaceAll('-', '')}`;
 }
 
 async function native(

@@ -1,72 +1,88 @@
 /** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
 import type { EventLog } from '../../../events/log.ts';
 import type { Provider, ProviderReply } from '../../../providers/provider.ts';
-import { rateLimitsIn } from '../../../providers/rate-limit-headers.ts';
-import { streamFormatOf } from '../../../providers/stream-splitter.ts';
 import type { Client } from '../../model-request/client.ts';
+import type { Refused } from '../../model-request/failed-target.ts';
 import { gatewayStopping, responseCancelled } from '../../model-request/stream-refusals.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
-import type { Refusal } from '../../refusal.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
 import { everything, haveSameOwner } from '../../visibility.ts';
-import { noteOutcome, type PromisedResponse } from '../background/background.ts';
+import type { DeliveredAnswer } from '../answer-source.ts';
+import { noteOutcome, type PendingResponse } from '../background/background.ts';
 import type { OpenRecords } from '../background/open-records.ts';
-import { addRequestedModel } from '../delivery/requested-model.ts';
-import type { Answered, Outcome } from '../outcome.ts';
+import { answerHeaders } from '../delivery/answer-headers.ts';
+import type { Answered, AttemptEnd } from '../outcome.ts';
 import * as events from '../record/end-events.ts';
 import { estimateUsage } from '../record/estimate-usage.ts';
 import { noteTurn } from '../record/note-turn.ts';
 import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
+import { completeReplay } from './complete-replay.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import type { RunningExchange } from './running-exchange.ts';
+import { sendError } from './send-error.ts';
 
-export interface Settling extends Spender {
+interface Completing extends Spender {
   readonly target: Target;
   readonly client: Client;
-  /** Whether what was said is kept, or only that it was. */
+  /** Whether the answer is recorded with its bytes. */
   readonly keepBodies: boolean;
-  /** The response that was promised, when it is made in the background. */
-  readonly promise?: PromisedResponse | undefined;
+  readonly pendingResponse: PendingResponse | undefined;
   readonly open: Pick<OpenRecords, 'leftOpen'>;
   readonly archive: ResponseArchive;
   readonly log: EventLog;
-  /** Told of a response that was made and is not kept. */
+  /** Called for a response that was made and is not stored. */
   responseNotStored(provider: Provider): void;
 }
 
 /** @returns the status that stands for how it ended. @throws LogUnavailable */
-export async function settle(outcome: Outcome, exchange: Settling): Promise<number> {
-  const { record, client } = exchange;
-  if (outcome.kind === 'refused') {
-    const { refusal } = outcome;
-    if (outcome.attempts === 0) events.noteRefused(record, refusal);
-    else {
-      const { reason = 'provider_error' } = outcome;
-      events.noteFailed(record, refusal, { status: refusal.status, reason, chunks: 0 });
-    }
-    if (exchange.promise !== undefined) noteOutcome(exchange.promise, 'failed', refusal, undefined);
-    await record.flush('durable');
-    return tell(exchange, refusal);
-  }
+export function complete(
+  delivered: DeliveredAnswer,
+  exchange: RunningExchange,
+  deps: ExchangeDependencies,
+): Promise<number> {
+  if (delivered.source === 'record') return completeReplay(delivered, exchange);
+  const { answer, outcome } = delivered;
+  const { dialect, record, request, client, pendingResponse } = exchange;
+  const { target, asked, policy, ticket } = answer;
+  const { pricing, open, archive, log, responseNotStored } = deps;
+  const keepBodies = policy.capture === 'full';
+  const spender = { dialect, asked, record, request, ticket, pricing };
+  const given = { ...spender, target, client, keepBodies, pendingResponse, open, archive, log, responseNotStored };
+  return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
+}
 
+async function completeRefused(refused: Refused, exchange: Completing): Promise<number> {
+  const { record } = exchange;
+  const { refusal, reason = 'provider_error' } = refused;
+  if (refused.attempts === 0) events.noteRefused(record, refusal);
+  else events.noteFailed(record, refusal, { status: refusal.status, reason, chunks: 0 });
+  if (exchange.pendingResponse !== undefined) noteOutcome(exchange.pendingResponse, 'failed', refusal, undefined);
+  await record.flush('durable');
+  return sendError(exchange, refusal);
+}
+
+async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Promise<number> {
+  const { record, client } = exchange;
   const { chunks } = outcome.received;
   const estimate = outcome.kind === 'whole' ? undefined : await estimateUsage(outcome, exchange);
-  if (outcome.kind === 'abandoned' && exchange.promise !== undefined) {
-    return settleInterrupted(outcome, exchange, exchange.promise, estimate);
+  if (outcome.kind === 'abandoned' && exchange.pendingResponse !== undefined) {
+    return completeInterrupted(outcome, exchange, exchange.pendingResponse, estimate);
   }
   const isOthers = outcome.plan.dialect === 'responses' && (await isTaken(outcome, exchange));
-  const responseId = isOthers ? undefined : noteResponse(outcome, exchange);
+  const responseId = isOthers ? undefined : recordResponse(outcome, exchange);
   switch (outcome.kind) {
     case 'whole': {
       await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record, exchange.request.caller.sight);
-      noteCompleted(outcome, exchange, outcome.reply, responseId);
+      recordCompletion(outcome, exchange, outcome.reply, responseId);
       await record.flush('durable');
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
       return outcome.reply.status;
     }
     case 'streamed': {
       await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record, exchange.request.caller.sight);
-      noteCompleted(outcome, exchange, outcome.reply, responseId, estimate);
+      recordCompletion(outcome, exchange, outcome.reply, responseId, estimate);
       await record.flush('durable');
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
       return outcome.reply.status;
@@ -74,36 +90,36 @@ export async function settle(outcome: Outcome, exchange: Settling): Promise<numb
     case 'broken': {
       const { refusal } = outcome;
       events.noteFailed(record, refusal, { status: 200, reason: 'stream_broken', chunks, responseId });
-      noteUsage(outcome, exchange, { estimate });
+      recordUsage(outcome, exchange, { estimate });
       await record.flush('durable');
-      if (outcome.cut) return tell(exchange, refusal);
+      if (outcome.cut) return sendError(exchange, refusal);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
     case 'abandoned': {
       if (client.ended.reason !== 'gateway_stopping') {
         events.noteDisconnected(record, outcome.received, responseId);
-        noteUsage(outcome, exchange, { estimate });
+        recordUsage(outcome, exchange, { estimate });
         await record.flush('durable');
         return 499;
       }
       const refusal = gatewayStopping();
       const status = chunks === 0 ? refusal.status : 200;
       events.noteFailed(record, refusal, { status, reason: 'gateway_stopped', chunks, responseId });
-      noteUsage(outcome, exchange, { estimate });
+      recordUsage(outcome, exchange, { estimate });
       await record.flush('durable');
-      if (!client.begun || outcome.cut) return tell(exchange, refusal);
+      if (!client.begun || outcome.cut) return sendError(exchange, refusal);
       finishStream(client, 200, {}, outcome.rest);
       return refusal.status;
     }
   }
 }
 
-/** A background response was cancelled, or the gateway stops: one of which nothing had been said is made another time. */
-async function settleInterrupted(
-  { relay, received, rest, attempt, plan }: Extract<Outcome, { kind: 'abandoned' }>,
-  exchange: Settling,
-  promise: PromisedResponse,
+/** A background response was cancelled, or the gateway stops: without any chunk it is made after the next start. */
+async function completeInterrupted(
+  { relay, received, rest, attempt, plan }: Extract<AttemptEnd, { kind: 'abandoned' }>,
+  exchange: Completing,
+  pending: PendingResponse,
   estimate: EstimatedTokens | undefined,
 ): Promise<number> {
   const { record, client } = exchange;
@@ -113,59 +129,23 @@ async function settleInterrupted(
   if (!cancelled && chunks === 0) {
     await record.flush('durable');
     exchange.open.leftOpen(record.stream);
-    return tell(exchange, refusal);
+    return sendError(exchange, refusal);
   }
   const said = chunks > 0 ? relay.response?.() : undefined;
-  const responseId = noteOutcome(promise, cancelled ? 'cancelled' : 'failed', refusal, said);
+  const responseId = noteOutcome(pending, cancelled ? 'cancelled' : 'failed', refusal, said);
   const reason = cancelled ? 'cancelled' : 'gateway_stopped';
   const status = client.begun ? 200 : refusal.status;
   events.noteFailed(record, refusal, { status, reason, chunks, responseId });
-  noteUsage({ relay, received, attempt, plan }, exchange, { estimate });
+  recordUsage({ relay, received, attempt, plan }, exchange, { estimate });
   await record.flush('durable');
-  if (!client.begun) return tell(exchange, refusal);
+  if (!client.begun) return sendError(exchange, refusal);
   finishStream(client, 200, {}, rest);
   return refusal.status;
 }
 
-/** Tells the client of an error. */
-export function tell(
-  {
-    record,
-    request,
-    client,
-    ticket,
-  }: Pick<Settling, 'record' | 'request' | 'client'> & Partial<Pick<Settling, 'ticket'>>,
-  refusal: Refusal,
-): number {
-  const limits = ticket?.headers() ?? refusal.rateLimits;
-  client.refuse(refusal, { ...limits, 'x-exchange-id': record.id, 'x-request-id': request.requestId });
-  return refusal.status;
-}
-
-/** A provider may stream in lines of JSON; its client gets events all the same. */
-function answerType({ headers }: ProviderReply): string {
-  return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
-}
-
-export function answerHeaders(
-  { dialect, asked, record, request, ticket }: Pick<Settling, 'dialect' | 'asked' | 'record' | 'request' | 'ticket'>,
-  reply: ProviderReply,
-): Record<string, string> {
-  const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
-  // Its type is what the provider says it is; a browser must not find another.
-  if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
-  headers['x-request-id'] = request.requestId;
-  headers['x-exchange-id'] = record.id;
-  addRequestedModel(headers, asked.model);
-  const limits = ticket.headers();
-  if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
-  for (const name in rateLimitsIn(headers)) delete headers[name];
-  return Object.assign(headers, limits);
-}
-
-function noteCompleted(
+function recordCompletion(
   { relay, received, attempt, plan }: Answered,
-  exchange: Settling,
+  exchange: Completing,
   reply: ProviderReply,
   responseId: string | undefined,
   estimate?: EstimatedTokens,
@@ -183,12 +163,12 @@ function noteCompleted(
     responseId,
     answer: json === undefined ? undefined : Buffer.from(json),
   });
-  noteUsage({ relay, received, attempt, plan }, exchange, { isWhole: true, estimate });
+  recordUsage({ relay, received, attempt, plan }, exchange, { isWhole: true, estimate });
 }
 
-function noteUsage(
+function recordUsage(
   { relay, received }: Answered,
-  exchange: Settling,
+  exchange: Completing,
   { isWhole = false, estimate }: { readonly isWhole?: boolean; readonly estimate: EstimatedTokens | undefined },
 ): void {
   if (received.chunks === 0 && estimate === undefined) return;
@@ -203,7 +183,7 @@ function noteUsage(
 }
 
 /** @returns the id under which the response is kept, when it is */
-function noteResponse({ relay, received, plan }: Answered, exchange: Settling): string | undefined {
+function recordResponse({ relay, received, plan }: Answered, exchange: Completing): string | undefined {
   const { dialect, asked, target, record } = exchange;
   if (received.chunks === 0 || dialect.keeps?.(asked) !== true) return undefined;
   const stored = relay.response?.();
@@ -221,12 +201,12 @@ function noteResponse({ relay, received, plan }: Answered, exchange: Settling): 
 }
 
 /** Whether the response is one that its provider keeps, under an id that the provider chose. */
-function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Settling): boolean {
+function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Completing): boolean {
   return plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes';
 }
 
 /** A provider that gives an id twice must not take a response away from the one who has it. */
-async function isTaken({ relay }: Answered, exchange: Settling): Promise<boolean> {
+async function isTaken({ relay }: Answered, exchange: Completing): Promise<boolean> {
   const { dialect, asked, record, archive } = exchange;
   const id = dialect.keeps?.(asked) === true ? relay.response?.()?.id : undefined;
   const earlier = id === undefined ? undefined : await archive.find(id, everything);

@@ -1,0 +1,50 @@
+/** The answer to a request, from wherever it comes, on its way to the client. */
+import type { Ticket } from '../model-request/admission.ts';
+import type { Asked } from '../model-request/parsed-request.ts';
+import type { Target } from '../model-request/target.ts';
+import type { Refusal } from '../refusal.ts';
+import type { CallResult, Outcome } from './outcome.ts';
+import type { ExchangePolicy } from './policy.ts';
+
+/** Of a provider; or the refusal of the last one that was called. */
+export interface ProviderAnswer {
+  readonly source: 'provider';
+  readonly target: Target;
+  readonly result: CallResult;
+  readonly asked: Asked;
+  readonly policy: ExchangePolicy;
+  readonly ticket: Ticket;
+}
+
+/** Of an earlier request under the same idempotency key, made again from its record. */
+export interface RecordedAnswer {
+  readonly source: 'record';
+  /** The exchange it is the answer of; undefined when the client left, or the gateway stopped, before there was one. */
+  readonly exchangeId: string | undefined;
+  /** The model that the earlier request named. */
+  readonly requestedModel: string;
+  readonly stream: boolean;
+  /** The attempt that gave the answer. */
+  readonly attempt: { readonly attempt: number; readonly provider: string; readonly model?: string | undefined };
+  /** `last`: the answer is whole. Ends without it when the client leaves or the gateway stops. */
+  readonly parts: AsyncIterable<ReplayedPart>;
+}
+
+export type ReplayedPart =
+  | { readonly kind: 'bytes'; readonly bytes: Buffer }
+  | { readonly kind: 'end' /** Why it is not whole. */; readonly broken: Refusal | undefined };
+
+export type Answer = ProviderAnswer | RecordedAnswer;
+
+/** An answer of which the client has everything but what may leave only when the end is on disk. */
+export type DeliveredAnswer =
+  | { readonly source: 'provider'; readonly answer: ProviderAnswer; readonly outcome: Outcome }
+  | {
+      readonly source: 'record';
+      readonly answer: RecordedAnswer;
+      readonly end: 'whole' | 'broken' | 'early';
+      readonly broken: Refusal | undefined;
+      /** What the client still has to get. */
+      readonly rest: Buffer | undefined;
+      readonly bytes: number;
+    };

@@ -1,0 +1,31 @@
+/** What it takes to begin an exchange, or to continue one after a restart. */
+import type { Position } from '../../../events/event.ts';
+import type { Client } from '../../model-request/client.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { Refusal } from '../../refusal.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+
+/** What is on record already, of an exchange that the gateway continues after a restart. */
+export interface Resumed {
+  readonly asked: Asked;
+  /** Calls made to a provider. */
+  readonly attempts: number;
+  /** Why it cannot be continued: its key is no longer accepted. */
+  readonly refused?: Refusal;
+}
+
+export interface NewExchange {
+  readonly dialect: ExchangeDialect;
+  readonly request: ModelRequest;
+  readonly record: ExchangeRecord;
+  readonly client: Client;
+}
+
+/** An exchange that the record left open before any part of its answer was recorded. */
+export interface ResumableExchange extends NewExchange {
+  readonly resumed: Resumed;
+  /** A position before its first event. */
+  readonly recordedAfter: Position;
+}

@@ -1,0 +1,39 @@
+/** The headers of an answer of a provider. */
+import type { ProviderReply } from '../../../providers/provider.ts';
+import { rateLimitsIn } from '../../../providers/rate-limit-headers.ts';
+import { streamFormatOf } from '../../../providers/stream-splitter.ts';
+import type { Ticket } from '../../model-request/admission.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import { addRequestedModel } from './requested-model.ts';
+
+export interface AnsweredRequestFacts {
+  readonly dialect: ExchangeDialect;
+  readonly asked: Asked;
+  readonly record: ExchangeRecord;
+  readonly request: ModelRequest;
+  readonly ticket: Ticket;
+}
+
+/** A provider may stream in lines of JSON; its client gets events all the same. */
+function answerType({ headers }: ProviderReply): string {
+  return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
+}
+
+export function answerHeaders(
+  { dialect, asked, record, request, ticket }: AnsweredRequestFacts,
+  reply: ProviderReply,
+): Record<string, string> {
+  const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
+  // Its type is what the provider says it is; a browser must not find another.
+  if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
+  headers['x-request-id'] = request.requestId;
+  headers['x-exchange-id'] = record.id;
+  addRequestedModel(headers, asked.model);
+  const limits = ticket.headers();
+  if (limits === undefined) return Object.assign(headers, rateLimitsIn(reply.headers));
+  for (const name in rateLimitsIn(headers)) delete headers[name];
+  return Object.assign(headers, limits);
+}

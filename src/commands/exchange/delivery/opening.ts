@@ -1,0 +1,28 @@
+/** An answer that is relayed in two parts: up to its first byte, after which no other provider is called, and the rest. */
+
+/** Called once, before the first byte is sent to the client. Nothing may be sent until the promise has resolved. */
+export type BeforeFirstByte = () => Promise<void>;
+
+export interface Opening<End> {
+  /** `opened` when the first byte is ready, or the end of an answer that ended before. Rejects when the relay fails. */
+  readonly first: Promise<'opened' | End>;
+  /** Lets the bytes pass. Resolves with the end of the answer. */
+  deliver(): Promise<End>;
+}
+
+/** @param relay resolves with the end of the answer */
+export function opening<End extends object>(relay: (beforeFirstByte: BeforeFirstByte) => Promise<End>): Opening<End> {
+  const opened = Promise.withResolvers<'opened'>();
+  const gate = Promise.withResolvers<void>();
+  const whole = relay(() => {
+    opened.resolve('opened');
+    return gate.promise;
+  });
+  return {
+    first: Promise.race([opened.promise, whole]),
+    deliver() {
+      gate.resolve();
+      return whole;
+    },
+  };
+}

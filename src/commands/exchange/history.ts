@@ -1,0 +1,14 @@
+/** What a request continues, loaded once: each candidate gets of it what its provider does not know. */
+import type { TurnInput } from '../conversations/turn.ts';
+import type { StoredResponse } from '../responses/archive.ts';
+
+export type EarlierTurns =
+  | { readonly kind: 'conversation'; readonly id: string; readonly turn: TurnInput }
+  | {
+      readonly kind: 'response';
+      readonly previousId: string;
+      /** Undefined when this gateway has not stored it, or the caller may not see it. */
+      readonly head: StoredResponse | undefined;
+      /** Oldest first; read once. Rejects with a Refusal when the head is not stored, or the chain is too long. */
+      chain(): Promise<readonly StoredResponse[]>;
+    };

@@ -1,0 +1,68 @@
+/** Limits and budgets: what the request may spend is reserved, and its idempotency key claimed. */
+
+import { untilMoved } from '../../../events/newest-event.ts';
+import type { Ticket } from '../../model-request/admission.ts';
+import type { Answer } from '../answer-source.ts';
+import { type KeyClaim, lookUpKey, noAnswer } from '../record/idempotency-key.ts';
+import { keyedRequestOf } from './claim-key.ts';
+import type { Admitted, WithHistory } from './context.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import type { Step } from './step.ts';
+
+export const admit: Step<WithHistory, Admitted> = {
+  name: 'admit',
+  run(context, deps) {
+    const { claim } = context;
+    return claim === undefined ? { ...context, ticket: reserve(context, deps) } : admitUnderKey(context, claim, deps);
+  },
+};
+
+/** @throws Refusal (429) */
+function reserve({ exchange, asked, route }: WithHistory, deps: ExchangeDependencies): Ticket {
+  const { dialect, request, record, scope } = exchange;
+  const { caller, labels, body } = request;
+  const ticket = deps.admission.admit({
+    caller,
+    labels,
+    endpoint: dialect.endpoint,
+    asked,
+    candidates: route.candidates,
+    units: dialect.units?.(asked),
+    bodyBytes: body.length,
+    exchangeId: record.id,
+  });
+  scope.atEnd((isRecorded) => ticket.settle(isRecorded));
+  return ticket;
+}
+
+/**
+ * Reserves before the key is claimed, so that a refused request leaves the key to the next. When another request claims
+ * the key first, its answer is given.
+ */
+async function admitUnderKey(
+  context: WithHistory,
+  first: KeyClaim,
+  deps: ExchangeDependencies,
+): Promise<Admitted | Answer> {
+  const { exchange } = context;
+  let claim = first;
+  for (;;) {
+    const ticket = reserve(context, deps);
+    const { stream, event, expectedRevision } = claim;
+    if (await exchange.record.flushIf({ stream, events: [event], expectedRevision })) {
+      // A later request under the key gets the answer, also when this client does not wait for it.
+      const detached = deps.detached.detach(exchange.client);
+      exchange.client = detached;
+      exchange.scope.atEnd(() => detached.over());
+      return { ...context, ticket };
+    }
+    exchange.scope.end(false);
+    // The other claim can be read once it is on disk.
+    const from = expectedRevision === 'noStream' ? undefined : expectedRevision;
+    await untilMoved(stream, from, deps.log, exchange.client.ended);
+    if (exchange.client.ended.aborted) return noAnswer;
+    const found = await lookUpKey(keyedRequestOf(exchange), deps);
+    if ('source' in found) return found;
+    claim = found;
+  }
+}

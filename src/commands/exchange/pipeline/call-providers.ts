@@ -1,0 +1,94 @@
+/** Calls the candidates, one attempt at a time, until one has begun to answer. */
+import type { Target } from '../../model-request/target.ts';
+import { refusals } from '../../refusal.ts';
+import type { ProviderAnswer } from '../answer-source.ts';
+import { callTarget } from '../attempts/attempts.ts';
+import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
+import { announcePendingResponse, newPendingResponse } from '../background/background.ts';
+import { answerHeaders } from '../delivery/answer-headers.ts';
+import type { PlanInput } from '../dialect.ts';
+import type { CallResult } from '../outcome.ts';
+import type { Plan } from '../plan.ts';
+import { noteSpending } from '../record/spending.ts';
+import type { Admitted } from './context.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import type { Step } from './step.ts';
+
+export const callProviders: Step<Admitted, ProviderAnswer> = {
+  name: 'callProviders',
+  async run(context, deps) {
+    const { exchange, asked, policy, route, ticket } = context;
+    const { record, resumed } = exchange;
+    const failover = {
+      ticket,
+      attemptsBefore: resumed?.attempts ?? 0,
+      elapsed: () => record.elapsed(),
+      call: (call: TargetCall) => callCandidate(call, context, deps),
+    };
+    const { target, result } = await callWithFailover(route, failover);
+    exchange.target = target;
+    return { source: 'provider', target, result, asked, policy, ticket };
+  },
+};
+
+/** @throws Refusal when the request cannot be put to the target; LogUnavailable */
+async function callCandidate(call: TargetCall, context: Admitted, deps: ExchangeDependencies): Promise<CallResult> {
+  const { exchange, asked, policy, ticket } = context;
+  const { dialect, request, record, scope } = exchange;
+  const { target } = call;
+  exchange.target = target;
+  const plan = await planFor(target, context, deps);
+  const spender = { dialect, asked, record, request, ticket, pricing: deps.pricing };
+  return callTarget({
+    plan,
+    target,
+    record,
+    client: exchange.client,
+    scope,
+    attemptsBefore: call.attemptsBefore,
+    kind: call.kind,
+    movesOn: call.movesOn,
+    requestId: request.requestId,
+    stream: asked.stream,
+    ...deps.resilienceOf(target.provider.name),
+    retriesRateLimits: exchange.pendingResponse !== undefined,
+    recordBeforeCall: deps.recordBeforeCall,
+    keepBodies: policy.capture === 'full',
+    maxAnswerBytes: deps.maxAnswerBytes,
+    random: deps.random,
+    wait: deps.wait,
+    answerHeaders: (reply) => answerHeaders(spender, reply),
+    spent: (relay, failedAttempt) => noteSpending(spender, target, relay, { isPartial: false, failedAttempt }),
+  });
+}
+
+/** The request as it is put to one target. Of a background response, its id is on record and announced first. */
+async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan> {
+  const { exchange, asked, policy, history, ticket } = context;
+  const { dialect, request, record } = exchange;
+  const { body, headers, caller } = request;
+  const { createdAt } = record;
+  const input: PlanInput = {
+    asked,
+    body,
+    headers,
+    target,
+    sight: caller.sight,
+    record,
+    policy,
+    history,
+    ticket,
+    createdAt,
+  };
+  const background = dialect.background?.(input);
+  if (exchange.pendingResponse !== undefined && background === undefined) {
+    throw refusals.backgroundElsewhere(target.provider.name);
+  }
+  const plan = await dialect.plan(input);
+  if (exchange.pendingResponse === undefined && background !== undefined) {
+    exchange.pendingResponse = newPendingResponse(background, { dialect, asked, target, record });
+    const announced = { request, client: exchange.client, asked };
+    exchange.client = await announcePendingResponse(exchange.pendingResponse, announced, deps.detached);
+  }
+  return plan;
+}

@@ -1,0 +1,29 @@
+/** The answer under the request's idempotency key, or the claim to make for it. */
+import { lookUpKey } from '../record/idempotency-key.ts';
+import type { KeyLookedUp, Received } from './context.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import { noteReceived } from './record-request.ts';
+import type { RunningExchange } from './running-exchange.ts';
+import type { Step } from './step.ts';
+
+export const claimKey: Step<Received, KeyLookedUp> = {
+  name: 'claimKey',
+  run(context, deps) {
+    const { exchange } = context;
+    if (!isKeyed(exchange, deps)) return { ...context, claim: undefined };
+    return lookUpKey(keyedRequestOf(exchange), deps).then((found) => {
+      if (!('source' in found)) return { ...context, claim: found };
+      noteReceived(exchange, context.asked, deps.policyOf(exchange.request, undefined));
+      return found;
+    });
+  },
+};
+
+/** Only an answer that can be made again from the record can be given again. */
+function isKeyed({ dialect, request, resumed }: RunningExchange, { dialects }: ExchangeDependencies): boolean {
+  return request.headers['idempotency-key'] !== undefined && resumed === undefined && dialects.has(dialect.name);
+}
+
+export function keyedRequestOf({ dialect, request, record, client }: RunningExchange) {
+  return { endpoint: dialect.endpoint, request, record, ended: client.ended };
+}

@@ -1,0 +1,48 @@
+/** What is known after each step of the pipeline: a type for each stage, which extends the one before. */
+import type { Ticket } from '../../model-request/admission.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { Route } from '../../model-request/route.ts';
+import type { EarlierTurns } from '../history.ts';
+import type { ExchangePolicy } from '../policy.ts';
+import type { KeyClaim } from '../record/idempotency-key.ts';
+import type { RunningExchange } from './running-exchange.ts';
+
+export interface Arrived {
+  readonly exchange: RunningExchange;
+}
+
+export interface Received extends Arrived {
+  readonly asked: Asked;
+}
+
+export interface KeyLookedUp extends Received {
+  /** To be appended with the request; undefined for a request without an idempotency key. */
+  readonly claim: KeyClaim | undefined;
+}
+
+export interface Routed extends KeyLookedUp {
+  readonly route: Route;
+  /** Whether the model decided who is called, and not the route of the request. */
+  readonly isByModel: boolean;
+}
+
+export interface Governed extends Routed {
+  readonly policy: ExchangePolicy;
+}
+
+export interface Recorded extends Governed {
+  /** `request.received` is noted, and goes to the log with the next append. */
+  readonly isRecorded: true;
+}
+
+export interface WithHistory extends Recorded {
+  /** Undefined when the request continues nothing. */
+  readonly history: EarlierTurns | undefined;
+}
+
+export interface Admitted extends WithHistory {
+  /** What was reserved; released by the scope of the exchange. */
+  readonly ticket: Ticket;
+}
+
+export type Stage = Arrived | Received | KeyLookedUp | Routed | Governed | Recorded | WithHistory | Admitted;

@@ -1,0 +1,11 @@
+/** Sends the answer to the client, but for the last bytes, which wait until the end of the exchange is on disk. */
+import type { Answer, DeliveredAnswer } from '../answer-source.ts';
+import { deliverReplay } from '../delivery/deliver-replay.ts';
+import type { RunningExchange } from './running-exchange.ts';
+
+/** @throws LogUnavailable */
+export async function deliver(answer: Answer, exchange: RunningExchange): Promise<DeliveredAnswer> {
+  if (answer.source === 'record') return deliverReplay(answer, exchange);
+  const { result } = answer;
+  return { source: 'provider', answer, outcome: result.kind === 'open' ? await result.deliver() : result };
+}

@@ -1,0 +1,66 @@
+/** What the exchange needs of the rest of the gateway. */
+import type { EventLog } from '../../../events/log.ts';
+import type { Provider } from '../../../providers/provider.ts';
+import type { Admission } from '../../model-request/admission.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Router } from '../../model-request/route.ts';
+import type { Sessions } from '../../model-request/session.ts';
+import type { Target } from '../../model-request/target.ts';
+import type { TokenUsage } from '../../model-request/usage.ts';
+import type { Pricing } from '../../pricing/pricing.ts';
+import type { ResponseArchive } from '../../responses/archive.ts';
+import type { CircuitBreaker } from '../attempts/circuit-breaker.ts';
+import type { RetryPolicy } from '../attempts/retry-policy.ts';
+import type { OpenRecords } from '../background/open-records.ts';
+import type { DetachedClients } from '../delivery/detached-client.ts';
+import type { ExchangePolicy } from '../policy.ts';
+import type { Dialects } from '../record/recorded-exchange.ts';
+import type { RefusedRequests } from '../record/refused-requests.ts';
+
+export interface ExchangeDependencies {
+  readonly log: EventLog;
+  readonly archive: ResponseArchive;
+  /** Every dialect by its name, for what is read again from the record. */
+  readonly dialects: Dialects;
+  /** The exchanges that continue without their clients. */
+  readonly detached: DetachedClients;
+  readonly router: Router;
+  readonly admission: Admission;
+  /** Finds the session that a body names. */
+  readonly sessions?: Pick<Sessions, 'inBody'>;
+  readonly pricing: Pricing;
+  /** @param first the first candidate; undefined for a request that is refused before it has one */
+  policyOf(request: ModelRequest, first: Target | undefined): ExchangePolicy;
+  /** How calls to a provider are retried and stopped. */
+  resilienceOf(provider: string): Resilience;
+  readonly recordBeforeCall: 'written' | 'durable';
+  readonly maxAnswerBytes: number;
+  newId(): string;
+  random(): number;
+  wait(ms: number, signal: AbortSignal): Promise<void>;
+  /** Called once for every exchange, after it ended. Must not throw. */
+  ended(summary: ExchangeSummary): void;
+  readonly open: Pick<OpenRecords, 'begun' | 'over' | 'leftOpen'>;
+  /** Decides which refusals are recorded one by one, and counts the others. */
+  readonly refused: Pick<RefusedRequests, 'recordsAlone'>;
+  /** Called when a response was made and could not be recorded. */
+  responseNotStored(provider: Provider | undefined): void;
+  /** Called with unexpected errors, for the operator's own log. */
+  failed(error: unknown): void;
+}
+
+export interface Resilience {
+  readonly retry: RetryPolicy;
+  readonly breaker: CircuitBreaker;
+}
+
+export interface ExchangeSummary {
+  readonly endpoint: string;
+  readonly provider: string | undefined;
+  readonly model: string | undefined;
+  readonly status: number;
+  readonly stream: boolean;
+  readonly durationMs: number;
+  readonly firstByteMs: number | undefined;
+  readonly usage: TokenUsage | undefined;
+}

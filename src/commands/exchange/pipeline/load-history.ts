@@ -1,0 +1,13 @@
+/** What the request continues: a conversation, or the turns before a response. Read once for all candidates. */
+import type { Recorded, WithHistory } from './context.ts';
+import type { Step } from './step.ts';
+
+export const loadHistory: Step<Recorded, WithHistory> = {
+  name: 'loadHistory',
+  run(context) {
+    const { exchange, asked } = context;
+    const loading = exchange.dialect.loadHistory?.({ asked, sight: exchange.request.caller.sight });
+    if (loading === undefined) return { ...context, history: undefined };
+    return loading.then((history) => ({ ...context, history }));
+  },
+};

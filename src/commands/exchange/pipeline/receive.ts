@@ -1,0 +1,40 @@
+/** The body of the request, parsed once. */
+
+import type { ReadResult } from '../../model-request/parsed-request.ts';
+import { readJson } from '../../model-request/read-json.ts';
+import { limitsRefusal } from '../../request-limits.ts';
+import type { Arrived, Received } from './context.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import { noteReceived } from './record-request.ts';
+import type { RunningExchange } from './running-exchange.ts';
+import type { Step } from './step.ts';
+
+export const receive: Step<Arrived, Received> = {
+  name: 'receive',
+  run({ exchange }, deps) {
+    const { dialect, request, resumed } = exchange;
+    if (resumed !== undefined) {
+      if (resumed.refused !== undefined) throw resumed.refused;
+      return { exchange, asked: resumed.asked };
+    }
+    const read = dialect.take === undefined ? readJson(dialect, request.body) : dialect.take(request);
+    return read instanceof Promise
+      ? read.then((taken) => received(exchange, taken, deps))
+      : received(exchange, read, deps);
+  },
+};
+
+/** @throws Refusal for a body that is malformed, or whose values are out of range */
+function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDependencies): Received {
+  const { dialect, request } = exchange;
+  if (!read.ok) throw read.refusal;
+  const { asked } = read;
+  request.sessionId ??= deps.sessions?.inBody(asked.json, request.caller.userPath);
+  // What is passed through is for its provider to judge.
+  const refusal = dialect.name === 'passthrough' ? undefined : limitsRefusal(dialect.endpoint, asked.json);
+  if (refusal !== undefined) {
+    noteReceived(exchange, asked, deps.policyOf(request, undefined));
+    throw refusal;
+  }
+  return { exchange, asked };
+}

@@ -1,0 +1,62 @@
+/** The end of an exchange that one of its steps refused, or in which something failed that no provider caused. */
+import { LogUnavailable } from '../../../events/log.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import { Refusal, refusals } from '../../refusal.ts';
+import { noteOutcome } from '../background/background.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import * as events from '../record/end-events.ts';
+import { isOfRequest } from '../record/refused-content.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import { noteReceived } from './record-request.ts';
+import type { RunningExchange } from './running-exchange.ts';
+import { sendError } from './send-error.ts';
+
+/**
+ * @param asked the parsed request; undefined when there is none
+ * @returns the status of the error
+ */
+export async function refuse(
+  exchange: RunningExchange,
+  error: unknown,
+  asked: Asked | undefined,
+  deps: ExchangeDependencies,
+): Promise<number> {
+  const { dialect, record, request, client, pendingResponse } = exchange;
+  const refusal = refusalOf(error, record);
+  if (refusal.type === 'internal_error' && refusal.status === 500) deps.failed(error);
+  noteReceived(exchange, asked, deps.policyOf(request, undefined));
+  if (!record.flushed && isOfRequest(refusal)) {
+    const refused = { caller: request.caller, endpoint: dialect.endpoint, durationMs: record.elapsed() };
+    if (!deps.refused.recordsAlone(refused, refusal)) {
+      client.refuse(refusal, { 'x-request-id': request.requestId });
+      return refusal.status;
+    }
+  }
+  const { reason } = client.ended;
+  // A pending response that the gateway's stop interrupts is made after the next start.
+  const isForNextStart = pendingResponse !== undefined && reason === 'gateway_stopping';
+  if (refusal.code === 'log_unavailable' || isForNextStart) {
+    if (record.flushed) deps.open.leftOpen(record.stream);
+    return sendError(exchange, refusal);
+  }
+  if (!record.flushed || error instanceof Refusal) events.noteRefused(record, refusal);
+  else events.noteFailed(record, refusal, { status: refusal.status, reason: 'internal_error', chunks: 0 });
+  if (pendingResponse !== undefined) {
+    noteOutcome(pendingResponse, reason === 'cancelled' ? 'cancelled' : 'failed', refusal, undefined);
+  }
+  try {
+    await record.flush('durable');
+  } catch (lost) {
+    deps.open.leftOpen(record.stream);
+    return sendError(exchange, refusalOf(lost, record));
+  }
+  return sendError(exchange, refusal);
+}
+
+function refusalOf(error: unknown, { called }: ExchangeRecord): Refusal {
+  if (error instanceof Refusal) return error;
+  // Only a client's input makes the gateway recurse.
+  if (error instanceof RangeError && error.message.includes('call stack')) return refusals.nestedTooDeeply();
+  if (!(error instanceof LogUnavailable)) return refusals.internal(error);
+  return called ? refusals.answerNotRecorded(error) : refusals.logUnavailable(error);
+}

@@ -1,0 +1,87 @@
+/** Runs one model request through the steps of the pipeline. */
+import { LogUnavailable } from '../../../events/log.ts';
+import type { Client } from '../../model-request/client.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Asked } from '../../model-request/parsed-request.ts';
+import type { Answer, DeliveredAnswer } from '../answer-source.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import { ExchangeRecord } from '../exchange-record.ts';
+import { complete } from './complete.ts';
+import type { Stage } from './context.ts';
+import { deliver } from './deliver.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+import { refuse } from './refuse.ts';
+import { RunningExchange } from './running-exchange.ts';
+import { isAnswer } from './step.ts';
+import { steps } from './steps.ts';
+
+/** Never rejects: whatever happens, the client gets an answer or an error, and the log has the end. */
+export function runExchange(
+  dialect: ExchangeDialect,
+  request: ModelRequest,
+  client: Client,
+  deps: ExchangeDependencies,
+): Promise<void> {
+  const { caller, requestId, traceparent } = request;
+  const context = { actor: caller.actor, userPath: caller.userPath, requestId, traceparent };
+  const record = new ExchangeRecord(deps.log, deps.newId(), context);
+  deps.open.begun(record.stream);
+  return runPipeline(new RunningExchange({ dialect, request, record, client }), deps);
+}
+
+/** Never rejects. */
+export async function runPipeline(exchange: RunningExchange, deps: ExchangeDependencies): Promise<void> {
+  const { record, scope } = exchange;
+  let reached: Stage | Answer = { exchange };
+  let asked: Asked | undefined;
+  let delivered: DeliveredAnswer | undefined;
+  let isRecorded = false;
+  let status: number;
+  try {
+    for (const step of steps) {
+      // `inOrder` has checked that each step takes what the one before returns.
+      const next: ReturnType<typeof step.run> = step.run(reached as never, deps);
+      reached = next instanceof Promise ? await next : next;
+      if (isAnswer(reached)) break;
+      if ('asked' in reached) asked = reached.asked;
+    }
+    if (!isAnswer(reached)) throw new Error('the last step of the pipeline returned no answer');
+    delivered = await deliver(reached, exchange);
+    status = await complete(delivered, exchange, deps);
+    isRecorded = true;
+  } catch (error) {
+    if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange, deps);
+    status = await refuse(exchange, error, asked, deps);
+  }
+  scope.end(isRecorded);
+  deps.open.over(record.stream);
+  if (exchange.pendingResponse !== undefined) deps.detached.over(exchange.pendingResponse.id);
+  deps.ended(summaryOf(exchange, asked, delivered, status));
+}
+
+/** The answer is there and its end cannot be recorded. */
+function notStored(delivered: DeliveredAnswer, { dialect }: RunningExchange, deps: ExchangeDependencies): void {
+  if (delivered.source !== 'provider') return;
+  const { asked, target } = delivered.answer;
+  if (dialect.keeps?.(asked)) deps.responseNotStored(target.provider);
+}
+
+function summaryOf(
+  { dialect, record, target }: RunningExchange,
+  asked: Asked | undefined,
+  delivered: DeliveredAnswer | undefined,
+  status: number,
+) {
+  const outcome = delivered?.source === 'provider' ? delivered.outcome : undefined;
+  const answered = outcome === undefined || outcome.kind === 'refused' ? undefined : outcome;
+  return {
+    endpoint: dialect.endpoint,
+    provider: target?.provider.name,
+    model: target?.model || undefined,
+    status,
+    stream: asked?.stream ?? false,
+    durationMs: record.elapsed(),
+    firstByteMs: answered?.received.firstByteMs,
+    usage: answered?.relay.usage(),
+  };
+}

@@ -1,0 +1,31 @@
+/** One exchange while it runs. */
+import type { Client } from '../../model-request/client.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import type { Target } from '../../model-request/target.ts';
+import type { PendingResponse } from '../background/background.ts';
+import type { NewExchange, Resumed } from '../background/resumable-exchange.ts';
+import type { ExchangeDialect } from '../dialect.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import { ExchangeScope } from '../scope.ts';
+
+export class RunningExchange {
+  readonly dialect: ExchangeDialect;
+  readonly request: ModelRequest;
+  readonly record: ExchangeRecord;
+  readonly resumed: Resumed | undefined;
+  readonly scope = new ExchangeScope();
+  /** Who gets the answer. Replaced when the exchange continues without its client. */
+  client: Client;
+  /** Of a response made in the background, once its id is on record. */
+  pendingResponse: PendingResponse | undefined;
+  /** The target that was called last. */
+  target: Target | undefined;
+
+  constructor({ dialect, request, record, client }: NewExchange, resumed?: Resumed) {
+    this.dialect = dialect;
+    this.request = request;
+    this.record = record;
+    this.client = client;
+    this.resumed = resumed;
+  }
+}

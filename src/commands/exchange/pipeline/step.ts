@@ -1,0 +1,48 @@
+import type { Answer, ProviderAnswer } from '../answer-source.ts';
+import type {
+  Admitted,
+  Arrived,
+  Governed,
+  KeyLookedUp,
+  Received,
+  Recorded,
+  Routed,
+  Stage,
+  WithHistory,
+} from './context.ts';
+import type { ExchangeDependencies } from './dependencies.ts';
+
+/**
+ * One step of the pipeline. It returns what the next step needs, or an answer, with which the pipeline continues at
+ * `deliver`. It does not call another step. @throws Refusal, LogUnavailable
+ */
+export interface Step<In extends Arrived, Out extends Stage | Answer> {
+  readonly name: string;
+  run(context: In, deps: ExchangeDependencies): Out | Answer | Promise<Out | Answer>;
+}
+
+/** A step as the pipeline runs it: what it needs is checked by `inOrder`, at compile time. */
+export interface AnyStep {
+  readonly name: string;
+  run(context: never, deps: ExchangeDependencies): Stage | Answer | Promise<Stage | Answer>;
+}
+
+type Steps = readonly [
+  Step<Arrived, Received>,
+  Step<Received, KeyLookedUp>,
+  Step<KeyLookedUp, Routed>,
+  Step<Routed, Governed>,
+  Step<Governed, Recorded>,
+  Step<Recorded, WithHistory>,
+  Step<WithHistory, Admitted>,
+  Step<Admitted, ProviderAnswer>,
+];
+
+/** The steps of the pipeline, each of which needs what the one before returns. */
+export function inOrder(...steps: Steps): readonly AnyStep[] {
+  return steps;
+}
+
+export function isAnswer(value: Stage | Answer): value is Answer {
+  return 'source' in value;
+}

@@ -1,0 +1,25 @@
+/**
+ * The path of every model request, for JSON and for streams, in every dialect. What a step does is recorded before
+ * anything of it is visible outside.
+ */
+import { admit } from './admit.ts';
+import { callProviders } from './call-providers.ts';
+import { claimKey } from './claim-key.ts';
+import { loadHistory } from './load-history.ts';
+import { receive } from './receive.ts';
+import { record } from './record-request.ts';
+import { resolveRoute } from './resolve-route.ts';
+import { selectPolicy } from './select-policy.ts';
+import { inOrder } from './step.ts';
+
+/** An answer ends the list early. `deliver` sends it, and `complete` records the end before the last bytes are sent. */
+export const steps = inOrder(
+  receive, //        parses the body, once
+  claimKey, //       looks up the idempotency key → answer from the record
+  resolveRoute, //   selectors and virtual models → candidates
+  selectPolicy, //   what applies to this request: the capture level
+  record, //         request.received, model.resolved
+  loadHistory, //    the conversation or response that the request continues
+  admit, //          limits and budgets → reservation, released by the scope; claims the idempotency key
+  callProviders, //  failover × retry × attempt → answer
+);

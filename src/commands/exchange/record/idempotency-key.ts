@@ -1,0 +1,149 @@
+/**
+ * `Idempotency-Key`: one key, one answer. The first request under a key claims it in the log, in the same append that
+ * records the request; requests with the same key and body within 24 hours get that answer, also while it is still
+ * being made. A request that was refused, or failed, leaves the key to the next.
+ */
+import { createHash } from 'node:crypto';
+import type { z } from 'zod';
+import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
+import { idempotencyKeyClaimed } from '../../../events/catalogue/idempotency.ts';
+import type { NewEvent } from '../../../events/event.ts';
+import { type StreamName, streamName } from '../../../events/event.ts';
+import { newestEvent } from '../../../events/newest-event.ts';
+import { wallClock } from '../../../events/wall-clock.ts';
+import type { ModelRequest } from '../../model-request/model-request.ts';
+import { streamIncomplete } from '../../model-request/stream-refusals.ts';
+import { refusals } from '../../refusal.ts';
+import type { ResponseArchive } from '../../responses/archive.ts';
+import { responseIdOf } from '../../responses/response-id.ts';
+import { everything } from '../../visibility.ts';
+import type { RecordedAnswer, ReplayedPart } from '../answer-source.ts';
+import type { ExchangeRecord } from '../exchange-record.ts';
+import { type AnswerPart, type FollowDependencies, followAnswer } from './follow-answer.ts';
+import { type RecordedExchange, readExchange, recordedFailure } from './recorded-exchange.ts';
+
+const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
+const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
+
+/** A key that no running or answered request has: to be appended with the request. */
+export interface KeyClaim {
+  readonly stream: StreamName;
+  readonly event: NewEvent;
+  /** Of the key's stream. Another one means that another request has claimed it. */
+  readonly expectedRevision: 'noStream' | bigint;
+}
+
+export interface KeyedRequest {
+  readonly endpoint: string;
+  readonly request: ModelRequest;
+  readonly record: ExchangeRecord;
+  /** Ends a wait for the answer of an exchange that is still running. */
+  readonly ended: AbortSignal;
+}
+
+/**
+ * @returns the answer under the request's key, once it has begun, or the claim to make when there is none
+ * @throws Refusal when the key is malformed, was used for another request, or its answer was not kept or deleted
+ */
+export async function lookUpKey(keyed: KeyedRequest, deps: FollowDependencies): Promise<KeyClaim | RecordedAnswer> {
+  const { endpoint, request, record, ended } = keyed;
+  const key = request.headers['idempotency-key'] ?? '';
+  if (!KEY.test(key)) {
+    throw refusals.invalidRequest('An Idempotency-Key has 1 to 255 printable ASCII characters.', 'Idempotency-Key');
+  }
+  const stream = keyStream(key, endpoint, request);
+  const requestDigest = createHash('sha256').update(request.body).digest('hex');
+  const event = idempotencyKeyClaimed.create({ exchangeId: record.id, requestDigest }, record.context);
+  for (;;) {
+    const newest = await newestEvent(stream, deps.log);
+    const expectedRevision = newest === undefined ? 'noStream' : newest.revision;
+    if (newest === undefined || newest.at <= wallClock() - HOLDS_FOR_MS) return { stream, event, expectedRevision };
+    const held = newest.data as z.infer<typeof idempotencyKeyClaimed.data>;
+    const earlier = await readExchange(streamName('exchange', held.exchangeId), deps.log);
+    if (earlier === undefined || !isRunningOrAnswered(earlier)) return { stream, event, expectedRevision };
+    if (held.requestDigest !== requestDigest) throw refusals.idempotencyKeyReused();
+    const answer = await beginReplay(earlier, deps, ended);
+    if (answer !== undefined) return answer;
+  }
+}
+
+/** A key means something only to the caller that chose it. */
+function keyStream(key: string, endpoint: string, { caller }: ModelRequest): StreamName {
+  const scope = JSON.stringify([caller.actor, caller.userPath ?? null, endpoint, key]);
+  return streamName('idempotency', createHash('sha256').update(scope).digest('hex'));
+}
+
+function isRunningOrAnswered({ end }: RecordedExchange): boolean {
+  return end === undefined || end.type === exchangeCompleted.type;
+}
+
+/** The answer of a request that ended, by the client or the gateway, before there was one. */
+export const noAnswer: RecordedAnswer = {
+  source: 'record',
+  exchangeId: undefined,
+  requestedModel: '',
+  stream: false,
+  attempt: { attempt: 1, provider: '' },
+  parts: (async function* () {})(),
+};
+
+/** @returns undefined when the earlier exchange ended without an answer */
+async function beginReplay(
+  earlier: RecordedExchange,
+  deps: FollowDependencies,
+  ended: AbortSignal,
+): Promise<RecordedAnswer | undefined> {
+  await refuseDeleted(earlier, deps.archive);
+  const { attempt = 1, provider = '', model } = earlier.attempt ?? {};
+  const { stream } = earlier.request;
+  const replayed = {
+    source: 'record',
+    exchangeId: earlier.id,
+    requestedModel: earlier.request.model ?? '',
+    stream,
+    attempt: { attempt, provider, model },
+  } as const;
+  const pending = stream ? undefined : await pendingResponseOf(earlier, deps.archive);
+  if (pending !== undefined) return { ...replayed, parts: only(pending) };
+  const parts = followAnswer(earlier.id, deps, ended);
+  const first = await parts.next();
+  if (first.done === true) return { ...replayed, parts: noAnswer.parts };
+  if (first.value.kind === 'end') {
+    if (first.value.complete) throw refusals.answerNotKept();
+    return undefined;
+  }
+  return { ...replayed, parts: after(first.value, parts) };
+}
+
+async function* only(bytes: Buffer): AsyncGenerator<ReplayedPart> {
+  yield { kind: 'bytes', bytes };
+  yield { kind: 'end', broken: undefined };
+}
+
+async function* after(first: AnswerPart, rest: AsyncGenerator<AnswerPart>): AsyncGenerator<ReplayedPart> {
+  yield toReplayed(first);
+  for await (const part of rest) yield toReplayed(part);
+}
+
+function toReplayed(part: AnswerPart): ReplayedPart {
+  if (part.kind === 'bytes') return part;
+  const { complete, exchange } = part;
+  if (complete) return { kind: 'end', broken: undefined };
+  const broken = recordedFailure(exchange)?.refusal ?? streamIncomplete(exchange.attempt?.provider ?? '');
+  return { kind: 'end', broken };
+}
+
+/** An answer that its client has deleted is not given again. @throws Refusal (404) */
+async function refuseDeleted({ end }: RecordedExchange, archive: ResponseArchive): Promise<void> {
+  if (end?.type !== exchangeCompleted.type) return;
+  const { responseId } = end.data as z.infer<typeof exchangeCompleted.data>;
+  if (responseId === undefined || (await archive.find(responseId, everything)) !== undefined) return;
+  throw refusals.responseNotFound(responseId);
+}
+
+/** What a background request was answered with, as it stands now. */
+async function pendingResponseOf(earlier: RecordedExchange, archive: ResponseArchive): Promise<Buffer | undefined> {
+  if (earlier.request.dialect !== 'responses') return undefined;
+  const stored = await archive.find(responseIdOf(earlier.id), everything);
+  return stored?.response.background === true ? Buffer.from(JSON.stringify(stored.response)) : undefined;
+}
