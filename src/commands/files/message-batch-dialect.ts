@@ -22,7 +22,7 @@ import { mayServe, takesInline } from './holders.ts';
 import { type InlineRoute, inlineLines, invalidRequest, routeOf, uploadLines } from './inline-batch.ts';
 import { messageBatchOf } from './message-batch-object.ts';
 import { createPlan, nothingAsked } from './object-plan.ts';
-import { ObjectRelay } from './relay-object.ts';
+import { objectRelay } from './relay-object.ts';
 import type { ObjectDependencies } from './stored-objects.ts';
 
 /** As Anthropic allows. */
@@ -91,7 +91,7 @@ export function messageBatchDialect(provider: string | undefined, deps: ObjectDe
       const batch = { input_file_id, endpoint: CHAT, completion_window: '24h' };
       return { ...head, body: Buffer.from(JSON.stringify(batch)), repeatable: false };
     },
-    relayAgain: () => new ObjectRelay(),
+    relayAgain: () => objectRelay(),
   };
 }
 

@@ -31,7 +31,7 @@ import {
   uploadLines,
 } from './inline-batch.ts';
 import { createPlan, nothingAsked } from './object-plan.ts';
-import { ObjectRelay } from './relay-object.ts';
+import { objectRelay } from './relay-object.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, remembered } from './stored-objects.ts';
 
 export interface CreateOptions {
@@ -71,7 +71,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
       });
       return { ...createPlan(files, input, headers), ...upload };
     },
-    relayAgain: () => new ObjectRelay(),
+    relayAgain: () => objectRelay(),
   };
 }
 
@@ -149,7 +149,7 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       });
       return { ...head, body: rewriteMembers(input.body, changes), repeatable: false };
     },
-    relayAgain: () => new ObjectRelay(),
+    relayAgain: () => objectRelay(),
   };
 }
 
@@ -187,9 +187,9 @@ export function contentDialect(
       repeatable: true,
       digestOnly: true,
       verbatim: true,
-      relay: () => new ObjectRelay(),
+      relay: () => objectRelay(),
     }),
-    relayAgain: () => new ObjectRelay(),
+    relayAgain: () => objectRelay(),
     answerHeaders({ headers }) {
       const returned: Record<string, string> = {};
       for (const name of ['content-type', 'content-length', 'content-disposition', 'location']) {

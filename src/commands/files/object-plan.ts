@@ -10,7 +10,7 @@ import type { DeferredWork } from '../model-request/deferred-work.ts';
 import { isRouteMissing, notServed } from '../model-request/forward-operations.ts';
 import type { ReadResult } from '../model-request/parsed-request.ts';
 import { isObjectId, type ObjectKind, type ObjectOrigin, trackingWrite } from '../provider-objects/tracked.ts';
-import { ObjectRelay } from './relay-object.ts';
+import { objectRelay } from './relay-object.ts';
 
 export function nothingAsked(json: Record<string, unknown>, provider: string | undefined): ReadResult {
   return { ok: true, asked: { model: '', provider, stream: false, json } };
@@ -42,14 +42,14 @@ export function createPlan(
     unsupported: (refusal) => (isRouteMissing(refusal, madeOf) ? notServed(kind) : undefined),
     relay: () => {
       let made: string | undefined;
-      return new ObjectRelay(
-        (bytes, parsed) => {
+      return objectRelay({
+        whole(bytes, parsed) {
           made = remember(kind, parsed, provider, record, dialect);
           if (!isObject(parsed)) return bytes;
           return shown?.(parsed) ?? rewriteMembers(bytes, { provider: JSON.stringify(provider.name) });
         },
-        () => (made === undefined ? undefined : work?.(made)),
-      );
+        deferredWork: () => (made === undefined ? undefined : work?.(made)),
+      });
     },
   } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
 }

@@ -25,7 +25,8 @@ import { responseIdOf } from '../../responses/response-id.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import { everything, ownerOf } from '../../visibility.ts';
 import { nullClient } from '../delivery/detached-client.ts';
-import { begunBy, PassthroughRelay } from '../dialects/passthrough/relay-passthrough.ts';
+import { begunBy } from '../dialects/passthrough/begun-work.ts';
+import { passthroughRelay } from '../dialects/passthrough/passthrough-relay.ts';
 import { isRunHere } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
@@ -227,8 +228,8 @@ function estimateOf(
 }
 
 /** What was only passed on is not for anybody to make again, but it says what it cost. */
-function passedOn(chunks: readonly RecordedEvent[], begins: ReturnType<typeof begunBy>): PassthroughRelay {
-  const relay = new PassthroughRelay(begins);
+function passedOn(chunks: readonly RecordedEvent[], begins: ReturnType<typeof begunBy>): Relay {
+  const relay = passthroughRelay(begins);
   const bytes = Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
   const parsed = parseChunk(bytes.toString());
   if (parsed !== undefined) relay.whole(bytes, parsed);

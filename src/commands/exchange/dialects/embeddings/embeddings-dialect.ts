@@ -10,10 +10,12 @@ import { refusals, refusedInTranslation } from '../../../refusal.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import type { Relay } from '../../relay.ts';
+import { translatedRelay } from '../../translated-relay.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
-import { PassthroughRelay } from '../passthrough/relay-passthrough.ts';
+import { passthroughRelay } from '../passthrough/passthrough-relay.ts';
 import { readWith } from '../read-with.ts';
-import { OllamaEmbeddingsRelay } from './relay-embeddings-ollama.ts';
+import { OllamaEmbeddingsReader } from './reader.ts';
+import { EmbeddingsWriter } from './writer.ts';
 
 export const embeddingsDialect: ExchangeDialect = {
   name: 'embeddings',
@@ -35,7 +37,7 @@ export const embeddingsDialect: ExchangeDialect = {
     return {
       dialect: 'embeddings',
       body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
-      relay: () => new PassthroughRelay(),
+      relay: () => passthroughRelay(),
     };
   },
 };
@@ -49,5 +51,6 @@ function ollamaPlan(asked: Asked, target: Target): Plan {
 }
 
 function relayFor(dialect: string, provider: Answering, asked: Asked, model: string): Relay {
-  return dialect === 'ollama_embed' ? new OllamaEmbeddingsRelay(provider, asked, model) : new PassthroughRelay();
+  if (dialect !== 'ollama_embed') return passthroughRelay();
+  return translatedRelay(new OllamaEmbeddingsReader(asked, model), new EmbeddingsWriter(provider.name));
 }

@@ -13,7 +13,7 @@ import { namesFile } from '../../uploads/file-fields.ts';
 import { FormUpload } from '../../uploads/form-upload.ts';
 import { type OpenForm, openForm } from '../../uploads/open-form.ts';
 import { type ForwardOptions, forwardPlan } from './forward-dialect.ts';
-import { ForwardRelay } from './relay-forward.ts';
+import { forwardRelay } from './forward-relay.ts';
 
 export interface FormOptions extends ForwardOptions {
   readonly limitBytes: number;
@@ -47,7 +47,7 @@ export function formDialect(operation: ForwardOperation, options: FormOptions): 
       const fields = held.filter((part) => part.kind === 'field');
       return options.checkFields(fields, input.sight)?.then(() => plan) ?? plan;
     },
-    relayAgain: ({ provider }) => new ForwardRelay(provider, operation.endsWithReason === true),
+    relayAgain: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
   };
 }
 

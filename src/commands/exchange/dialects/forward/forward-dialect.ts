@@ -13,7 +13,7 @@ import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
-import { ForwardRelay } from './relay-forward.ts';
+import { forwardRelay } from './forward-relay.ts';
 
 /** Body of such an endpoint, as far as the gateway reads it. */
 export const forwardRequestSchema = z.looseObject({ model: z.string().min(1) });
@@ -43,7 +43,7 @@ export function createForwardDialect(operation: ForwardOperation, options: Forwa
         repeatable: true,
       };
     },
-    relayAgain: ({ provider }) => new ForwardRelay(provider, operation.endsWithReason === true),
+    relayAgain: ({ provider }) => forwardRelay(provider, operation.endsWithReason === true),
   };
 }
 
@@ -65,7 +65,7 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
     call: { method: 'POST', path: endpoint, openAi: true, headers: {} },
     digestOnly: answers !== undefined && !keeps[answers],
     unsupported: (refusal) => (isRouteMissing(refusal, model) ? notServed(operation) : undefined),
-    relay: () => new ForwardRelay(provider, operation.endsWithReason === true),
+    relay: () => forwardRelay(provider, operation.endsWithReason === true),
   } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
 }
 

@@ -2,7 +2,7 @@
 import { parseCountTokensRequest } from '../../../messages/messages-request.ts';
 import { refusals } from '../../../refusal.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
-import { PassthroughRelay } from '../passthrough/relay-passthrough.ts';
+import { passthroughRelay } from '../passthrough/passthrough-relay.ts';
 import { readWith } from '../read-with.ts';
 import { anthropicHeaders, nativeBody, speaksMessages } from './messages-dialect.ts';
 
@@ -26,8 +26,8 @@ export const countTokensDialect: ExchangeDialect = {
       body: nativeBody(input),
       repeatable: true,
       readsWhole: true,
-      relay: () => new PassthroughRelay(),
+      relay: () => passthroughRelay(),
     };
   },
-  relayAgain: () => new PassthroughRelay(),
+  relayAgain: () => passthroughRelay(),
 };

@@ -6,7 +6,8 @@ import { type Refusal, refusals } from '../../../refusal.ts';
 import { returnedHeaders } from '../../delivery/returned-headers.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
 import { RecordedUpload } from '../../uploads/recorded-upload.ts';
-import { beginsUncounted, begunBy, PassthroughRelay } from './relay-passthrough.ts';
+import { beginsUncounted, begunBy } from './begun-work.ts';
+import { passthroughRelay } from './passthrough-relay.ts';
 
 /** Methods that may be sent twice without asking. */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
@@ -70,10 +71,10 @@ export function passthroughDialect(given: Passthrough): ExchangeDialect {
             : new RecordedUpload(bodyPieces, { record, limitBytes: bodyLimitBytes, keep: policy.capture === 'full' }),
         repeatable:
           bodyPieces === undefined && (REPEATABLE.has(method) || request.headers['idempotency-key'] !== undefined),
-        relay: () => new PassthroughRelay(begins),
+        relay: () => passthroughRelay(begins),
       };
     },
-    relayAgain: () => new PassthroughRelay(begins),
+    relayAgain: () => passthroughRelay(begins),
     answerHeaders,
   };
 }

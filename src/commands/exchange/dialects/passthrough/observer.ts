@@ -1,33 +1,19 @@
-/** Any answer of a provider's own API: untouched, and looked at only for its usage. */
+/** Any answer of a provider's own API: unchanged, and looked at only for its usage. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
-import type { Refusal } from '../../../refusal.ts';
 import { isPending } from '../../../responses/pending-response.ts';
-import type { FrameAnswer, Relay } from '../../relay.ts';
+import type { AnswerObserver } from '../../answer.ts';
+import type { FrameAnswer } from '../../relay.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
 /** What is longer is no name of a model, and no id of an answer. */
 const MAX_NAME_LENGTH = 256;
 
-/** What a request to a provider's own API begins, when it succeeds: undefined for anything that ends with its answer. */
-export function begunBy(method: string, path: string): DeferredWork['kind'] | undefined {
-  if (method !== 'POST') return undefined;
-  const [route = ''] = path.split('?', 1);
-  if (/\/batches\/?$/.test(route)) return 'batch';
-  return /\/responses\/?$/.test(route) ? 'response' : undefined;
-}
-
-/** Whether it begins work that goes on after its answer and whose cost is unknown until then. */
-export function beginsUncounted(method: string, path: string): boolean {
-  const [route = ''] = path.split('?', 1);
-  return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);
-}
-
-export class PassthroughRelay implements Relay {
+export class PassthroughObserver implements AnswerObserver {
   readonly #begins: DeferredWork['kind'] | undefined;
   #work: DeferredWork | undefined;
   /** As it was reported last, member by member: the counts of a stream are cumulative. */
@@ -57,15 +43,7 @@ export class PassthroughRelay implements Relay {
     return { bytes: raw, terminal: this.#terminal };
   }
 
-  finish(): { cut: boolean } {
-    return { cut: false };
-  }
-
-  broken(refusal: Refusal): Buffer {
-    return Buffer.from(`data: ${JSON.stringify(refusal.envelope())}\n\n`);
-  }
-
-  goesOn(): DeferredWork | undefined {
+  deferredWork(): DeferredWork | undefined {
     return this.#work;
   }
 

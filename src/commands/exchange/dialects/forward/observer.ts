@@ -2,21 +2,20 @@
 import type { Frame } from '../../../../providers/sse.ts';
 import { isTorn, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
-import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
-import type { Refusal } from '../../../refusal.ts';
+import type { AnswerObserver } from '../../answer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
-import type { FrameAnswer, Relay } from '../../relay.ts';
-import { PassthroughRelay } from '../passthrough/relay-passthrough.ts';
+import type { FrameAnswer } from '../../relay.ts';
+import { PassthroughObserver } from '../passthrough/observer.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const MAY_FAIL = /"error"\s*:\s*[{"]|"(?:finish_reason|object)"\s*:\s*"error"|"error_code"\s*:|^{\s*"detail"/;
 
 const GIVES_REASON = /"(?:finish|stop)_reason"\s*:\s*"/;
 
-export class ForwardRelay implements Relay {
+export class ForwardObserver implements AnswerObserver {
   readonly #provider: Answering;
-  readonly #untouched = new PassthroughRelay();
+  readonly #passing = new PassthroughObserver();
   /** Of a stream that must end with a reason: whether it is a stream, and has. */
   #streams = false;
   #ended: boolean;
@@ -28,7 +27,7 @@ export class ForwardRelay implements Relay {
   }
 
   whole(bytes: Buffer, parsed: unknown): Buffer {
-    return this.#untouched.whole(bytes, parsed);
+    return this.#passing.whole(bytes, parsed);
   }
 
   frame(frame: Frame): FrameAnswer {
@@ -43,23 +42,19 @@ export class ForwardRelay implements Relay {
     if (!this.#ended && frame.data !== undefined) {
       this.#ended = frame.data === '[DONE]' || GIVES_REASON.test(frame.data);
     }
-    return this.#untouched.frame(frame);
+    return this.#passing.frame(frame);
   }
 
-  finish(): { bytes?: Buffer; cut: boolean } {
-    if (this.#ended || !this.#streams) return this.#untouched.finish();
-    return { bytes: this.broken(streamIncomplete(this.#provider.name)), cut: true };
-  }
-
-  broken(refusal: Refusal): Buffer {
-    return this.#untouched.broken(refusal);
+  /** Whether it is a stream that has ended too early to be whole, if it ends here. */
+  get isCut(): boolean {
+    return this.#streams && !this.#ended;
   }
 
   usage(): TokenUsage {
-    return this.#untouched.usage();
+    return this.#passing.usage();
   }
 
   answerId(): string | undefined {
-    return this.#untouched.answerId();
+    return this.#passing.answerId();
   }
 }

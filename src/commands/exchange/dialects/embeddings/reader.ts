@@ -1,0 +1,33 @@
+/** Reads the embeddings of Ollama as OpenAI's. There is no stream of them. */
+import { embeddingsFromEmbed } from '../../../../providers/translate/embeddings-to-ollama.ts';
+import type { Asked } from '../../../model-request/parsed-request.ts';
+import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
+import type { AnswerReader, FrameEvents } from '../../answer.ts';
+
+export class OllamaEmbeddingsReader implements AnswerReader<never> {
+  readonly #asked: Asked;
+  /** The provider's own id of it. */
+  readonly #model: string;
+  #usage: TokenUsage = unknownUsage;
+
+  constructor(asked: Asked, model: string) {
+    this.#asked = asked;
+    this.#model = model;
+  }
+
+  whole(parsed: unknown): unknown {
+    const { json } = this.#asked;
+    const encoding = json.encoding_format === 'base64' ? 'base64' : 'float';
+    const answer = embeddingsFromEmbed(parsed, { model: this.#model, encoding });
+    if (answer !== undefined) this.#usage = readUsage(answer.usage);
+    return answer;
+  }
+
+  events(): FrameEvents<never> {
+    return { events: [], terminal: true };
+  }
+
+  usage(): TokenUsage {
+    return this.#usage;
+  }
+}

@@ -1,0 +1,27 @@
+/** Writes embeddings to a client that asked for them. There is no stream of them. */
+import { refusals } from '../../../refusal.ts';
+import type { AnswerWriter } from '../../answer.ts';
+
+export class EmbeddingsWriter implements AnswerWriter<never> {
+  readonly #provider: string;
+
+  constructor(provider: string) {
+    this.#provider = provider;
+  }
+
+  whole(embeddings: unknown): Buffer {
+    if (embeddings === undefined) {
+      const name = this.#provider;
+      throw refusals.badAnswer(name, `The provider '${name}' gave an answer without embeddings.`);
+    }
+    return Buffer.from(JSON.stringify(embeddings));
+  }
+
+  events(): undefined {
+    return undefined;
+  }
+
+  finish(): { cut: boolean } {
+    return { cut: false };
+  }
+}

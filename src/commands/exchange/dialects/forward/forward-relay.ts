@@ -1,0 +1,17 @@
+/** The answer of an endpoint that is passed on as it is: its bytes pass unchanged. */
+import type { Answering } from '../../../model-request/redacted.ts';
+import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
+import type { Relay } from '../../relay.ts';
+import { unchangedRelay } from '../../unchanged-relay.ts';
+import { chatStreamError } from '../chat/writer.ts';
+import { ForwardObserver } from './observer.ts';
+
+/** @param endsWithReason whether its streams are whole only with a finish reason or `[DONE]`, as text completions are */
+export function forwardRelay(provider: Answering, endsWithReason: boolean): Relay {
+  const observer = new ForwardObserver(provider, endsWithReason);
+  return unchangedRelay(observer, {
+    finish: () =>
+      observer.isCut ? { bytes: chatStreamError(streamIncomplete(provider.name)), cut: true } : { cut: false },
+    broken: chatStreamError,
+  });
+}
