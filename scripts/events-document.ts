@@ -10,7 +10,7 @@ export const eventsDocumentPath = 'docs/events.md';
 const head = `<!-- Generated from src/events/catalogue by "npm run docs:events"; changes made here are lost. -->
 # Events
 
-Every event carries the same envelope: \`id\` (UUIDv7), \`type\`, \`schema\` (the version below), \`stream\`, \`revision\` (its place in the stream), \`position\` (its place in the whole log), \`at\`, and a context: \`actor\` (\`master\`, \`key:<id>\` or \`system\`), \`userPath\`, \`requestId\`, \`correlationId\`, \`causationId\`, \`traceparent\`. What differs is \`data\`, described here for each type, and \`body\`: raw bytes, kept exactly as they were.
+Every event carries the same envelope: \`id\` (UUIDv7), \`type\`, \`schema\` (the version below), \`stream\`, \`revision\` (its place in the stream), \`position\` (its place in the whole log: 1, 2, 3, … without gaps), \`at\`, and a context: \`actor\` (\`master\`, \`key:<id>\` or \`system\`), \`userPath\`, \`requestId\`, \`correlationId\`, \`causationId\`, \`traceparent\`. What differs is \`data\`, described here for each type, and \`body\`: raw bytes, kept exactly as they were. In JSON, \`revision\` and \`position\` are strings of decimal digits: read them as unsigned 64-bit integers.
 
 Events of an older version are brought to the newest one when they are read; what is stored is never rewritten.
 `;

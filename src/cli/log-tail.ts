@@ -56,26 +56,18 @@ async function newest(
   return [];
 }
 
-/** `count` places before `position`; the start where positions cannot be counted with. */
+/** `count` places before `position`, or the start. */
 function before(position: Position, count: number): Position {
-  return formatPosition(Math.max(0, (sequenceOf(position) ?? 0) - count));
+  return formatPosition(Math.max(0, parsePosition(position) - count));
 }
 
-/** A position as it was typed; where positions are plain numbers the leading zeros may be left out. */
+/** A position as it was typed; the leading zeros may be left out. @throws UsageError */
 function typedPosition(typed: string, head: Position): Position {
-  if (typed === START || sequenceOf(head) === undefined) return typed as Position;
-  const sequence = sequenceOf(typed);
-  if (sequence === undefined) throw new UsageError(`--after ${typed}: positions of this log look like ${head}`);
-  return formatPosition(sequence);
-}
-
-/** The number of a position, in logs that number their events. */
-function sequenceOf(position: string): number | undefined {
   try {
-    return parsePosition(position);
+    return formatPosition(parsePosition(typed));
   } catch (error) {
-    if (error instanceof InvalidPosition) return undefined;
-    throw error;
+    if (!(error instanceof InvalidPosition)) throw error;
+    throw new UsageError(`--after ${typed}: positions of this log look like ${head}`);
   }
 }
 

@@ -8,7 +8,13 @@
 declare const brand: unique symbol;
 type Brand<T, Name extends string> = T & { readonly [brand]: Name };
 
-/** Place in the whole log: opaque, and sortable as a string. `START` sorts before every position. */
+/**
+ * Place in the whole log. Events are numbered 1, 2, 3, … in the order of the log, without gaps, in every engine; only
+ * positions that an operator accepted as lost (`chancery log accept-loss`) are missing. Outside the engines a position
+ * is an unsigned 64-bit integer as a string of decimal digits, in JSON too, because JSON numbers are exact only up to
+ * 2^53. The gateway writes positions of one log with the same number of digits, so that they sort as strings; `START`
+ * (`0`) sorts before all of them. `sequence-position.ts` converts.
+ */
 export type Position = Brand<string, 'Position'>;
 /** `category-id`, for example `exchange-0193…`. */
 export type StreamName = Brand<string, 'StreamName'>;

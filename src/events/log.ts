@@ -81,7 +81,8 @@ export interface LogCapabilities {
 export interface EventLog {
   /**
    * Appends all writes or none. Events get consecutive positions in the order given, and become visible to readers
-   * and subscribers together, once they are durable. Appends that share a stream are recorded in the order of the calls;
+   * and subscribers together, once they are durable. The first position of an append follows the last one of the append
+   * before it: an append that is refused, or recognised as a repetition, uses none. Appends that share a stream are recorded in the order of the calls;
    * one that must wait until its stream has been found may be passed by appends to other streams.
    *
    * Records what the events are when it is called. Events that come with ids are recorded once: appending them again

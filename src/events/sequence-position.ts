@@ -1,6 +1,7 @@
 /**
- * Positions of the engines that number their events 1, 2, 3, … without gaps. At the edge they are zero-padded decimal
- * strings, so that they sort as strings; inside they are numbers (exact up to 2^53).
+ * Positions between their two forms: at the edge, zero-padded decimal strings that sort as strings; inside the engines,
+ * numbers. Consumers must read the strings as unsigned 64-bit integers. This version writes at most 2^53 − 1, the largest
+ * integer that a number holds exactly, and refuses larger ones.
  */
 import type { Position } from './event.ts';
 import { START } from './log.ts';

@@ -7,12 +7,10 @@ import type { Position, RecordedEvent } from '../events/event.ts';
 import { formatPosition, parsePosition } from '../events/sequence-position.ts';
 import type { Projection } from './projection.ts';
 
-/** A position, as a number where the engine counts its events: tens of thousands of them then take little room. */
-type Place = number | string;
-
 /** The changes of one family (`key`, `user`, `budget`, …), oldest first. Both lists are of one length. */
 interface Chapter {
-  readonly places: Place[];
+  /** Positions, as numbers: tens of thousands of them take little room. */
+  readonly places: number[];
   /**
    * Whole milliseconds since the epoch. Never less than the one before, even where the clock was set back: the order
    * of the log is the order in which things happened.
@@ -36,7 +34,7 @@ export interface JournalEntry {
 /** The lists are long, and are taken as they were saved. */
 const savedChapter = z.object({
   family: z.string(),
-  places: z.custom<Place[]>(Array.isArray),
+  places: z.custom<number[]>(Array.isArray),
   times: z.custom<number[]>(Array.isArray),
 });
 
@@ -68,7 +66,7 @@ export const adminJournal: Projection<AdminJournal> = {
       journal.chapters.set(family, chapter);
     }
     journal.newest = Math.max(journal.newest, Math.floor(event.at));
-    chapter.places.push(placeOf(event.position));
+    chapter.places.push(parsePosition(event.position));
     chapter.times.push(journal.newest);
     return journal;
   },
@@ -110,7 +108,7 @@ export function newestBy(journal: AdminJournal, atMs: number): JournalEntry | un
 export function positionsUntil(journal: AdminJournal, families: readonly string[], until: Position): Position[] {
   const found = families.flatMap((family) => {
     const places = journal.chapters.get(family)?.places ?? [];
-    return places.slice(0, countUpTo(places, until)).map(positionOf);
+    return places.slice(0, countUpTo(places, until)).map(formatPosition);
   });
   return families.length > 1 ? found.sort() : found;
 }
@@ -146,7 +144,7 @@ export function journalPage(
     const slice = oldestFirst(query)
       ? places.slice(begin, Math.min(end, begin + limit + 1))
       : places.slice(Math.max(begin, end - limit - 1), end);
-    return slice.map(positionOf);
+    return slice.map(formatPosition);
   });
   found.sort();
   const positions = oldestFirst(query) ? found.slice(0, limit) : found.slice(-limit);
@@ -161,23 +159,15 @@ function oldestFirst({ before, after }: JournalPageQuery): boolean {
 function entryAt({ places, times }: Chapter, index: number): JournalEntry | undefined {
   const place = places[index];
   const at = times[index];
-  return place === undefined || at === undefined ? undefined : { position: positionOf(place), at };
+  return place === undefined || at === undefined ? undefined : { position: formatPosition(place), at };
 }
 
-function placeOf(position: Position): Place {
-  return /^\d{16}$/.test(position) ? parsePosition(position) : position;
+function countUpTo(places: readonly number[], position: Position): number {
+  return countWhile(places, (place) => formatPosition(place) <= position);
 }
 
-function positionOf(place: Place): Position {
-  return typeof place === 'number' ? formatPosition(place) : (place as Position);
-}
-
-function countUpTo(places: readonly Place[], position: Position): number {
-  return countWhile(places, (place) => positionOf(place) <= position);
-}
-
-function countBelow(places: readonly Place[], position: Position): number {
-  return countWhile(places, (place) => positionOf(place) < position);
+function countBelow(places: readonly number[], position: Position): number {
+  return countWhile(places, (place) => formatPosition(place) < position);
 }
 
 /** How many of a sorted list pass, of which those that pass come first. */
@@ -193,19 +183,14 @@ function countWhile<T>(sorted: readonly T[], passes: (one: T) => boolean): numbe
   return low;
 }
 
-function differences(values: readonly Place[]): Place[] {
-  return values.map((value, index) => {
-    const before = values[index - 1];
-    return typeof value === 'number' && typeof before === 'number' ? value - before : value;
-  });
+function differences(values: readonly number[]): number[] {
+  return values.map((value, index) => value - (values[index - 1] ?? 0));
 }
 
-function sums(values: readonly Place[]): Place[] {
-  const whole: Place[] = [];
-  let before: Place | undefined;
-  for (const value of values) {
-    before = typeof value === 'number' && typeof before === 'number' ? value + before : value;
-    whole.push(before);
-  }
-  return whole;
+function sums(values: readonly number[]): number[] {
+  let sum = 0;
+  return values.map((value) => {
+    sum += value;
+    return sum;
+  });
 }

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../src/events/event.ts';
 import { streamName } from '../../src/events/event.ts';
 import { mintEventId } from '../../src/events/event-id.ts';
+import { eventToJson } from '../../src/events/event-json.ts';
 import type { CaughtUp, EventLog, ExpectedRevision, ReadStreamOptions, StreamWrite } from '../../src/events/log.ts';
 import { EventIdReused, EventTooLarge, LogUnavailable, START, WrongExpectedRevision } from '../../src/events/log.ts';
 
@@ -82,6 +83,50 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(events[1]?.position).toBe(first.position);
         expect(events[2]?.position).toBe(second.position);
         expect(await log.head()).toBe(second.position);
+      });
+
+      it('numbers all events of the log from 1 without gaps; refused and repeated appends use no position', async () => {
+        const repeated = [write(a, 'noStream', noted({ n: 0 }, { id: mintEventId() }))];
+        await log.append(repeated);
+        await log.append([write(b, 'any', noted({ n: 1 }), noted({ n: 2 })), write(a, 0n, noted({ n: 3 }))]);
+        await log.append(repeated);
+        await expect(log.append([write(a, 'noStream', noted())])).rejects.toBeInstanceOf(WrongExpectedRevision);
+        const { position } = await log.append([write(b, 1n, noted({ n: 4 }), noted({ n: 5 }))]);
+        const events = await collect(log.readAll());
+        expect(events.map((event) => BigInt(event.position))).toEqual([1n, 2n, 3n, 4n, 5n, 6n]);
+        expect(numbersOf(events)).toEqual([0, 1, 2, 3, 4, 5]);
+        expect(position).toBe(events[5]?.position);
+      });
+
+      it('numbers the events of appends that were made at the same time, each append without gaps', async () => {
+        const counts = Array.from({ length: 60 }, (_, n) => (n % 4) + 1);
+        const appends = counts.map((count, n) =>
+          log.append([
+            write(streamName('thing', String(n % 5)), 'any', ...Array.from({ length: count }, () => noted({ n }))),
+          ]),
+        );
+        const last = (await Promise.all(appends)).map(({ position }) => BigInt(position));
+        const events = await collect(log.readAll());
+        expect(events.map(({ position }) => BigInt(position))).toEqual(events.map((_, index) => BigInt(index) + 1n));
+        for (const [n, count] of counts.entries()) {
+          const own = events.filter((event) => (event.data as { n: number }).n === n);
+          const first = (last[n] ?? 0n) - BigInt(count) + 1n;
+          expect(own.map(({ position }) => BigInt(position))).toEqual(own.map((_, index) => first + BigInt(index)));
+          expect(own).toHaveLength(count);
+        }
+      });
+
+      it('has positions that are strings of digits in JSON, in events, answers and the status', async () => {
+        const appended = await log.append([write(a, 'noStream', noted())]);
+        const [event] = await collect(log.readAll());
+        if (event === undefined) throw new Error('there is one event');
+        const head = await log.head();
+        const { durableHead } = log.status();
+        const json = JSON.parse(
+          JSON.stringify({ event: eventToJson(event), position: appended.position, head, durableHead }),
+        );
+        expect(json).toMatchObject({ event: { position: head }, position: head, head });
+        for (const position of [json.event.position, json.durableHead]) expect(position).toMatch(/^\d{1,20}$/);
       });
 
       it('gives back what it was given', async () => {
@@ -451,7 +496,8 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         await appendNumbers(a, 0, 3);
         const head = await log.head();
         await expect(eventsUntil(log.subscribe({ filter: { types: ['never.'] } }), head)).resolves.toEqual([]);
-        if (head === '0000000000000003') await expect(reached).resolves.toEqual([]);
+        expect(BigInt(head)).toBe(3n);
+        await expect(reached).resolves.toEqual([]);
       });
 
       it('shows every event once and in order to subscribers that join in the middle of many appends', async () => {
@@ -635,6 +681,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
             await Promise.all(outcomes);
             const all = await collect(subject.log.readAll());
             expect(all.map(({ stream, data }) => ({ stream, ...(data as { n: number }) }))).toEqual(model);
+            expect(all.map(({ position }) => BigInt(position))).toEqual(all.map((_, index) => BigInt(index) + 1n));
             for (const stream of new Set(model.map((event) => event.stream))) {
               const events = await collect(subject.log.readStream(stream));
               expect(events).toEqual(all.filter((event) => event.stream === stream));

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { eventToCloudEvent } from '../../src/events/cloud-event.ts';
 import type { Position, RecordedEvent, UserPath } from '../../src/events/event.ts';
 import { streamName } from '../../src/events/event.ts';
 import { eventToJson, isoTime } from '../../src/events/event-json.ts';
@@ -31,6 +32,13 @@ describe('an event as JSON', () => {
       actor: 'master',
       data: { a: 1 },
     });
+  });
+
+  test('keeps every digit of a 64-bit position, also as a CloudEvent', () => {
+    const largest = { ...plain, position: String(2n ** 64n - 1n) as Position };
+    expect(throughJson(largest).position).toBe('18446744073709551615');
+    const cloudEvent = JSON.parse(JSON.stringify(eventToCloudEvent(largest, 'file:log')));
+    expect(cloudEvent.sequence).toBe('18446744073709551615');
   });
 
   test('has its context beside the rest', () => {

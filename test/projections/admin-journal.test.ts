@@ -62,14 +62,6 @@ describe('the journal of administrators', () => {
     );
   });
 
-  test('keeps positions of an engine that does not count in numbers', () => {
-    const words = timed(1, 2, 3).map((event, index) => ({ ...event, position: `p${index}-x` as Position }));
-    const journal = fold(adminJournal, words);
-    const loaded = adminJournal.load?.(JSON.parse(JSON.stringify(adminJournal.save?.(journal))));
-    expect(loaded).toEqual(journal);
-    expect(positionsUntil(journal, ['key', 'user'], 'p1-x' as Position)).toEqual(['p0-x', 'p1-x']);
-  });
-
   test('is torn when its two lists are not of one length, and is then made anew', () => {
     expect(() => adminJournal.load?.([{ family: 'key', places: [1, 2], times: [1] }])).toThrow('torn');
   });

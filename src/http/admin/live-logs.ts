@@ -78,7 +78,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
     const asked = scopedTo(scopeOf(request), readQuery(request));
     const caller = callerOf(request);
     const reached = await log.head();
-    const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor, reached);
+    const cursor = asked.cursor === undefined ? undefined : toPosition(asked.cursor);
     if (clients.size >= maxClients) throw tooManyListeners(maxClients);
     await audit.liveTail(asked.raw ? 'live_events' : 'live_previews', told(asked.filter), eventContextOf(request));
     const head = await log.head();
@@ -208,16 +208,11 @@ function told(filter: LiveFilter): Record<string, string> {
   );
 }
 
-/** A position in the words of this log, padded as it pads them. @throws Refusal 400 */
-function toPosition(cursor: string, head: Position): Position {
-  const position = /^\d+$/.test(head) || /^0+$/.test(cursor) ? logPosition(cursor) : enginePosition(cursor);
+/** A position, padded as the log pads it. @throws Refusal 400 */
+function toPosition(cursor: string): Position {
+  const position = logPosition(cursor);
   if (position !== undefined) return position;
   throw refusals.invalidRequest(`'${cursor.slice(0, 100)}' is not a cursor: send the id of an event, or 0.`, 'cursor');
-}
-
-/** A position in the engine's own words, which only it can read. */
-function enginePosition(cursor: string): Position | undefined {
-  return /^[A-Za-z0-9][A-Za-z0-9._:,~-]{0,511}$/.test(cursor) ? (cursor as Position) : undefined;
 }
 
 function tooManyListeners(maxClients: number): Refusal {
