@@ -1,5 +1,5 @@
 /**
- * `npm run check`: types, lint and format, the house rules about imports, generated documents, and no
+ * `npm run check`: types, lint and format, the house rules about imports and exported names, generated documents, and no
  * tracked file that git is to ignore.
  * `--write` (`npm run format`) puts right what can be put right.
  */
@@ -8,6 +8,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { houseRuleViolations } from './arrows.ts';
 import { eventsDocument, eventsDocumentPath } from './events-document.ts';
+import { sharedNameViolations } from './exported-names.ts';
 
 const root = dirname(import.meta.dirname);
 const write = process.argv.includes('--write');
@@ -22,6 +23,7 @@ const steps: readonly Step[] = [
   { name: 'types', run: () => tool('node_modules/typescript/bin/tsc', ['--project', '.']) },
   { name: 'lint and format', run: () => tool('node_modules/@biomejs/biome/bin/biome', biomeArguments()) },
   { name: 'imports', run: async () => houseRuleViolations(root).join('\n') },
+  { name: 'exported names', run: async () => sharedNameViolations(root).join('\n') },
   { name: 'docs/events.md', run: async () => checkEventsDocument() },
   { name: 'tracked files', run: async () => ignoredButTracked() },
 ];

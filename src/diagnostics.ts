@@ -16,7 +16,7 @@ export function createDiagnostics(
   isTerminal = process.stderr.isTTY === true,
 ): Logger {
   const isText = format === 'text' || (format === 'auto' && isTerminal);
-  const shown = isText ? textOf : printable;
+  const shown = isText ? readableLine : printable;
   const destination = { write: (line: string) => output.write(shown(line)) };
   return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }
@@ -25,7 +25,7 @@ export function createDiagnostics(
  * One of pino's lines for people: time, level, message, then the other members. Only the stack of an error takes lines
  * of its own. Nothing that came from elsewhere can begin a line or steer the terminal.
  */
-export function textOf(json: string): string {
+export function readableLine(json: string): string {
   const { level, time, msg, err, ...others }: Record<string, unknown> = JSON.parse(json);
   const label = pino.levels.labels[Number(level)] ?? String(level);
   const { message, stack } = isObject(err) ? err : {};

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createDiagnostics, textOf } from '../src/diagnostics.ts';
+import { createDiagnostics, readableLine } from '../src/diagnostics.ts';
 
 function written(format: 'auto' | 'text' | 'json', isTerminal: boolean, level = 'info') {
   const lines: string[] = [];
@@ -50,7 +50,7 @@ describe('a line of text', () => {
   it('is one, whatever is said in it', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (msg, value) => {
-        const text = textOf(JSON.stringify({ level: 30, time: '2026-01-01T00:00:00Z', msg, value }));
+        const text = readableLine(JSON.stringify({ level: 30, time: '2026-01-01T00:00:00Z', msg, value }));
         expect(text.endsWith('\n')).toBe(true);
         expect(text.slice(0, -1)).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u);
       }),

@@ -9,7 +9,7 @@ import type { Config } from '../config/config.ts';
 import { directoryOf } from '../events/open-log.ts';
 import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { AnalyticsJob } from './messages.ts';
-import { programFiles, projectRoot, type SandboxCommand, type View } from './sandbox.ts';
+import { programFiles, projectRoot, type SandboxAccess, type SandboxCommand } from './sandbox.ts';
 
 /** Node's flags: the process is to stay small beside a gateway. */
 const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=8'];
@@ -38,7 +38,7 @@ export function logFolder({ log }: Config): string {
 }
 
 /** What the process sees of the machine. The embedded ClickHouse answers on a socket that it is given, so it needs no network. */
-export function viewOf(config: Config): View {
+export function viewOf(config: Config): SandboxAccess {
   const files = ['NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS'].map((name) => process.env[name] ?? '');
   return {
     reads: [
@@ -84,9 +84,12 @@ function jobOf(config: Config, administratorPassword: string): AnalyticsJob {
 }
 
 /** A user of the embedded ClickHouse that only reads. */
-export type Reader = 'gateway' | 'administrator' | 'analyst';
+export type ClickHouseReader = 'gateway' | 'administrator' | 'analyst';
 
-export function readersPasswords({ analytics, dataDir }: Config, administrator: string): Record<Reader, string> {
+export function readersPasswords(
+  { analytics, dataDir }: Config,
+  administrator: string,
+): Record<ClickHouseReader, string> {
   const made = loadOrCreateClickHousePasswords(dataDir);
   return { ...made, administrator, analyst: analytics.analystPassword ?? made.analyst };
 }

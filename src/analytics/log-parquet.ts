@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { RecordedEvent } from '../events/event.ts';
 import { openEmbeddedClickHouse } from '../http/clickhouse/embedded-clickhouse.ts';
-import { TsvRows, text, time } from '../projections/analytics/tsv.ts';
+import { TsvRows, time, tsvText } from '../projections/analytics/tsv.ts';
 
 const columns = `position String, id UUID, type LowCardinality(String), schema UInt16, stream String, revision UInt64,
   at DateTime64(6, 'UTC'), actor LowCardinality(String), user_path String, request_id String, correlation_id String,
@@ -52,8 +52,16 @@ export async function writeParquet(events: AsyncIterable<RecordedEvent>, path: s
 function write(rows: TsvRows, { context, ...event }: RecordedEvent): void {
   const { actor, userPath, requestId, correlationId, causationId, traceparent } = context;
   const fields = [
-    ...[event.position, event.id, text(event.type), event.schema, text(event.stream), event.revision, time(event.at)],
-    ...[actor, userPath, requestId, correlationId, causationId, traceparent, JSON.stringify(event.data)].map(text),
+    ...[
+      event.position,
+      event.id,
+      tsvText(event.type),
+      event.schema,
+      tsvText(event.stream),
+      event.revision,
+      time(event.at),
+    ],
+    ...[actor, userPath, requestId, correlationId, causationId, traceparent, JSON.stringify(event.data)].map(tsvText),
   ];
   rows.write(`${fields.join('\t')}\t`);
   if (event.body === undefined) rows.write('\\N');

@@ -12,10 +12,10 @@ import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
 import type { AnalyticsAddress } from '../projections/analytics/analytics-db.ts';
 import { clickHousePasswordFile, newPassword } from './clickhouse-passwords.ts';
 import {
+  type ClickHouseReader,
   listenNear,
   logFolder,
   portOf,
-  type Reader,
   readersPasswords,
   sendJob,
   spawnAnalytics,
@@ -54,7 +54,7 @@ export interface AnalyticsProcess {
    * @param user `administrator`: for the queries of `POST /admin/sql`. On a server these run as its user for analysts, and
    *   nowhere when none is configured.
    */
-  address(user?: Reader): AnalyticsAddress | undefined;
+  address(user?: ClickHouseReader): AnalyticsAddress | undefined;
   /** Resolves when it has ended. */
   stop(): Promise<void>;
 }
@@ -258,7 +258,7 @@ class Supervised implements AnalyticsProcess {
     say(`Analytics: ask it as the user "analyst"; the password is in ${clickHousePasswordFile(dataDir)}.`);
   }
 
-  #serverAddress(url: string, reader: Reader): AnalyticsAddress | undefined {
+  #serverAddress(url: string, reader: ClickHouseReader): AnalyticsAddress | undefined {
     const { user, password = '', database, analyst } = this.#options.config.analytics.clickhouse;
     if (reader === 'gateway') return { url, username: user, password, database };
     return analyst && { url, username: analyst.user, password: analyst.password, database };
@@ -295,7 +295,7 @@ class Supervised implements AnalyticsProcess {
     return { health: report.lagMs > BEHIND_MS ? 'behind' : 'ok', lagEvents };
   }
 
-  address(username: Reader = 'gateway'): AnalyticsAddress | undefined {
+  address(username: ClickHouseReader = 'gateway'): AnalyticsAddress | undefined {
     const { config } = this.#options;
     const { url, database } = config.analytics.clickhouse;
     if (url !== undefined) return this.#serverAddress(url, username);

@@ -8,7 +8,7 @@ import { accessSync, constants, lstatSync, readlinkSync, realpathSync } from 'no
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 
-export interface View {
+export interface SandboxAccess {
   /** Folders and files that may be read. Those that do not exist are left out. */
   readonly reads: readonly string[];
   /** Folders that may be read and written. They exist. */
@@ -27,7 +27,7 @@ const PROBE_MS = 20_000;
  * @returns its command, or why there is none
  */
 export async function findSandbox(
-  view: View,
+  view: SandboxAccess,
   program: string,
   searchPath: string | undefined,
 ): Promise<SandboxCommand | { readonly why: string }> {
@@ -68,7 +68,7 @@ function findProgram(name: string, searchPath = ''): string | undefined {
 }
 
 /** No new session: where the kernel groups processes by session, it would get as much of a processor as all others. */
-function sandboxArguments({ reads, writes, network }: View, program: string): string[] {
+function sandboxArguments({ reads, writes, network }: SandboxAccess, program: string): string[] {
   const namespaces = ['user', 'ipc', 'pid', 'uts', ...(network ? [] : ['net'])].map((kind) => `--unshare-${kind}`);
   return [
     ...namespaces,

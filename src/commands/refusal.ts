@@ -3,7 +3,7 @@
  * code, its status and its type. What a provider refused becomes a refusal through `refusalFromUpstream`.
  */
 
-import type { Refusal as TranslatorsRefusal } from '../providers/translate/refusal.ts';
+import type { TranslationRefusal } from '../providers/translate/refusal.ts';
 import type { ErrorType } from '../providers/upstream-error.ts';
 
 export interface RefusalFacts {
@@ -62,7 +62,7 @@ export class Refusal extends Error {
 }
 
 /** What a translator, or a check of a request body, refused. */
-export function refusedInTranslation(refusal: TranslatorsRefusal): Refusal {
+export function refusedInTranslation(refusal: TranslationRefusal): Refusal {
   return new Refusal({ ...refusal, type: refusal.status === 404 ? 'not_found_error' : 'invalid_request_error' });
 }
 

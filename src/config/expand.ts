@@ -5,7 +5,7 @@ export interface MissingVariable {
   readonly variable: string;
 }
 
-export interface Expanded {
+export interface ExpandedValue {
   readonly value: unknown;
   /** References to variables that are not set and have no default. They were replaced by nothing. */
   readonly missing: readonly MissingVariable[];
@@ -17,11 +17,11 @@ const reference = /\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}\\]|\\.)*))?\}/g;
  * @param keepsTypes tells for a path whether a value that is one single reference gets the type it would have had if
  *   it had been written there (`4096` a number, `true` a boolean); elsewhere a reference yields text
  */
-export function expand(
+export function expandVariables(
   value: unknown,
   env: Readonly<Record<string, string | undefined>>,
   keepsTypes: (path: readonly string[]) => boolean = () => false,
-): Expanded {
+): ExpandedValue {
   const missing: MissingVariable[] = [];
 
   const expandText = (text: string, path: readonly string[]): unknown => {

@@ -1,6 +1,6 @@
 /** Reads the configuration from every source: flags win over the environment, it over `.env`, it over the file. */
 import { type Config, configOf } from './config.ts';
-import { expand, type MissingVariable } from './expand.ts';
+import { expandVariables, type MissingVariable } from './expand.ts';
 import { overlayLimits } from './limit-variables.ts';
 import { overlayNumberedHeaders } from './numbered-headers.ts';
 import { type Problem, problemsOf } from './problem.ts';
@@ -39,7 +39,7 @@ export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): L
   const asked = flags['config'] ?? (variables['CHANCERY_CONFIG'] || undefined);
   const askedBy = flags['config'] === undefined ? 'CHANCERY_CONFIG' : '--config';
   const file = readSettingsFile(cwd, asked, asked === undefined ? undefined : askedBy);
-  const { value, missing } = expand(file.settings, variables, isMetadata);
+  const { value, missing } = expandVariables(file.settings, variables, isMetadata);
 
   const schema = fileSchema(providerTypes);
   const leaves = leavesOf(schema);

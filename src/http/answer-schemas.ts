@@ -156,7 +156,7 @@ export const message = z.looseObject({
 
 export const tokenCount = z.looseObject({ input_tokens: count });
 
-export const messagesError = z
+export const messagesErrorSchema = z
   .object({
     type: z.literal('error'),
     error: z.object({

@@ -62,7 +62,11 @@ export function checkEncoding(headers: IncomingHttpHeaders): void {
  * at the limit, so a small body cannot become a large one in memory.
  * @throws Refusal 400 for a body that is not encoded as stated, 413 beyond the limit, 415
  */
-export async function decodedBody(headers: IncomingHttpHeaders, body: Buffer, limitBytes: number): Promise<Buffer> {
+export async function decodedRequestBody(
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+  limitBytes: number,
+): Promise<Buffer> {
   let decoded = body;
   for (const { whole } of takeCodings(headers)) {
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>();

@@ -13,7 +13,7 @@ export interface DateRange {
   readonly until: number | undefined;
 }
 
-export interface WrittenRange {
+export interface RequestedDays {
   /** The last so many days, today among them. */
   readonly days?: number | undefined;
   /** `YYYY-MM-DD`, both inclusive. */
@@ -58,7 +58,7 @@ export function timeZoneOf(request: Pick<FastifyRequest, 'headers'>): string {
  * @param now milliseconds since the epoch
  * @throws Refusal 400 with `param`
  */
-export function dateRange({ days, start_date, end_date }: WrittenRange, timeZone: string, now: number): DateRange {
+export function dateRange({ days, start_date, end_date }: RequestedDays, timeZone: string, now: number): DateRange {
   if (days !== undefined) {
     if (start_date !== undefined || end_date !== undefined) {
       throw refusals.invalidRequest("Give either 'days' or dates, not both.", 'days');
@@ -95,7 +95,7 @@ export function reportRangeOf(request: Pick<FastifyRequest, 'query' | 'headers'>
  * @param now milliseconds since the epoch
  * @throws Refusal 400 with `param`
  */
-export function reportRange({ days, start_date, end_date }: WrittenRange, timeZone: string, now: number): ReportRange {
+export function reportRange({ days, start_date, end_date }: RequestedDays, timeZone: string, now: number): ReportRange {
   const dates = start_date !== undefined || end_date !== undefined;
   const today = dayAt(now, timeZone);
   const { first, last } = dates
@@ -126,7 +126,7 @@ export function dayStarts({ startDate, endDate, timeZone }: ReportRange, now: nu
 }
 
 /** The first and the last, each by the time at which it begins in UTC. @throws Refusal 400 */
-function writtenDays({ start_date, end_date }: Omit<WrittenRange, 'days'>, timeZone: string, now: number) {
+function writtenDays({ start_date, end_date }: Omit<RequestedDays, 'days'>, timeZone: string, now: number) {
   const last = end_date === undefined ? dayAt(now, timeZone) : calendarDay(end_date, 'end_date');
   const first = start_date === undefined ? last - DAYS_BEFORE_END * DAY_MS : calendarDay(start_date, 'start_date');
   if (first > last) throw refusals.invalidRequest("'start_date' is after 'end_date'.", 'start_date');

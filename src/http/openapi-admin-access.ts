@@ -1,6 +1,6 @@
 /** Access, managed keys and users, as the description tells of them. */
 import { z } from 'zod';
-import { asOf, ifMatch, json, listPage, type Operation, query } from './openapi-operation.ts';
+import { asOf, ifMatchHeader, json, listPage, type Operation, query } from './openapi-operation.ts';
 
 const access = z.object({ scope: z.enum(['global', 'user_path']), user_path: z.string().optional() });
 
@@ -163,7 +163,7 @@ export const accessOperations: readonly Operation[] = [
       'a secret before that no longer. `If-Match` keeps a repeated request from rotating twice.',
     tag: 'admin',
     pathParameters: ofOneKey,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: {
       required: true,
       schema: z.object({ grace_seconds: z.int().describe('0: the secret until now ends at once; at most 90 days') }),
@@ -178,7 +178,7 @@ export const accessOperations: readonly Operation[] = [
     summary: 'Deactivate a key',
     tag: 'admin',
     pathParameters: ofOneKey,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     success: { status: 204, description: 'It is not accepted any more' },
     errors: [400, 401, 403, 404, 409, 503],
   },
@@ -189,7 +189,7 @@ export const accessOperations: readonly Operation[] = [
     summary: 'Reactivate a key; its newest secret is accepted again',
     tag: 'admin',
     pathParameters: ofOneKey,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     success: { description: 'The key, as it is now', content: json(key) },
     errors: [400, 401, 403, 404, 409, 503],
   },
@@ -220,7 +220,7 @@ export const accessOperations: readonly Operation[] = [
     path: '/admin/users',
     summary: 'Say which models a user path, and all below it, may use',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: {
       required: true,
       schema: z.object({
@@ -238,7 +238,7 @@ export const accessOperations: readonly Operation[] = [
     path: '/admin/users',
     summary: 'Remove what is set for a user path',
     tag: 'admin',
-    parameters: [query('user_path', 'The path whose policy goes'), ifMatch],
+    parameters: [query('user_path', 'The path whose policy goes'), ifMatchHeader],
     success: { description: 'All user paths, as they are now', content: json(users) },
     errors: [400, 401, 403, 404, 409, 503],
   },
@@ -252,7 +252,7 @@ function change(path: string, operationId: string, summary: string, schema: z.Zo
     summary,
     tag: 'admin',
     pathParameters: ofOneKey,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema },
     success: { description: 'The key, as it is now', content: json(key) },
     errors: [400, 401, 403, 404, 409, 503],

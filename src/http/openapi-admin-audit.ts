@@ -1,7 +1,7 @@
 /** The audit log, and questions in SQL, as the description tells of them. */
 import { z } from 'zod';
 import { sqlQuestion } from './admin/sql.ts';
-import { header, json, type Operation, query, text } from './openapi-operation.ts';
+import { header, json, type Operation, query, textMedia } from './openapi-operation.ts';
 
 const usage = z.object({
   entries: z.int(),
@@ -208,8 +208,8 @@ export const auditOperations: readonly Operation[] = [
     success: {
       description: 'The file',
       content: {
-        'text/csv': text,
-        'application/x-ndjson': text,
+        'text/csv': textMedia,
+        'application/x-ndjson': textMedia,
         'application/vnd.apache.parquet': { type: 'string', format: 'binary' },
       },
     },
@@ -226,7 +226,7 @@ export const auditOperations: readonly Operation[] = [
     request: { required: true, schema: sqlQuestion },
     success: {
       description: 'The answer, as ClickHouse writes the format',
-      content: { 'application/json': { type: 'object' }, 'text/plain': text, 'text/csv': text },
+      content: { 'application/json': { type: 'object' }, 'text/plain': textMedia, 'text/csv': textMedia },
     },
     errors: [400, 401, 403, 503],
   },

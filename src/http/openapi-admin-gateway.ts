@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { credentialSchema } from '../commands/credentials/credential-fields.ts';
 import { taggingSettingsSchema } from './admin/tagging.ts';
-import { ifMatch, json, listPage, type Operation, query } from './openapi-operation.ts';
+import { ifMatchHeader, json, listPage, type Operation, query } from './openapi-operation.ts';
 
 const time = z.iso.datetime();
 const health = z.enum(['healthy', 'degraded', 'unhealthy']);
@@ -138,7 +138,7 @@ export const gatewayAdminOperations: readonly Operation[] = [
       'In force at once. What is left out is not set; a secret that is sent as its mask stays as it is stored at the ' +
       'same place. Secrets are encrypted before they are recorded.',
     tag,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: credentialSchema },
     success: { description: 'As it is now; `ETag` is its revision', content: json(credentialRow) },
     errors: [400, 401, 403, 409, 503],
@@ -151,7 +151,7 @@ export const gatewayAdminOperations: readonly Operation[] = [
     description: 'New requests are no longer sent to it; those under way end as they would have.',
     tag,
     pathParameters: { name: 'Its name' },
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     success: { description: 'It is gone', status: 204 },
     errors: [400, 401, 403, 404, 409, 503],
   },
@@ -247,7 +247,7 @@ export const gatewayAdminOperations: readonly Operation[] = [
     summary: 'Replace the rules by which request headers become labels',
     description: 'Those of the configuration stay, and cannot be sent.',
     tag,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: taggingSettingsSchema },
     success: { description: 'As they are now; `ETag` is their revision', content: json(taggingSettings) },
     errors: [400, 401, 403, 409, 503],

@@ -1,6 +1,6 @@
 /** Budgets, rate limits and what is left of them, as the description tells of them. */
 import { z } from 'zod';
-import { asOf, ifMatch, json, type Operation, query } from './openapi-operation.ts';
+import { asOf, ifMatchHeader, json, type Operation, query } from './openapi-operation.ts';
 
 const usd = z.number().describe('US dollars');
 const periodName = z.string().describe('`hourly`, `daily`, `weekly`, `monthly`, or a number of seconds');
@@ -204,7 +204,7 @@ export const limitOperations: readonly Operation[] = [
     summary: 'Make a budget, or change its amount',
     description: 'The running period goes on, and what was spent in it counts.',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ ...subject, budget_key: budgetKey, amount }) },
     success: allBudgets,
     errors: [400, 401, 403, 409, 503],
@@ -215,7 +215,7 @@ export const limitOperations: readonly Operation[] = [
     path: '/admin/budgets',
     summary: 'Delete a budget',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ ...subject, budget_key: budgetKey }) },
     success: allBudgets,
     errors: changeErrors,
@@ -227,7 +227,7 @@ export const limitOperations: readonly Operation[] = [
     summary: 'Make the budget of a user path, or change its amount',
     tag: 'admin',
     pathParameters: ofPath,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ amount }) },
     success: allBudgets,
     errors: [400, 401, 403, 409, 503],
@@ -239,7 +239,7 @@ export const limitOperations: readonly Operation[] = [
     summary: 'Delete the budget of a user path',
     tag: 'admin',
     pathParameters: ofPath,
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     success: allBudgets,
     errors: changeErrors,
   },
@@ -258,7 +258,7 @@ export const limitOperations: readonly Operation[] = [
     path: '/admin/budgets/settings',
     summary: 'Move them; what is left out stays',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object(settingsMembers).partial() },
     success: { description: 'They, as they are now', content: json(settings) },
     errors: [400, 401, 403, 409, 503],
@@ -269,7 +269,7 @@ export const limitOperations: readonly Operation[] = [
     path: '/admin/budgets/reset-one',
     summary: 'Forgive what was spent of one budget in its running period',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ ...subject, ...budgetKey.shape }) },
     success: allBudgets,
     errors: changeErrors,
@@ -316,7 +316,7 @@ export const limitOperations: readonly Operation[] = [
     summary: 'Make a rate limit, or change it',
     description: 'What is counted in its window stays.',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: {
       required: true,
       schema: z.object({
@@ -335,7 +335,7 @@ export const limitOperations: readonly Operation[] = [
     path: '/admin/rate-limits',
     summary: 'Delete a rate limit',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ ...subject, limit_key: limitKey }) },
     success: allRateLimits,
     errors: changeErrors,
@@ -346,7 +346,7 @@ export const limitOperations: readonly Operation[] = [
     path: '/admin/rate-limits/reset-one',
     summary: 'Empty the window of one rate limit',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ ...subject, ...limitKey.shape }) },
     success: allRateLimits,
     errors: changeErrors,

@@ -1,7 +1,7 @@
 /** Prices, and the past priced anew, as the description tells of them. */
 import { z } from 'zod';
 import { pricingSchema } from '../commands/pricing/model-pricing.ts';
-import { asOf, header, ifMatch, json, type Operation, query } from './openapi-operation.ts';
+import { asOf, header, ifMatchHeader, json, type Operation, query } from './openapi-operation.ts';
 
 const override = z.object({
   selector: z.string(),
@@ -45,7 +45,7 @@ export const pricingOperations: readonly Operation[] = [
       'In US dollars. It holds for requests that end from then on; rates that are left out stay as they were said ' +
       'less specifically: for the provider, for everything, in the configuration, in the snapshot.',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ selector: z.string(), pricing: pricingSchema }) },
     success: { description: 'The override', content: json(override) },
     errors: [400, 401, 403, 409, 503],
@@ -56,7 +56,7 @@ export const pricingOperations: readonly Operation[] = [
     path: '/admin/model-pricing-overrides',
     summary: 'Take back what was said of the price of models',
     tag: 'admin',
-    parameters: [ifMatch, query('selector', 'Instead of a body')],
+    parameters: [ifMatchHeader, query('selector', 'Instead of a body')],
     request: { required: false, schema: z.object({ selector: z.string() }) },
     success: { status: 204, description: 'It is taken back' },
     errors: [400, 401, 403, 404, 409, 503],

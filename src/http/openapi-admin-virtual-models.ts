@@ -1,6 +1,6 @@
 /** Virtual models, as the description tells of them. */
 import { z } from 'zod';
-import { asOf, ifMatch, json, type Operation } from './openapi-operation.ts';
+import { asOf, ifMatchHeader, json, type Operation } from './openapi-operation.ts';
 
 const target = z.object({
   provider: z.string().optional().describe("a provider's name or type, which pins the model to it"),
@@ -83,7 +83,7 @@ export const virtualModelOperations: readonly Operation[] = [
     summary: 'Make a virtual model or an access policy, change it, or give it another name',
     description: 'What is left out has its default: this is all of it.',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: newModel },
     success: { description: 'As it is now', content: json(row) },
     otherAnswers: { 204: { description: 'An access policy that changes nothing for anybody is not kept' } },
@@ -95,7 +95,7 @@ export const virtualModelOperations: readonly Operation[] = [
     path: '/admin/virtual-models',
     summary: 'Remove a virtual model or an access policy',
     tag: 'admin',
-    parameters: [ifMatch],
+    parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ source: z.string() }) },
     success: { status: 204, description: 'It is gone' },
     errors: [...errors, 404],

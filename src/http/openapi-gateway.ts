@@ -1,7 +1,7 @@
 /** What is the gateway's own, and the way past it to a provider's own API, as the description tells of them. */
 import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
-import { header, json, modelErrors, type Operation, type Parameter, query, text } from './openapi-operation.ts';
+import { header, json, modelErrors, type Operation, type Parameter, query, textMedia } from './openapi-operation.ts';
 
 const liveParameters: Parameter[] = [
   query(
@@ -48,7 +48,7 @@ export const gatewayOperations: readonly Operation[] = [
       'gets its exchanges.',
     tag: 'admin',
     parameters: liveParameters,
-    success: { description: 'An endless stream', content: { 'text/event-stream': text } },
+    success: { description: 'An endless stream', content: { 'text/event-stream': textMedia } },
     errors: [400, 401, 403, 429, 503],
   },
   {
@@ -81,7 +81,7 @@ export const gatewayOperations: readonly Operation[] = [
       'For METRICS_KEY, the master key and keys that administer the whole gateway; for every caller with METRICS_PUBLIC. ' +
       'Served elsewhere, or not at all, when so configured.',
     tag: 'operations',
-    success: { description: 'In the text format of Prometheus', content: { 'text/plain': text } },
+    success: { description: 'In the text format of Prometheus', content: { 'text/plain': textMedia } },
     errors: [401, 403],
   },
   {

@@ -37,9 +37,9 @@ export interface Operation {
   readonly open?: boolean;
 }
 
-export const text = { type: 'string' };
+export const textMedia = { type: 'string' };
 export const json = (schema: z.ZodType) => ({ 'application/json': schema });
-export const jsonOrStream = (schema: z.ZodType) => ({ 'application/json': schema, 'text/event-stream': text });
+export const jsonOrStream = (schema: z.ZodType) => ({ 'application/json': schema, 'text/event-stream': textMedia });
 
 export const query = (name: string, description: string, schema: z.ZodType = z.string()): Parameter => ({
   name,
@@ -56,7 +56,7 @@ export const header = (name: string, description: string, schema: z.ZodType = z.
 });
 
 /** Of what changes one thing. */
-export const ifMatch = header(
+export const ifMatchHeader = header(
   'If-Match',
   'The `ETag` of an answer, or the `revision` of a row: refused with 409 when it is not the newest',
 );

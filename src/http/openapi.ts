@@ -60,7 +60,7 @@ export function openApiDocument(): Json {
       },
       schemas: {
         Error: schemaOf(answers.errorEnvelope, 'output'),
-        MessagesError: schemaOf(answers.messagesError, 'output'),
+        MessagesError: schemaOf(answers.messagesErrorSchema, 'output'),
       },
     },
   };

@@ -11,7 +11,7 @@ import { requireAccessClass } from './access-class.ts';
 import type { Authenticator } from './auth.ts';
 import { type BodyLimits, limitOfRoute } from './body-limits.ts';
 import { BodyMemory, UNCOUNTED_BYTES } from './body-memory.ts';
-import { checkEncoding, decodedBody, withoutByteOrderMark } from './content-encoding.ts';
+import { checkEncoding, decodedRequestBody, withoutByteOrderMark } from './content-encoding.ts';
 import { allowOrigins } from './cors.ts';
 import { createErrorHandler, rawErrorAnswer, toRefusal } from './errors.ts';
 import { checkQuery } from './query.ts';
@@ -197,7 +197,7 @@ function holdBody({ server, response }: FastifyRequest, body: Buffer): Buffer {
  * @throws Refusal 400, 413, 415 as `decodedBody`; 503 when large bodies take too much memory already
  */
 export async function decodedWhole(request: FastifyRequest, body: Buffer, limitBytes: number): Promise<Buffer> {
-  const decoded = await request.server.bodyMemory.decode(() => decodedBody(request.headers, body, limitBytes));
+  const decoded = await request.server.bodyMemory.decode(() => decodedRequestBody(request.headers, body, limitBytes));
   return holdBody(request, decoded);
 }
 

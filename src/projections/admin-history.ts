@@ -32,7 +32,7 @@ export interface Change {
  * Which part of its stream's subject an event is about: a user path may have a budget for each period, and each of them
  * has a history of its own.
  */
-export function partOf({ type, data }: Pick<RecordedEvent, 'type' | 'data'>): string {
+export function changedPartOf({ type, data }: Pick<RecordedEvent, 'type' | 'data'>): string {
   const isOfPeriod = type.startsWith('budget.') || type.startsWith('rate_limit.');
   return isOfPeriod && isObject(data) && 'periodSeconds' in data ? String(data.periodSeconds) : '';
 }

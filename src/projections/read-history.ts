@@ -1,7 +1,7 @@
 /** History, page by page: of one subject from its own stream, of everything by way of the journal. */
 import type { Position, RecordedEvent, StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
-import { type Change, changeOf, isNote, partOf, type Value, valueAfter } from './admin-history.ts';
+import { type Change, changedPartOf, changeOf, isNote, type Value, valueAfter } from './admin-history.ts';
 import { type AdminJournal, type JournalPageQuery, journalPage } from './admin-journal.ts';
 import { type Subject, streamOf } from './admin-subjects.ts';
 import { eventsAt } from './fold-as-of.ts';
@@ -74,7 +74,7 @@ async function* changesOf(
 ): AsyncGenerator<{ event: RecordedEvent; from: Value; to: Value }> {
   const values = new Map<string, Value>();
   for await (const event of log.readStream(stream)) {
-    const part = partOf(event);
+    const part = changedPartOf(event);
     const from = isNote(event) ? null : (values.get(part) ?? null);
     const to = valueAfter(from, event);
     values.set(part, to);

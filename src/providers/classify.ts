@@ -6,7 +6,7 @@ export type ModelCategory = 'text_generation' | 'embedding' | 'reranking' | 'ima
 const embeddingFamilies = new Set(['bge', 'e5', 'gte', 'minilm']);
 
 /** Declared modes decide; without any, the id does. Undefined: unclassified. */
-export function categoryOf(id: string, metadata?: ModelMetadata): ModelCategory | undefined {
+export function modelCategoryOf(id: string, metadata?: ModelMetadata): ModelCategory | undefined {
   for (const mode of metadata?.modes ?? []) {
     const category = categoryOfMode(mode);
     if (category !== undefined) return category;

@@ -1,5 +1,5 @@
 /** Selectors to models, worked out once per change of a list so that a request costs one look-up. */
-import { categoryOf, type ModelCategory } from './classify.ts';
+import { type ModelCategory, modelCategoryOf } from './classify.ts';
 import type { ModelMetadata, Provider, ProviderModel } from './provider.ts';
 
 /** A model as `GET /v1/models` and the dashboard know it. */
@@ -48,7 +48,7 @@ export function indexModels(inventories: readonly Inventory[]): ModelIndex {
 }
 
 function indexed(provider: Provider, { id, created, ownedBy, metadata }: ProviderModel): IndexedModel {
-  const category = categoryOf(id, metadata);
+  const category = modelCategoryOf(id, metadata);
   return {
     provider,
     model: id,

@@ -2,7 +2,7 @@
 import { knownModels, type ModelsConfig } from './configured-models.ts';
 import type { Provider, ProviderModel } from './provider.ts';
 
-export interface ListingOptions {
+export interface ProviderListingOptions {
   /** The last good list of an earlier run; an empty one says nothing. */
   readonly known?: readonly ProviderModel[];
   readonly refreshIntervalMs: number;
@@ -43,7 +43,7 @@ export interface ProviderStatus {
 export class ProviderListing {
   readonly provider: Provider;
   readonly #config: ModelsConfig;
-  readonly #options: ListingOptions;
+  readonly #options: ProviderListingOptions;
   readonly #closing = new AbortController();
   #listed: readonly ProviderModel[] | undefined;
   #models: readonly ProviderModel[];
@@ -54,7 +54,7 @@ export class ProviderListing {
   #running: Promise<void> | undefined;
   #next: NodeJS.Timeout | undefined;
 
-  constructor(provider: Provider, config: ModelsConfig, options: ListingOptions) {
+  constructor(provider: Provider, config: ModelsConfig, options: ProviderListingOptions) {
     this.provider = provider;
     this.#config = config;
     this.#options = options;

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { Sessions } from '../../src/http/clickhouse/sessions.ts';
+import { ClickHouseSessions } from '../../src/http/clickhouse/sessions.ts';
 
 test('a session ends when its time is over, and each query begins it anew', () => {
   let now = 0;
-  const sessions = new Sessions(() => now);
+  const sessions = new ClickHouseSessions(() => now);
   const enter = (id: string, mustExist: boolean, timeoutSeconds?: string) =>
     sessions.enter({ user: 'analyst', id, mustExist, timeoutSeconds });
   enter('long', false, '3600')();
@@ -18,7 +18,7 @@ test('a session ends when its time is over, and each query begins it anew', () =
 });
 
 test('the sessions of two users have nothing to do with each other', () => {
-  const sessions = new Sessions();
+  const sessions = new ClickHouseSessions();
   sessions.enter({ user: 'one', id: 'same', mustExist: false, timeoutSeconds: undefined });
   sessions.enter({ user: 'other', id: 'same', mustExist: false, timeoutSeconds: undefined });
   const again = () => sessions.enter({ user: 'one', id: 'same', mustExist: false, timeoutSeconds: undefined });
@@ -26,7 +26,7 @@ test('the sessions of two users have nothing to do with each other', () => {
 });
 
 test('any number of sessions is remembered only up to a bound', () => {
-  const sessions = new Sessions();
+  const sessions = new ClickHouseSessions();
   const enter = (id: string, mustExist: boolean) =>
     sessions.enter({ user: 'analyst', id, mustExist, timeoutSeconds: '3600' });
   for (let n = 0; n <= 10_000; n += 1) enter(`session ${n}`, false)();

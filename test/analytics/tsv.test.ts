@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isoTime } from '../../src/events/event-json.ts';
-import { numbers, orNull, TsvRows, text, texts, time } from '../../src/projections/analytics/tsv.ts';
+import { numbers, orNull, TsvRows, texts, time, tsvText } from '../../src/projections/analytics/tsv.ts';
 
 /** As ClickHouse reads a field. */
 function unescaped(field: string): string {
@@ -13,8 +13,8 @@ describe('TabSeparated', () => {
   test('any text survives, and holds neither tab nor end of line', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (value) => {
-        expect(text(value)).not.toMatch(/[\t\n\r\0]/);
-        expect(unescaped(text(value))).toBe(value);
+        expect(tsvText(value)).not.toMatch(/[\t\n\r\0]/);
+        expect(unescaped(tsvText(value))).toBe(value);
       }),
     );
   });
@@ -34,7 +34,7 @@ describe('TabSeparated', () => {
   });
 
   test.each([
-    [text(undefined), ''],
+    [tsvText(undefined), ''],
     [texts([]), '[]'],
     [texts(["it's", 'a\\b\t']), "['it\\'s','a\\\\b\\t']"],
     [numbers([1, 2.5]), '[1,2.5]'],

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ClickHouseException } from '../../src/http/clickhouse/embedded-clickhouse.ts';
-import { type Turn, type TurnLimits, Turns } from '../../src/http/clickhouse/turns.ts';
+import { type QueryTurn, QueryTurns, type TurnLimits } from '../../src/http/clickhouse/turns.ts';
 import { UnreadAnswers } from '../../src/http/clickhouse/unread-answers.ts';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 
@@ -12,12 +12,12 @@ const staying = new AbortController().signal;
 
 /** A reader, and whether it has its turn by now. */
 interface Reader {
-  turn: Turn | undefined;
+  turn: QueryTurn | undefined;
   code: number | undefined;
   readonly over: Promise<void>;
 }
 
-function enter(turns: Turns, gone = staying): Reader {
+function enter(turns: QueryTurns, gone = staying): Reader {
   const reader: Reader = {
     turn: undefined,
     code: undefined,
@@ -34,10 +34,10 @@ function enter(turns: Turns, gone = staying): Reader {
 }
 
 describe('turns', () => {
-  let turns: Turns;
+  let turns: QueryTurns;
   beforeEach(() => {
     vi.useFakeTimers();
-    turns = new Turns(limits);
+    turns = new QueryTurns(limits);
   });
   afterEach(() => vi.useRealTimers());
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { expand } from '../../src/config/expand.ts';
+import { expandVariables } from '../../src/config/expand.ts';
 
 const env = { HOST: 'h', EMPTY: '', PORT: '81', ZIP: '007', BIG: '12345678901234567890', YES: 'true' };
 
@@ -19,11 +19,11 @@ describe('references to variables in a settings file', () => {
     ['$HOST and 5$', '$HOST and 5$'],
     ['${}', '${}'],
   ])('%s becomes %s', (text, expected) => {
-    expect(expand(text, env)).toEqual({ value: expected, missing: [] });
+    expect(expandVariables(text, env)).toEqual({ value: expected, missing: [] });
   });
 
   test('a variable that is not set is reported with the place of the reference', () => {
-    expect(expand({ a: ['x', { b: '${NOPE}!' }] }, env)).toEqual({
+    expect(expandVariables({ a: ['x', { b: '${NOPE}!' }] }, env)).toEqual({
       value: { a: ['x', { b: '!' }] },
       missing: [{ path: ['a', '1', 'b'], variable: 'NOPE' }],
     });
@@ -38,11 +38,11 @@ describe('references to variables in a settings file', () => {
     ['${PORT}0', '810'],
     ['${NOPE:-4096}', 4096],
   ])('where types are kept, %s becomes %j', (text, expected) => {
-    expect(expand(text, env, () => true).value).toBe(expected);
+    expect(expandVariables(text, env, () => true).value).toBe(expected);
   });
 
   test('the value of a variable is never expanded again', () => {
-    expect(expand('${A}', { A: '${B}', B: 'secret' }).value).toBe('${B}');
+    expect(expandVariables('${A}', { A: '${B}', B: 'secret' }).value).toBe('${B}');
   });
 
   test('text without a reference stays as it is, whatever it is', () => {
@@ -50,7 +50,7 @@ describe('references to variables in a settings file', () => {
       fc.property(
         fc.string().filter((text) => !text.includes('${')),
         (text) => {
-          expect(expand({ text }, env)).toEqual({ value: { text }, missing: [] });
+          expect(expandVariables({ text }, env)).toEqual({ value: { text }, missing: [] });
         },
       ),
     );
@@ -61,7 +61,7 @@ describe('references to variables in a settings file', () => {
       fc.property(
         fc.jsonValue().filter((value) => !JSON.stringify(value).includes('$')),
         (value) => {
-          expect(JSON.stringify(expand(value, env).value)).toBe(JSON.stringify(value));
+          expect(JSON.stringify(expandVariables(value, env).value)).toBe(JSON.stringify(value));
         },
       ),
     );

@@ -5,7 +5,7 @@ import { budgetReset, budgetSet } from '../../src/events/catalogue/budget.ts';
 import { keyDeactivated, keyLabelsChanged } from '../../src/events/catalogue/key.ts';
 import { providerModelsListed } from '../../src/events/catalogue/provider.ts';
 import { type Position, type RecordedEvent, streamName } from '../../src/events/event.ts';
-import { partOf } from '../../src/projections/admin-history.ts';
+import { changedPartOf } from '../../src/projections/admin-history.ts';
 import { adminJournal } from '../../src/projections/admin-journal.ts';
 import { parseSubject, streamOf, subjectKinds, subjectOf, subjectText } from '../../src/projections/admin-subjects.ts';
 import { fold } from '../../src/projections/projection.ts';
@@ -185,7 +185,7 @@ test('the changes of a subject are a chain: each begins where the one before it 
         const own = events.filter((event) => event.stream === stream);
         expect(oldestFirst.map(({ position }) => position)).toEqual(own.map(({ position }) => position));
         // The budgets of one path are a chain for each period.
-        const links = Map.groupBy(oldestFirst, (_, index) => partOf(own[index] ?? { type: '', data: {} }));
+        const links = Map.groupBy(oldestFirst, (_, index) => changedPartOf(own[index] ?? { type: '', data: {} }));
         for (const chain of links.values()) {
           for (const [index, one] of chain.entries()) expect(one.before).toEqual(chain[index - 1]?.after ?? null);
         }

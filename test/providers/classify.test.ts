@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { categoryOf, categoryOfId, categoryOfMode } from '../../src/providers/classify.ts';
+import { categoryOfId, categoryOfMode, modelCategoryOf } from '../../src/providers/classify.ts';
 
 test.each([
   ['text-embedding-3-small', 'embedding'],
@@ -42,7 +42,7 @@ test.each([
 });
 
 test('declared modes win over the id, and unknown ones leave it to the id', () => {
-  expect(categoryOf('my-embedder', { modes: ['chat'] })).toBe('text_generation');
-  expect(categoryOf('my-embedder', { modes: ['juggling'] })).toBe('embedding');
-  expect(categoryOf('my-embedder')).toBe('embedding');
+  expect(modelCategoryOf('my-embedder', { modes: ['chat'] })).toBe('text_generation');
+  expect(modelCategoryOf('my-embedder', { modes: ['juggling'] })).toBe('embedding');
+  expect(modelCategoryOf('my-embedder')).toBe('embedding');
 });

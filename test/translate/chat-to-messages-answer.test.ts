@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { MessagesReader } from '../../src/providers/translate/chat-to-messages/reader.ts';
+import { MessagesAnswerReader } from '../../src/providers/translate/chat-to-messages/reader.ts';
 import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 
 const facts = { id: 'chatcmpl-1', model: 'anthropic/claude', createdAt: 1_700_000_000 };
-const read = (answer: unknown) => new MessagesReader(facts).whole(answer);
+const read = (answer: unknown) => new MessagesAnswerReader(facts).whole(answer);
 
 function heard(...events: object[]) {
-  const reader = new MessagesReader(facts);
+  const reader = new MessagesAnswerReader(facts);
   const chunks = events.flatMap((event) => reader.chunks(JSON.stringify(event)) ?? []);
   return { chunks, ended: reader.ended };
 }
@@ -230,7 +230,7 @@ describe('a stream', () => {
   });
 
   it('has events of unknown types, and says which data is no event', () => {
-    const reader = new MessagesReader(facts);
+    const reader = new MessagesAnswerReader(facts);
     for (const data of ['', '{"type":"new_event"}', '{"type":"content_block_delta","index":9}']) {
       expect(reader.chunks(data)).toEqual([]);
     }
@@ -312,7 +312,7 @@ describe.skipIf(!existsSync(`${recorded}/anthropic`))('recorded from Anthropic',
     const lines = cassette('messages_stream.txt')
       .split('\n')
       .filter((line) => line.startsWith('data: '));
-    const reader = new MessagesReader(facts);
+    const reader = new MessagesAnswerReader(facts);
     const chunks = lines.flatMap((line) => reader.chunks(line.slice('data: '.length)) ?? []);
     expect(reader.ended).toBe(true);
     expect(completionOf(chunks)).toMatchObject({

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isObject } from '../../src/json/is-object.ts';
 import { createSplitter } from '../../src/providers/stream-splitter.ts';
-import { MessagesReader } from '../../src/providers/translate/chat-to-messages/reader.ts';
+import { MessagesAnswerReader } from '../../src/providers/translate/chat-to-messages/reader.ts';
 import { messagesRequestFromChat } from '../../src/providers/translate/chat-to-messages/request.ts';
 import { completionOf } from '../../src/providers/translate/chunk-fold.ts';
 import type { JsonObject } from '../../src/providers/translate/json.ts';
@@ -74,7 +74,7 @@ function pieces(value: string, cut: () => number): string[] {
 }
 
 function read(bytes: Buffer, cut: () => number): JsonObject[] {
-  const reader = new MessagesReader(facts);
+  const reader = new MessagesAnswerReader(facts);
   const splitter = createSplitter('events', { maxFrameBytes: 1 << 20 });
   const chunks: JsonObject[] = [];
   for (let at = 0; at < bytes.length; ) {
@@ -106,7 +106,7 @@ describe('an answer of the Messages API', () => {
     fc.assert(
       fc.property(message, cuts, (whole, deltas) => {
         const bytes = Buffer.from(streamed(whole, cutter(deltas)));
-        expect(completionOf(read(bytes, () => bytes.length))).toEqual(new MessagesReader(facts).whole(whole));
+        expect(completionOf(read(bytes, () => bytes.length))).toEqual(new MessagesAnswerReader(facts).whole(whole));
       }),
       { numRuns: 300 },
     );
@@ -115,7 +115,7 @@ describe('an answer of the Messages API', () => {
   it('given back as a message becomes the turn it was: thoughts, text and calls in their places', () => {
     fc.assert(
       fc.property(message, (whole) => {
-        const completion = new MessagesReader(facts).whole(whole);
+        const completion = new MessagesAnswerReader(facts).whole(whole);
         const [choice] = (completion as { choices: { message: JsonObject }[] }).choices;
         const user = { role: 'user', content: 'x' };
         const request = messagesRequestFromChat(

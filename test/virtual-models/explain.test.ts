@@ -3,7 +3,12 @@ import { expect, test } from 'vitest';
 import { createAuthorizer } from '../../src/commands/access/authorizer.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { AccessPolicies } from '../../src/commands/virtual-models/access-policies.ts';
-import { type Explanation, explain, type InForce, type Question } from '../../src/commands/virtual-models/explain.ts';
+import {
+  type AccessQuestion,
+  type Explanation,
+  explain,
+  type InForce,
+} from '../../src/commands/virtual-models/explain.ts';
 import { createRouter } from '../../src/commands/virtual-models/router.ts';
 import type { VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import type { UserPath } from '../../src/events/event.ts';
@@ -81,7 +86,7 @@ test('says of each model of each provider what routing does, whatever is set', (
         resolve,
       };
       const userPath = given.userPath as UserPath | undefined;
-      const question: Question = { model: given.model, provider: undefined, userPath, key, now: 0 };
+      const question: AccessQuestion = { model: given.model, provider: undefined, userPath, key, now: 0 };
       const router = createRouter({
         models: { resolve, resolveOrRefresh: async () => undefined, knows: () => true },
         virtualModels: inForce,

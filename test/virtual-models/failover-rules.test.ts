@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Refused } from '../../src/commands/model-request/failed-target.ts';
+import type { RefusedTarget } from '../../src/commands/model-request/failed-target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { defaultPhrases, FailoverRules } from '../../src/commands/virtual-models/failover-rules.ts';
 
 const policy = { enabled: true, maxModels: 0, statuses: [429, 500, 502, 503, 504], phrases: defaultPhrases };
 
-function refused(status: number | undefined, message = 'no', code: string | null = null): Refused {
+function refused(status: number | undefined, message = 'no', code: string | null = null): RefusedTarget {
   const refusal = new Refusal({ status: status ?? 502, type: 'provider_error', code, message });
   return { kind: 'refused', refusal, attempts: 1, status };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ModelAccess } from '../../src/commands/access/model-access.ts';
-import type { Refused } from '../../src/commands/model-request/failed-target.ts';
+import type { RefusedTarget } from '../../src/commands/model-request/failed-target.ts';
 import type { Route, RouteRequest } from '../../src/commands/model-request/route.ts';
 import type { Target } from '../../src/commands/model-request/target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
@@ -182,7 +182,7 @@ describe('a virtual model', () => {
 describe('what is learned of how quick somebody is', () => {
   const virtual = [redirect('quick', ['x/1', 'y/2'], { strategy: 'adaptive' })];
   const served = ['x/1', 'y/2'];
-  const learned = (one: Refused | undefined, firstByteMs: number | undefined, waitedMs: number) => {
+  const learned = (one: RefusedTarget | undefined, firstByteMs: number | undefined, waitedMs: number) => {
     const router = routerOf({ virtual, served });
     const first = now(router.route('quick'));
     first.observed?.(target('x', '1'), one, waitedMs, firstByteMs);
@@ -197,7 +197,7 @@ describe('what is learned of how quick somebody is', () => {
 
   test('is bad when it fails, and nothing when the request was at fault', () => {
     expect(learned({ kind: 'refused', attempts: 1, status: 500, refusal: failure() }, undefined, 5)).toBe('y/2');
-    const fault: Refused = { kind: 'refused', attempts: 1, status: 400, refusal: failure() };
+    const fault: RefusedTarget = { kind: 'refused', attempts: 1, status: 400, refusal: failure() };
     const router = routerOf({ virtual, served });
     now(router.route('quick')).observed?.(target('x', '1'), fault, 5, undefined);
     // Nothing is known yet, so the turns go on.

@@ -3,7 +3,7 @@ import type { UserPath } from '../../events/event.ts';
 import { type Policies, pathAndAbove } from './authorizer.ts';
 import { selectorList } from './selector.ts';
 
-export interface ListedModel {
+export interface ServedModel {
   readonly provider: string;
   /** The provider's own id. */
   readonly model: string;
@@ -11,14 +11,14 @@ export interface ListedModel {
 
 /** For one answer: it keeps what it has worked out, so the policies must not change under it. */
 export class EffectiveModels {
-  readonly #catalogue: readonly ListedModel[];
+  readonly #catalogue: readonly ServedModel[];
   readonly #policies: Policies;
   /** By path: what the lists there and above leave over. */
-  readonly #listed = new Map<UserPath | undefined, readonly ListedModel[]>();
-  readonly #effective = new Map<UserPath | undefined, readonly ListedModel[]>();
-  readonly #selectors = new Map<readonly ListedModel[], readonly string[]>();
+  readonly #listed = new Map<UserPath | undefined, readonly ServedModel[]>();
+  readonly #effective = new Map<UserPath | undefined, readonly ServedModel[]>();
+  readonly #selectors = new Map<readonly ServedModel[], readonly string[]>();
 
-  constructor(catalogue: readonly ListedModel[], policies: Policies) {
+  constructor(catalogue: readonly ServedModel[], policies: Policies) {
     this.#catalogue = catalogue;
     this.#policies = policies;
   }
@@ -45,7 +45,7 @@ export class EffectiveModels {
     return pathAndAbove(path).filter((one) => one !== path && hasEntries(this.#policies.users.at(one)));
   }
 
-  #at(path: UserPath | undefined): readonly ListedModel[] {
+  #at(path: UserPath | undefined): readonly ServedModel[] {
     let models = this.#effective.get(path);
     if (models === undefined) {
       const { models: sides } = this.#policies;
@@ -57,7 +57,7 @@ export class EffectiveModels {
   }
 
   /** Lists only narrow, so a path has what the one above it has, without what its own list leaves out. */
-  #left(path: UserPath | undefined): readonly ListedModel[] {
+  #left(path: UserPath | undefined): readonly ServedModel[] {
     if (path === undefined) return this.#catalogue;
     let models = this.#listed.get(path);
     if (models === undefined) {
@@ -69,7 +69,7 @@ export class EffectiveModels {
   }
 }
 
-function selectorOf({ provider, model }: ListedModel): string {
+function selectorOf({ provider, model }: ServedModel): string {
   return `${provider}/${model}`;
 }
 
@@ -78,7 +78,7 @@ function parentOf(path: UserPath): UserPath {
 }
 
 /** The same array when the list leaves nothing out. */
-function narrowed(models: readonly ListedModel[], list: readonly string[]): readonly ListedModel[] {
+function narrowed(models: readonly ServedModel[], list: readonly string[]): readonly ServedModel[] {
   if (list.length === 0 || models.length === 0) return models;
   const selectors = selectorList(list);
   return models.filter(({ provider, model }) => selectors.has(provider, model));

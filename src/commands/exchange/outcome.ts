@@ -2,7 +2,7 @@
 
 import type { ProviderFailure, ProviderReply } from '../../providers/provider.ts';
 import type { Client } from '../model-request/client.ts';
-import type { Refused } from '../model-request/failed-target.ts';
+import type { RefusedTarget } from '../model-request/failed-target.ts';
 import type { Target } from '../model-request/target.ts';
 import type { Refusal } from '../refusal.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
@@ -72,10 +72,10 @@ export interface OpenAnswer extends Answered {
 }
 
 /** What calling one target came to. */
-export type CallResult = OpenAnswer | WholeAnswer | Extract<AttemptEnd, { kind: 'abandoned' }> | Refused;
+export type CallResult = OpenAnswer | WholeAnswer | Extract<AttemptEnd, { kind: 'abandoned' }> | RefusedTarget;
 
 /** How an exchange with a provider ended. */
-export type Outcome = AttemptEnd | Refused;
+export type Outcome = AttemptEnd | RefusedTarget;
 
 /** It was not the provider that failed: the request's own body broke off, or was too large. */
 export interface FailedUpload {

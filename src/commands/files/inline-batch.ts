@@ -34,7 +34,7 @@ export const inlineRequests = z.array(inlineRequest).min(1).max(MAX_REQUESTS);
 export type InlineRequests = z.infer<typeof inlineRequests>;
 
 /** What all requests of a batch have in common, or why they are not one batch. */
-export function endpointOf(requests: InlineRequests, given: string | undefined): string | Refusal {
+export function batchEndpointOf(requests: InlineRequests, given: string | undefined): string | Refusal {
   const endpoint = given ?? requests[0]?.url ?? '';
   if (endpoint === '') return invalidRequest(0, "has no 'url', and the batch has no 'endpoint'", 'url');
   const ids = new Set<string>();

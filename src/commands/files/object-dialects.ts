@@ -20,7 +20,7 @@ import type { Sight } from '../visibility.ts';
 import { checkBatchFile, checkBatchLines } from './check-batch.ts';
 import { ableProvider, chosenProvider, onlyProvider, takesInline } from './holders.ts';
 import {
-  endpointOf,
+  batchEndpointOf,
   type InlineRequests,
   type InlineRoute,
   inlineLines,
@@ -103,7 +103,7 @@ export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectD
       if (isInline && (file ?? null) !== null) return { ok: false, refusal: bothGiven() };
       requests = checked.request.requests ?? undefined;
       if (requests !== undefined) {
-        const one = endpointOf(requests, checked.request.endpoint ?? undefined);
+        const one = batchEndpointOf(requests, checked.request.endpoint ?? undefined);
         if (one instanceof Refusal) return { ok: false, refusal: one };
         endpoint = one;
       }

@@ -2,7 +2,7 @@ import type { FailureKind } from '../../providers/provider.ts';
 import type { Refusal } from '../refusal.ts';
 
 /** How the attempts with one target ended, when none gave an answer. */
-export interface Refused {
+export interface RefusedTarget {
   readonly kind: 'refused';
   readonly refusal: Refusal;
   readonly attempts: number;

@@ -1,7 +1,7 @@
 /** Who is to be asked, when the model decides it: one target, or several in the order to try them. */
 
 import type { Caller } from './caller.ts';
-import type { Refused } from './failed-target.ts';
+import type { RefusedTarget } from './failed-target.ts';
 import type { Target } from './target.ts';
 
 export interface RouteRequest {
@@ -24,12 +24,17 @@ export interface Route {
   /** The virtual models gone through, outermost first; empty for a model that a provider serves under that name. */
   readonly through: readonly string[];
   /** Whether another candidate is to be asked after this end of one. Never asked once bytes went out. */
-  failsOver(outcome: Refused): boolean;
+  failsOver(outcome: RefusedTarget): boolean;
   /**
    * Told how each candidate that was asked did, where that decides who is asked next time. In milliseconds from when it
    * was asked: to the end, and to the first byte. `refused` is undefined of one that answered, or was left to itself.
    */
-  observed?(target: Target, refused: Refused | undefined, waitedMs: number, firstByteMs: number | undefined): void;
+  observed?(
+    target: Target,
+    refused: RefusedTarget | undefined,
+    waitedMs: number,
+    firstByteMs: number | undefined,
+  ): void;
 }
 
 export interface Router {

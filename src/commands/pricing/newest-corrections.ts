@@ -5,11 +5,11 @@
 import type { UsageCost } from './pricing.ts';
 import { SeenNames } from './seen-names.ts';
 
-export type Costs = Pick<UsageCost, 'inputCost' | 'outputCost' | 'totalCost' | 'priceSource'>;
+export type KnownCosts = Pick<UsageCost, 'inputCost' | 'outputCost' | 'totalCost' | 'priceSource'>;
 
 /** What a usage costs until now, and the end of its stream. */
 export interface LastWord {
-  readonly costs: Costs;
+  readonly costs: KnownCosts;
   readonly revision: bigint;
 }
 

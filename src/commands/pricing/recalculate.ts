@@ -12,7 +12,7 @@ import type { EventLog, StreamWrite } from '../../events/log.ts';
 import { LogUnavailable, WrongExpectedRevision } from '../../events/log.ts';
 import { readUsage, type TokenUsage } from '../model-request/usage.ts';
 import { refusals } from '../refusal.ts';
-import { type Costs, type LastWord, NewestCorrections } from './newest-corrections.ts';
+import { type KnownCosts, type LastWord, NewestCorrections } from './newest-corrections.ts';
 import type { PricedUsage, Pricing, UsageCost } from './pricing.ts';
 
 export interface RecalculationScope {
@@ -225,7 +225,7 @@ function spentIn(data: Recorded['data']): PricedUsage {
   };
 }
 
-function correction(event: Recorded, cost: UsageCost, before: Costs): z.infer<typeof usageRecalculated.data> {
+function correction(event: Recorded, cost: UsageCost, before: KnownCosts): z.infer<typeof usageRecalculated.data> {
   const { provider, providerType, model, endpoint, labels, sessionId } = event.data;
   const { inputCost, outputCost, totalCost, price, priceSource, caveat } = cost;
   return {
@@ -249,7 +249,7 @@ function correction(event: Recorded, cost: UsageCost, before: Costs): z.infer<ty
 }
 
 /** A price of another source that comes to the same amounts is no correction. */
-function isSameCost(one: Costs, other: Costs): boolean {
+function isSameCost(one: KnownCosts, other: KnownCosts): boolean {
   return one.totalCost === other.totalCost && one.inputCost === other.inputCost && one.outputCost === other.outputCost;
 }
 

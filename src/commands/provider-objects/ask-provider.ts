@@ -10,7 +10,7 @@ import { type Refusal, refusals } from '../refusal.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-export interface Question {
+export interface ProviderObjectRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Of OpenAI's API, beginning with `/v1/`, with the query. */
   readonly path: string;
@@ -27,13 +27,13 @@ export interface Question {
  */
 export async function askProvider(
   provider: Provider,
-  question: Question,
+  question: ProviderObjectRequest,
 ): Promise<Record<string, unknown> | undefined> {
   return objectIn(await replyTo(question, provider), provider);
 }
 
 /** @throws Refusal when the provider gives no answer at all */
-export async function replyTo(question: Question, provider: Provider): Promise<ProviderReply> {
+export async function replyTo(question: ProviderObjectRequest, provider: Provider): Promise<ProviderReply> {
   const { method, path, accept = 'application/json', body, requestId, signal } = question;
   const headers: Record<string, string> = body === undefined ? { accept } : { accept, 'content-type': body.type };
   try {

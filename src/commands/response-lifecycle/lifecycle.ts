@@ -1,9 +1,11 @@
 /** What can be done with a response after it was made: fetched, its input listed, cancelled, deleted. */
+
 import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, type StreamWrite, WrongExpectedRevision } from '../../events/log.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { Provider, ReplyBody } from '../../providers/provider.ts';
+import type { ResponseStatus } from '../../providers/translate/responses-to-chat/response-object.ts';
 import type { KeyDirectory } from '../access/key-directory.ts';
 import type { Asker, ModelAccess } from '../access/model-access.ts';
 import { recordedAsker } from '../access/recorded-asker.ts';
@@ -11,11 +13,11 @@ import type { DeferredUsage } from '../deferred/deferred-usage.ts';
 import { outputItemWrites, storedResponseWrite } from '../exchange/record/end-events.ts';
 import type { Dialects } from '../exchange/record/recorded-exchange.ts';
 import { isEventStream } from '../model-request/media-type.ts';
-import { askProvider, objectIn, type Question, replyTo } from '../provider-objects/ask-provider.ts';
+import { askProvider, objectIn, type ProviderObjectRequest, replyTo } from '../provider-objects/ask-provider.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { ResponseArchive, StoredResponse } from '../responses/archive.ts';
 import { isPending } from '../responses/pending-response.ts';
-import { type ResponseStatus, type StorableResponse, statusOf } from '../responses/storable-response.ts';
+import { type StorableResponse, statusOf } from '../responses/storable-response.ts';
 import { contextFor, everything, type Sight } from '../visibility.ts';
 import { relayedStream } from './relayed-stream.ts';
 import { streamResponse } from './stream-response.ts';
@@ -264,7 +266,7 @@ export async function openResponseStream(
 }
 
 async function askNatively(
-  method: Question['method'],
+  method: ProviderObjectRequest['method'],
   path: string,
   request: LifecycleRequest,
   deps: LifecycleDependencies,
@@ -315,7 +317,7 @@ function nativeProviders(
 /** Undefined when the provider does not have it. @throws Refusal */
 export async function callProvider(
   provider: Provider,
-  method: Question['method'],
+  method: ProviderObjectRequest['method'],
   path: string,
   request: Pick<LifecycleRequest, 'id' | 'query' | 'requestId' | 'signal'>,
 ) {
@@ -331,10 +333,10 @@ function withoutCredentials(response: Record<string, unknown>, provider: Provide
 }
 
 function question(
-  method: Question['method'],
+  method: ProviderObjectRequest['method'],
   path: string,
   request: Pick<LifecycleRequest, 'id' | 'query' | 'requestId' | 'signal'>,
-): Question {
+): ProviderObjectRequest {
   const { id, query, requestId, signal } = request;
   return { method, path: `/v1/responses/${encodeURIComponent(id)}${path}${query}`, requestId, signal };
 }

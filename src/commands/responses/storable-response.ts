@@ -1,3 +1,5 @@
+import type { ResponseStatus } from '../../providers/translate/responses-to-chat/response-object.ts';
+
 /** An answer worth keeping: goes to `response-<id>`. */
 export interface StorableResponse {
   readonly id: string;
@@ -8,9 +10,14 @@ export interface StorableResponse {
   readonly output?: readonly unknown[];
 }
 
-export type ResponseStatus = (typeof responseStatuses)[number];
-
-export const responseStatuses = ['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled'] as const;
+const responseStatuses: readonly ResponseStatus[] = [
+  'queued',
+  'in_progress',
+  'completed',
+  'incomplete',
+  'failed',
+  'cancelled',
+];
 
 /** The status of a response object, when it is one of those there are. */
 export function statusOf(response: Readonly<Record<string, unknown>>): ResponseStatus | undefined {

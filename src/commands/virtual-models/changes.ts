@@ -21,7 +21,7 @@ export interface ChangeOptions {
   whenProcessed(position: Position): Promise<void>;
 }
 
-export interface Change {
+export interface ChangeContext {
   readonly context: EventContext;
   /** What the caller saw last; of a rename, that of the old name. */
   readonly ifRevision: bigint | 'noStream' | undefined;
@@ -42,7 +42,7 @@ export class VirtualModelChanges {
   }
 
   /** @param renames the name it has until now, when that is to change too. @throws Refusal */
-  save(model: VirtualModel, renames: string | undefined, change: Change): Promise<Changed> {
+  save(model: VirtualModel, renames: string | undefined, change: ChangeContext): Promise<Changed> {
     return this.#inTurn(() => {
       const { source } = model;
       const { context, ifRevision } = change;
@@ -53,7 +53,7 @@ export class VirtualModelChanges {
   }
 
   /** @throws Refusal */
-  remove(source: string, { context, ifRevision }: Change): Promise<Changed> {
+  remove(source: string, { context, ifRevision }: ChangeContext): Promise<Changed> {
     return this.#inTurn(() =>
       this.#execute({ kind: 'remove', source, around: this.#around(), context }, { ifRevision }),
     );
@@ -63,7 +63,7 @@ export class VirtualModelChanges {
   #leavingName(
     old: string,
     source: string,
-    { context, ifRevision }: Change,
+    { context, ifRevision }: ChangeContext,
   ): Pick<HandleOptions<VirtualModel | undefined>, 'alongside'> {
     const stored = this.#options.directory.storedAs(old);
     const stream = virtualModelStream(old);

@@ -7,7 +7,7 @@ import type { Target } from '../model-request/target.ts';
 import { expand } from './expand.ts';
 import { isFor, type VirtualModel } from './virtual-model.ts';
 
-export interface Question {
+export interface AccessQuestion {
   /** As a client would write it. */
   readonly model: string;
   readonly provider: string | undefined;
@@ -52,7 +52,7 @@ export interface Explanation {
 }
 
 /** Undefined when nobody serves the model. */
-export function explain(question: Question, inForce: InForce): Explanation | undefined {
+export function explain(question: AccessQuestion, inForce: InForce): Explanation | undefined {
   const steps: ExplainedStep[] = [];
   const isAccepted = noteKey(question, steps);
   const { model, provider } = question;
@@ -64,7 +64,7 @@ export function explain(question: Question, inForce: InForce): Explanation | und
 }
 
 /** @returns whether the caller is let in at all */
-function noteKey({ key, now }: Question, steps: ExplainedStep[]): boolean {
+function noteKey({ key, now }: AccessQuestion, steps: ExplainedStep[]): boolean {
   if (key === undefined) return true;
   const reason = whyNotAccepted(key, now);
   const step = { check: 'key is accepted', subject: key.id, allowed: reason === undefined } as const;
@@ -72,14 +72,19 @@ function noteKey({ key, now }: Question, steps: ExplainedStep[]): boolean {
   return step.allowed;
 }
 
-function direct(question: Question, inForce: InForce, steps: ExplainedStep[]): ExplainedTarget[] {
+function direct(question: AccessQuestion, inForce: InForce, steps: ExplainedStep[]): ExplainedTarget[] {
   const target = inForce.resolve(question.model, question.provider);
   if (target === undefined) return [];
   return [{ selector: selectorOf(target), through: [], allowed: noteTarget(target, question, inForce, steps) }];
 }
 
 /** All that the virtual model leads to, and of it what is left over for this caller, both found as routing finds them. */
-function behind(model: VirtualModel, question: Question, inForce: InForce, steps: ExplainedStep[]): ExplainedTarget[] {
+function behind(
+  model: VirtualModel,
+  question: AccessQuestion,
+  inForce: InForce,
+  steps: ExplainedStep[],
+): ExplainedTarget[] {
   const { resolve } = inForce;
   const redirect = (name: string) => inForce.redirects.get(name);
   const passes = (one: VirtualModel) => isFor(one.userPaths, question.userPath);
@@ -114,7 +119,12 @@ function behind(model: VirtualModel, question: Question, inForce: InForce, steps
 }
 
 /** @returns whether all lists and policies allow the model of the provider */
-function noteTarget(target: Target, { userPath, key }: Question, inForce: InForce, steps: ExplainedStep[]): boolean {
+function noteTarget(
+  target: Target,
+  { userPath, key }: AccessQuestion,
+  inForce: InForce,
+  steps: ExplainedStep[],
+): boolean {
   const decision = decide({ userPath, key }, target.provider.name, target.model, inForce);
   steps.push(...decision.steps.map((step) => ({ ...step, target: selectorOf(target) })));
   return decision.allowed;

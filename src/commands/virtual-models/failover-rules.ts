@@ -1,5 +1,5 @@
 /** After which failures of one model another is asked. Pure. */
-import type { Refused } from '../model-request/failed-target.ts';
+import type { RefusedTarget } from '../model-request/failed-target.ts';
 import { CREDENTIALS_REFUSED } from '../model-request/refusal-from-upstream.ts';
 import type { FailoverSetting } from './virtual-model.ts';
 
@@ -65,7 +65,7 @@ export class FailoverRules {
    * A provider that gave no answer at all, or refuses the gateway's credential, is always failed over from, but for one
    * whose answer was too large.
    */
-  covers({ status, failure, refusal }: Refused): boolean {
+  covers({ status, failure, refusal }: RefusedTarget): boolean {
     if (status === undefined) return failure !== 'too_large';
     if (refusal.code === CREDENTIALS_REFUSED) return true;
     if (this.#statuses.has(status)) return true;

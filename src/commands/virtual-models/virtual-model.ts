@@ -2,9 +2,9 @@
  * A virtual model: under a name of its own it leads to one or several others, or, without targets, it says who may
  * use those that its selector means.
  */
+import type { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { UserPath } from '../../events/event.ts';
 
-export const strategies = ['round_robin', 'cost', 'failover', 'adaptive'] as const;
 /** How one of several targets is chosen. */
 export type Strategy = (typeof strategies)[number];
 

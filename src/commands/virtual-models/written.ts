@@ -1,14 +1,9 @@
 /** A virtual model as somebody wrote it, in a request or in the configuration, made into one that can be kept. Pure. */
+import { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { UserPath } from '../../events/event.ts';
 import { canonicalSelector } from '../access/selector.ts';
 import { Refusal, refusals } from '../refusal.ts';
-import {
-  type FailoverSetting,
-  type Strategy,
-  strategies,
-  type VirtualModel,
-  type VirtualTarget,
-} from './virtual-model.ts';
+import type { FailoverSetting, Strategy, VirtualModel, VirtualTarget } from './virtual-model.ts';
 
 export interface WrittenVirtualModel {
   readonly source: string;

@@ -1,4 +1,4 @@
-import type { Frame } from './frame.ts';
+import type { BatchFrame } from './frame.ts';
 
 /** Some whole frames that follow each other. */
 export interface FrameRun {
@@ -7,5 +7,5 @@ export interface FrameRun {
   readonly end: number;
   /** Where they begin in the segment. */
   readonly offset: number;
-  readonly frames: readonly Frame[];
+  readonly frames: readonly BatchFrame[];
 }

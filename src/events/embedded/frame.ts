@@ -22,7 +22,7 @@ const magic = 0x464e4843;
 const formatVersion = 1;
 const checkedFrom = 12;
 
-export interface Frame {
+export interface BatchFrame {
   readonly count: number;
   readonly first: number;
   readonly last: number;
@@ -63,7 +63,7 @@ export function sealFrame(
  * The frame that begins at `buffer[at]`, checked whole, or what is wrong with it. `cut short` means that its header is
  * good (or not there in full) and that more bytes are needed; `neededBytes` tells how many.
  */
-export function readFrame(buffer: Buffer, at: number, end: number, mark: number): Frame | FrameDefect {
+export function readFrame(buffer: Buffer, at: number, end: number, mark: number): BatchFrame | FrameDefect {
   const header = readFrameHeader(buffer, at, end, mark);
   if (typeof header === 'string') return header;
   if (header.end > end) return 'cut short';
@@ -72,7 +72,7 @@ export function readFrame(buffer: Buffer, at: number, end: number, mark: number)
 }
 
 /** As `readFrame`, without looking at the payload: enough to step over it. */
-export function readFrameHeader(buffer: Buffer, at: number, end: number, mark: number): Frame | FrameDefect {
+export function readFrameHeader(buffer: Buffer, at: number, end: number, mark: number): BatchFrame | FrameDefect {
   if (end - at < frameHeaderBytes) return 'cut short';
   if (buffer.readUInt32LE(at) !== magic || buffer.readUInt32LE(at + 4) !== mark) return 'no frame';
   const found = crc32(buffer.subarray(at + checkedFrom, at + frameHeaderBytes));

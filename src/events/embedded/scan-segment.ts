@@ -1,6 +1,6 @@
 /** Walks the frames of an uncompressed segment as it is opened, and judges what is wrong with its end. */
 import type { Disk } from './disk.ts';
-import { type Frame, frameHeaderBytes, framePrefix, readFrame, readFrameHeader } from './frame.ts';
+import { type BatchFrame, frameHeaderBytes, framePrefix, readFrame, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { Segment, segmentFile } from './segment.ts';
 import { SegmentStreams } from './segment-streams.ts';
@@ -122,7 +122,7 @@ function lastNonZero(buffer: Buffer, length: number): number {
   return at;
 }
 
-function noteWriter(ranges: WrittenRange[], { writer, first, last }: Frame): void {
+function noteWriter(ranges: WrittenRange[], { writer, first, last }: BatchFrame): void {
   const latest = ranges.at(-1);
   if (latest?.writer === writer) ranges[ranges.length - 1] = { ...latest, last };
   else ranges.push({ writer, first, last });

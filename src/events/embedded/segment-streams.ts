@@ -1,6 +1,6 @@
 /** Which streams have events in one segment, and where: kept in memory while the segment is being written. */
 import { categoryOf, type StreamName } from '../event.ts';
-import type { Frame } from './frame.ts';
+import type { BatchFrame } from './frame.ts';
 import type { FrameRun } from './frame-run.ts';
 import { recordEnd, recordRevision, recordStream, sameStream } from './record-layout.ts';
 
@@ -38,7 +38,7 @@ export class SegmentStreams {
     return places;
   }
 
-  noteFrame(buffer: Buffer, frame: Frame, frameOffset: number): void {
+  noteFrame(buffer: Buffer, frame: BatchFrame, frameOffset: number): void {
     let latest: StreamPlaces | undefined;
     let latestAt = 0;
     for (let at = frame.start; at < frame.end; at = recordEnd(buffer, at)) {

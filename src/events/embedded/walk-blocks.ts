@@ -1,5 +1,5 @@
 /** Walks the frames of a segment, checking each. */
-import { type Frame, readFrame } from './frame.ts';
+import { type BatchFrame, readFrame } from './frame.ts';
 import type { FrameRun } from './frame-run.ts';
 import { LogCorrupted } from './log-errors.ts';
 import { placeEveryBytes } from './segment.ts';
@@ -20,7 +20,7 @@ export async function* walkBlocks(
   while (next <= last) {
     const block = await blocks.read(offset, placeEveryBytes, true);
     if (block === undefined) throw new LogCorrupted(segment.name, offset, 'the segment ends too early');
-    const frames: Frame[] = [];
+    const frames: BatchFrame[] = [];
     let at = block.start;
     while (next <= last) {
       const frame = readFrame(block.buffer, at, block.end, mark);

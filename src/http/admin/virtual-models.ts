@@ -21,7 +21,7 @@ import type { AsOf } from './as-of.ts';
 import { ifMatch, sendETag } from './conditional.ts';
 import { readBody } from './read-body.ts';
 
-export interface VirtualModelsOptions {
+export interface VirtualModelRoutesOptions {
   readonly view: Pick<RunningProjection<VirtualModelsState>, 'state'>;
   readonly changes: VirtualModelChanges;
   readonly providers: KnownProviders;
@@ -78,7 +78,7 @@ const global = { config: { access: 'global-admin' } } as const;
 const shown = { config: { access: 'global-admin', etag: true } } as const;
 const change = { config: { access: 'global-admin', ifMatch: '/virtual-models/:source' } } as const;
 
-export function registerVirtualModels(admin: FastifyInstance, options: VirtualModelsOptions): void {
+export function registerVirtualModels(admin: FastifyInstance, options: VirtualModelRoutesOptions): void {
   const { view, changes, providers, facts, asOf } = options;
 
   admin.get('/virtual-models', global, async (request) => {

@@ -16,15 +16,15 @@ import {
   exceptionOf,
   type QueryResult,
 } from './embedded-clickhouse.ts';
-import { statusOf } from './exception-status.ts';
+import { httpStatusOf } from './exception-status.ts';
 import { contentTypeOf, isStreamable, rawFormat } from './formats.ts';
 import { LONGEST_QUERY } from './normal-form.ts';
 import { firstWord, formatIn, type InsertText, insertIn, trimmed } from './query-text.ts';
 import { displaced, questionOf, type RecordQuery, readerRequest, recordQuery, wholeQuery } from './reader-request.ts';
-import { Sessions } from './sessions.ts';
-import { type Turn, Turns } from './turns.ts';
+import { ClickHouseSessions } from './sessions.ts';
+import { type QueryTurn, QueryTurns } from './turns.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
-import { authenticated, type Limits, type User } from './users.ts';
+import { authenticated, type ReaderLimits, type User } from './users.ts';
 
 export interface ClickHouseHttpOptions {
   readonly engine: EmbeddedClickHouse;
@@ -49,11 +49,11 @@ async function cannotRecord(): Promise<never> {
 export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
   const { engine, users, maxBodyBytes = 256 * MIB, record = cannotRecord, onError = () => {} } = options;
   const { unread = { bytes: 192 * MIB, ms: 60_000 } } = options;
-  const sessions = new Sessions();
+  const sessions = new ClickHouseSessions();
   const places = new Map(
     users.flatMap(({ limits }) => {
       if (limits === undefined) return [];
-      return [[limits.turns, { turns: new Turns(limits.turns), unread: new UnreadAnswers(unread) }]];
+      return [[limits.turns, { turns: new QueryTurns(limits.turns), unread: new UnreadAnswers(unread) }]];
     }),
   );
 
@@ -111,7 +111,7 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     asked: ClickHouseRequest,
     body: Buffer,
     user: User,
-    limits: Limits,
+    limits: ReaderLimits,
     reply: ServerResponse,
     gone: AbortSignal,
   ): Promise<void> {
@@ -128,12 +128,12 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     sql: string,
     asked: ClickHouseRequest,
     user: User,
-    limits: Limits,
+    limits: ReaderLimits,
     gone: AbortSignal,
   ): Promise<{ readonly format: string; readonly result: QueryResult }> {
     const { session } = asked;
     const leaveSession = session === undefined ? () => {} : sessions.enter({ ...session, user: user.name });
-    let turn: Turn | undefined;
+    let turn: QueryTurn | undefined;
     try {
       turn = await places.get(limits.turns)?.turns.enter(gone);
       await recordQuery(record, user, sql, asked);
@@ -279,7 +279,7 @@ function refuse(reply: ServerResponse, { code, message }: ClickHouseException): 
   if (code === 516) reply.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
   // The unread rest of a body must not be parsed as the next request.
   reply.setHeader('Connection', 'close');
-  plainly(reply, statusOf(code), `${message.trimEnd()}\n`);
+  plainly(reply, httpStatusOf(code), `${message.trimEnd()}\n`);
 }
 
 function plainly(reply: ServerResponse, status: number, text: string): void {

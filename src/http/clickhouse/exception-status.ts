@@ -15,6 +15,6 @@ const statuses = new Map(
   Object.entries(byStatus).flatMap(([status, codes]) => codes.map((code) => [code, Number(status)] as const)),
 );
 
-export function statusOf(code: number): number {
+export function httpStatusOf(code: number): number {
   return statuses.get(code) ?? 500;
 }

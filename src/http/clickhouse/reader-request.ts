@@ -6,7 +6,7 @@ import { LONGEST_QUERY } from './normal-form.ts';
 import { NotForReaders } from './not-for-readers.ts';
 import { trimmed } from './query-text.ts';
 import { type ReaderQuery, readerQuery } from './reader-query.ts';
-import { type Limits, settingsOf, type User } from './users.ts';
+import { type ReaderLimits, settingsOf, type User } from './users.ts';
 
 /** A query as it is recorded. Bounded: the query by `LONGEST_QUERY`, the rest by what a URL may hold. */
 export interface RecordedQuery {
@@ -121,7 +121,7 @@ function refused({ name }: User, reason: string): ClickHouseException {
   );
 }
 
-export function displaced({ turns }: Limits): ClickHouseException {
+export function displaced({ turns }: ReaderLimits): ClickHouseException {
   return new ClickHouseException(
     159,
     `Code: 159. DB::Exception: ended after more than ${turns.slowAfterMs / 1000} seconds, because others wait and ` +

@@ -26,7 +26,7 @@ const MOST_SECONDS = 3600;
 const MOST_SESSIONS = 10_000;
 const LONGEST_ID = 256;
 
-export class Sessions {
+export class ClickHouseSessions {
   /** In the order in which they were used. */
   readonly #sessions = new Map<string, Session>();
   readonly #now: () => number;

@@ -15,7 +15,7 @@ export interface TurnLimits {
   readonly waiting: number;
 }
 
-export interface Turn {
+export interface QueryTurn {
   /** Aborted when the query must end because others wait. */
   readonly displaced: AbortSignal;
   end(): void;
@@ -27,22 +27,22 @@ interface Running {
   isLate: boolean;
 }
 
-export class Turns {
+export class QueryTurns {
   readonly #limits: TurnLimits;
   /** In the order in which they began. */
   readonly #running = new Set<Running>();
-  readonly #waiting = new Set<(turn: Turn) => void>();
+  readonly #waiting = new Set<(turn: QueryTurn) => void>();
 
   constructor(limits: TurnLimits) {
     this.#limits = limits;
   }
 
   /** @param gone aborted when the client has gone. @throws ClickHouseException 202, or 394 when gone */
-  async enter(gone: AbortSignal): Promise<Turn> {
+  async enter(gone: AbortSignal): Promise<QueryTurn> {
     if (gone.aborted) throw left();
     if (this.#count('quick') < this.#limits.quick) return this.#begin();
     if (this.#waiting.size >= this.#limits.waiting) throw tooMany(this.#waiting.size);
-    const entered = Promise.withResolvers<Turn>();
+    const entered = Promise.withResolvers<QueryTurn>();
     const leave = () => {
       this.#waiting.delete(entered.resolve);
       entered.reject(left());
@@ -57,7 +57,7 @@ export class Turns {
     }
   }
 
-  #begin(): Turn {
+  #begin(): QueryTurn {
     const running: Running = { displace: new AbortController(), place: 'quick', isLate: false };
     this.#running.add(running);
     const late = setTimeout(() => {

@@ -9,13 +9,13 @@ export interface User {
   readonly name: string;
   readonly password: string;
   /** Undefined: may do what the engine lets a writer do. With limits, a user only reads. */
-  readonly limits: Limits | undefined;
+  readonly limits: ReaderLimits | undefined;
   /** Set for a user whose queries the sender records. Queries of every other user with limits are recorded before they run. */
   readonly recordedElsewhere?: boolean;
 }
 
 /** For each query. */
-export interface Limits {
+export interface ReaderLimits {
   readonly seconds: number;
   readonly memoryBytes: number;
   readonly rowsToRead: number;
@@ -25,7 +25,7 @@ export interface Limits {
   readonly turns: TurnLimits;
 }
 
-export const analystLimits: Limits = {
+export const analystLimits: ReaderLimits = {
   seconds: 60,
   memoryBytes: 300 * 1024 * 1024,
   rowsToRead: 1_000_000_000,
@@ -36,7 +36,7 @@ export const analystLimits: Limits = {
 };
 
 /** Of the gateway's own questions: a person waits for the answer. */
-export const gatewayLimits: Limits = {
+export const gatewayLimits: ReaderLimits = {
   ...analystLimits,
   seconds: 15,
   resultRows: 200_000,
@@ -59,7 +59,7 @@ function same(one: string, other: string): boolean {
 }
 
 /** Settings that every query of a limited user starts from; its own may only be smaller. */
-function limitSettings(limits: Limits): ReadonlyMap<string, string> {
+function limitSettings(limits: ReaderLimits): ReadonlyMap<string, string> {
   return new Map(
     Object.entries({
       max_execution_time: limits.seconds,

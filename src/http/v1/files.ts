@@ -31,10 +31,10 @@ import { sendRows } from '../send-rows.ts';
 import { bodyLimitOf, callerOf, eventContextOf, requesterOf } from '../server.ts';
 import { formOf, takeFormsAsTheyCome } from './model-endpoints.ts';
 
-export interface Asked {
+export interface QueryRoute {
   Querystring: Query;
 }
-export interface ById extends Asked {
+export interface ById extends QueryRoute {
   Params: { id: string };
 }
 
@@ -57,16 +57,16 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
     const kind = what === 'batch' ? 'batch' : 'file';
     return options.audit.stored(what, streamName(kind, request.params.id), callerOf(request), eventContextOf(request));
   };
-  const noteList = ({ name }: ObjectKind, request: FastifyRequest<Asked>) =>
+  const noteList = ({ name }: ObjectKind, request: FastifyRequest<QueryRoute>) =>
     options.audit.list(`${name}_list`, filterOf(request), callerOf(request), eventContextOf(request));
-  const create = (request: FastifyRequest<Asked>): CreateOptions => ({
+  const create = (request: FastifyRequest<QueryRoute>): CreateOptions => ({
     provider: single(request.query['provider']),
     limitBytes: bodyLimitOf(request),
   });
 
   app.register(async (scope) => {
     takeFormsAsTheyCome(scope);
-    scope.post<Asked>('/v1/files', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) =>
+    scope.post<QueryRoute>('/v1/files', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) =>
       run(request, reply, uploadDialect(create(request), deps(request))),
     );
   });
@@ -78,7 +78,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
     deleteFile(request.params.id, objectRequest(request), deps(request)),
   );
 
-  app.post<Asked>('/v1/batches', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
+  app.post<QueryRoute>('/v1/batches', { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
     return run(request, reply, batchDialect(create(request), callerOf(request).sight, deps(request)));
   });
   app.post<ById>('/v1/batches/:id/cancel', anyKey, async (request) => {
@@ -99,7 +99,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
   });
 
   for (const kind of [files, batches]) {
-    app.get<Asked>(kind.endpoint, anyKey, async (request) => {
+    app.get<QueryRoute>(kind.endpoint, anyKey, async (request) => {
       const listed = await listObjects(kind, listRequest(kind, request), deps(request));
       await noteList(kind, request);
       return listed;
@@ -113,7 +113,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
 }
 
 /** What the list is narrowed by, as the client wrote it. */
-function filterOf({ query }: FastifyRequest<Asked>): Record<string, string> {
+function filterOf({ query }: FastifyRequest<QueryRoute>): Record<string, string> {
   const filter: Record<string, string> = {};
   for (const name of ['provider', 'purpose', 'after', 'limit', 'order']) {
     const value = single(query[name]);
@@ -138,7 +138,7 @@ export function untilAnswered(reply: FastifyReply): AbortSignal {
   return AbortSignal.any([over.signal, AbortSignal.timeout(READING_MS)]);
 }
 
-export function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
+export function objectRequest(request: FastifyRequest<QueryRoute>): ObjectRequest {
   return {
     ...requesterOf(request),
     requestId: request.id,
@@ -148,7 +148,7 @@ export function objectRequest(request: FastifyRequest<Asked>): ObjectRequest {
 }
 
 /** @throws Refusal */
-function listRequest({ name }: ObjectKind, request: FastifyRequest<Asked>) {
+function listRequest({ name }: ObjectKind, request: FastifyRequest<QueryRoute>) {
   const { query } = request;
   const { limit, order, after } = openAiPageIn(query);
   const purpose = single(query['purpose']);

@@ -1,4 +1,4 @@
-export interface ListedModel {
+export interface ModelListEntry {
   readonly id: string;
   /** Unix seconds. */
   readonly created: number;

@@ -16,7 +16,14 @@ import { anyKey } from '../access-class.ts';
 import { limitIn } from '../paging.ts';
 import { single } from '../query.ts';
 import { callerOf, eventContextOf } from '../server.ts';
-import { type Asked, type ById, dependenciesOf, type FilesOptions, objectRequest, untilAnswered } from './files.ts';
+import {
+  type ById,
+  dependenciesOf,
+  type FilesOptions,
+  objectRequest,
+  type QueryRoute,
+  untilAnswered,
+} from './files.ts';
 
 const PATH = '/v1/messages/batches';
 
@@ -25,11 +32,11 @@ export function registerMessageBatches(app: FastifyInstance, options: FilesOptio
   const noteRead = (request: FastifyRequest<ById>): Promise<void> =>
     options.audit.stored('batch', streamName('batch', request.params.id), callerOf(request), eventContextOf(request));
 
-  app.post<Asked>(PATH, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
+  app.post<QueryRoute>(PATH, { config: { access: 'any-key', limits: 'exchange' } }, (request, reply) => {
     const dialect = messageBatchDialect(single(request.query['provider']), deps(request));
     return options.exchanges.run(request, reply, (asked, client) => options.run(dialect, asked, client));
   });
-  app.get<Asked>(PATH, anyKey, async (request) => {
+  app.get<QueryRoute>(PATH, anyKey, async (request) => {
     const listed = await listMessageBatches(listRequest(request), deps(request));
     await options.audit.list('batch_list', filterOf(request), callerOf(request), eventContextOf(request));
     return listed;
@@ -59,7 +66,7 @@ async function* linesOf(results: AsyncIterable<MessageResult>): AsyncGenerator<s
 }
 
 /** @throws Refusal */
-function listRequest(request: FastifyRequest<Asked>) {
+function listRequest(request: FastifyRequest<QueryRoute>) {
   const { query } = request;
   const limit = limitIn(query, { usual: 20, most: 1000 });
   if (single(query['before_id']) !== undefined) {
@@ -68,7 +75,7 @@ function listRequest(request: FastifyRequest<Asked>) {
   return { ...objectRequest(request), limit, after: single(query['after_id']) };
 }
 
-function filterOf({ query }: FastifyRequest<Asked>): Record<string, string> {
+function filterOf({ query }: FastifyRequest<QueryRoute>): Record<string, string> {
   const filter: Record<string, string> = {};
   for (const name of ['provider', 'after_id', 'limit']) {
     const value = single(query[name]);

@@ -2,10 +2,10 @@
 import { refusals } from '../../commands/refusal.ts';
 import { openAiLimitIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
-import type { ListedModel } from './listed-model.ts';
+import type { ModelListEntry } from './listed-model.ts';
 
 /** One page of the list. @throws Refusal for a bad query */
-export function pageOfModels(models: readonly ListedModel[], query: Query) {
+export function pageOfModels(models: readonly ModelListEntry[], query: Query) {
   const limit = openAiLimitIn(query, { usual: 20, most: 1000 });
   const after = placeOf(models, query, 'after_id');
   const before = placeOf(models, query, 'before_id');
@@ -21,7 +21,7 @@ export function pageOfModels(models: readonly ListedModel[], query: Query) {
   };
 }
 
-export function modelInfo({ id, created, metadata }: ListedModel) {
+export function modelInfo({ id, created, metadata }: ModelListEntry) {
   const known: { readonly [member: string]: unknown } = { ...metadata };
   const { display_name, context_window, max_output_tokens } = known;
   return {
@@ -34,7 +34,7 @@ export function modelInfo({ id, created, metadata }: ListedModel) {
   };
 }
 
-function placeOf(models: readonly ListedModel[], query: Query, param: 'after_id' | 'before_id'): number | undefined {
+function placeOf(models: readonly ModelListEntry[], query: Query, param: 'after_id' | 'before_id'): number | undefined {
   const id = single(query[param]);
   if (id === undefined) return undefined;
   const place = models.findIndex((model) => model.id === id);

@@ -6,11 +6,11 @@ import { anyKey } from '../access-class.ts';
 import { isAnthropicClient } from '../manners.ts';
 import type { Query } from '../query.ts';
 import { callerOf } from '../server.ts';
-import type { ListedModel } from './listed-model.ts';
+import type { ModelListEntry } from './listed-model.ts';
 import { modelInfo, pageOfModels } from './messages-models.ts';
 
 /** @param models a model that the caller may not use is not among them */
-export function registerModels(app: FastifyInstance, models: VisibleModels<ListedModel>): void {
+export function registerModels(app: FastifyInstance, models: VisibleModels<ModelListEntry>): void {
   app.get<{ Querystring: Query }>('/v1/models', anyKey, (request) => {
     const listed = models.list(callerOf(request));
     if (isAnthropicClient(request)) return pageOfModels(listed, request.query);
@@ -24,7 +24,7 @@ export function registerModels(app: FastifyInstance, models: VisibleModels<Liste
   });
 }
 
-function toWire({ id, created, ownedBy, metadata }: ListedModel) {
+function toWire({ id, created, ownedBy, metadata }: ModelListEntry) {
   const entry = { id, object: 'model', created, owned_by: ownedBy };
   return metadata === undefined ? entry : { ...entry, metadata };
 }

@@ -191,7 +191,7 @@ async function rowsAt(
   return new Map(rows.map((row) => [row.position, row]));
 }
 
-export interface SessionOf {
+export interface AuditSession {
   readonly sessionId: string;
   /** Empty when the requests are on nobody's account. */
   readonly userPath: string;
@@ -205,7 +205,7 @@ const SESSION_REACH_MS = 31 * 86_400_000;
 /** The ids of the session's requests nearest to a time, oldest first. @param limit at the most */
 export async function idsOfSession(
   db: AnalyticsDb,
-  { sessionId, userPath, at }: SessionOf,
+  { sessionId, userPath, at }: AuditSession,
   limit: number,
   signal?: AbortSignal,
 ): Promise<string[]> {

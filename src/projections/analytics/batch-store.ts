@@ -17,7 +17,7 @@ import { tableChanges } from './table-changes.ts';
 import { additions, createTable, createView, type Existing } from './table-statements.ts';
 import { type TableKey, tableKeys, tables, toldColumns } from './tables.ts';
 import type { TsvRows } from './tsv.ts';
-import type { UsageAccount } from './usage-rows.ts';
+import type { UsageRowAccount } from './usage-rows.ts';
 import { views } from './views.ts';
 
 /** Counted up when rows of the same event come out differently: the tables are then to be made anew. */
@@ -216,7 +216,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
       return sent;
     },
     async findAccounts(usageIds, upTo) {
-      const found = new Map<string, UsageAccount>();
+      const found = new Map<string, UsageRowAccount>();
       for (let at = 0; at < usageIds.length; at += idsPerQuery) {
         const ids = usageIds.slice(at, at + idsPerQuery);
         const rows = await rowsOf<AccountRow>(accountsQuery(database), { ids, upTo });
@@ -294,7 +294,7 @@ GROUP BY usage_id
 HAVING countIf(u.kind = 'recorded') > 0`;
 }
 
-function accountOfRow(row: AccountRow): UsageAccount {
+function accountOfRow(row: AccountRow): UsageRowAccount {
   const { requestId, actor, keyId, userPath, cacheType } = row;
   const amount = (text: string, known: number | string) => (Number(known) === 0 ? null : BigInt(text));
   const costs = {

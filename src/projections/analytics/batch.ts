@@ -20,7 +20,14 @@ import {
 } from './rows.ts';
 import type { TableKey } from './tables.ts';
 import { TsvRows } from './tsv.ts';
-import { accountOf, costsOf, type Recalculated, type UsageAccount, writeCorrection, writeUsage } from './usage-rows.ts';
+import {
+  accountOf,
+  costsOf,
+  type RecalculationEvent,
+  type UsageRowAccount,
+  writeCorrection,
+  writeUsage,
+} from './usage-rows.ts';
 
 /** A range of the log, in positions. */
 export interface Range {
@@ -41,10 +48,10 @@ export interface RowBatch extends Range {
 export type BatchRows = Readonly<Record<TableKey, TsvRows>>;
 
 /** Finds what usages cost by rows up to and including `upTo`. Those that are unknown there are left out. */
-export type FindAccounts = (usageIds: readonly string[], upTo: number) => Promise<ReadonlyMap<string, UsageAccount>>;
+export type FindAccounts = (usageIds: readonly string[], upTo: number) => Promise<ReadonlyMap<string, UsageRowAccount>>;
 
 interface Correction {
-  readonly event: Recalculated;
+  readonly event: RecalculationEvent;
   readonly position: number;
 }
 
@@ -59,7 +66,7 @@ export class BatchBuilder {
   #rows: BatchRows = emptyRows();
   readonly #spare: BatchRows[] = [];
   /** Of usages recorded in this batch. */
-  #accounts = new Map<string, UsageAccount>();
+  #accounts = new Map<string, UsageRowAccount>();
   #corrections: Correction[] = [];
 
   /**
@@ -156,7 +163,7 @@ export class BatchBuilder {
   async #correct(
     rows: TsvRows,
     corrections: readonly Correction[],
-    accounts: Map<string, UsageAccount>,
+    accounts: Map<string, UsageRowAccount>,
     find: FindAccounts,
     before: number,
   ): Promise<void> {
@@ -177,7 +184,7 @@ export class BatchBuilder {
 }
 
 /** Of a usage that is stored no longer: what the correction itself says of it. */
-function accountOfCorrection({ context, data }: Recalculated): UsageAccount {
+function accountOfCorrection({ context, data }: RecalculationEvent): UsageRowAccount {
   const { total } = costsOf({ totalCost: data.previousTotalCost });
   return {
     requestId: '',

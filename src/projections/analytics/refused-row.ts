@@ -4,7 +4,7 @@ import type { requestsRefused } from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../../events/event.ts';
 import { keyIdOrEmpty, type Retention } from './rows.ts';
 import { type Column, tables, toldColumns } from './tables.ts';
-import { type TsvRows, text, time } from './tsv.ts';
+import { type TsvRows, time, tsvText } from './tsv.ts';
 
 type Refused = RecordedEvent<string, z.infer<typeof requestsRefused.data>>;
 
@@ -25,16 +25,16 @@ function valuesOf({ id, context, data }: Refused, position: number, retention: R
     id,
     at: time(data.firstAt),
     ended_at: time(data.lastAt),
-    actor: text(context.actor),
-    auth_key_id: text(keyIdOrEmpty(context.actor)),
+    actor: tsvText(context.actor),
+    auth_key_id: tsvText(keyIdOrEmpty(context.actor)),
     auth_method: data.authMethod,
-    user_path: text(context.userPath ?? '/'),
-    path: text(endpoint),
-    endpoint: text(endpoint),
+    user_path: tsvText(context.userPath ?? '/'),
+    path: tsvText(endpoint),
+    endpoint: tsvText(endpoint),
     outcome: 'refused',
     status: data.status,
-    error_type: text(data.type),
-    error_code: text(data.code ?? ''),
+    error_type: tsvText(data.type),
+    error_code: tsvText(data.code ?? ''),
     duration_ms: data.durationMs / count,
     requests: count,
     _retention_days: retention.audit,

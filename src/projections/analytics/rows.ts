@@ -2,7 +2,7 @@
 import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
 import type { ExchangeEnd, ExchangeTold } from './exchange-fold.ts';
 import { dataJson } from './masked.ts';
-import { numbers, orNull, type TsvRows, text, texts, time } from './tsv.ts';
+import { numbers, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
 
 /** How long rows are kept, in days; 0 is for good. Each row carries what was in force when it was written. */
 export interface Retention {
@@ -21,16 +21,16 @@ export function keyIdOrEmpty(actor: Actor): string {
 }
 
 function pathOrNull(path: UserPath | undefined): string {
-  return path === undefined ? orNull(undefined) : text(path);
+  return path === undefined ? orNull(undefined) : tsvText(path);
 }
 
 export function writeEvent(rows: TsvRows, event: RecordedEvent, position: number, retention: Retention): void {
   const { context, stream, body = noBytes } = event;
   rows.write(
-    `${position}\t${event.id}\t${text(event.type)}\t${event.schema}\t${text(categoryOf(stream))}\t${text(stream)}\t` +
-      `${event.revision}\t${time(event.at)}\t${text(context.actor)}\t${text(keyIdOrEmpty(context.actor))}\t` +
-      `${pathOrNull(context.userPath)}\t${text(context.requestId)}\t${text(context.correlationId)}\t` +
-      `${text(context.causationId)}\t${text(context.traceparent)}\t${text(dataJson(event))}\t`,
+    `${position}\t${event.id}\t${tsvText(event.type)}\t${event.schema}\t${tsvText(categoryOf(stream))}\t${tsvText(stream)}\t` +
+      `${event.revision}\t${time(event.at)}\t${tsvText(context.actor)}\t${tsvText(keyIdOrEmpty(context.actor))}\t` +
+      `${pathOrNull(context.userPath)}\t${tsvText(context.requestId)}\t${tsvText(context.correlationId)}\t` +
+      `${tsvText(context.causationId)}\t${tsvText(context.traceparent)}\t${tsvText(dataJson(event))}\t`,
   );
   rows.writeBytes(body.length > keptBodyBytes ? body.subarray(0, keptBodyBytes) : body);
   rows.write(`\t${body.length}\t${retention.audit}`);
@@ -45,42 +45,42 @@ export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEn
   rows.write(
     [
       end.position,
-      text(idOf(received.stream)),
+      tsvText(idOf(received.stream)),
       time(received.at),
       time(end.at),
-      text(context.requestId),
-      text(context.actor),
-      text(keyIdOrEmpty(context.actor)),
-      text(data.authMethod),
-      text(context.userPath ?? '/'),
-      text(data.sessionId),
+      tsvText(context.requestId),
+      tsvText(context.actor),
+      tsvText(keyIdOrEmpty(context.actor)),
+      tsvText(data.authMethod),
+      tsvText(context.userPath ?? '/'),
+      tsvText(data.sessionId),
       texts(data.labels ?? []),
-      text(data.dialect),
-      text(data.method),
-      text(data.path),
-      text(data.path.split('?', 1)[0]),
-      text(data.clientIp),
-      text(data.headers['user-agent']),
+      tsvText(data.dialect),
+      tsvText(data.method),
+      tsvText(data.path),
+      tsvText(data.path.split('?', 1)[0]),
+      tsvText(data.clientIp),
+      tsvText(data.headers['user-agent']),
       Number(data.stream),
-      text(data.capture),
-      text(data.model),
-      text(completed?.provider ?? last?.provider ?? resolved?.provider),
-      text(last?.providerType ?? resolved?.providerType),
-      text(completed?.model ?? last?.model ?? resolved?.model),
+      tsvText(data.capture),
+      tsvText(data.model),
+      tsvText(completed?.provider ?? last?.provider ?? resolved?.provider),
+      tsvText(last?.providerType ?? resolved?.providerType),
+      tsvText(completed?.model ?? last?.model ?? resolved?.model),
       texts(resolved?.through ?? []),
       end.outcome,
       end.status,
-      text(error?.type),
-      text(error?.code ?? ''),
-      text(error?.message),
-      text(end.failureReason),
-      text(completed?.finishReason ?? ''),
+      tsvText(error?.type),
+      tsvText(error?.code ?? ''),
+      tsvText(error?.message),
+      tsvText(end.failureReason),
+      tsvText(completed?.finishReason ?? ''),
       orNull(completed?.firstByteMs),
       end.durationMs,
       end.chunks,
       end.bytes,
-      text(end.responseId),
-      text(told.replayedFrom),
+      tsvText(end.responseId),
+      tsvText(told.replayedFrom),
       told.historyItems,
       told.resumed,
       attempts.length,
@@ -103,7 +103,7 @@ export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEn
       usage?.cacheWrite1hInputTokens ?? 0,
       usage?.reasoningTokens ?? 0,
       Number(usage?.source === 'provider'),
-      text(usage?.cacheType),
+      tsvText(usage?.cacheType),
       orNull(usage?.totalCost?.toString()),
       1,
       retention.audit,
@@ -141,15 +141,15 @@ export function writeAdminChange(rows: TsvRows, event: RecordedEvent, position: 
       position,
       event.id,
       time(event.at),
-      text(event.type),
-      text(categoryOf(stream)),
-      text(idOf(stream)),
+      tsvText(event.type),
+      tsvText(categoryOf(stream)),
+      tsvText(idOf(stream)),
       event.revision,
-      text(context.actor),
-      text(keyIdOrEmpty(context.actor)),
+      tsvText(context.actor),
+      tsvText(keyIdOrEmpty(context.actor)),
       pathOrNull(context.userPath),
-      text(context.requestId),
-      text(dataJson(event)),
+      tsvText(context.requestId),
+      tsvText(dataJson(event)),
       0,
     ].join('\t'),
   );
@@ -171,16 +171,16 @@ export function writeGuardrailVerdict(
     [
       position,
       time(event.at),
-      text(event.type),
-      text(idOf(stream)),
-      text(context.requestId),
-      text(context.actor),
-      text(keyIdOrEmpty(context.actor)),
-      text(context.userPath ?? '/'),
-      text(member(event.data, 'guardrail', 'name')),
-      text(member(event.data, 'phase')),
-      text(member(event.data, 'verdict', 'action')),
-      text(member(event.data, 'reason', 'message')),
+      tsvText(event.type),
+      tsvText(idOf(stream)),
+      tsvText(context.requestId),
+      tsvText(context.actor),
+      tsvText(keyIdOrEmpty(context.actor)),
+      tsvText(context.userPath ?? '/'),
+      tsvText(member(event.data, 'guardrail', 'name')),
+      tsvText(member(event.data, 'phase')),
+      tsvText(member(event.data, 'verdict', 'action')),
+      tsvText(member(event.data, 'reason', 'message')),
       json(event.data),
       retention.audit,
     ].join('\t'),
@@ -199,5 +199,5 @@ function member(data: unknown, ...names: readonly string[]): string {
 }
 
 function json(value: unknown): string {
-  return text(JSON.stringify(value) ?? 'null');
+  return tsvText(JSON.stringify(value) ?? 'null');
 }

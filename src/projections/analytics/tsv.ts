@@ -6,7 +6,7 @@
 const special = /[\\\t\n\r\0]/;
 const specialInQuotes = /[\\\t\n\r\0']/;
 
-export function text(value: string | undefined): string {
+export function tsvText(value: string | undefined): string {
   if (value === undefined) return '';
   if (!special.test(value)) return value;
   return escaped(value);

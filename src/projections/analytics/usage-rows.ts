@@ -3,13 +3,13 @@ import type { z } from 'zod';
 import type { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent } from '../../events/event.ts';
 import { keyIdOrEmpty, type Retention } from './rows.ts';
-import { type TsvRows, text, texts, time } from './tsv.ts';
+import { type TsvRows, texts, time, tsvText } from './tsv.ts';
 
 type Recorded = RecordedEvent<string, z.infer<typeof usageRecorded.data>>;
-export type Recalculated = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
+export type RecalculationEvent = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
 
 /** What usage cost until now, and on whose account it is: what a correction is counted from. */
-export interface UsageAccount {
+export interface UsageRowAccount {
   readonly requestId: string;
   readonly actor: string;
   readonly keyId: string;
@@ -37,7 +37,7 @@ function amount(text: string | null | undefined): bigint | null {
   return text === null || text === undefined ? null : BigInt(text);
 }
 
-export function accountOf({ context, data }: Recorded): UsageAccount {
+export function accountOf({ context, data }: Recorded): UsageRowAccount {
   return {
     requestId: context.requestId ?? '',
     actor: context.actor,
@@ -70,9 +70,9 @@ export function writeUsage(rows: TsvRows, event: Recorded, position: number, ret
   ].map((count) => count ?? 0);
   const units = [data.inputSeconds ?? 0, data.inputCharacters ?? 0, data.outputImages ?? 0];
   rows.write(
-    `${position}\trecorded\t${id}\t${time(at)}\t${time(at)}\t${text(idOf(stream))}\t${spentOn(account, data)}\t` +
-      `${text(data.source)}\t${data.failedAttempt === undefined ? 1 : 0}\t${tokens.join('\t')}\t${units.join('\t')}\t${difference(nothing, account.costs)}\t` +
-      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : text(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${text(data.providerId)}\t${retention.usage}`,
+    `${position}\trecorded\t${id}\t${time(at)}\t${time(at)}\t${tsvText(idOf(stream))}\t${spentOn(account, data)}\t` +
+      `${tsvText(data.source)}\t${data.failedAttempt === undefined ? 1 : 0}\t${tokens.join('\t')}\t${units.join('\t')}\t${difference(nothing, account.costs)}\t` +
+      `${pricedBy(data)}\t${data.raw === null || data.raw === undefined ? '' : tsvText(JSON.stringify(data.raw))}\t${estimatedIn(data)}\t${data.answers ?? 1}\t${tsvText(data.providerId)}\t${retention.usage}`,
   );
   rows.end(position);
 }
@@ -80,14 +80,14 @@ export function writeUsage(rows: TsvRows, event: Recorded, position: number, ret
 /** @param account as it was before this correction */
 export function writeCorrection(
   rows: TsvRows,
-  { data, at, stream }: Recalculated,
+  { data, at, stream }: RecalculationEvent,
   position: number,
-  account: UsageAccount,
+  account: UsageRowAccount,
   retention: Retention,
 ): void {
   const none = new Array(16).fill(0).join('\t');
   rows.write(
-    `${position}\tcorrected\t${data.usageId}\t${time(data.usageAt)}\t${time(at)}\t${text(idOf(stream))}\t` +
+    `${position}\tcorrected\t${data.usageId}\t${time(data.usageAt)}\t${time(at)}\t${tsvText(idOf(stream))}\t` +
       `${spentOn(account, data)}\tprovider\t0\t${none}\t${difference(account.costs, costsOf(data))}\t` +
       `${pricedBy(data)}\t\t0\t0\t0\t0\t\t${retention.usage}`,
   );
@@ -103,19 +103,19 @@ interface SpentOn {
   readonly endpoint: string;
 }
 
-function spentOn(account: UsageAccount, data: SpentOn): string {
+function spentOn(account: UsageRowAccount, data: SpentOn): string {
   return [
-    text(account.requestId),
-    text(account.actor),
-    text(account.keyId),
-    text(account.userPath),
+    tsvText(account.requestId),
+    tsvText(account.actor),
+    tsvText(account.keyId),
+    tsvText(account.userPath),
     texts(data.labels ?? []),
-    text(data.sessionId),
-    text(data.provider),
-    text(data.providerType),
-    text(data.model),
-    text(data.endpoint),
-    text(account.cacheType),
+    tsvText(data.sessionId),
+    tsvText(data.provider),
+    tsvText(data.providerType),
+    tsvText(data.model),
+    tsvText(data.endpoint),
+    tsvText(account.cacheType),
   ].join('\t');
 }
 
@@ -131,5 +131,5 @@ function estimatedIn({ estimated, estimatedInputTokens, estimatedOutputTokens }:
 }
 
 function pricedBy(data: { readonly priceSource?: string; readonly price?: unknown; readonly caveat?: string }): string {
-  return `${text(data.priceSource)}\t${data.price === undefined ? '' : text(JSON.stringify(data.price))}\t${text(data.caveat)}`;
+  return `${tsvText(data.priceSource)}\t${data.price === undefined ? '' : tsvText(JSON.stringify(data.price))}\t${tsvText(data.caveat)}`;
 }

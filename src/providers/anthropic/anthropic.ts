@@ -1,6 +1,6 @@
 /** Anthropic, asked in its own language. */
 import { isObject } from '../../json/is-object.ts';
-import { type ListedEntry, listedEntries, modelOf } from '../openai-compatible/model-list.ts';
+import { type ListedEntry, listedEntries, providerModelOf } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
 import type { Provider } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
@@ -34,7 +34,7 @@ export function createAnthropic(config: ProviderConfig, row: ProviderType): Prov
       return found.map((listed) => {
         const created = releasedAt(listed);
         const dated = { ...listed, entry: { ...listed.entry, created } };
-        return modelOf(dated, config.type, anthropicMetadata(listed));
+        return providerModelOf(dated, config.type, anthropicMetadata(listed));
       });
     },
   });

@@ -1,6 +1,6 @@
 /** llama.cpp's server, and any other local server that speaks OpenAI's API. */
 
-import { listedEntries, modelOf } from '../openai-compatible/model-list.ts';
+import { listedEntries, providerModelOf } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
 import type { Provider } from '../provider.ts';
 import type { ProviderConfig } from '../provider-config.ts';
@@ -20,7 +20,7 @@ export function createLlamacpp(config: ProviderConfig, row: ProviderType): Provi
       let isLoading = false;
       const props = entries.length === 1 ? await readProps() : undefined;
       return entries.map((entry) => {
-        const model = modelOf(entry, config.type, llamacppMetadata(entry, props));
+        const model = providerModelOf(entry, config.type, llamacppMetadata(entry, props));
         return isLoading ? { ...model, isIncomplete: true } : model;
       });
 

@@ -28,7 +28,11 @@ export function listedEntries(body: unknown, idPrefix = ''): ListedEntry[] | und
 }
 
 /** @param told what is known of the model beyond its entry, which wins */
-export function modelOf({ id, entry }: ListedEntry, defaultOwner: string, told: ModelMetadata = {}): ProviderModel {
+export function providerModelOf(
+  { id, entry }: ListedEntry,
+  defaultOwner: string,
+  told: ModelMetadata = {},
+): ProviderModel {
   const created = entry['created'];
   const owner = entry['owned_by'];
   const metadata = { ...describe(entry), ...told };

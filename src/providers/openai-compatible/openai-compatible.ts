@@ -18,7 +18,7 @@ import { createTransport } from '../transport.ts';
 import { lateAnswer } from '../transport-failure.ts';
 import type { ProviderType } from '../types.ts';
 import { mapUpstreamError, UpstreamError } from '../upstream-error.ts';
-import { listedEntries, modelOf } from './model-list.ts';
+import { listedEntries, providerModelOf } from './model-list.ts';
 import { passthroughPath } from './passthrough-path.ts';
 
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
@@ -162,7 +162,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       if (differences.listModels !== undefined) return differences.listModels(readJson, base, signal);
       const entries = listedEntries(await readJson(`${base.path}/models`, signal), row.modelIdPrefix);
       if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
-      return entries.map((entry) => modelOf(entry, config.type));
+      return entries.map((entry) => providerModelOf(entry, config.type));
     },
     send({ dialect, model = '', body, stream, headers: extra, requestId, signal }) {
       const credential = nextCredential(model);

@@ -21,7 +21,7 @@ export interface EmbedRequest {
   readonly body: JsonObject;
 }
 
-export type Encoding = 'float' | 'base64';
+export type EmbeddingEncoding = 'float' | 'base64';
 
 const notSent = new Set(['encoding_format', 'input', 'model', 'provider', 'stream', 'user']);
 
@@ -40,7 +40,7 @@ export function embedRequestFromOpenAi(request: JsonObject, model: string): Embe
 export interface EmbedAnswerFacts {
   /** The model as the client is to see it. */
   readonly model: string;
-  readonly encoding: Encoding;
+  readonly encoding: EmbeddingEncoding;
 }
 
 /** Undefined when the answer holds no embeddings. */

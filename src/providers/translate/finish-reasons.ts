@@ -1,9 +1,9 @@
 /** What the finish reason of a chat completion says about the answer, in the words that servers use for it. */
 
 /** `interrupted`: the answer is not whole, though it ended. */
-export type AnswerEnd = 'stop' | 'length' | 'content_filter' | 'interrupted';
+export type ChatAnswerEnd = 'stop' | 'length' | 'content_filter' | 'interrupted';
 
-const ends: ReadonlyMap<string, AnswerEnd> = new Map([
+const ends: ReadonlyMap<string, ChatAnswerEnd> = new Map([
   ['stop', 'stop'],
   ['tool_calls', 'stop'],
   ['function_call', 'stop'],
@@ -23,7 +23,7 @@ const ends: ReadonlyMap<string, AnswerEnd> = new Map([
 ]);
 
 /** A reason that is not known is an interruption: `abort`, `cancelled`, `insufficient_system_resource` are. */
-export function answerEnd(finishReason: string): AnswerEnd {
+export function answerEnd(finishReason: string): ChatAnswerEnd {
   // Gemini puts the cause behind a colon.
   const [reason = ''] = finishReason.toLowerCase().split(':', 1);
   return ends.get(reason) ?? 'interrupted';

@@ -1,5 +1,5 @@
 /** Why a request is not carried out, in the words of the error envelope. A retry of the same request cannot help. */
-export interface Refusal {
+export interface TranslationRefusal {
   readonly status: 400 | 404;
   readonly code: string | null;
   /** Path of the member at fault, for example `input[0].role`. */
@@ -9,7 +9,7 @@ export interface Refusal {
 
 export interface Refused {
   readonly ok: false;
-  readonly refusal: Refusal;
+  readonly refusal: TranslationRefusal;
 }
 
 export function refuse(code: string | null, param: string | null, message: string, status: 400 | 404 = 400): Refused {

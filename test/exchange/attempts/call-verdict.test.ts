@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { verdictOf } from '../../../src/commands/exchange/attempts/call-verdict.ts';
 import type { Outcome } from '../../../src/commands/exchange/outcome.ts';
-import type { Refused } from '../../../src/commands/model-request/failed-target.ts';
+import type { RefusedTarget } from '../../../src/commands/model-request/failed-target.ts';
 import { Refusal } from '../../../src/commands/refusal.ts';
 
 const policy = { isFailure: (status: number) => status >= 500 };
@@ -10,7 +10,7 @@ function refusal(status: number, code: string | null = null): Refusal {
   return new Refusal({ status, type: 'provider_error', code, message: 'no' });
 }
 
-function refused(more: Partial<Refused>): Refused {
+function refused(more: Partial<RefusedTarget>): RefusedTarget {
   return { kind: 'refused', refusal: refusal(more.status ?? 502), attempts: 1, ...more };
 }
 

@@ -1,6 +1,6 @@
 /** Calls one target until there is an answer or no hope of one. Every attempt is recorded. */
 import { attemptFailed, attemptStarted } from '../../../events/catalogue/exchange.ts';
-import type { Refused } from '../../model-request/failed-target.ts';
+import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import { refusals } from '../../refusal.ts';
 import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet } from '../outcome.ts';
 import type { Plan } from '../plan.ts';
@@ -23,7 +23,7 @@ export interface AttemptsOptions extends AttemptOptions {
    */
   readonly retriesRateLimits: boolean;
   /** Whether another target is called after this failure: then this one is not retried. Default: none is. */
-  readonly movesOn?: ((refused: Refused) => boolean) | undefined;
+  readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
   /** Called with what an attempt has spent that failed. */
@@ -106,7 +106,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     const { refusal, status, failure, body } = outcome;
     const other = status === undefined ? undefined : await plan.instead?.(refusal);
     const stopped = client.ended.aborted || failure?.kind === 'aborted';
-    const refused: Refused = {
+    const refused: RefusedTarget = {
       kind: 'refused',
       refusal,
       attempts: attempt,

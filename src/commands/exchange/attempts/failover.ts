@@ -7,7 +7,7 @@
  * once. Candidates that are not ready come last and are called once each.
  */
 import type { Ticket } from '../../model-request/admission.ts';
-import type { Refused } from '../../model-request/failed-target.ts';
+import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import type { Route } from '../../model-request/route.ts';
 import type { Target } from '../../model-request/target.ts';
 import { Refusal } from '../../refusal.ts';
@@ -19,7 +19,7 @@ export interface TargetCall {
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
   /** Whether another candidate is called after this failure, so that it is not retried here. */
-  readonly movesOn: ((refused: Refused) => boolean) | undefined;
+  readonly movesOn: ((refused: RefusedTarget) => boolean) | undefined;
 }
 
 export interface CalledTarget {

@@ -1,10 +1,10 @@
 import type { ChatAdapter } from '../chat-adapter.ts';
-import { MessagesReader } from './reader.ts';
+import { MessagesAnswerReader } from './reader.ts';
 import { messagesRequestFromChat } from './request.ts';
 
 /** Chat completions asked of a provider that speaks Anthropic's Messages API. */
 export const messagesAdapter: ChatAdapter = {
   dialect: 'messages',
   request: messagesRequestFromChat,
-  reader: (facts) => new MessagesReader(facts),
+  reader: (facts) => new MessagesAnswerReader(facts),
 };

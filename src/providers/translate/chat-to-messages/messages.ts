@@ -17,22 +17,22 @@ import { type Refused, refuse } from '../refusal.ts';
 import { contentBlocks } from './content-blocks.ts';
 import { anthropicsOwn, type KeptBlock, keptBlocks, unlike } from './kept-thinking.ts';
 
-export interface Turn {
+export interface MessageTurn {
   readonly role: 'user' | 'assistant';
   readonly content: readonly JsonObject[];
 }
 
-export interface Turns {
+export interface MessageTurns {
   readonly ok: true;
   readonly system: readonly JsonObject[];
-  readonly turns: readonly Turn[];
+  readonly turns: readonly MessageTurn[];
 }
 
-interface OpenTurn extends Turn {
+interface OpenTurn extends MessageTurn {
   readonly content: JsonObject[];
 }
 
-export function turnsOf(messages: unknown): Turns | Refused {
+export function turnsOf(messages: unknown): MessageTurns | Refused {
   if (!Array.isArray(messages)) return refuse('invalid_type', 'messages', "'messages' must be an array.");
   const draft: Draft = { system: [], turns: [] };
   for (const [index, message] of messages.entries()) {
@@ -78,7 +78,7 @@ function addMessage(draft: Draft, message: JsonObject, path: string): Refused | 
 }
 
 /** The last turn when it is this side's, else a new one. */
-function turnOf({ turns }: Draft, role: Turn['role']): OpenTurn {
+function turnOf({ turns }: Draft, role: MessageTurn['role']): OpenTurn {
   const last = turns.at(-1);
   if (last?.role === role) return last;
   const turn: OpenTurn = { role, content: [] };

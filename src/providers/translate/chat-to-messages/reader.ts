@@ -43,7 +43,7 @@ type OpenBlock =
   | { readonly type: 'thinking'; block: JsonObject }
   | { readonly type: 'call'; readonly call: OpenCall };
 
-export class MessagesReader implements ChatReader {
+export class MessagesAnswerReader implements ChatReader {
   readonly #facts: ChatAnswerFacts;
   #id: string;
   #model: string;

@@ -22,11 +22,11 @@ import type { ChatRequestFacts } from '../chat-adapter.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { refusedMember, type UnhonouredMember, withoutEffect } from '../unhonoured-members.ts';
-import { plainText, type Turn, turnsOf } from './messages.ts';
+import { type MessageTurn, plainText, turnsOf } from './messages.ts';
 import { thinkingMembers } from './thinking.ts';
 import { toolMembers } from './tools.ts';
 
-export interface MessagesRequest {
+export interface TranslatedMessagesRequest {
   readonly ok: true;
   readonly body: JsonObject;
 }
@@ -71,7 +71,10 @@ const handledElsewhere = new Set<string>([
   'tools',
 ]);
 
-export function messagesRequestFromChat(chat: JsonObject, facts: ChatRequestFacts): MessagesRequest | Refused {
+export function messagesRequestFromChat(
+  chat: JsonObject,
+  facts: ChatRequestFacts,
+): TranslatedMessagesRequest | Refused {
   const refused = refusedMember(chat, unhonoured, "Anthropic's Messages API");
   if (refused !== undefined) return refused;
   const conversation = turnsOf(chat['messages']);
@@ -108,7 +111,7 @@ export function messagesRequestFromChat(chat: JsonObject, facts: ChatRequestFact
   };
 }
 
-function messageOf({ role, content }: Turn): JsonObject {
+function messageOf({ role, content }: MessageTurn): JsonObject {
   return { role, content: plainText(content) ?? content };
 }
 

@@ -20,7 +20,7 @@ import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { loweredEffort, type ReasoningEffort } from '../responses-to-chat/reasoning-style.ts';
 import { isThinking } from './kept-thinking.ts';
-import type { Turn } from './messages.ts';
+import type { MessageTurn } from './messages.ts';
 
 export interface Thinking {
   readonly ok: true;
@@ -34,7 +34,7 @@ export interface ThinkingFacts {
   readonly model: string;
   /** The client's own limit on output tokens. */
   readonly maxTokens: number | undefined;
-  readonly turns: readonly Turn[];
+  readonly turns: readonly MessageTurn[];
   readonly toolChoice: unknown;
 }
 
@@ -132,7 +132,7 @@ function versionOf(name: string): number | undefined {
  * Whether the request goes on with a turn whose thinking is lost: tools were called in it, and the client did not give
  * back what led to that. With a budget Anthropic would refuse; without thinking it goes on.
  */
-function continuesWithoutThinking(turns: readonly Turn[]): boolean {
+function continuesWithoutThinking(turns: readonly MessageTurn[]): boolean {
   const [before, last] = turns.slice(-2);
   if (before?.role !== 'assistant' || last?.content[0]?.['type'] !== 'tool_result') return false;
   return !isThinking(before.content[0]);

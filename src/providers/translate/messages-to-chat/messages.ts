@@ -20,20 +20,15 @@ import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { isPlainText } from '../responses-to-chat/content-parts.ts';
 import { compact, textOf } from '../responses-to-chat/message-content.ts';
-import type { ChatMessage } from '../responses-to-chat/messages.ts';
+import type { ChatMessage, ChatMessages } from '../responses-to-chat/messages.ts';
 import type { ReasoningStyle } from '../responses-to-chat/reasoning-style.ts';
 import { partsOf, partsOfBlock } from './content-blocks.ts';
 import { thoughtIn } from './thinking.ts';
 
-export interface ChatMessages {
-  readonly ok: true;
-  readonly messages: readonly ChatMessage[];
-}
-
 const BILLING = 'x-anthropic-billing-header:';
 const ANTHROPICS_RECORD = /^(server_tool_use|mcp_tool_use|mcp_tool_listing|compaction|fallback|.+_tool_result)$/;
 
-export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessages | Refused {
+export function chatMessagesFromMessages(body: JsonObject, style: ReasoningStyle): ChatMessages | Refused {
   const given: readonly unknown[] = Array.isArray(body['messages']) ? body['messages'] : [];
   const lastOfUser = given.findLastIndex((message) => roleOf(message) === 'user');
   const first = systemText(body['system'], 'system');

@@ -89,7 +89,7 @@ export class OpenThinking implements OpenBlock {
   }
 }
 
-export class OpenCall implements OpenBlock {
+export class OpenToolUse implements OpenBlock {
   readonly kind = 'tool_use';
   /** May become known as long as the block has not begun. */
   id: string;

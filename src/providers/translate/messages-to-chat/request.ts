@@ -27,9 +27,9 @@ import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { reasoningMembers } from '../responses-to-chat/reasoning-style.ts';
 import type { ChatRequestOptions, TranslatedRequest } from '../responses-to-chat/request.ts';
-import { chatMessages } from './messages.ts';
+import { chatMessagesFromMessages } from './messages.ts';
 import { effortOf } from './thinking.ts';
-import { chatTools } from './tools.ts';
+import { chatToolsFromMessages } from './tools.ts';
 
 const handledElsewhere = new Set([
   'messages',
@@ -65,9 +65,9 @@ const MAX_USER_LENGTH = 64;
 export function chatRequestFromMessages(body: JsonObject, options: ChatRequestOptions): TranslatedRequest | Refused {
   const refused = refusedMember(body);
   if (refused !== undefined) return refused;
-  const conversation = chatMessages(body, options.reasoningStyle);
+  const conversation = chatMessagesFromMessages(body, options.reasoningStyle);
   if (!conversation.ok) return conversation;
-  const tools = chatTools(body);
+  const tools = chatToolsFromMessages(body);
   if (!tools.ok) return tools;
   const output = outputMembers(body);
   if (!output.ok) return output;

@@ -11,7 +11,7 @@ import { answerEnd } from '../finish-reasons.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type CallDelta, callsIn, saidIn } from '../responses-to-chat/chat-delta.ts';
 import type { Message, MessageEvent, MessageShell, StopReason } from './message-object.ts';
-import { type OpenBlock, OpenCall, OpenText, OpenThinking } from './open-blocks.ts';
+import { type OpenBlock, OpenText, OpenThinking, OpenToolUse } from './open-blocks.ts';
 import { messageUsage } from './usage.ts';
 
 export interface MessageStreamTranslator {
@@ -35,7 +35,7 @@ export function createMessageStreamTranslator(shell: MessageShell): MessageStrea
 interface Call {
   id: string | undefined;
   named: boolean;
-  readonly block: OpenCall;
+  readonly block: OpenToolUse;
 }
 
 class Translator implements MessageStreamTranslator {
@@ -156,7 +156,7 @@ class Translator implements MessageStreamTranslator {
   }
 
   /** Servers count calls by index, by id, or not at all; some give every call the index 0. */
-  #callOf(delta: CallDelta): OpenCall {
+  #callOf(delta: CallDelta): OpenToolUse {
     let known: Call | undefined;
     if (delta.index !== undefined) known = this.#callByIndex.get(delta.index);
     else if (delta.id !== undefined) known = this.#calls.find((call) => call.id === delta.id);
@@ -172,7 +172,7 @@ class Translator implements MessageStreamTranslator {
 
   #newCall({ id, index }: CallDelta): Call {
     const own = this.#isFree(id) ? id : `toolu_${this.#root}_${this.#blocks.length}`;
-    const call: Call = { id, named: false, block: this.#opened(new OpenCall(own)) };
+    const call: Call = { id, named: false, block: this.#opened(new OpenToolUse(own)) };
     this.#calls.push(call);
     if (index !== undefined) this.#callByIndex.set(index, call);
     return call;

@@ -14,14 +14,9 @@
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
+import type { ChatTools } from '../responses-to-chat/tools.ts';
 
-export interface ChatTools {
-  readonly ok: true;
-  /** `tools`, `tool_choice` and `parallel_tool_calls`, as far as they are to be sent. */
-  readonly members: JsonObject;
-}
-
-export function chatTools(body: JsonObject): ChatTools | Refused {
+export function chatToolsFromMessages(body: JsonObject): ChatTools | Refused {
   const given = Array.isArray(body['tools']) ? body['tools'] : [];
   const tools: JsonObject[] = [];
   for (const [index, tool] of given.entries()) {

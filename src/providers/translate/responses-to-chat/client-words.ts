@@ -1,5 +1,5 @@
 /** A refusal in the words of the client, who spoke of a response and knows nothing of what it is translated to. */
-import type { Refusal } from '../refusal.ts';
+import type { TranslationRefusal } from '../refusal.ts';
 
 const responsesNames: ReadonlyMap<string, string> = new Map([
   ['logprobs', 'include'],
@@ -11,7 +11,7 @@ const responsesNames: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** What a provider's own language has no words for is refused by the name it has in a chat request. */
-export function inResponsesWords(refusal: Refusal): Refusal {
+export function inResponsesWords(refusal: TranslationRefusal): TranslationRefusal {
   const { param } = refusal;
   if (param === null) return refusal;
   const [, name = '', rest = ''] = /^([^.[]*)(.*)$/s.exec(param) ?? [];
@@ -35,7 +35,7 @@ function withOwnNames(message: string): string {
  * The place in the input as the client sent it.
  * @param earlier how many items of earlier turns were put in front of it
  */
-export function ofNewInput(refusal: Refusal, earlier: number): Refusal {
+export function ofNewInput(refusal: TranslationRefusal, earlier: number): TranslationRefusal {
   const [whole, index, rest = ''] = /^input\[(\d+)\](.*)$/s.exec(refusal.param ?? '') ?? [];
   if (earlier === 0 || whole === undefined) return refusal;
   const place = Number(index) - earlier;

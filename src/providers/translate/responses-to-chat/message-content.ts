@@ -16,7 +16,7 @@ export function textOf(parts: readonly JsonObject[]): string[] {
   return parts.flatMap((part) => (part['type'] === 'text' ? [filled(part['text']) ?? ''] : []));
 }
 
-export function joined(before: Content | null, after: Content): Content | null {
+export function joinedContent(before: Content | null, after: Content): Content | null {
   if (before === null || before === '') return after === '' ? before : after;
   if (typeof before === 'string' && typeof after === 'string') return before + after;
   return [...asParts(before), ...asParts(after)];

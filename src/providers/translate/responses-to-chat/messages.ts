@@ -22,7 +22,7 @@ import { chatParts } from './content-parts.ts';
 import { mergedExtra } from './extra-content.ts';
 import { hostedRecord } from './hosted-records.ts';
 import { isItemReference } from './item-reference.ts';
-import { type Content, compact, joined, textOf } from './message-content.ts';
+import { type Content, compact, joinedContent, textOf } from './message-content.ts';
 import type { ReasoningStyle } from './reasoning-style.ts';
 import { chatToolName } from './tool-names.ts';
 
@@ -164,7 +164,7 @@ class Draft {
     this.#approval = undefined;
     const last = this.#openAssistant();
     if (last?.tool_calls !== undefined) {
-      last.content = joined(last.content, content);
+      last.content = joinedContent(last.content, content);
       this.#addExtra(last, item['extra_content']);
       this.#attachReasoning(last);
       return undefined;

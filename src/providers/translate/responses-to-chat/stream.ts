@@ -22,7 +22,7 @@ import type { ItemStatus, Logprob, ResponseObject, ResponseShell } from './respo
 import { toolIdentities } from './tool-names.ts';
 import { responseUsage } from './usage.ts';
 
-export interface StreamEnd {
+export interface ChatStreamEnd {
   /** Unix seconds, for a completed response. */
   readonly completedAt: number;
   /** Whether the answer is known to be whole even without a finish reason. Without both, the stream failed. */
@@ -35,7 +35,7 @@ export interface ChatStreamTranslator {
   /** One chunk, parsed. A chunk that holds an error ends the stream as failed. */
   push(chunk: unknown): ResponseEvent[];
   /** The provider ended its stream in an orderly way. */
-  finish(end: StreamEnd): ResponseEvent[];
+  finish(end: ChatStreamEnd): ResponseEvent[];
   /**
    * The answer ends early: an `error` event, then `response.failed`. No item that is still open is announced as done;
    * in the response it is `incomplete`.
@@ -97,7 +97,7 @@ class Translator implements ChatStreamTranslator {
     return this.#queue.take();
   }
 
-  finish(end: StreamEnd): ResponseEvent[] {
+  finish(end: ChatStreamEnd): ResponseEvent[] {
     if (this.#finishReason === 'error') return this.fail(failedWithoutWord(this.#shell.provider));
     const how = this.#finishReason === undefined ? undefined : answerEnd(this.#finishReason);
     if (how === 'length') return this.#end('response.incomplete', 'max_output_tokens');

@@ -6,7 +6,7 @@ import { rewriteMembers } from '../../../../providers/json-members.ts';
 import type { Dialect } from '../../../../providers/provider.ts';
 import type { ChatAnswerFacts, ChatReader } from '../../../../providers/translate/chat-adapter.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
-import type { Refusal as TranslatorsRefusal } from '../../../../providers/translate/refusal.ts';
+import type { TranslationRefusal } from '../../../../providers/translate/refusal.ts';
 import { providerType } from '../../../../providers/types.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Target } from '../../../model-request/target.ts';
@@ -31,7 +31,7 @@ export function upstreamChat(
   chat: JsonObject,
   { provider, model }: Target,
   stream: boolean,
-  inClientsWords: (refusal: TranslatorsRefusal) => TranslatorsRefusal = (refusal) => refusal,
+  inClientsWords: (refusal: TranslationRefusal) => TranslationRefusal = (refusal) => refusal,
 ): UpstreamChat {
   const dialect = chatDialectOf(provider.type);
   const adapter = chatAdapter(dialect);

@@ -9,7 +9,7 @@ import type { AnswerObserver } from '../../answer.ts';
 import { unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
 import type { ObservedMessage } from './observed-message.ts';
-import { failureOf } from './stream-failure.ts';
+import { messagesFailureOf } from './stream-failure.ts';
 
 /** In JSON text this matches members only: inside a string the quotes would be escaped. */
 const SAYS_MORE = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error)"|"error"\s*:\s*[{"]/;
@@ -35,7 +35,7 @@ export class MessagesObserver implements AnswerObserver {
     const event = data !== undefined && SAYS_MORE.test(data) ? parseChunk(data) : undefined;
     if (event === undefined && data !== undefined && isTorn(data)) return unreadableEvent(frame, this.#provider);
     if (event === undefined) return { bytes: raw, terminal: message.stopped };
-    const failure = failureOf(event, frame, this.#provider);
+    const failure = messagesFailureOf(event, frame, this.#provider);
     if (failure === undefined || failure.bytes !== undefined) message.note(event);
     return failure ?? { bytes: raw, terminal: message.stopped };
   }

@@ -9,7 +9,7 @@ import type { TokenUsage } from '../../../model-request/usage.ts';
 import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer.ts';
 import { unreadableEvent } from '../../delivery/reported-failure.ts';
 import { ObservedMessage } from './observed-message.ts';
-import { failureOf } from './stream-failure.ts';
+import { messagesFailureOf } from './stream-failure.ts';
 
 export class MessagesReader implements AnswerReader<JsonObject> {
   readonly #provider: Answering;
@@ -31,7 +31,7 @@ export class MessagesReader implements AnswerReader<JsonObject> {
     if (data === undefined || data.trim() === '' || data === '[DONE]') return { events: [], terminal: message.stopped };
     const event = parseChunk(data);
     if (event === undefined) return withoutEvents(unreadableEvent(frame, this.#provider));
-    const failure = failureOf(event, frame, this.#provider);
+    const failure = messagesFailureOf(event, frame, this.#provider);
     if (failure === undefined) {
       message.note(event);
       return { events: [event], terminal: message.stopped };

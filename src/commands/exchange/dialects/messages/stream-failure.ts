@@ -10,7 +10,7 @@ import { reportedFailure } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
 
 /** Anthropic's own `error` event is for the client too: `bytes` are the event without the provider's credentials. */
-export function failureOf(event: JsonObject, frame: Frame, provider: Answering): FrameAnswer | undefined {
+export function messagesFailureOf(event: JsonObject, frame: Frame, provider: Answering): FrameAnswer | undefined {
   if (!isErrorBody(event)) return undefined;
   if (event['type'] !== 'error') return reportedFailure(event, frame, provider);
   const type = isObject(event['error']) ? event['error']['type'] : undefined;
