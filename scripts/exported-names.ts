@@ -28,9 +28,10 @@ const sharedNames: readonly SharedName[] = [
   { name: 'ProviderTimeouts', reason: ofConfig },
   { name: 'TimeLimit', reason: ofConfig },
   { name: 'StatelessRoutes', reason: ofHttp },
-  { name: 'Answering', reason: renamed },
-  { name: 'Begun', reason: renamed },
   { name: 'FailedAttempt', reason: renamed },
+  { name: 'Received', reason: renamed },
+  { name: 'ResponseFacts', reason: renamed },
+  { name: 'refuse', reason: renamed },
 ];
 
 const declaration =

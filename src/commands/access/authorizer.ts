@@ -28,7 +28,7 @@ export interface Policies<Lists extends UserLists = UserLists> {
 }
 
 /** One question that was asked, and its answer. */
-export interface Step {
+export interface AccessStep {
   readonly check: 'model policy' | 'key' | 'user path';
   /** The policy's selector (`default` when none decides), the key's id, or the user path. */
   readonly subject: string;
@@ -40,13 +40,13 @@ export interface Step {
 export interface Decision {
   readonly allowed: boolean;
   /** Every question, also those behind the first that was answered with no. */
-  readonly steps: readonly Step[];
+  readonly steps: readonly AccessStep[];
 }
 
 /** The decision of `ModelAccess`, told step by step. Pure: of the policies of now, or of any other time. */
 export function decide(caller: Asker, provider: string, model: string, { users, models }: Policies): Decision {
   const { key, userPath } = caller;
-  const steps: Step[] = [
+  const steps: AccessStep[] = [
     {
       check: 'model policy',
       subject: models.deciding(provider, model) ?? 'default',

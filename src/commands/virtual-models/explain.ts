@@ -1,6 +1,6 @@
 /** May this caller use this model, and who says so? What inference would decide, told question by question. Pure. */
 import type { UserPath } from '../../events/event.ts';
-import { decide, type Policies, type Step } from '../access/authorizer.ts';
+import { type AccessStep, decide, type Policies } from '../access/authorizer.ts';
 import { whyNotAccepted } from '../access/key-directory.ts';
 import type { CallerKey } from '../model-request/caller.ts';
 import type { Target } from '../model-request/target.ts';
@@ -27,8 +27,8 @@ export interface InForce extends Policies {
   resolve(model: string, provider: string | undefined): Target | undefined;
 }
 
-export interface ExplainedStep extends Omit<Step, 'check'> {
-  readonly check: 'key is accepted' | 'virtual model' | Step['check'];
+export interface ExplainedStep extends Omit<AccessStep, 'check'> {
+  readonly check: 'key is accepted' | 'virtual model' | AccessStep['check'];
   /** The model of a provider that it is about; undefined when it is about all of them. */
   readonly target?: string;
   /** Why a key is not accepted. */

@@ -9,7 +9,7 @@ const CHARACTERS_OF_TOKEN = 4;
 const USD = 1e9;
 
 /** What only the log has. */
-export interface Recorded {
+export interface RecordedContent {
   readonly requestHeaders: Readonly<Record<string, string>>;
   /** JSON where it is JSON, else text; undefined when it was not kept. */
   readonly requestBody: unknown;
@@ -35,7 +35,7 @@ export function slimEntry(row: ExchangeRow, usage: RequestUsage | undefined): Re
 export function fullEntry(
   row: ExchangeRow,
   usage: RequestUsage | undefined,
-  recorded: Recorded,
+  recorded: RecordedContent,
 ): Record<string, unknown> {
   return entry(row, usage, recorded);
 }
@@ -44,7 +44,7 @@ export function fullEntry(
 export function spokenEntry(
   row: ExchangeRow,
   usage: RequestUsage | undefined,
-  recorded: Recorded,
+  recorded: RecordedContent,
 ): Record<string, unknown> {
   return entry({ ...row, attempts: [] }, usage, recorded);
 }
@@ -58,7 +58,7 @@ function holdsConversation({ capture, dialect }: ExchangeRow): boolean {
 function entry(
   row: ExchangeRow,
   usage: RequestUsage | undefined,
-  recorded: Recorded | undefined,
+  recorded: RecordedContent | undefined,
 ): Record<string, unknown> {
   const startedAt = Number(row.at_us) / 1000;
   return given({
@@ -109,7 +109,11 @@ function entry(
   });
 }
 
-function attemptOf(attempt: AttemptRow, startedAt: number, recorded: Recorded | undefined): Record<string, unknown> {
+function attemptOf(
+  attempt: AttemptRow,
+  startedAt: number,
+  recorded: RecordedContent | undefined,
+): Record<string, unknown> {
   const [number, kind, provider, providerType, model, dialect, startedMs, failed, status, code, message] = attempt;
   return given({
     seq: number,

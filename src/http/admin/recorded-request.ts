@@ -5,9 +5,9 @@ import { parseExactly } from '../../json/exact-json.ts';
 import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { FirstBytes, MOST_BODY_BYTES, requestInLog } from '../../projections/analytics/request-in-log.ts';
-import type { Recorded } from './audit-entry.ts';
+import type { RecordedContent } from './audit-entry.ts';
 
-export interface RecordedRequest extends Recorded {
+export interface RecordedRequest extends RecordedContent {
   readonly row: ExchangeRow;
   readonly usage: RequestUsage | undefined;
   /** Of what is given of its bodies. */

@@ -100,7 +100,7 @@ function observed(result: Open, target: Target, route: Route, calledAt: number, 
 }
 
 function observe(
-  end: AttemptEnd | Refused,
+  end: AttemptEnd | RefusedTarget,
   target: Target,
   route: Route,
   calledAt: number,

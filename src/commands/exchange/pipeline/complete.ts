@@ -2,7 +2,7 @@
 import type { EventLog } from '../../../events/log.ts';
 import type { Provider, ProviderReply } from '../../../providers/provider.ts';
 import type { Client } from '../../model-request/client.ts';
-import type { Refused } from '../../model-request/failed-target.ts';
+import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import { gatewayStopping, responseCancelled } from '../../model-request/stream-refusals.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { EstimatedTokens } from '../../model-request/units.ts';
@@ -53,7 +53,7 @@ export function complete(
   return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
 }
 
-async function completeRefused(refused: Refused, exchange: Completing): Promise<number> {
+async function completeRefused(refused: RefusedTarget, exchange: Completing): Promise<number> {
   const { record } = exchange;
   const { refusal, reason = 'provider_error' } = refused;
   if (refused.attempts === 0) events.noteRefused(record, refusal);
