@@ -5,7 +5,7 @@ import type { ModelPolicies } from '../commands/access/model-policies.ts';
 import type { VisibleModels } from '../commands/access/visible-models.ts';
 import type { Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import type { Admission } from '../commands/model-request/admission.ts';
-import type { Reach, Router } from '../commands/model-request/route.ts';
+import type { Reach, Router } from '../commands/model-request/routing-types.ts';
 import type { PriceOf } from '../commands/virtual-models/balance.ts';
 import { problemAround } from '../commands/virtual-models/chains.ts';
 import { VirtualModelChanges } from '../commands/virtual-models/changes.ts';

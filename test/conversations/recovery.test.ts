@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { itemsOf } from '../../src/commands/conversations/conversation.ts';
 import { itemFinder } from '../../src/commands/conversations/find-item.ts';
 import { loadConversation } from '../../src/commands/conversations/load-conversation.ts';
-import { closeOpenExchanges } from '../../src/commands/exchange/background/close-open-exchanges.ts';
+import { recoverExchanges } from '../../src/commands/exchange/background/recover-exchanges.ts';
 import { createResponsesDialect } from '../../src/commands/exchange/dialects/responses/responses-dialect.ts';
 import { archiveOf } from '../../src/commands/responses/archive.ts';
 import { everything } from '../../src/commands/visibility.ts';
@@ -69,7 +69,7 @@ async function restarted(log: MemoryLog) {
     learned() {},
   });
   const dialects = new Map([[dialect.name, dialect]]);
-  await closeOpenExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
+  await recoverExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
   const conversation = await loadConversation(id, everything, log);
   const ends = [];
   for await (const event of log.readStream(stream)) ends.push(event.type);

@@ -12,7 +12,7 @@ import { formEnd, partHead } from '../../src/commands/exchange/uploads/form-enco
 import { withoutLimits } from '../../src/commands/model-request/admission.ts';
 import type { Client } from '../../src/commands/model-request/client.ts';
 import type { ModelRequest } from '../../src/commands/model-request/model-request.ts';
-import { oneTarget } from '../../src/commands/model-request/route.ts';
+import { oneTarget } from '../../src/commands/model-request/routing-types.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { everything } from '../../src/commands/visibility.ts';
 import { mintEventId } from '../../src/events/event-id.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ModelAccess } from '../../src/commands/access/model-access.ts';
 import type { RefusedTarget } from '../../src/commands/model-request/failed-target.ts';
-import type { Route, RouteRequest } from '../../src/commands/model-request/route.ts';
+import type { Route, RouteRequest } from '../../src/commands/model-request/routing-types.ts';
 import type { Target } from '../../src/commands/model-request/target.ts';
 import { Refusal } from '../../src/commands/refusal.ts';
 import { defaultPhrases } from '../../src/commands/virtual-models/failover-rules.ts';

@@ -12,7 +12,7 @@ const NOTHING = Promise.resolve();
 const STAGES = { written: { until: 'written' }, durable: { until: 'durable' } } as const;
 
 /** What is recorded already, of an exchange that is taken up again. */
-export interface Begun {
+export interface ContinuedExchange {
   readonly lastRevision: bigint;
   readonly receivedAt: number;
   readonly elapsedMs: number;
@@ -37,7 +37,7 @@ export class ExchangeRecord {
   called = false;
   #isReceived = false;
 
-  constructor(log: Pick<EventLog, 'append'>, id: string, context: EventContext, begun?: Begun) {
+  constructor(log: Pick<EventLog, 'append'>, id: string, context: EventContext, begun?: ContinuedExchange) {
     this.#log = log;
     this.id = id;
     this.stream = streamName('exchange', id);

@@ -4,9 +4,9 @@
  */
 
 import { isObject } from '../../json/is-object.ts';
-import type { CheckFields, CheckFiles } from '../exchange/check-files.ts';
 import type { ExchangeDialect } from '../exchange/dialect.ts';
 import { namesFile } from '../exchange/uploads/file-fields.ts';
+import type { CheckFields, CheckFiles } from '../model-request/check-files.ts';
 import { parseJson } from '../parse-json.ts';
 import { files, type TrackedObjects } from '../provider-objects/tracked.ts';
 import { refusals } from '../refusal.ts';

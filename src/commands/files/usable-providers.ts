@@ -1,7 +1,7 @@
 /** The providers to which a caller's files and batches may go: those of which it may use anything at all. */
 import type { Provider } from '../../providers/provider.ts';
 import type { Asker, ModelAccess } from '../access/model-access.ts';
-import type { Reach } from '../model-request/route.ts';
+import type { Reach } from '../model-request/routing-types.ts';
 import { refusals } from '../refusal.ts';
 import type { Providers } from './holders.ts';
 

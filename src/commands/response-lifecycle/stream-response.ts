@@ -4,8 +4,8 @@
  */
 import { streamName } from '../../events/event.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
-import { type FollowDependencies, followAnswer } from '../exchange/record/follow-answer.ts';
 import { readExchange } from '../exchange/record/recorded-exchange.ts';
+import { type ReplayDependencies, replayAnswer } from '../exchange/record/replay-answer.ts';
 import { parseChunk } from '../model-request/parse-chunk.ts';
 import type { StoredResponse } from '../responses/archive.ts';
 import { isPending } from '../responses/pending-response.ts';
@@ -21,7 +21,7 @@ const DONE = Buffer.from('data: [DONE]\n\n');
 export async function* streamResponse(
   stored: StoredResponse,
   after: number,
-  deps: FollowDependencies,
+  deps: ReplayDependencies,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const numbered = new AfterNumber(after);
@@ -31,13 +31,13 @@ export async function* streamResponse(
   const isProviders = stored.native && stored.response.background === true;
   const isWhole = !isProviders || exchange?.end?.type === 'exchange.completed';
   if (exchange !== undefined && wasStreamed && isWhole) {
-    for await (const part of followAnswer(exchange.id, deps, signal)) {
+    for await (const part of replayAnswer(exchange.id, deps, signal)) {
       if (part.kind === 'bytes') yield* numbered.of(part.bytes);
     }
     yield* numbered.rest();
   } else if (isPending(stored) && exchange !== undefined && exchange.end === undefined) {
     yield* numbered.events(responseAsEvents(stored.response));
-    for await (const _ of followAnswer(exchange.id, deps, signal));
+    for await (const _ of replayAnswer(exchange.id, deps, signal));
   }
   if (signal.aborted || numbered.hasEnded) return;
   const latest = isPending(stored) ? await deps.archive.find(stored.id, everything) : stored;

@@ -9,7 +9,7 @@ import {
   type Route,
   type RouteRequest,
   type Router,
-} from '../model-request/route.ts';
+} from '../model-request/routing-types.ts';
 import type { Target } from '../model-request/target.ts';
 import { refusals } from '../refusal.ts';
 import { Balance, type PriceOf } from './balance.ts';

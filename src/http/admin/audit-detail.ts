@@ -1,7 +1,7 @@
 /** `GET /admin/audit/detail` and `/conversation`: requests with what was said in them, read from the log. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { FollowDependencies } from '../../commands/exchange/record/follow-answer.ts';
+import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import { refusals } from '../../commands/refusal.ts';
 import { type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import { idOfResponse, idsOfSession } from '../../projections/analytics/audit-queries.ts';
@@ -17,7 +17,7 @@ import { type RecordedRequest, recordedRequest } from './recorded-request.ts';
 
 export interface AuditDetails extends AuditReports {
   readonly audit: ReadAudit;
-  readonly recorded: FollowDependencies;
+  readonly recorded: ReplayDependencies;
 }
 
 const TURNS = { usual: 40, most: 200 };

@@ -1,5 +1,5 @@
 /** One request with its bodies, as they are shown: JSON as JSON, and the answer as its client got it. */
-import { type FollowDependencies, followAnswer } from '../../commands/exchange/record/follow-answer.ts';
+import { type ReplayDependencies, replayAnswer } from '../../commands/exchange/record/replay-answer.ts';
 import { idOf, type StreamName } from '../../events/event.ts';
 import { parseExactly } from '../../json/exact-json.ts';
 import type { RequestUsage } from '../../projections/analytics/audit-queries.ts';
@@ -19,7 +19,7 @@ const MOST_ERROR_BYTES = 64 * 1024;
 /** Undefined when there is no such request. */
 export async function recordedRequest(
   stream: StreamName,
-  deps: FollowDependencies,
+  deps: ReplayDependencies,
 ): Promise<RecordedRequest | undefined> {
   const found = await requestInLog(stream, deps.log);
   if (found === undefined) return undefined;
@@ -43,12 +43,12 @@ export async function recordedRequest(
 }
 
 /** The answer as its client got it, or else what the provider said. */
-async function answerAgain(stream: StreamName, deps: FollowDependencies, said: FirstBytes): Promise<FirstBytes> {
+async function answerAgain(stream: StreamName, deps: ReplayDependencies, said: FirstBytes): Promise<FirstBytes> {
   if (said.bytes === 0) return said;
   const told = new FirstBytes();
   const stop = new AbortController();
   try {
-    for await (const part of followAnswer(idOf(stream), deps, stop.signal)) {
+    for await (const part of replayAnswer(idOf(stream), deps, stop.signal)) {
       if (part.kind === 'bytes') told.add(part.bytes);
       if (told.tooMany) break;
     }

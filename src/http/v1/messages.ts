@@ -6,7 +6,7 @@ import { countTokensDialect } from '../../commands/exchange/dialects/messages/co
 import type { Caller } from '../../commands/model-request/caller.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';
-import type { Reach } from '../../commands/model-request/route.ts';
+import type { Reach } from '../../commands/model-request/routing-types.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
 import { bodyOf, callerOf } from '../server.ts';
 

@@ -1,11 +1,11 @@
 /** The model endpoints that are passed on as they are: each hands its body to the exchange, a form as it comes. */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { CheckFiles } from '../../commands/exchange/check-files.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import { type FormOptions, formDialect } from '../../commands/exchange/dialects/forward/form-dialect.ts';
 import { createForwardDialect, type ForwardOptions } from '../../commands/exchange/dialects/forward/forward-dialect.ts';
 import { withFilesChecked } from '../../commands/files/named-files.ts';
+import type { CheckFiles } from '../../commands/model-request/check-files.ts';
 import type { Client } from '../../commands/model-request/client.ts';
 import { forwardOperations } from '../../commands/model-request/forward-operations.ts';
 import type { ModelRequest } from '../../commands/model-request/model-request.ts';

@@ -1,7 +1,7 @@
 /** The audit log over HTTP, wired: lists and figures from analytics, what was said from the log. */
 import type { FastifyInstance } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { FollowDependencies } from '../../commands/exchange/record/follow-answer.ts';
+import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
 import { registerAuditDetail } from '../../http/admin/audit-detail.ts';
 import { registerAuditExport } from '../../http/admin/audit-export.ts';
 import { registerAuditLog } from '../../http/admin/audit-log.ts';
@@ -13,7 +13,7 @@ import type { AnalyticsAddress, AnalyticsDb, AnalyticsFiles } from '../../projec
 export interface AuditRecords {
   readonly audit: ReadAudit;
   /** Where requests are read with what was said in them. */
-  readonly recorded: FollowDependencies;
+  readonly recorded: ReplayDependencies;
 }
 
 export interface AuditReportsWiring extends AuditRecords {

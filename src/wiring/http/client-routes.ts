@@ -3,11 +3,11 @@ import type { FastifyInstance } from 'fastify';
 import type { ModelAccess } from '../../commands/access/model-access.ts';
 import { visibleModels } from '../../commands/access/visible-models.ts';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
-import type { ClosingDependencies } from '../../commands/exchange/background/close-open-exchanges.ts';
+import type { RecoveryDependencies } from '../../commands/exchange/background/recover-exchanges.ts';
 import { responsesBodyChanges } from '../../commands/exchange/dialects/responses/forward-responses.ts';
 import { checkNamedFiles, checkNamedInForm } from '../../commands/files/named-files.ts';
 import { usableProviders } from '../../commands/files/usable-providers.ts';
-import type { Reach, Router } from '../../commands/model-request/route.ts';
+import type { Reach, Router } from '../../commands/model-request/routing-types.ts';
 import type { LifecycleDependencies } from '../../commands/response-lifecycle/lifecycle.ts';
 import type { Config } from '../../config/config.ts';
 import type { OpenExchanges } from '../../http/open-exchanges.ts';
@@ -29,7 +29,7 @@ import type { VirtualModels } from '../virtual-models.ts';
 
 export interface ClientRoutes {
   readonly config: Config;
-  readonly recorded: ClosingDependencies;
+  readonly recorded: RecoveryDependencies;
   readonly stored: StoredObjects;
   readonly audit: ReadAudit;
   readonly registry: Registry;

@@ -1,11 +1,11 @@
 /** Exchanges without an end in the log: those of the last run are closed or resumed, those of this run are tracked. */
 import type { Logger } from 'pino';
+import { OpenExchangeTracker } from '../../commands/exchange/background/open-exchange-tracker.ts';
 import {
-  type ClosingDependencies,
-  closeOpenExchanges,
+  type RecoveryDependencies,
+  recoverExchanges,
   resumableExchange,
-} from '../../commands/exchange/background/close-open-exchanges.ts';
-import { OpenRecords } from '../../commands/exchange/background/open-records.ts';
+} from '../../commands/exchange/background/recover-exchanges.ts';
 import type { ResumableExchange } from '../../commands/exchange/background/resumable-exchange.ts';
 import type { RecordedExchange } from '../../commands/exchange/record/recorded-exchange.ts';
 import { type InFlight, openExchanges } from '../../projections/in-flight.ts';
@@ -20,11 +20,11 @@ import type { GatewayViews } from './views.ts';
  */
 export async function closeLastRun(
   leftOpen: InFlight,
-  recorded: ClosingDependencies,
+  recorded: RecoveryDependencies,
   logger: Logger,
 ): Promise<RecordedExchange[]> {
   const streams = openExchanges(leftOpen).map(({ stream }) => stream);
-  const interrupted = await closeOpenExchanges(streams, recorded, 'gateway_stopped');
+  const interrupted = await recoverExchanges(streams, recorded, 'gateway_stopped');
   if (streams.length > 0) {
     logger.warn(`closed ${streams.length - interrupted.length} exchanges that the last run left open`);
   }
@@ -33,7 +33,7 @@ export async function closeLastRun(
 
 export interface OpenExchangesOptions {
   readonly log: GatewayLog;
-  readonly recorded: ClosingDependencies;
+  readonly recorded: RecoveryDependencies;
   readonly views: GatewayViews;
   readonly logger: Logger;
   /** Runs an exchange that was left open before the client received anything. Must not throw. */
@@ -41,7 +41,7 @@ export interface OpenExchangesOptions {
 }
 
 export interface OpenExchangeTracking {
-  readonly records: OpenRecords;
+  readonly records: OpenExchangeTracker;
   /** For listeners of the live tail. */
   readonly view: OpenExchangesView;
   resume(exchange: RecordedExchange): void;
@@ -57,9 +57,9 @@ export function trackOpenExchanges(options: OpenExchangesOptions): OpenExchangeT
     const run = resumableExchange(exchange, recorded.dialects, log, recorded.keys);
     if (run !== undefined) options.resume(run);
   };
-  const records = new OpenRecords({
+  const records = new OpenExchangeTracker({
     log,
-    close: (streams, why) => closeOpenExchanges(streams, recorded, why),
+    close: (streams, why) => recoverExchanges(streams, recorded, why),
     resume,
     onError,
   });

@@ -1,7 +1,7 @@
 /** Responses whose stream a crash left open: they failed, and none of their items looks finished. */
 import { expect, it } from 'vitest';
 import { itemFinder } from '../../../src/commands/conversations/find-item.ts';
-import { closeOpenExchanges } from '../../../src/commands/exchange/background/close-open-exchanges.ts';
+import { recoverExchanges } from '../../../src/commands/exchange/background/recover-exchanges.ts';
 import { createResponsesDialect } from '../../../src/commands/exchange/dialects/responses/responses-dialect.ts';
 import { streamResponse } from '../../../src/commands/response-lifecycle/stream-response.ts';
 import { archiveOf } from '../../../src/commands/responses/archive.ts';
@@ -54,7 +54,7 @@ async function closed(dialect: 'chat' | 'responses', providerType: string, chunk
     learned() {},
   });
   const dialects = new Map([[responses.name, responses]]);
-  await closeOpenExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
+  await recoverExchanges([stream], { log, archive, dialects, pricing: unpriced, keys: noKeys }, 'gateway_stopped');
   const ends = [];
   for await (const event of log.readStream(stream)) if (event.type === 'exchange.failed') ends.push(event.data);
   const { responseId } = ends[0] as { responseId: string };

@@ -1,6 +1,6 @@
 /** What an exchange had cost that a crash left open, of those whose answers are only passed on. */
 import { expect, it } from 'vitest';
-import { closeOpenExchanges } from '../../../src/commands/exchange/background/close-open-exchanges.ts';
+import { recoverExchanges } from '../../../src/commands/exchange/background/recover-exchanges.ts';
 import { archiveOf } from '../../../src/commands/responses/archive.ts';
 import { attemptStarted, chunkReceived, requestReceived } from '../../../src/events/catalogue/exchange.ts';
 import { streamName } from '../../../src/events/event.ts';
@@ -48,7 +48,7 @@ async function usageOf({ dialect, path, model, chunks }: Told): Promise<unknown>
     pricing: unpriced,
     keys: noKeys,
   };
-  await closeOpenExchanges([stream], deps, 'gateway_stopped');
+  await recoverExchanges([stream], deps, 'gateway_stopped');
   const told = [];
   for await (const event of log.readStream(stream)) told.push(event);
   expect(told.filter(({ type }) => type === 'exchange.failed')).toHaveLength(1);

@@ -86,7 +86,7 @@ async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencie
   const policy = { capture: 'full' } as const;
   const context = { ...looked, route, policy, isByModel: true, isRecorded: true, history: undefined } as const;
   const admitted = await admit.run(context, deps);
-  return isAnswer(admitted) ? complete(await deliver(admitted, exchange), exchange, deps) : undefined;
+  return isAnswer(admitted) ? complete.run(await deliver.run(admitted, exchange), exchange, deps) : undefined;
 }
 
 describe('who waits for a claim that was given up', () => {

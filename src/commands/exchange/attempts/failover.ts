@@ -8,7 +8,7 @@
  */
 import type { Ticket } from '../../model-request/admission.ts';
 import type { RefusedTarget } from '../../model-request/failed-target.ts';
-import type { Route } from '../../model-request/route.ts';
+import type { Route } from '../../model-request/routing-types.ts';
 import type { Target } from '../../model-request/target.ts';
 import { Refusal } from '../../refusal.ts';
 import type { AttemptEnd, CallResult } from '../outcome.ts';

@@ -11,7 +11,7 @@ export interface RetryPolicy {
   readonly onStatuses: readonly number[];
 }
 
-export interface FailedAttempt {
+export interface AttemptFailure {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly status?: number;
@@ -21,7 +21,7 @@ export interface FailedAttempt {
 }
 
 /** The wait before the next attempt in milliseconds, or undefined when there is to be none. */
-export function retryDelay(failed: FailedAttempt, policy: RetryPolicy, random: () => number): number | undefined {
+export function retryDelay(failed: AttemptFailure, policy: RetryPolicy, random: () => number): number | undefined {
   if (failed.attempt > policy.maxRetries) return undefined;
   const worthIt =
     failed.status === undefined

@@ -2,9 +2,9 @@
 import type { Target } from '../../model-request/target.ts';
 import { refusals } from '../../refusal.ts';
 import type { ProviderAnswer } from '../answer-source.ts';
-import { callTarget } from '../attempts/attempts.ts';
 import { callWithFailover, type TargetCall } from '../attempts/failover.ts';
-import { announcePendingResponse, newPendingResponse } from '../background/background.ts';
+import { callTarget } from '../attempts/retry-loop.ts';
+import { announcePendingResponse, newPendingResponse } from '../background/announce-pending-response.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { PlanInput } from '../dialect.ts';
 import type { CallResult } from '../outcome.ts';

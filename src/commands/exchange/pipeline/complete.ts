@@ -10,13 +10,13 @@ import type { ResponseArchive } from '../../responses/archive.ts';
 import { previousResponseOf } from '../../responses/previous-response.ts';
 import { everything, haveSameOwner } from '../../visibility.ts';
 import type { DeliveredAnswer } from '../answer-source.ts';
-import { noteOutcome, type PendingResponse } from '../background/background.ts';
-import type { OpenRecords } from '../background/open-records.ts';
+import { noteOutcome, type PendingResponse } from '../background/announce-pending-response.ts';
+import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import { answerHeaders } from '../delivery/answer-headers.ts';
 import type { Answered, AttemptEnd } from '../outcome.ts';
+import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { estimateUsage } from '../record/estimate-usage.ts';
-import { noteTurn } from '../record/note-turn.ts';
 import { noteDeferral, noteSpending, type Spender } from '../record/spending.ts';
 import { completeReplay } from './complete-replay.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
@@ -29,29 +29,28 @@ interface Completing extends Spender {
   /** Whether the answer is recorded with its bytes. */
   readonly keepBodies: boolean;
   readonly pendingResponse: PendingResponse | undefined;
-  readonly open: Pick<OpenRecords, 'leftOpen'>;
+  readonly open: Pick<OpenExchangeTracker, 'leftOpen'>;
   readonly archive: ResponseArchive;
   readonly log: EventLog;
   /** Called for a response that was made and is not stored. */
   responseNotStored(provider: Provider): void;
 }
 
-/** @returns the status that stands for how it ended. @throws LogUnavailable */
-export function complete(
-  delivered: DeliveredAnswer,
-  exchange: RunningExchange,
-  deps: ExchangeDependencies,
-): Promise<number> {
-  if (delivered.source === 'record') return completeReplay(delivered, exchange);
-  const { answer, outcome } = delivered;
-  const { dialect, record, request, client, pendingResponse } = exchange;
-  const { target, asked, policy, ticket } = answer;
-  const { pricing, open, archive, log, responseNotStored } = deps;
-  const keepBodies = policy.capture === 'full';
-  const spender = { dialect, asked, record, request, ticket, pricing };
-  const given = { ...spender, target, client, keepBodies, pendingResponse, open, archive, log, responseNotStored };
-  return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
-}
+export const complete = {
+  name: 'complete',
+  /** @returns the status that stands for how it ended. @throws LogUnavailable */
+  run(delivered: DeliveredAnswer, exchange: RunningExchange, deps: ExchangeDependencies): Promise<number> {
+    if (delivered.source === 'record') return completeReplay(delivered, exchange);
+    const { answer, outcome } = delivered;
+    const { dialect, record, request, client, pendingResponse } = exchange;
+    const { target, asked, policy, ticket } = answer;
+    const { pricing, open, archive, log, responseNotStored } = deps;
+    const keepBodies = policy.capture === 'full';
+    const spender = { dialect, asked, record, request, ticket, pricing };
+    const given = { ...spender, target, client, keepBodies, pendingResponse, open, archive, log, responseNotStored };
+    return outcome.kind === 'refused' ? completeRefused(outcome, given) : completeAnswered(outcome, given);
+  },
+};
 
 async function completeRefused(refused: RefusedTarget, exchange: Completing): Promise<number> {
   const { record } = exchange;
@@ -74,14 +73,26 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   const responseId = isOthers ? undefined : recordResponse(outcome, exchange);
   switch (outcome.kind) {
     case 'whole': {
-      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record, exchange.request.caller.sight);
+      await noteConversationTurn(
+        exchange.dialect,
+        exchange.asked,
+        outcome.relay,
+        record,
+        exchange.request.caller.sight,
+      );
       recordCompletion(outcome, exchange, outcome.reply, responseId);
       await record.flush('durable');
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
       return outcome.reply.status;
     }
     case 'streamed': {
-      await noteTurn(exchange.dialect, exchange.asked, outcome.relay, record, exchange.request.caller.sight);
+      await noteConversationTurn(
+        exchange.dialect,
+        exchange.asked,
+        outcome.relay,
+        record,
+        exchange.request.caller.sight,
+      );
       recordCompletion(outcome, exchange, outcome.reply, responseId, estimate);
       await record.flush('durable');
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);

@@ -1,7 +1,7 @@
 /** What is known after each step of the pipeline: a type for each stage, which extends the one before. */
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Asked } from '../../model-request/parsed-request.ts';
-import type { Route } from '../../model-request/route.ts';
+import type { Route } from '../../model-request/routing-types.ts';
 import type { EarlierTurns } from '../history.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { KeyClaim } from '../record/idempotency-key.ts';

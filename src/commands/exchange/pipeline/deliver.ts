@@ -3,9 +3,12 @@ import type { Answer, DeliveredAnswer } from '../answer-source.ts';
 import { deliverReplay } from '../delivery/deliver-replay.ts';
 import type { RunningExchange } from './running-exchange.ts';
 
-/** @throws LogUnavailable */
-export async function deliver(answer: Answer, exchange: RunningExchange): Promise<DeliveredAnswer> {
-  if (answer.source === 'record') return deliverReplay(answer, exchange);
-  const { result } = answer;
-  return { source: 'provider', answer, outcome: result.kind === 'open' ? await result.deliver() : result };
-}
+export const deliver = {
+  name: 'deliver',
+  /** @throws LogUnavailable */
+  async run(answer: Answer, exchange: RunningExchange): Promise<DeliveredAnswer> {
+    if (answer.source === 'record') return deliverReplay(answer, exchange);
+    const { result } = answer;
+    return { source: 'provider', answer, outcome: result.kind === 'open' ? await result.deliver() : result };
+  },
+};

@@ -3,7 +3,7 @@ import type { EventLog } from '../../../events/log.ts';
 import type { Provider } from '../../../providers/provider.ts';
 import type { Admission } from '../../model-request/admission.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
-import type { Router } from '../../model-request/route.ts';
+import type { Router } from '../../model-request/routing-types.ts';
 import type { Sessions } from '../../model-request/session.ts';
 import type { Target } from '../../model-request/target.ts';
 import type { TokenUsage } from '../../model-request/usage.ts';
@@ -11,7 +11,7 @@ import type { Pricing } from '../../pricing/pricing.ts';
 import type { ResponseArchive } from '../../responses/archive.ts';
 import type { CircuitBreaker } from '../attempts/circuit-breaker.ts';
 import type { RetryPolicy } from '../attempts/retry-policy.ts';
-import type { OpenRecords } from '../background/open-records.ts';
+import type { OpenExchangeTracker } from '../background/open-exchange-tracker.ts';
 import type { DetachedClients } from '../delivery/detached-client.ts';
 import type { ExchangePolicy } from '../policy.ts';
 import type { Dialects } from '../record/recorded-exchange.ts';
@@ -40,7 +40,7 @@ export interface ExchangeDependencies {
   wait(ms: number, signal: AbortSignal): Promise<void>;
   /** Called once for every exchange, after it ended. Must not throw. */
   ended(summary: ExchangeSummary): void;
-  readonly open: Pick<OpenRecords, 'begun' | 'over' | 'leftOpen'>;
+  readonly open: Pick<OpenExchangeTracker, 'begun' | 'over' | 'leftOpen'>;
   /** Decides which refusals are recorded one by one, and counts the others. */
   readonly refused: Pick<RefusedRequests, 'recordsAlone'>;
   /** Called when a response was made and could not be recorded. */

@@ -2,7 +2,7 @@
 import { LogUnavailable } from '../../../events/log.ts';
 import type { Asked } from '../../model-request/parsed-request.ts';
 import { Refusal, refusals } from '../../refusal.ts';
-import { noteOutcome } from '../background/background.ts';
+import { noteOutcome } from '../background/announce-pending-response.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import * as events from '../record/end-events.ts';
 import { isOfRequest } from '../record/refused-content.ts';

@@ -1,5 +1,5 @@
 /** The candidates for a request: by its route, or by the model that it names. */
-import { oneTarget, type Route } from '../../model-request/route.ts';
+import { oneTarget, type Route } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
 import type { KeyLookedUp, Routed } from './context.ts';
 import type { Step } from './step.ts';

@@ -8,7 +8,11 @@ import { responseCancelled } from '../../model-request/stream-refusals.ts';
 import { isPending } from '../../responses/pending-response.ts';
 import { responseIdOf } from '../../responses/response-id.ts';
 import { everything } from '../../visibility.ts';
-import { inProgressWrite, type PendingResponse, storedPendingResponse } from '../background/background.ts';
+import {
+  inProgressWrite,
+  type PendingResponse,
+  storedPendingResponse,
+} from '../background/announce-pending-response.ts';
 import type { ResumableExchange } from '../background/resumable-exchange.ts';
 import * as events from '../record/end-events.ts';
 import type { ExchangeDependencies } from './dependencies.ts';

@@ -46,8 +46,8 @@ export async function runPipeline(exchange: RunningExchange, deps: ExchangeDepen
       if ('asked' in reached) asked = reached.asked;
     }
     if (!isAnswer(reached)) throw new Error('the last step of the pipeline returned no answer');
-    delivered = await deliver(reached, exchange);
-    status = await complete(delivered, exchange, deps);
+    delivered = await deliver.run(reached, exchange);
+    status = await complete.run(delivered, exchange, deps);
     isRecorded = true;
   } catch (error) {
     if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange, deps);

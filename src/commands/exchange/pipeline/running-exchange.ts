@@ -2,7 +2,7 @@
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
 import type { Target } from '../../model-request/target.ts';
-import type { PendingResponse } from '../background/background.ts';
+import type { PendingResponse } from '../background/announce-pending-response.ts';
 import type { NewExchange, Resumed } from '../background/resumable-exchange.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';

@@ -19,8 +19,8 @@ import { responseIdOf } from '../../responses/response-id.ts';
 import { everything } from '../../visibility.ts';
 import type { RecordedAnswer, ReplayedPart } from '../answer-source.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
-import { type AnswerPart, type FollowDependencies, followAnswer } from './follow-answer.ts';
 import { type RecordedExchange, readExchange, recordedFailure } from './recorded-exchange.ts';
+import { type AnswerPart, type ReplayDependencies, replayAnswer } from './replay-answer.ts';
 
 const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
@@ -45,7 +45,7 @@ export interface KeyedRequest {
  * @returns the answer under the request's key, once it has begun, or the claim to make when there is none
  * @throws Refusal when the key is malformed, was used for another request, or its answer was not kept or deleted
  */
-export async function lookUpKey(keyed: KeyedRequest, deps: FollowDependencies): Promise<KeyClaim | RecordedAnswer> {
+export async function lookUpKey(keyed: KeyedRequest, deps: ReplayDependencies): Promise<KeyClaim | RecordedAnswer> {
   const { endpoint, request, record, ended } = keyed;
   const key = request.headers['idempotency-key'] ?? '';
   if (!KEY.test(key)) {
@@ -90,7 +90,7 @@ export const noAnswer: RecordedAnswer = {
 /** @returns undefined when the earlier exchange ended without an answer */
 async function beginReplay(
   earlier: RecordedExchange,
-  deps: FollowDependencies,
+  deps: ReplayDependencies,
   ended: AbortSignal,
 ): Promise<RecordedAnswer | undefined> {
   await refuseDeleted(earlier, deps.archive);
@@ -105,7 +105,7 @@ async function beginReplay(
   } as const;
   const pending = stream ? undefined : await pendingResponseOf(earlier, deps.archive);
   if (pending !== undefined) return { ...replayed, parts: only(pending) };
-  const parts = followAnswer(earlier.id, deps, ended);
+  const parts = replayAnswer(earlier.id, deps, ended);
   const first = await parts.next();
   if (first.done === true) return { ...replayed, parts: noAnswer.parts };
   if (first.value.kind === 'end') {

@@ -1,12 +1,12 @@
 /** A model endpoint that takes a form. One dialect for each request, since a form is read once, as it comes. */
 
+import type { CheckFields } from '../../../model-request/check-files.ts';
 import { type ForwardOperation, unitsAsked } from '../../../model-request/forward-operations.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
 import type { Target } from '../../../model-request/target.ts';
 import { Refusal, refusals } from '../../../refusal.ts';
 import { seesEverything } from '../../../visibility.ts';
-import type { CheckFields } from '../../check-files.ts';
 import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { ForwardPlan } from '../../plan.ts';
 import { namesFile } from '../../uploads/file-fields.ts';

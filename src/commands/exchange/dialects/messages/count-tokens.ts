@@ -2,7 +2,7 @@
 import type { Asker } from '../../../access/model-access.ts';
 import { estimateInputTokens } from '../../../messages/token-estimate.ts';
 import { readJson } from '../../../model-request/read-json.ts';
-import type { Reach } from '../../../model-request/route.ts';
+import type { Reach } from '../../../model-request/routing-types.ts';
 import { countTokensDialect } from './count-tokens-dialect.ts';
 import { speaksMessages } from './messages-dialect.ts';
 

@@ -6,9 +6,9 @@ import { type AttemptOptions, type CallResult, type FailedAttempt, nothingYet } 
 import type { Plan } from '../plan.ts';
 import type { Relay } from '../relay.ts';
 import type { ExchangeScope } from '../scope.ts';
+import { callProvider } from './call-provider.ts';
 import { verdictOf } from './call-verdict.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
-import { attemptOnce } from './one-attempt.ts';
 import { type RetryPolicy, retryDelay } from './retry-policy.ts';
 
 export interface AttemptsOptions extends AttemptOptions {
@@ -97,7 +97,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
       ),
     );
     await record.flush(options.recordBeforeCall);
-    const outcome = await attemptOnce(options, plan, attempt);
+    const outcome = await callProvider(options, plan, attempt);
     if (outcome.kind === 'upload_failed') {
       return { kind: 'refused', refusal: outcome.refusal, attempts: attempt, reason: 'upload_failed' };
     }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OpenRecords } from '../../../src/commands/exchange/background/open-records.ts';
+import { OpenExchangeTracker } from '../../../src/commands/exchange/background/open-exchange-tracker.ts';
 import { gatewayStopped } from '../../../src/events/catalogue/gateway.ts';
 import { type Position, streamName } from '../../../src/events/event.ts';
 import { LogUnavailable } from '../../../src/events/log.ts';
@@ -12,7 +12,7 @@ function records(failures: number, log = new MemoryLog()) {
   const closed = Promise.withResolvers<void>();
   const errors: unknown[] = [];
   let calls = 0;
-  const open = new OpenRecords({
+  const open = new OpenExchangeTracker({
     log,
     async close() {
       calls += 1;

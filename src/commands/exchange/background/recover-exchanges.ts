@@ -29,9 +29,9 @@ import { begunBy } from '../dialects/passthrough/begun-work.ts';
 import { passthroughRelay } from '../dialects/passthrough/passthrough-relay.ts';
 import { isRunHere } from '../dialects/responses/responses-dialect.ts';
 import { ExchangeRecord } from '../exchange-record.ts';
+import { noteConversationTurn } from '../record/append-conversation-turn.ts';
 import * as events from '../record/end-events.ts';
 import { missingTokens } from '../record/estimate-usage.ts';
-import { noteTurn } from '../record/note-turn.ts';
 import { OutputCount, type StreamSize } from '../record/output-count.ts';
 import {
   askedAgain,
@@ -65,7 +65,7 @@ const REFUSALS = {
 /** Why they were left open. */
 export type LeftOpen = keyof typeof REFUSALS;
 
-export interface ClosingDependencies {
+export interface RecoveryDependencies {
   readonly log: EventLog;
   readonly pricing: Pricing;
   readonly dialects: Dialects;
@@ -77,9 +77,9 @@ export interface ClosingDependencies {
  * @returns those that are to be taken up again
  * @throws LogUnavailable
  */
-export async function closeOpenExchanges(
+export async function recoverExchanges(
   streams: Iterable<StreamName>,
-  deps: ClosingDependencies,
+  deps: RecoveryDependencies,
   why: LeftOpen,
 ): Promise<RecordedExchange[]> {
   const resumable: RecordedExchange[] = [];
@@ -96,7 +96,7 @@ export async function closeOpenExchanges(
 
 async function closeExchange(
   stream: StreamName,
-  deps: ClosingDependencies,
+  deps: RecoveryDependencies,
   why: LeftOpen,
 ): Promise<RecordedExchange | undefined> {
   const told = await readExchange(stream, deps.log);
@@ -149,7 +149,7 @@ async function close(
   told: RecordedExchange,
   asked: Asked | undefined,
   pending: StoredResponse | undefined,
-  deps: ClosingDependencies,
+  deps: RecoveryDependencies,
   refusal: Refusal,
   why: LeftOpen,
 ): Promise<void> {
@@ -169,7 +169,8 @@ async function close(
     const translated = attempt.dialect !== request.dialect && responseId === undefined;
     const json = translated ? relay.response?.()?.json : undefined;
     const { sight } = recordedAsker(ownerOf(told.received), deps.keys);
-    if (asked !== undefined) await noteTurn(deps.dialects.get(request.dialect), asked, relay, record, sight);
+    if (asked !== undefined)
+      await noteConversationTurn(deps.dialects.get(request.dialect), asked, relay, record, sight);
     events.noteCompleted(record, counted, {
       status: 200,
       attempt: attempt.attempt,

@@ -10,8 +10,8 @@ import { refusalAsSent, refusalFromFailure, refusalFromUpstream } from '../../mo
 import { errorBody, MAX_ERROR_BYTES, parseWhole, wholeBody } from '../../model-request/whole-body.ts';
 import { Refusal, refusals } from '../../refusal.ts';
 import { opening } from '../delivery/opening.ts';
+import { type ForwardedEnd, relayForwarded } from '../delivery/relay-forwarded.ts';
 import { relayStream, type StreamEnd } from '../delivery/relay-stream.ts';
-import { relayUntouched, type UntouchedEnd } from '../delivery/relay-untouched.ts';
 import {
   type Answered,
   type AttemptEnd,
@@ -26,7 +26,7 @@ import type { ForwardPlan, Plan } from '../plan.ts';
 import type { Relay } from '../relay.ts';
 
 /** @throws LogUnavailable */
-export async function attemptOnce(
+export async function callProvider(
   options: AttemptOptions,
   plan: Plan,
   attempt: number,
@@ -102,7 +102,7 @@ async function forwardedAnswer(
     return senseless(reply, provider.name, await errorBody(reply), 'an answer');
   }
   const given = { ...options, ...answered, reply, plan, headers: options.answerHeaders(reply) };
-  const relayed = opening((beforeFirstByte) => relayUntouched({ ...given, beforeFirstByte }));
+  const relayed = opening((beforeFirstByte) => relayForwarded({ ...given, beforeFirstByte }));
   const first = await relayed.first;
   if (first !== 'opened') {
     if (first.kind === 'failed') return failedStream(first, answered.relay);
@@ -114,7 +114,7 @@ async function forwardedAnswer(
   return { ...answered, kind: 'open', reply, deliver: async () => endOf(await relayed.deliver(), answered, reply) };
 }
 
-function endOf(end: StreamEnd | UntouchedEnd, answered: Answered, reply: ProviderReply): AttemptEnd {
+function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: ProviderReply): AttemptEnd {
   switch (end.kind) {
     case 'whole':
     case 'streamed':

@@ -5,12 +5,12 @@
 import type { Position, StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import type { RecordedExchange } from '../record/recorded-exchange.ts';
-import type { LeftOpen } from './close-open-exchanges.ts';
+import type { LeftOpen } from './recover-exchanges.ts';
 
 /** @returns those that are to be taken up again. @throws LogUnavailable */
 export type CloseOpen = (streams: readonly StreamName[], why: LeftOpen) => Promise<RecordedExchange[]>;
 
-export interface OpenRecordsOptions {
+export interface OpenExchangeTrackerOptions {
   readonly log: EventLog;
   readonly close: CloseOpen;
   /** Takes up an exchange that was left open before anything was said. Must not throw. */
@@ -22,7 +22,7 @@ export interface OpenRecordsOptions {
 
 const RETRY_MS = 1000;
 
-export class OpenRecords {
+export class OpenExchangeTracker {
   readonly #log: EventLog;
   readonly #close: CloseOpen;
   readonly #resume: (told: RecordedExchange) => void;
@@ -36,7 +36,7 @@ export class OpenRecords {
   #retry: NodeJS.Timeout | undefined;
   #stopped = false;
 
-  constructor(options: OpenRecordsOptions) {
+  constructor(options: OpenExchangeTrackerOptions) {
     this.#log = options.log;
     this.#close = options.close;
     this.#resume = options.resume;

@@ -5,7 +5,7 @@ import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Relay } from '../relay.ts';
 
 /** Notes the turn that a completed exchange is in its conversation, to be appended with its end. */
-export async function noteTurn(
+export async function noteConversationTurn(
   dialect: ExchangeDialect | undefined,
   asked: Asked,
   relay: Relay,

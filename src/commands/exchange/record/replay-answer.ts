@@ -24,7 +24,7 @@ import {
   withEvent,
 } from './recorded-exchange.ts';
 
-export interface FollowDependencies {
+export interface ReplayDependencies {
   readonly log: EventLog;
   readonly dialects: Dialects;
   readonly archive: ResponseArchive;
@@ -40,9 +40,9 @@ export type AnswerPart =
  * Always ends with an `end`, unless the signal is aborted or the record holds no such exchange.
  * @throws whatever reading the log throws
  */
-export async function* followAnswer(
+export async function* replayAnswer(
   exchangeId: string,
-  deps: FollowDependencies,
+  deps: ReplayDependencies,
   signal: AbortSignal,
 ): AsyncGenerator<AnswerPart> {
   let told: RecordedExchange | undefined;

@@ -19,14 +19,14 @@ import { relayStream } from './relay-stream.ts';
 /** Up to here a JSON answer is read whole. */
 const MAX_WHOLE_BYTES = 1024 * 1024;
 
-export interface UntouchedOptions extends AttemptOptions, Answered {
+export interface ForwardedOptions extends AttemptOptions, Answered {
   readonly reply: ProviderReply;
   readonly plan: ForwardPlan;
   readonly headers: Record<string, string>;
   readonly beforeFirstByte: BeforeFirstByte;
 }
 
-export type UntouchedEnd =
+export type ForwardedEnd =
   | { readonly kind: 'whole'; readonly bytes: Buffer }
   | { readonly kind: 'streamed'; readonly rest: Buffer[] }
   | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[]; readonly cut: boolean }
@@ -41,7 +41,7 @@ export type UntouchedEnd =
   | { readonly kind: 'error_body'; readonly bytes: Buffer };
 
 /** @throws LogUnavailable, ProviderFailure */
-export async function relayUntouched(given: UntouchedOptions): Promise<UntouchedEnd> {
+export async function relayForwarded(given: ForwardedOptions): Promise<ForwardedEnd> {
   const { plan, record, attempt, received } = given;
   if (plan.digestOnly !== true) return relayByKind(given);
   const hash = createHash('sha256');
@@ -55,7 +55,7 @@ export async function relayUntouched(given: UntouchedOptions): Promise<Untouched
   return end;
 }
 
-async function relayByKind(options: UntouchedOptions): Promise<UntouchedEnd> {
+async function relayByKind(options: ForwardedOptions): Promise<ForwardedEnd> {
   const { reply, plan } = options;
   if (isEventStream(reply.headers)) return relayEvents(options);
   const announced = Number(reply.headers['content-length'] ?? Number.POSITIVE_INFINITY);
@@ -64,14 +64,14 @@ async function relayByKind(options: UntouchedOptions): Promise<UntouchedEnd> {
   return hasBody && (plan.readsWhole || isShortJson) ? relayWhole(options) : relayPieces(options, hasBody);
 }
 
-async function relayEvents(options: UntouchedOptions): Promise<UntouchedEnd> {
+async function relayEvents(options: ForwardedOptions): Promise<ForwardedEnd> {
   const end = await relayStream({ ...options, provider: options.target.provider.name });
   if (end.kind === 'complete') return { kind: 'streamed', rest: end.rest };
   if (end.kind === 'broken') return { ...end, cut: end.rest.length === 0 };
   return end.kind === 'abandoned' ? { ...end, cut: true } : end;
 }
 
-async function relayWhole(options: UntouchedOptions): Promise<UntouchedEnd> {
+async function relayWhole(options: ForwardedOptions): Promise<ForwardedEnd> {
   const { reply, plan, relay, record, attempt, received, keepBodies, maxAnswerBytes } = options;
   const { name } = options.target.provider;
   const bytes = await wholeBody(reply, options.target.provider, maxAnswerBytes);
@@ -93,7 +93,7 @@ async function relayWhole(options: UntouchedOptions): Promise<UntouchedEnd> {
   return { kind: 'whole', bytes: relay.whole(bytes, parsed) };
 }
 
-async function relayPieces(options: UntouchedOptions, hasBody: boolean): Promise<UntouchedEnd> {
+async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise<ForwardedEnd> {
   const { reply, relay, client } = options;
   let held: Buffer | undefined;
   let begun = false;
