@@ -11,7 +11,6 @@ export interface SharedName {
 const ofCommands = 'commands declare what they need of a projection; projections import no commands';
 const ofConfig = 'the configuration imports nothing; its values have the shape that providers take';
 const ofHttp = 'http declares what it needs; it imports no providers';
-const renamed = 'temporary: renamed with the pipeline';
 
 /** Interfaces that mirror each other on purpose: the type check compares them where one is passed for the other. */
 const sharedNames: readonly SharedName[] = [
@@ -28,10 +27,6 @@ const sharedNames: readonly SharedName[] = [
   { name: 'ProviderTimeouts', reason: ofConfig },
   { name: 'TimeLimit', reason: ofConfig },
   { name: 'StatelessRoutes', reason: ofHttp },
-  { name: 'FailedAttempt', reason: renamed },
-  { name: 'Received', reason: renamed },
-  { name: 'ResponseFacts', reason: renamed },
-  { name: 'refuse', reason: renamed },
 ];
 
 const declaration =

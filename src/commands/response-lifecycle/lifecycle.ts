@@ -71,7 +71,7 @@ async function refreshed(
   if (provider === undefined) return stored.response;
   let found: Record<string, unknown> | undefined;
   try {
-    found = await callProvider(provider, 'GET', '', request);
+    found = await callAboutResponse(provider, 'GET', '', request);
   } catch (error) {
     if (error instanceof Refusal) return stored.response;
     throw error;
@@ -163,7 +163,7 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
   await endBeforeDeletion(stored, request, deps);
   const provider = stored.native ? deps.provider(stored.provider) : undefined;
   // Gone there already is as good as deleted; any other trouble is told before anything is dropped here.
-  if (provider !== undefined) await callProvider(provider, 'DELETE', '', request);
+  if (provider !== undefined) await callAboutResponse(provider, 'DELETE', '', request);
   const events = [responseDeleted.create({}, context)];
   try {
     await deps.log.append([{ stream: streamName('response', id), events, expectedRevision: stored.revision }]);
@@ -202,7 +202,7 @@ async function cancelNatively(
   deps: LifecycleDependencies,
 ): Promise<object> {
   const provider = deps.provider(stored.provider);
-  const found = provider === undefined ? undefined : await callProvider(provider, 'POST', '/cancel', request);
+  const found = provider === undefined ? undefined : await callAboutResponse(provider, 'POST', '/cancel', request);
   if (found === undefined) throw refusals.responseNotFound(stored.id);
   return keepIfEnded(stored, found, request, deps);
 }
@@ -272,7 +272,7 @@ async function askNatively(
   deps: LifecycleDependencies,
   unsupported: string,
 ): Promise<object> {
-  return findAtProviders(request, deps, unsupported, (one) => callProvider(one, method, path, request));
+  return findAtProviders(request, deps, unsupported, (one) => callAboutResponse(one, method, path, request));
 }
 
 /**
@@ -315,7 +315,7 @@ function nativeProviders(
 }
 
 /** Undefined when the provider does not have it. @throws Refusal */
-export async function callProvider(
+export async function callAboutResponse(
   provider: Provider,
   method: ProviderObjectRequest['method'],
   path: string,

@@ -7,7 +7,7 @@ import { outcomeIn } from '../deferred/work-end.ts';
 import { askProvider } from '../provider-objects/ask-provider.ts';
 import { batchKindOf } from '../provider-objects/tracked.ts';
 import { Refusal } from '../refusal.ts';
-import { callProvider, type KeepDependencies, keepIfEnded } from '../response-lifecycle/lifecycle.ts';
+import { callAboutResponse, type KeepDependencies, keepIfEnded } from '../response-lifecycle/lifecycle.ts';
 import { isPending } from '../responses/pending-response.ts';
 import { everything } from '../visibility.ts';
 
@@ -73,7 +73,7 @@ async function responseOver(work: OpenWork, question: Question, deps: LookDepend
   }
   const provider = deps.provider(work.provider);
   if (provider === undefined) return false;
-  const found = await callProvider(provider, 'GET', '', { id, query: '', ...question });
+  const found = await callAboutResponse(provider, 'GET', '', { id, query: '', ...question });
   if (found === undefined) return 'unknown';
   if (outcomeIn(found) === undefined) return false;
   const context: EventContext = { actor: 'system', userPath: work.userPath, requestId: work.requestId };

@@ -22,7 +22,7 @@ export interface PendingResponse {
   readonly id: string;
   /** The response object as it stands before anything was said. */
   readonly shell: object;
-  readonly facts: events.ResponseFacts;
+  readonly facts: events.StoredResponseFacts;
   readonly record: ExchangeRecord;
 }
 

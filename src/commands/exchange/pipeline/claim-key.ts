@@ -1,12 +1,12 @@
 /** The answer under the request's idempotency key, or the claim to make for it. */
 import { lookUpKey } from '../record/idempotency-key.ts';
-import type { KeyLookedUp, Received } from './context.ts';
+import type { KeyLookedUp, RequestParsed } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import { noteReceived } from './record-request.ts';
 import type { RunningExchange } from './running-exchange.ts';
 import type { Step } from './step.ts';
 
-export const claimKey: Step<Received, KeyLookedUp> = {
+export const claimKey: Step<RequestParsed, KeyLookedUp> = {
   name: 'claimKey',
   run(context, deps) {
     const { exchange } = context;

@@ -11,11 +11,11 @@ export interface Arrived {
   readonly exchange: RunningExchange;
 }
 
-export interface Received extends Arrived {
+export interface RequestParsed extends Arrived {
   readonly asked: Asked;
 }
 
-export interface KeyLookedUp extends Received {
+export interface KeyLookedUp extends RequestParsed {
   /** To be appended with the request; undefined for a request without an idempotency key. */
   readonly claim: KeyClaim | undefined;
 }
@@ -45,4 +45,4 @@ export interface Admitted extends WithHistory {
   readonly ticket: Ticket;
 }
 
-export type Stage = Arrived | Received | KeyLookedUp | Routed | Governed | Recorded | WithHistory | Admitted;
+export type Stage = Arrived | RequestParsed | KeyLookedUp | Routed | Governed | Recorded | WithHistory | Admitted;

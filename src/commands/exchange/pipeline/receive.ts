@@ -3,13 +3,13 @@
 import type { ReadResult } from '../../model-request/parsed-request.ts';
 import { readJson } from '../../model-request/read-json.ts';
 import { limitsRefusal } from '../../request-limits.ts';
-import type { Arrived, Received } from './context.ts';
+import type { Arrived, RequestParsed } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
 import { noteReceived } from './record-request.ts';
 import type { RunningExchange } from './running-exchange.ts';
 import type { Step } from './step.ts';
 
-export const receive: Step<Arrived, Received> = {
+export const receive: Step<Arrived, RequestParsed> = {
   name: 'receive',
   run({ exchange }, deps) {
     const { dialect, request, resumed } = exchange;
@@ -25,7 +25,7 @@ export const receive: Step<Arrived, Received> = {
 };
 
 /** @throws Refusal for a body that is malformed, or whose values are out of range */
-function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDependencies): Received {
+function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDependencies): RequestParsed {
   const { dialect, request } = exchange;
   if (!read.ok) throw read.refusal;
   const { asked } = read;

@@ -15,7 +15,7 @@ import { sendError } from './send-error.ts';
  * @param asked the parsed request; undefined when there is none
  * @returns the status of the error
  */
-export async function refuse(
+export async function refuseExchange(
   exchange: RunningExchange,
   error: unknown,
   asked: Asked | undefined,

@@ -10,7 +10,7 @@ import { complete } from './complete.ts';
 import type { Stage } from './context.ts';
 import { deliver } from './deliver.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
-import { refuse } from './refuse.ts';
+import { refuseExchange } from './refuse.ts';
 import { RunningExchange } from './running-exchange.ts';
 import { isAnswer } from './step.ts';
 import { steps } from './steps.ts';
@@ -51,7 +51,7 @@ export async function runPipeline(exchange: RunningExchange, deps: ExchangeDepen
     isRecorded = true;
   } catch (error) {
     if (delivered !== undefined && error instanceof LogUnavailable) notStored(delivered, exchange, deps);
-    status = await refuse(exchange, error, asked, deps);
+    status = await refuseExchange(exchange, error, asked, deps);
   }
   scope.end(isRecorded);
   deps.open.over(record.stream);

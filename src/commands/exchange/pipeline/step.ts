@@ -4,8 +4,8 @@ import type {
   Arrived,
   Governed,
   KeyLookedUp,
-  Received,
   Recorded,
+  RequestParsed,
   Routed,
   Stage,
   WithHistory,
@@ -28,8 +28,8 @@ export interface AnyStep {
 }
 
 type Steps = readonly [
-  Step<Arrived, Received>,
-  Step<Received, KeyLookedUp>,
+  Step<Arrived, RequestParsed>,
+  Step<RequestParsed, KeyLookedUp>,
   Step<KeyLookedUp, Routed>,
   Step<Routed, Governed>,
   Step<Governed, Recorded>,

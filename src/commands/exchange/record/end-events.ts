@@ -192,7 +192,7 @@ export function noteDeferred(
 }
 
 /** What is kept beside a response. */
-export interface ResponseFacts {
+export interface StoredResponseFacts {
   readonly provider: string;
   readonly providerType: string;
   readonly model: string;
@@ -203,7 +203,7 @@ export interface ResponseFacts {
 }
 
 /** Keeps the response itself, in the same append as the end of the exchange: both are there, or neither. */
-export function noteResponse(record: ExchangeRecord, stored: StorableResponse, facts: ResponseFacts): void {
+export function noteResponse(record: ExchangeRecord, stored: StorableResponse, facts: StoredResponseFacts): void {
   const { id, context, owner } = record;
   record.noteElsewhere(storedResponseWrite(stored, facts, { exchangeId: id, owner }, context));
   for (const write of outputItemWrites(stored, owner, context)) record.noteElsewhere(write);
@@ -218,7 +218,7 @@ export interface ResponseOrigin {
 /** @param by who caused the event, who need not be the owner */
 export function storedResponseWrite(
   stored: StorableResponse,
-  { inputItems, ...facts }: ResponseFacts,
+  { inputItems, ...facts }: StoredResponseFacts,
   { exchangeId, owner }: ResponseOrigin,
   by: EventContext,
 ) {
