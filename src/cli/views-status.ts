@@ -36,7 +36,7 @@ interface ViewStatus {
   readonly version: number | null;
   /** Everything up to here is stored; null when nothing is. */
   readonly position: string | null;
-  /** Events of the log behind that position; null where positions cannot be counted. */
+  /** Events of the log behind that position; null when nothing is saved, or the saved position is not one. */
   readonly lagEvents: number | null;
   readonly savedAt: string | null;
   /** Of the saved form, in bytes or so. */
