@@ -68,6 +68,7 @@ const commandLayers = [
   'responses',
   'conversations',
   'exchange',
+  'exchange/answer',
   'exchange/uploads',
   'exchange/record',
   'exchange/delivery',

@@ -2,6 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { translatedRelay } from '../../src/commands/exchange/answer/translated-relay.ts';
+import { unchangedRelay } from '../../src/commands/exchange/answer/unchanged-relay.ts';
 import { ObservedCompletion } from '../../src/commands/exchange/dialects/chat/observed-completion.ts';
 import { ChatObserver } from '../../src/commands/exchange/dialects/chat/observer.ts';
 import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/reader.ts';
@@ -17,8 +19,6 @@ import { ResponsesReader } from '../../src/commands/exchange/dialects/responses/
 import { ResponseFacts } from '../../src/commands/exchange/dialects/responses/response-facts.ts';
 import { ResponsesWriter } from '../../src/commands/exchange/dialects/responses/writer.ts';
 import type { Relay } from '../../src/commands/exchange/relay.ts';
-import { translatedRelay } from '../../src/commands/exchange/translated-relay.ts';
-import { unchangedRelay } from '../../src/commands/exchange/unchanged-relay.ts';
 import { earlyEnd, streamIncomplete } from '../../src/commands/model-request/stream-refusals.ts';
 import type { Refusal } from '../../src/commands/refusal.ts';
 import { createFrameSplitter } from '../../src/providers/sse.ts';
@@ -98,6 +98,7 @@ const chatStreams = {
     `data: {"id":"chatcmpl-7","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"seed":12345678901234567890}]}}]}\n\n`,
     onTheWire([says({}, 'tool_calls'), usageChunk, '[DONE]']),
   ].join(''),
+  'cut before its finish reason': onTheWire([says({ content: 'Half' }), '[DONE]']),
   'with an error in mid-stream': onTheWire([says({ content: 'Half' }), { error: { message: 'bad key sk-secret' } }]),
   'with an event that is no JSON': onTheWire([says({ content: 'Half' }), '{"choices":[']),
 };
@@ -275,7 +276,9 @@ function answered(relay: Relay, pieces: readonly Buffer[], ending: (relay: Relay
     goesOn: relay.goesOn?.(),
     response: relay.response?.(),
   };
-  return { bytes: Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]), told };
+  const stream = Buffer.concat([...bytes, ...(last === undefined ? [] : [last])]);
+  expect(stream.toString()).not.toContain('sk-secret');
+  return { bytes: stream, told };
 }
 
 /**
@@ -349,7 +352,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
 });
 
 describe.each(kinds.filter(({ dialect }) => !dialect.includes('without')))('$dialect', ({ unchanged, streams }) => {
-  const whole = Object.entries(streams).filter(([name]) => !/error|no JSON/.test(name));
+  const whole = Object.entries(streams).filter(([name]) => !/error|no JSON|cut/.test(name));
 
   it.each(whole)('passes the bytes of %s as they are', (_name, stream) => {
     const { bytes } = answered(unchanged(), [Buffer.from(stream)]);
@@ -358,7 +361,26 @@ describe.each(kinds.filter(({ dialect }) => !dialect.includes('without')))('$dia
   });
 });
 
+describe('responses', () => {
+  it('names the gateway’s id in every response object, unchanged and translated', () => {
+    const stream = Buffer.from(responseStreams['with keep-alives and an unknown event']);
+    const { unchanged, translated } = responsesOf({ id: 'resp_ours' }, false);
+    for (const relay of [unchanged(), translated()]) {
+      const { bytes, told } = answered(relay, [stream]);
+      expect(bytes.toString().match(/"id":"resp_\w+"/g)).toEqual(['"id":"resp_ours"', '"id":"resp_ours"']);
+      expect(told).toMatchObject({ answerId: 'resp_7', response: { id: 'resp_ours' } });
+    }
+  });
+});
+
 describe('chat', () => {
+  it('passes no end marker before a finish reason', () => {
+    const stream = Buffer.from(chatStreams['cut before its finish reason']);
+    const { bytes, told } = answered(chatOf(true).unchanged(), [stream]);
+    expect(bytes.toString()).not.toContain('[DONE]');
+    expect(told['cut']).toBe(true);
+  });
+
   it('writes integers past 2^53 digit by digit', () => {
     const stream = Buffer.from(chatStreams['with keep-alives, usage, and integers past 2^53']);
     expect(answered(chatOf(true).translated(), [stream]).bytes.toString()).toContain('"seed":12345678901234567890}');

@@ -1,6 +1,6 @@
 /**
  * What the exchange needs of an answer: the client's bytes, and what the record keeps. `unchangedRelay` and
- * `translatedRelay` make one from a reader and a writer (see answer.ts).
+ * `translatedRelay` make one from a reader and a writer (see answer/reader-and-writer.ts).
  */
 
 import type { Frame } from '../../providers/sse.ts';

@@ -1,7 +1,7 @@
 /** What a provider says of an object it keeps, or the object itself: nothing in it is a model's answer. */
-import type { AnswerEnd, AnswerObserver } from '../exchange/answer.ts';
+import type { AnswerEnd, AnswerObserver } from '../exchange/answer/reader-and-writer.ts';
+import { unchangedRelay } from '../exchange/answer/unchanged-relay.ts';
 import type { Relay } from '../exchange/relay.ts';
-import { unchangedRelay } from '../exchange/unchanged-relay.ts';
 import { unknownUsage } from '../model-request/usage.ts';
 
 const end: AnswerEnd = { finish: () => ({ cut: false }) };

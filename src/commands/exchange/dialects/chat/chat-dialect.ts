@@ -7,11 +7,11 @@ import type { ChatAnswerFacts } from '../../../../providers/translate/chat-adapt
 import { parseChatRequest } from '../../../chat/chat-request.ts';
 import type { Asked } from '../../../model-request/parsed-request.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
+import { translatedRelay } from '../../answer/translated-relay.ts';
+import { unchangedRelay } from '../../answer/unchanged-relay.ts';
 import type { ExchangeDialect, PlanInput } from '../../dialect.ts';
 import type { Plan } from '../../plan.ts';
 import type { Relay } from '../../relay.ts';
-import { translatedRelay } from '../../translated-relay.ts';
-import { unchangedRelay } from '../../unchanged-relay.ts';
 import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
 import { ObservedCompletion } from './observed-completion.ts';

@@ -6,7 +6,7 @@ import type { ChatReader } from '../../../../providers/translate/chat-adapter.ts
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
-import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer.ts';
+import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
 
 export class ChatAnswerReader implements AnswerReader<JsonObject> {

@@ -4,7 +4,7 @@ import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
-import type { AnswerWriter } from '../../answer.ts';
+import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { joined } from '../../relay.ts';
 import { isUsageOnly, ObservedCompletion } from './observed-completion.ts';
 

@@ -2,7 +2,7 @@
 import { embeddingsFromEmbed } from '../../../../providers/translate/embeddings-to-ollama.ts';
 import type { Asked } from '../../../model-request/parsed-request.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
-import type { AnswerReader, FrameEvents } from '../../answer.ts';
+import type { AnswerReader, FrameEvents } from '../../answer/reader-and-writer.ts';
 
 export class OllamaEmbeddingsReader implements AnswerReader<never> {
   readonly #asked: Asked;

@@ -1,6 +1,6 @@
 /** Writes embeddings to a client that asked for them. There is no stream of them. */
 import { refusals } from '../../../refusal.ts';
-import type { AnswerWriter } from '../../answer.ts';
+import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 
 export class EmbeddingsWriter implements AnswerWriter<never> {
   readonly #provider: string;

@@ -1,8 +1,8 @@
 /** The answer of an endpoint that is passed on as it is: its bytes pass unchanged. */
 import type { Answering } from '../../../model-request/redacted.ts';
 import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
+import { unchangedRelay } from '../../answer/unchanged-relay.ts';
 import type { Relay } from '../../relay.ts';
-import { unchangedRelay } from '../../unchanged-relay.ts';
 import { chatStreamError } from '../chat/writer.ts';
 import { ForwardObserver } from './observer.ts';
 

@@ -14,7 +14,7 @@ import {
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
-import type { AnswerWriter } from '../../answer.ts';
+import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { joined } from '../../relay.ts';
 import { messagesStreamError } from './writer.ts';
 

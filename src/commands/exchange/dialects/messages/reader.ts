@@ -6,7 +6,7 @@ import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
-import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer.ts';
+import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
 import { unreadableEvent } from '../../delivery/reported-failure.ts';
 import { ObservedMessage } from './observed-message.ts';
 import { messagesFailureOf } from './stream-failure.ts';

@@ -6,7 +6,7 @@ import { encodeMessageEvent } from '../../../../providers/translate/messages-to-
 import { messagesErrorBody } from '../../../messages/error-object.ts';
 import { gatewayStopping, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
-import type { AnswerWriter } from '../../answer.ts';
+import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { joined } from '../../relay.ts';
 import { ObservedMessage } from './observed-message.ts';
 

@@ -3,7 +3,7 @@
 import type { Frame } from '../../../../providers/sse.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
-import type { AnswerObserver } from '../../answer.ts';
+import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
 import type { FrameAnswer } from '../../relay.ts';
 import type { ObservedResponse } from './observed-response.ts';
 import type { ResponsesReader } from './reader.ts';

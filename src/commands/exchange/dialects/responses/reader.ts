@@ -10,7 +10,7 @@ import { type Answering, redacted } from '../../../model-request/redacted.ts';
 import { refusalFromUpstream } from '../../../model-request/refusal-from-upstream.ts';
 import type { TokenUsage } from '../../../model-request/usage.ts';
 import type { Refusal } from '../../../refusal.ts';
-import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer.ts';
+import { type AnswerReader, type FrameEvents, withoutEvents } from '../../answer/reader-and-writer.ts';
 import { failureIn, unreadableEvent } from '../../delivery/reported-failure.ts';
 import type { FrameOutcome } from '../../relay.ts';
 import { ResponseFacts } from './response-facts.ts';

@@ -6,7 +6,7 @@ import { DONE } from '../../../../providers/translate/responses-to-chat/response
 import { type EarlyEnd, streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { type Refusal, refusals } from '../../../refusal.ts';
 import type { StorableResponse } from '../../../responses/storable-response.ts';
-import type { AnswerWriter } from '../../answer.ts';
+import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 import { joined } from '../../relay.ts';
 import { ObservedResponse } from './observed-response.ts';
 import { responseErrorEvent, responseEvent, streamEndsEarly } from './response-error-event.ts';

@@ -9,13 +9,13 @@
  *   say something for the record.
  */
 
-import type { Frame } from '../../providers/sse.ts';
-import type { DeferredWork } from '../model-request/deferred-work.ts';
-import type { EarlyEnd } from '../model-request/stream-refusals.ts';
-import type { TokenUsage } from '../model-request/usage.ts';
-import type { Refusal } from '../refusal.ts';
-import type { StorableResponse } from '../responses/storable-response.ts';
-import type { FrameAnswer, FrameOutcome } from './relay.ts';
+import type { Frame } from '../../../providers/sse.ts';
+import type { DeferredWork } from '../../model-request/deferred-work.ts';
+import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
+import type { TokenUsage } from '../../model-request/usage.ts';
+import type { Refusal } from '../../refusal.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
+import type { FrameAnswer, FrameOutcome } from '../relay.ts';
 
 /** What the provider's answer says of itself. */
 export interface AnswerFacts {

@@ -1,12 +1,12 @@
 /** An answer whose bytes pass as they are, because the provider's dialect is the client's. */
-import type { Frame } from '../../providers/sse.ts';
-import type { DeferredWork } from '../model-request/deferred-work.ts';
-import type { EarlyEnd } from '../model-request/stream-refusals.ts';
-import type { TokenUsage } from '../model-request/usage.ts';
-import type { Refusal } from '../refusal.ts';
-import type { StorableResponse } from '../responses/storable-response.ts';
-import type { AnswerEnd, AnswerObserver } from './answer.ts';
-import type { FrameAnswer, Relay } from './relay.ts';
+import type { Frame } from '../../../providers/sse.ts';
+import type { DeferredWork } from '../../model-request/deferred-work.ts';
+import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
+import type { TokenUsage } from '../../model-request/usage.ts';
+import type { Refusal } from '../../refusal.ts';
+import type { StorableResponse } from '../../responses/storable-response.ts';
+import type { FrameAnswer, Relay } from '../relay.ts';
+import type { AnswerEnd, AnswerObserver } from './reader-and-writer.ts';
 
 /** @param end a writer that shares the observer's state, since it sees no events */
 export function unchangedRelay(observer: AnswerObserver, end: AnswerEnd): Relay {

@@ -1,7 +1,7 @@
 /** An answer that is read as events and written from them. */
-import type { Frame } from '../../providers/sse.ts';
-import type { AnswerReader, AnswerWriter } from './answer.ts';
-import type { FrameAnswer, Relay } from './relay.ts';
+import type { Frame } from '../../../providers/sse.ts';
+import type { FrameAnswer, Relay } from '../relay.ts';
+import type { AnswerReader, AnswerWriter } from './reader-and-writer.ts';
 
 export function translatedRelay<Event>(reader: AnswerReader<Event>, writer: AnswerWriter<Event>): Relay {
   return {
