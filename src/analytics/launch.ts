@@ -124,8 +124,3 @@ export async function listenNear(wanted: number): Promise<Server> {
     }
   }
 }
-
-export function portOf(server: Server): number {
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}

@@ -15,7 +15,6 @@ import {
   type ClickHouseReader,
   listenNear,
   logFolder,
-  portOf,
   readersPasswords,
   sendJob,
   spawnAnalytics,
@@ -29,6 +28,7 @@ import {
   type QueryToRecord,
   queryToRecord,
 } from './messages.ts';
+import { portOf } from './port-of.ts';
 import { forgetAddress, noteAddress } from './progress.ts';
 import { findSandbox, type SandboxCommand } from './sandbox.ts';
 import { type Patience, processorMsOf, Watchdog } from './watchdog.ts';

@@ -1,6 +1,5 @@
 /** How the projector reaches its ClickHouse: the server that is named, or the embedded one of its own process. */
 import { once } from 'node:events';
-import type { Server } from 'node:http';
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { Config } from '../config/config.ts';
 import { lockForWriting } from '../events/embedded/writer-lock.ts';
@@ -8,6 +7,7 @@ import { createClickHouseHttp } from '../http/clickhouse/clickhouse-http.ts';
 import { type EmbeddedClickHouse, openEmbeddedClickHouse } from '../http/clickhouse/embedded-clickhouse.ts';
 import type { EngineAccess } from '../http/clickhouse/engine-access.ts';
 import { newPassword } from './clickhouse-passwords.ts';
+import { portOf } from './port-of.ts';
 
 export interface WritingAccess {
   readonly client: ClickHouseClient;
@@ -67,11 +67,6 @@ function clientOf({ url, user, password }: { url: string; user: string; password
     application: 'chancery-analytics',
     log: { level: ClickHouseLogLevel.OFF },
   });
-}
-
-function portOf(server: Server): number {
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 /** @throws Error when another process projects into this folder, or from it */

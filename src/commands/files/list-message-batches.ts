@@ -1,6 +1,4 @@
 /** Lists the batches of messages of all providers, newest first, as Anthropic does ("List Message Batches"). */
-
-import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { isRouteMissing } from '../model-request/forward-operations.ts';
 import { askProvider } from '../provider-objects/ask-provider.ts';
@@ -8,7 +6,7 @@ import { batchKindOf, messageBatches } from '../provider-objects/tracked.ts';
 import { Refusal } from '../refusal.ts';
 import { everything, seesEverything } from '../visibility.ts';
 import { mayServe } from './holders.ts';
-import { type ListedObject, type ListSource, mergedPage } from './merged-list.ts';
+import { isListedObject, type ListedObject, type ListSource, mergedPage } from './merged-list.ts';
 import { messageBatchId, messageBatchOf, providersIds } from './message-batch-object.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
 
@@ -62,7 +60,7 @@ function listOf(provider: Provider, { requestId, signal }: ObjectRequest): ListS
         const path = `${kind.endpoint}?${query}`;
         const found = await askProvider(provider, { method: 'GET', path, requestId, signal });
         if (found === undefined) return undefined;
-        const data = Array.isArray(found.data) ? found.data.filter(isListed) : [];
+        const data = Array.isArray(found.data) ? found.data.filter(isListedObject) : [];
         return { data: data.map((batch) => listed(batch, kind)), hasMore: found.has_more === true };
       } catch (error) {
         if (!isKnown && error instanceof Refusal && isRouteMissing(error, '')) return undefined;
@@ -76,8 +74,4 @@ function listOf(provider: Provider, { requestId, signal }: ObjectRequest): ListS
 function listed(batch: ListedObject, kind: ReturnType<typeof batchKindOf>): ListedObject {
   const shown = messageBatchOf(kind, batch);
   return { id: messageBatchId(kind, batch.id), created_at: Date.parse(shown.created_at) / 1000, shown };
-}
-
-function isListed(entry: unknown): entry is ListedObject {
-  return isObject(entry) && typeof entry.id === 'string';
 }

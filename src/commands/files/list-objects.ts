@@ -1,6 +1,4 @@
 /** Lists the files, or the batches, of all providers that have such things. */
-
-import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
 import { isRouteMissing } from '../model-request/forward-operations.ts';
 import { askProvider } from '../provider-objects/ask-provider.ts';
@@ -8,7 +6,7 @@ import type { ObjectKind } from '../provider-objects/tracked.ts';
 import { Refusal } from '../refusal.ts';
 import { seesEverything } from '../visibility.ts';
 import { ableProvider, candidates } from './holders.ts';
-import { type ListedObject, type ListSource, mergedPage, type Page } from './merged-list.ts';
+import { isListedObject, type ListSource, mergedPage, type Page } from './merged-list.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
 
 export interface ListRequest extends ObjectRequest {
@@ -64,10 +62,6 @@ function listOf(kind: ObjectKind, provider: Provider, request: ListRequest): Lis
 }
 
 function pageIn({ data, has_more }: Record<string, unknown>): Page {
-  const entries = Array.isArray(data) ? data.filter(isListed) : [];
+  const entries = Array.isArray(data) ? data.filter(isListedObject) : [];
   return { data: entries, hasMore: has_more === true };
-}
-
-function isListed(entry: unknown): entry is ListedObject {
-  return isObject(entry) && typeof entry.id === 'string';
 }

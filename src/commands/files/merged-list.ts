@@ -1,8 +1,14 @@
 /** Several providers' lists as one, in the order of creation, read no further than a page needs. Knows no provider. */
+import { isObject } from '../../json/is-object.ts';
 
 export interface ListedObject {
   readonly id: string;
   readonly [member: string]: unknown;
+}
+
+/** Whether an entry of a provider's list has an id; entries without one are left out. */
+export function isListedObject(entry: unknown): entry is ListedObject {
+  return isObject(entry) && typeof entry['id'] === 'string';
 }
 
 export interface Page {

@@ -3,6 +3,7 @@
  * containers, vector stores, and the audio of earlier answers. A caller who does not see everything names none of them.
  */
 import { isObject } from '../../json/is-object.ts';
+import { filled } from '../../providers/translate/json.ts';
 import { refusals } from '../refusal.ts';
 
 /** Whether `refuseProviderObjects` might refuse a body. Quick; a name may be written in escapes. */
@@ -26,21 +27,21 @@ export function providerObjectIn(json: unknown): string | undefined {
     const { container, vector_store_ids: stores, environment } = tool;
     if (isNamed(container)) return `tools[${at}].container`;
     if (Array.isArray(stores) && stores.length > 0) return `tools[${at}].vector_store_ids`;
-    if (isObject(environment) && isText(environment.container_id)) return `tools[${at}].environment.container_id`;
+    if (isObject(environment) && filled(environment.container_id) !== undefined)
+      return `tools[${at}].environment.container_id`;
   }
   for (const [at, { audio }] of listIn(json.messages)) {
-    if (isObject(audio) && isText(audio.id)) return `messages[${at}].audio.id`;
+    if (isObject(audio) && filled(audio.id) !== undefined) return `messages[${at}].audio.id`;
   }
   return undefined;
 }
 
 /** By its id, or by a member that has it. A container that is to be made has neither. */
 function isNamed(value: unknown): boolean {
-  return isText(value) || (isObject(value) && (isText(value.id) || isText(value.container_id)));
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string' && value !== '';
+  return (
+    filled(value) !== undefined ||
+    (isObject(value) && (filled(value.id) !== undefined || filled(value.container_id) !== undefined))
+  );
 }
 
 function* listIn(list: unknown): Generator<[number, Record<string, unknown>]> {

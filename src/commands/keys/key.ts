@@ -15,6 +15,7 @@ import { type EventContext, type NewEvent, type StreamName, streamName, type Use
 import { bindingWord, type Words, withWord } from '../access/words.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import { isSameList } from '../same-list.ts';
 import {
   beyondCreator,
   beyondOwnAccess,
@@ -103,7 +104,7 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
     }
     case 'set allowed models': {
       const { allowedModels } = command;
-      if (isSame(allowedModels, state.allowedModels)) return [];
+      if (isSameList(allowedModels, state.allowedModels)) return [];
       const refused = widerThanAllowed(allowedModels, state.allowedModels, state.words.allowedModels, command);
       if (refused !== undefined) return refused;
       return [keyAllowedModelsChanged.create({ allowedModels: [...allowedModels] }, context)];
@@ -159,16 +160,12 @@ function labelled(
   { labels: before, words }: PresentKey,
   command: KeyCommand,
 ): NewEvent[] | Refusal {
-  if (isSame(labels, before)) return [];
+  if (isSameList(labels, before)) return [];
   const bound = bindingOwn(words.labels, command) ?? [];
   if (!bound.every((label) => labels.includes(label))) {
     return refusals.setByHigherAdministrator(`The list of labels of key ${command.id}`, JSON.stringify(bound));
   }
   return [keyLabelsChanged.create({ labels: [...labels] }, command.context)];
-}
-
-function isSame(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((entry, place) => entry === other[place]);
 }
 
 function evolve(state: KeyState, { type, data, context: { actor } }: DecidedEvent): KeyState {

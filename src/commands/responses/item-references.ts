@@ -1,6 +1,6 @@
 /** Items of earlier responses that are named instead of repeated. */
 import { isObject } from '../../json/is-object.ts';
-import type { JsonObject } from '../../providers/translate/json.ts';
+import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 
@@ -9,11 +9,10 @@ export function isNamedOnly(item: unknown): item is JsonObject & { readonly id: 
   if (isItemReference(item)) return true;
   if (!isObject(item) || typeof item['id'] !== 'string') return false;
   const { type, result, encrypted_content: encrypted } = item;
-  return (type === 'image_generation_call' && !isFilled(result)) || (type === 'reasoning' && !isFilled(encrypted));
-}
-
-function isFilled(value: unknown): boolean {
-  return typeof value === 'string' && value !== '';
+  return (
+    (type === 'image_generation_call' && filled(result) === undefined) ||
+    (type === 'reasoning' && filled(encrypted) === undefined)
+  );
 }
 
 /** The ids to look up before `resolveItemReferences`; empty for almost every request. */

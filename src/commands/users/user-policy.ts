@@ -6,6 +6,7 @@ import { covers } from '../access/selector.ts';
 import { bindingWord, type Words, withWord } from '../access/words.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
+import { isSameList } from '../same-list.ts';
 
 export type UserPolicyState = {
   /** The lists that were set. */
@@ -53,16 +54,12 @@ function decide(command: UserPolicyCommand, state: UserPolicyState): readonly Ne
     return [userPolicyRemoved.create({ userPath }, context)];
   }
   const { allowedModels, description } = command;
-  if (state.status === 'set' && state.description === description && isSame(state.allowedModels, allowedModels)) {
+  if (state.status === 'set' && state.description === description && isSameList(state.allowedModels, allowedModels)) {
     return [];
   }
   if (bound !== undefined && !covers(bound, allowedModels)) return tooLoose();
   const described = description === undefined ? {} : { description };
   return [userPolicySet.create({ userPath, allowedModels: [...allowedModels], ...described }, context)];
-}
-
-function isSame(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((entry, place) => entry === other[place]);
 }
 
 function evolve(state: UserPolicyState, { type, data, context: { actor } }: DecidedEvent): UserPolicyState {

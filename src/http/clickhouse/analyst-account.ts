@@ -1,6 +1,7 @@
 /** The account of analysts on a ClickHouse server, as statements: what it may read, and how much. */
 import { constantSettings } from './engine-access.ts';
 import { literal } from './normal-form.ts';
+import { quotedIdentifier } from './quoted-identifier.ts';
 import { readableSystemTables } from './system-tables.ts';
 import { analystLimits } from './users.ts';
 
@@ -39,20 +40,20 @@ export const namesAsked = { settings: constantSettings, systemTables: [...readab
  * user had before stay.
  */
 export function analystAccount({ user, password, database }: AnalystAccount, server: ServerNames): Statement[] {
-  const [name, profile] = [quoted(user), quoted(`${database}_analyst`)];
+  const [name, profile] = [quotedIdentifier(user), quotedIdentifier(`${database}_analyst`)];
   const bounded = Object.entries(limits).map(([setting, most]) => `${setting} = ${most} MIN 1 MAX ${most}`);
   const constant = constantSettings.filter((setting) => server.settings.has(setting));
   const settings = ['readonly = 2', ...bounded, ...constant.map((setting) => `${setting} CONST`)];
   const tables = [...readableSystemTables].filter((table) => server.systemTables.has(table)).sort();
-  const own = tables.map((table) => `SELECT ON system.${quoted(table)}`);
+  const own = tables.map((table) => `SELECT ON system.${quotedIdentifier(table)}`);
   const account = (secret: string) =>
     `${name} IDENTIFIED WITH sha256_password BY ${secret} SETTINGS PROFILE ${profile}`;
   return [
-    open(`CREATE DATABASE IF NOT EXISTS ${quoted(database)}`),
+    open(`CREATE DATABASE IF NOT EXISTS ${quotedIdentifier(database)}`),
     open(`CREATE SETTINGS PROFILE OR REPLACE ${profile} SETTINGS ${settings.join(', ')}`),
     masked((secret) => `CREATE USER IF NOT EXISTS ${account(secret)}`, password),
     masked((secret) => `ALTER USER ${account(secret)}`, password),
-    open(`GRANT ${[`SELECT ON ${quoted(database)}.*`, ...own].join(', ')} TO ${name}`),
+    open(`GRANT ${[`SELECT ON ${quotedIdentifier(database)}.*`, ...own].join(', ')} TO ${name}`),
   ];
 }
 
@@ -68,8 +69,4 @@ function open(text: string): Statement {
 
 function masked(write: (secret: string) => string, password: string): Statement {
   return { text: write(literal(password)), shown: write("'***'") };
-}
-
-function quoted(name: string): string {
-  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import type { RawInsertFormat, Session } from 'chdb';
 import { becomeReader, type EngineAccess, usersConfig } from './engine-access.ts';
 import { LONGEST_TEXT, literal, normalFormQuery, withoutScope } from './normal-form.ts';
+import { quotedIdentifier } from './quoted-identifier.ts';
 
 export interface EmbeddedClickHouse {
   readonly version: string;
@@ -182,7 +183,7 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
 function* prelude(options: ConnectOptions): Iterable<string> {
   const { settings = new Map(), parameters = new Map(), database, role, readOnly } = options;
   if (role === 'reader') yield becomeReader;
-  if (database !== undefined && database !== '') yield `USE ${identifier(database)}`;
+  if (database !== undefined && database !== '') yield `USE ${quotedIdentifier(database)}`;
   const sets = [...settings].map(([name, value]) => `${plainName(name)} = ${literal(value)}`);
   if (sets.length > 0) yield `SET ${sets.join(', ')}`;
   for (const [name, value] of parameters) yield `SET param_${plainName(name)} = ${literal(value)}`;
@@ -296,10 +297,6 @@ function plainName(name: string): string {
     115,
     `Code: 115. DB::Exception: ${JSON.stringify(name)} is no name of a setting. (UNKNOWN_SETTING)`,
   );
-}
-
-function identifier(name: string): string {
-  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
 function xml(settings: Readonly<Record<string, number | string>>): string {

@@ -30,3 +30,13 @@ export function callArguments(given: unknown): JsonObject | undefined {
 export function withoutNulls(members: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null && value !== undefined));
 }
+
+/** Whether a client that sends the value means the default: null, an empty text or an empty list. */
+export function isUnset(value: unknown): boolean {
+  return value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0);
+}
+
+/** A count of tokens; 0 where it is not a number. */
+export function tokensOrZero(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+}

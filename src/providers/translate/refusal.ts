@@ -15,3 +15,8 @@ export interface Refused {
 export function refuse(code: string | null, param: string | null, message: string, status: 400 | 404 = 400): Refused {
   return { ok: false, refusal: { status, code, param, message } };
 }
+
+/** A 400 `missing_required_parameter`. @param param path of the member */
+export function refuseMissing(param: string): Refused {
+  return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
+}

@@ -64,3 +64,15 @@ export const withoutEffect: ReadonlySet<string> = new Set([
   'stream_options',
   'user',
 ]);
+
+/**
+ * The members that are sent on as they are: those with a value that neither the translator handles nor a chat request
+ * has without effect.
+ */
+export function unknownMembers(chat: JsonObject, handled: ReadonlySet<string>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(chat).filter(
+      ([member, value]) => value !== null && !handled.has(member) && !withoutEffect.has(member),
+    ),
+  );
+}

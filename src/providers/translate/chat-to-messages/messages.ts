@@ -13,7 +13,7 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { callArguments, filled, type JsonObject } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
+import { type Refused, refuse, refuseMissing } from '../refusal.ts';
 import { contentBlocks } from './content-blocks.ts';
 import { anthropicsOwn, type KeptBlock, keptBlocks, unlike } from './kept-thinking.ts';
 
@@ -150,9 +150,9 @@ function toolUse(call: unknown, path: string): { readonly block: JsonObject } | 
     return refuse('unsupported_value', path, `${path} must be the call of a function.`);
   }
   const id = filled(call['id']);
-  if (id === undefined) return missing(`${path}.id`);
+  if (id === undefined) return refuseMissing(`${path}.id`);
   const name = filled(called['name']);
-  if (name === undefined) return missing(`${path}.function.name`);
+  if (name === undefined) return refuseMissing(`${path}.function.name`);
   const input = callArguments(called['arguments']);
   if (input === undefined) {
     const at = `${path}.function.arguments`;
@@ -170,7 +170,7 @@ function addResult(
   path: string,
 ): Refused | undefined {
   const id = filled(message['tool_call_id']);
-  if (id === undefined) return missing(`${path}.tool_call_id`);
+  if (id === undefined) return refuseMissing(`${path}.tool_call_id`);
   const result: Record<string, unknown> = { type: 'tool_result', tool_use_id: toolUseId(id) };
   const content = plainText(blocks);
   if (content === undefined) result['content'] = blocks;
@@ -194,8 +194,4 @@ export function plainText(blocks: readonly JsonObject[]): string | undefined {
 /** Ids that other providers gave may hold characters that are refused here. Calls and results change alike. */
 function toolUseId(id: string): string {
   return id.replace(/[^a-zA-Z0-9_-]/g, '_');
-}
-
-function missing(param: string): Refused {
-  return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
 }

@@ -21,7 +21,7 @@ import { isObject } from '../../../json/is-object.ts';
 import type { ChatRequestFacts } from '../chat-adapter.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
-import { refusedMember, type UnhonouredMember, withoutEffect } from '../unhonoured-members.ts';
+import { refusedMember, type UnhonouredMember, unknownMembers } from '../unhonoured-members.ts';
 import { type MessageTurn, plainText, turnsOf } from './messages.ts';
 import { thinkingMembers } from './thinking.ts';
 import { toolMembers } from './tools.ts';
@@ -101,7 +101,7 @@ export function messagesRequestFromChat(
       max_tokens: limit.maxTokens ?? defaultLimit(facts.options) + thinking.budget,
       ...(system.length === 0 ? {} : { system: plainText(system) ?? system }),
       messages: turns.map(messageOf),
-      ...unknownMembers(chat),
+      ...unknownMembers(chat, handledElsewhere),
       ...settings.members,
       ...tools.members,
       ...thinks,
@@ -113,14 +113,6 @@ export function messagesRequestFromChat(
 
 function messageOf({ role, content }: MessageTurn): JsonObject {
   return { role, content: plainText(content) ?? content };
-}
-
-function unknownMembers(chat: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(chat).filter(
-      ([member, value]) => value !== null && !handledElsewhere.has(member) && !withoutEffect.has(member),
-    ),
-  );
 }
 
 type Members = { readonly ok: true; readonly members: JsonObject };

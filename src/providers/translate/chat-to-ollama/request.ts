@@ -23,7 +23,7 @@ import type { ChatRequestFacts } from '../chat-adapter.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { loweredEffort, type ReasoningEffort } from '../responses-to-chat/reasoning-style.ts';
-import { refusedMember, type UnhonouredMember, withoutEffect } from '../unhonoured-members.ts';
+import { refusedMember, type UnhonouredMember, unknownMembers } from '../unhonoured-members.ts';
 import { ollamaMessages } from './messages.ts';
 
 export interface OllamaRequest {
@@ -99,7 +99,7 @@ export function ollamaRequestFromChat(chat: JsonObject, facts: ChatRequestFacts)
     body: {
       model: facts.model,
       messages: conversation.messages,
-      ...unknownMembers(chat),
+      ...unknownMembers(chat, handledElsewhere),
       ...tools.members,
       ...format.members,
       ...(think === undefined ? {} : { think }),
@@ -108,14 +108,6 @@ export function ollamaRequestFromChat(chat: JsonObject, facts: ChatRequestFacts)
       stream: facts.stream,
     },
   };
-}
-
-function unknownMembers(chat: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(chat).filter(
-      ([member, value]) => value !== null && !handledElsewhere.has(member) && !withoutEffect.has(member),
-    ),
-  );
 }
 
 function optionMembers(chat: JsonObject): JsonObject {

@@ -17,7 +17,7 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
-import { type Refused, refuse } from '../refusal.ts';
+import { type Refused, refuse, refuseMissing } from '../refusal.ts';
 import { isPlainText } from '../responses-to-chat/content-parts.ts';
 import { compact, textOf } from '../responses-to-chat/message-content.ts';
 import type { ChatMessage, ChatMessages } from '../responses-to-chat/messages.ts';
@@ -99,7 +99,7 @@ function addSystemMessage(
 }
 
 function addUserMessage(messages: ChatMessage[], content: unknown, path: string): Refused | undefined {
-  if (content === undefined || content === null) return missing(path);
+  if (content === undefined || content === null) return refuseMissing(path);
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
   const results: ChatMessage[] = [];
   const parts: JsonObject[] = [];
@@ -130,7 +130,7 @@ interface ToolResult {
 
 function toolResult(block: JsonObject, path: string): ToolResult | Refused {
   const id = filled(block['tool_use_id']);
-  if (id === undefined) return missing(`${path}.tool_use_id`);
+  if (id === undefined) return refuseMissing(`${path}.tool_use_id`);
   const translated = partsOf(block['content'], `${path}.content`);
   if (!translated.ok) return translated;
   const media = translated.parts.filter((part) => part['type'] !== 'text');
@@ -179,9 +179,9 @@ function addAssistantMessage(
 
 function toolCall(block: JsonObject, path: string): { readonly call: JsonObject } | Refused {
   const id = filled(block['id']);
-  if (id === undefined) return missing(`${path}.id`);
+  if (id === undefined) return refuseMissing(`${path}.id`);
   const name = filled(block['name']);
-  if (name === undefined) return missing(`${path}.name`);
+  if (name === undefined) return refuseMissing(`${path}.name`);
   const { input, extra_content: extra } = block;
   const args = typeof input === 'string' ? input : JSON.stringify(input ?? {});
   const call = { id, type: 'function', function: { name, arguments: args } };
@@ -190,8 +190,4 @@ function toolCall(block: JsonObject, path: string): { readonly call: JsonObject 
 
 function partsIn(content: ChatMessage['content']): readonly JsonObject[] {
   return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
-}
-
-function missing(param: string): Refused {
-  return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
 }

@@ -23,7 +23,7 @@
  */
 import { createHash } from 'node:crypto';
 import { isObject } from '../../../json/is-object.ts';
-import { filled, type JsonObject } from '../json.ts';
+import { filled, isUnset, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { reasoningMembers } from '../responses-to-chat/reasoning-style.ts';
 import type { ChatRequestOptions, TranslatedRequest } from '../responses-to-chat/request.ts';
@@ -96,10 +96,6 @@ function refusedMember(body: JsonObject): Refused | undefined {
   if (Array.isArray(body['fallbacks']) && body['fallbacks'].length > 0) return unsupported('fallbacks');
   if (!isUnset(body['thread'])) return unsupported('thread', 'thread_unsupported_request');
   return body['speed'] === 'fast' ? unsupported('speed') : undefined;
-}
-
-function isUnset(value: unknown): boolean {
-  return value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0);
 }
 
 function unsupported(member: string, code = 'unsupported_parameter'): Refused {

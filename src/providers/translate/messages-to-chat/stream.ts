@@ -8,6 +8,7 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
+import { firstChoice } from '../first-choice.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type CallDelta, callsIn, saidIn } from '../responses-to-chat/chat-delta.ts';
 import type { Message, MessageEvent, MessageShell, StopReason } from './message-object.ts';
@@ -233,11 +234,4 @@ function namedStop(choice: JsonObject, sequences: readonly string[]): string | u
     if (named !== undefined) return named;
   }
   return undefined;
-}
-
-/** The choice that the message is made of; a chunk with usage only has none. */
-function firstChoice(chunk: JsonObject): JsonObject | undefined {
-  const choices = chunk['choices'];
-  if (!Array.isArray(choices)) return undefined;
-  return choices.find((choice) => isObject(choice) && (choice['index'] ?? 0) === 0);
 }

@@ -1,4 +1,5 @@
 import { isObject } from '../../../json/is-object.ts';
+import { tokensOrZero } from '../json.ts';
 
 export interface MessageUsage {
   /** Without those that were read from, or written to, a cache. */
@@ -14,18 +15,14 @@ export function messageUsage(usage: unknown): MessageUsage {
   const given = isObject(usage) ? usage : {};
   const prompt = isObject(given['prompt_tokens_details']) ? given['prompt_tokens_details'] : {};
   const completion = isObject(given['completion_tokens_details']) ? given['completion_tokens_details'] : {};
-  const read = count(prompt['cached_tokens'] ?? given['prompt_cache_hit_tokens']);
-  const written = count(prompt['cache_write_tokens']);
+  const read = tokensOrZero(prompt['cached_tokens'] ?? given['prompt_cache_hit_tokens']);
+  const written = tokensOrZero(prompt['cache_write_tokens']);
   const thinking = completion['reasoning_tokens'];
   return {
-    input_tokens: Math.max(0, count(given['prompt_tokens']) - read - written),
+    input_tokens: Math.max(0, tokensOrZero(given['prompt_tokens']) - read - written),
     cache_creation_input_tokens: written,
     cache_read_input_tokens: read,
-    output_tokens: count(given['completion_tokens']),
+    output_tokens: tokensOrZero(given['completion_tokens']),
     ...(typeof thinking === 'number' ? { output_tokens_details: { thinking_tokens: thinking } } : {}),
   };
-}
-
-function count(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
 }

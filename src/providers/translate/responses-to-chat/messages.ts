@@ -16,7 +16,7 @@
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { outputsAfterCalls } from '../outputs-after-calls.ts';
-import { type Refused, refuse } from '../refusal.ts';
+import { type Refused, refuse, refuseMissing } from '../refusal.ts';
 import { readCarried } from './carried-reasoning.ts';
 import { chatParts } from './content-parts.ts';
 import { mergedExtra } from './extra-content.ts';
@@ -142,7 +142,8 @@ class Draft {
 
   #addMessage(item: JsonObject, path: string): Refused | undefined {
     const given = item['content'];
-    if (filled(item['role']) === undefined && (given === undefined || given === null)) return missing(`${path}.role`);
+    if (filled(item['role']) === undefined && (given === undefined || given === null))
+      return refuseMissing(`${path}.role`);
     const role = filled(item['role']) ?? 'user';
     let content: Content = '';
     if (typeof given === 'string') {
@@ -176,9 +177,9 @@ class Draft {
 
   #addCall(item: JsonObject, args: string, path: string): Refused | undefined {
     const name = filled(item['name']);
-    if (name === undefined) return missing(`${path}.name`);
+    if (name === undefined) return refuseMissing(`${path}.name`);
     const id = filled(item['call_id']);
-    if (id === undefined) return missing(`${path}.call_id`);
+    if (id === undefined) return refuseMissing(`${path}.call_id`);
     const call: Record<string, unknown> = {
       id,
       type: 'function',
@@ -202,7 +203,7 @@ class Draft {
 
   #addOutput(item: JsonObject, path: string): Refused | undefined {
     const id = filled(item['call_id']);
-    if (id === undefined) return missing(`${path}.call_id`);
+    if (id === undefined) return refuseMissing(`${path}.call_id`);
     const output = item['output'];
     let content = '';
     if (typeof output === 'string') {
@@ -284,8 +285,4 @@ function onlyNative(path: string, type: string): Refused {
     path,
     `Items of type '${type}' need a provider with a native Responses API; this model's provider has none.`,
   );
-}
-
-function missing(param: string): Refused {
-  return refuse('missing_required_parameter', param, `Missing required parameter: '${param}'.`);
 }

@@ -25,7 +25,7 @@
  * | `metadata`, `store`, `provider`, `safety_identifier`, `prompt_cache_*`, `client_metadata` | not sent: they do not change the answer |
  */
 import { isObject } from '../../../json/is-object.ts';
-import { filled, type JsonObject } from '../json.ts';
+import { filled, isUnset, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
 import { refusedInclude } from './include.ts';
 import { type ChatMessage, chatMessages } from './messages.ts';
@@ -142,10 +142,6 @@ function refusedMember(body: JsonObject): Refused | undefined {
     return refuse('unsupported_parameter', 'n', "'n' must be 1: a response holds one answer.");
   }
   return undefined;
-}
-
-function isUnset(value: unknown): boolean {
-  return value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0);
 }
 
 function unsupported(member: string): Refused {

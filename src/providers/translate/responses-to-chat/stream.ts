@@ -8,6 +8,7 @@
  */
 import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
+import { firstChoice } from '../first-choice.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Call, CallLedger } from './call-ledger.ts';
 import { annotationsIn, type CallDelta, callsIn, errorIn, logprobsIn, saidIn } from './chat-delta.ts';
@@ -280,11 +281,4 @@ class Translator implements ChatStreamTranslator {
       usage: responseUsage(this.#usage),
     };
   }
-}
-
-/** The choice that the response is made of; a chunk with usage only has none. */
-function firstChoice(chunk: JsonObject): JsonObject | undefined {
-  const choices = chunk['choices'];
-  if (!Array.isArray(choices)) return undefined;
-  return choices.find((choice) => isObject(choice) && (choice['index'] ?? 0) === 0);
 }

@@ -1,30 +1,27 @@
 import { isObject } from '../../../json/is-object.ts';
 import type { JsonObject } from '../json.ts';
+import { tokensOrZero } from '../json.ts';
 import type { ResponseUsage } from './response-object.ts';
 
 /** Tokens in both vocabularies. Null when the provider reported none: nothing is made up. */
 export function responseUsage(usage: unknown): ResponseUsage | null {
   if (!isObject(usage)) return null;
-  const input = count(usage['prompt_tokens'] ?? usage['input_tokens']);
-  const output = count(usage['completion_tokens'] ?? usage['output_tokens']);
+  const input = tokensOrZero(usage['prompt_tokens'] ?? usage['input_tokens']);
+  const output = tokensOrZero(usage['completion_tokens'] ?? usage['output_tokens']);
   const prompt = details(usage['prompt_tokens_details'] ?? usage['input_tokens_details']);
   const completion = details(usage['completion_tokens_details'] ?? usage['output_tokens_details']);
-  const cached = count(prompt['cached_tokens'] ?? usage['prompt_cache_hit_tokens']);
-  const reasoning = count(completion['reasoning_tokens'] ?? usage['reasoning_tokens']);
+  const cached = tokensOrZero(prompt['cached_tokens'] ?? usage['prompt_cache_hit_tokens']);
+  const reasoning = tokensOrZero(completion['reasoning_tokens'] ?? usage['reasoning_tokens']);
   return {
     input_tokens: input,
-    input_tokens_details: { cached_tokens: cached, cache_write_tokens: count(prompt['cache_write_tokens']) },
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: tokensOrZero(prompt['cache_write_tokens']) },
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: reasoning },
-    total_tokens: usage['total_tokens'] === undefined ? input + output : count(usage['total_tokens']),
+    total_tokens: usage['total_tokens'] === undefined ? input + output : tokensOrZero(usage['total_tokens']),
     prompt_tokens_details: { ...prompt, cached_tokens: cached },
     completion_tokens_details: { ...completion, reasoning_tokens: reasoning },
     raw_usage: usage,
   };
-}
-
-function count(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
 }
 
 function details(value: unknown): JsonObject {

@@ -1,0 +1,12 @@
+import { isObject } from '../../json/is-object.ts';
+import type { JsonObject } from './json.ts';
+
+/**
+ * The choice of a chat chunk that clients of other dialects get: the one with index 0, or without an index. A chunk that
+ * has only usage has none.
+ */
+export function firstChoice(chunk: JsonObject): JsonObject | undefined {
+  const choices = chunk['choices'];
+  if (!Array.isArray(choices)) return undefined;
+  return choices.find((choice) => isObject(choice) && (choice['index'] ?? 0) === 0);
+}
