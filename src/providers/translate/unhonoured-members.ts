@@ -52,7 +52,7 @@ export function refusedMember(
 }
 
 /** Hints to OpenAI's own service, which no answer depends on. */
-export const withoutEffect: ReadonlySet<string> = new Set([
+const withoutEffect: ReadonlySet<string> = new Set([
   'client_metadata',
   'metadata',
   'prompt_cache_key',
