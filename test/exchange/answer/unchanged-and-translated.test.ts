@@ -2,32 +2,32 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { translatedRelay } from '../../src/commands/exchange/answer/translated-relay.ts';
-import { unchangedRelay } from '../../src/commands/exchange/answer/unchanged-relay.ts';
-import { ObservedCompletion } from '../../src/commands/exchange/dialects/chat/observed-completion.ts';
-import { ChatObserver } from '../../src/commands/exchange/dialects/chat/observer.ts';
-import { ChatAnswerReader } from '../../src/commands/exchange/dialects/chat/reader.ts';
-import { chatReader } from '../../src/commands/exchange/dialects/chat/upstream-chat.ts';
-import { ChatWriter } from '../../src/commands/exchange/dialects/chat/writer.ts';
-import { ObservedMessage } from '../../src/commands/exchange/dialects/messages/observed-message.ts';
-import { MessagesObserver } from '../../src/commands/exchange/dialects/messages/observer.ts';
-import { MessagesReader } from '../../src/commands/exchange/dialects/messages/reader.ts';
-import { MessagesWriter } from '../../src/commands/exchange/dialects/messages/writer.ts';
-import { ObservedResponse } from '../../src/commands/exchange/dialects/responses/observed-response.ts';
-import { ResponsesObserver } from '../../src/commands/exchange/dialects/responses/observer.ts';
-import { ResponsesReader } from '../../src/commands/exchange/dialects/responses/reader.ts';
-import { ResponseFacts } from '../../src/commands/exchange/dialects/responses/response-facts.ts';
-import { ResponsesWriter } from '../../src/commands/exchange/dialects/responses/writer.ts';
-import type { Relay } from '../../src/commands/exchange/relay.ts';
-import { earlyEnd, streamIncomplete } from '../../src/commands/model-request/stream-refusals.ts';
-import type { Refusal } from '../../src/commands/refusal.ts';
-import { createFrameSplitter } from '../../src/providers/sse.ts';
+import { translatedRelay } from '../../../src/commands/exchange/answer/translated-relay.ts';
+import { unchangedRelay } from '../../../src/commands/exchange/answer/unchanged-relay.ts';
+import { ObservedCompletion } from '../../../src/commands/exchange/dialects/chat/observed-completion.ts';
+import { ChatObserver } from '../../../src/commands/exchange/dialects/chat/observer.ts';
+import { ChatAnswerReader } from '../../../src/commands/exchange/dialects/chat/reader.ts';
+import { chatReader } from '../../../src/commands/exchange/dialects/chat/upstream-chat.ts';
+import { ChatWriter } from '../../../src/commands/exchange/dialects/chat/writer.ts';
+import { ObservedMessage } from '../../../src/commands/exchange/dialects/messages/observed-message.ts';
+import { MessagesObserver } from '../../../src/commands/exchange/dialects/messages/observer.ts';
+import { MessagesReader } from '../../../src/commands/exchange/dialects/messages/reader.ts';
+import { MessagesWriter } from '../../../src/commands/exchange/dialects/messages/writer.ts';
+import { ObservedResponse } from '../../../src/commands/exchange/dialects/responses/observed-response.ts';
+import { ResponsesObserver } from '../../../src/commands/exchange/dialects/responses/observer.ts';
+import { ResponsesReader } from '../../../src/commands/exchange/dialects/responses/reader.ts';
+import { ResponseFacts } from '../../../src/commands/exchange/dialects/responses/response-facts.ts';
+import { ResponsesWriter } from '../../../src/commands/exchange/dialects/responses/writer.ts';
+import type { Relay } from '../../../src/commands/exchange/relay.ts';
+import { earlyEnd, streamIncomplete } from '../../../src/commands/model-request/stream-refusals.ts';
+import type { Refusal } from '../../../src/commands/refusal.ts';
+import { createFrameSplitter } from '../../../src/providers/sse.ts';
 
 const provider = { name: 'upstream', redact: (text: string) => text.replaceAll('sk-secret', '[redacted]') };
 
 const recorded =
   process.env['CHANCERY_RECORDED_FIXTURES'] ??
-  fileURLToPath(new URL('../../../shared/fixtures/recorded', import.meta.url));
+  fileURLToPath(new URL('../../../../shared/fixtures/recorded', import.meta.url));
 
 interface Kind {
   readonly dialect: string;
@@ -86,7 +86,7 @@ const usageChunk = {
   usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
 };
 const llamacpp = JSON.parse(
-  readFileSync(new URL('../translate/fixtures/llamacpp/chat.stream.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../translate/fixtures/llamacpp/chat.stream.json', import.meta.url), 'utf8'),
 ).response.body;
 
 const chatStreams = {
