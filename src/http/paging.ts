@@ -83,6 +83,17 @@ export function openAiPageIn(query: Query): ItemPageQuery {
 }
 
 /**
+ * `starting_after` of a stream that is sent again: the sequence number of an event, 1 to 15 digits. The parameter is also
+ * passed on to providers as it is, so an empty or repeated one is refused.
+ * @throws Refusal 400 `invalid_value`
+ */
+export function startingAfterIn({ starting_after: after }: Query): number | undefined {
+  if (after === undefined) return undefined;
+  if (typeof after === 'string' && /^\d{1,15}$/.test(after)) return Number(after);
+  throw refusals.invalidRequest("'starting_after' must be an integer.", 'starting_after');
+}
+
+/**
  * A position in the log as answers write it: 1 to 16 digits, padded or not, at most 2^53 − 1.
  * @returns undefined for anything else
  */

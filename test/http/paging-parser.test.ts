@@ -11,6 +11,7 @@ import {
   openAiLimitIn,
   openAiPageIn,
   optionalLimitIn,
+  startingAfterIn,
 } from '../../src/http/paging.ts';
 
 const invalid = 'invalid_value';
@@ -162,6 +163,30 @@ describe('a position', () => {
     const known = expected ?? (text === '' ? undefined : invalid);
     expect(outcome('before', () => entryPositionIn({ before: text }, 'before'))).toBe(known);
     expect(outcome('after', () => entryPositionIn({ after: ['x', text] }, 'after'))).toBe(known);
+  });
+});
+
+describe('starting_after of a stream', () => {
+  it.each<[Given, number | string | undefined]>([
+    [undefined, undefined],
+    ['0', 0],
+    ['12', 12],
+    ['999999999999999', 999_999_999_999_999],
+    ['9999999999999999', invalid],
+    ['', invalid],
+    [['1'], invalid],
+    [['1', '2'], invalid],
+    ['-1', invalid],
+    ['+1', invalid],
+    ['1e3', invalid],
+    ['1.0', invalid],
+    [' 1', invalid],
+    ['1\n', invalid],
+    ['1\0', invalid],
+    ['١', invalid],
+    ['x', invalid],
+  ])('%j is %j', (after, expected) => {
+    expect(outcome('starting_after', () => startingAfterIn({ starting_after: after }))).toBe(expected);
   });
 });
 

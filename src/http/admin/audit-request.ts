@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import type { AuditFilter } from '../../projections/analytics/audit-queries.ts';
 import { reportRangeOf } from '../date-range.ts';
 import { booleanIn, queryOf, single, textIn, wholeNumber } from '../query.ts';
-import { reportSubtree } from './report-request.ts';
+import { reportSubtree } from './report-subtree.ts';
 
 /**
  * The filter of a request; an administrator of a subtree finds what is in it, and nothing else.

@@ -12,7 +12,7 @@ import { dayStarts, type ReportRange, reportRangeOf } from '../date-range.ts';
 import { timeText } from '../time-text.ts';
 import type { AuditReports } from './audit-log.ts';
 import { untilGone } from './report-db.ts';
-import { reportSubtree } from './report-request.ts';
+import { reportSubtree } from './report-subtree.ts';
 
 const HOUR_MS = 3_600_000;
 /** Up to so many days are told by the hour. */

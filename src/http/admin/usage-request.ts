@@ -4,7 +4,7 @@ import { refusals } from '../../commands/refusal.ts';
 import { type CacheMode, cacheModes, type UsageFilter } from '../../projections/analytics/usage-filter.ts';
 import { reportRangeOf } from '../date-range.ts';
 import { oneOf, queryOf, single, textIn } from '../query.ts';
-import { reportSubtree } from './report-request.ts';
+import { reportSubtree } from './report-subtree.ts';
 import { type Granularity, granularities, type Interval, intervals } from './usage-answers.ts';
 
 export interface UsageRequest {

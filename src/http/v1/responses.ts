@@ -15,7 +15,7 @@ import { itemPage } from '../../commands/responses/item-page.ts';
 import { streamName } from '../../events/event.ts';
 import { anyKey } from '../access-class.ts';
 import type { OpenExchanges } from '../open-exchanges.ts';
-import { openAiPageIn } from '../paging.ts';
+import { openAiPageIn, startingAfterIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';
 import { sendEvents } from '../send-events.ts';
 import { callerOf, eventContextOf } from '../server.ts';
@@ -35,7 +35,7 @@ export function registerResponses(
   const noteRead = (what: 'response' | 'response_stream' | 'response_input_items', request: FastifyRequest<ById>) =>
     audit.stored(what, streamName('response', request.params.id), callerOf(request), eventContextOf(request));
   app.get<ById>('/v1/responses/:id', anyKey, async (request, reply) => {
-    checkRetrieveQuery(request.query);
+    const after = checkRetrieveQuery(request.query);
     if (request.query['stream'] !== 'true') {
       const response = await retrieveResponse(lifecycleRequest(request), deps);
       await noteRead('response', request);
@@ -43,8 +43,7 @@ export function registerResponses(
     }
     const ended = new AbortController();
     const asked = { ...lifecycleRequest(request), signal: ended.signal };
-    const after = request.query['starting_after'];
-    const stream = await openResponseStream(asked, after === undefined ? -1 : Number(after), deps);
+    const stream = await openResponseStream(asked, after ?? -1, deps);
     const { id: requestId } = request;
     if (request.method === 'HEAD') {
       ended.abort();
@@ -75,17 +74,15 @@ export function registerResponses(
   app.delete<ById>('/v1/responses/:id', anyKey, (request) => deleteResponse(lifecycleRequest(request), deps));
 }
 
-function checkRetrieveQuery(query: ById['Querystring']): void {
+/** @returns `starting_after`. @throws Refusal 400 */
+function checkRetrieveQuery(query: ById['Querystring']): number | undefined {
   for (const name of ['stream', 'include_obfuscation']) {
     const value = query[name];
     if (value !== undefined && value !== 'true' && value !== 'false') {
       throw refusals.invalidRequest(`'${name}' must be true or false.`, name);
     }
   }
-  const after = query['starting_after'];
-  if (after !== undefined && !/^\d{1,15}$/.test(String(after))) {
-    throw refusals.invalidRequest("'starting_after' must be an integer.", 'starting_after');
-  }
+  return startingAfterIn(query);
 }
 
 function lifecycleRequest(request: FastifyRequest<ById>): LifecycleRequest {
