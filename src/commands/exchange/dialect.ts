@@ -3,6 +3,7 @@
 import type { StreamWrite } from '../../events/log.ts';
 import type { ProviderReply } from '../../providers/provider.ts';
 import type { Reservation } from '../model-request/admission.ts';
+import type { CheckFiles } from '../model-request/check-files.ts';
 import type { ModelRequest } from '../model-request/model-request.ts';
 import type { Asked, ReadResult } from '../model-request/parsed-request.ts';
 import type { Answering } from '../model-request/redacted.ts';
@@ -61,6 +62,8 @@ export interface ExchangeDialect {
   target?(asked: Asked): Target | Promise<Target>;
   /** Loads what the request continues; undefined when it continues nothing. Rejects with a Refusal when it is not found. */
   loadHistory?(input: Pick<PlanInput, 'asked' | 'sight'>): Promise<EarlierTurns> | undefined;
+  /** Whether the caller may use the files that the request names. Called before `plan`. */
+  readonly checkFiles?: CheckFiles;
   /** @throws Refusal when the request cannot be put to this provider */
   plan(input: PlanInput): Plan | Promise<Plan>;
   /** The relay of an attempt that was made before: the same bytes from the provider give the client the same bytes. */

@@ -13,6 +13,7 @@ interface Way {
 
 /** A model request in a dialect that the provider speaks. */
 export interface ModelPlan extends Way {
+  readonly kind: 'model';
   /** The dialect spoken to the provider. */
   readonly dialect: Dialect;
   readonly body: Buffer;
@@ -22,6 +23,7 @@ export interface ModelPlan extends Way {
 
 /** A request that is passed on as it is, and so is its answer, of whatever kind. */
 export interface ForwardPlan extends Way {
+  readonly kind: 'forward';
   readonly dialect: 'forward' | 'passthrough';
   readonly call: Omit<ForwardCall, 'requestId' | 'signal' | 'body'>;
   readonly body: Uint8Array | Upload | undefined;

@@ -48,10 +48,7 @@ function checkAll(named: Iterable<string>, sight: Sight, tracked: TrackedObjects
 
 /** The dialect, which looks at the files first. */
 export function withFilesChecked(dialect: ExchangeDialect, check: CheckFiles): ExchangeDialect {
-  return {
-    ...dialect,
-    plan: (input) => check(input)?.then(() => dialect.plan(input)) ?? dialect.plan(input),
-  };
+  return { ...dialect, checkFiles: check };
 }
 
 export function checkNamedInForm(tracked: TrackedObjects): CheckFields {

@@ -181,6 +181,7 @@ export function contentDialect(
       return { provider, model: '' };
     },
     plan: () => ({
+      kind: 'forward',
       dialect: 'forward',
       call: { method: 'GET', path, openAi: true, headers: { accept: '*/*' } },
       body: undefined,

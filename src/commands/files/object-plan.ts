@@ -36,6 +36,7 @@ export function createPlan(
 ) {
   const { provider } = target;
   return {
+    kind: 'forward',
     dialect: 'forward',
     call: { method: 'POST', path: kind.endpoint, openAi: true, headers },
     readsWhole: true,

@@ -41,10 +41,10 @@ export async function callProvider(
     const reply = await call(plan, options);
     if (reply.status >= 400) {
       const failed = refused(reply, await errorBody(reply), target.provider, plan);
-      const unsupported = 'call' in plan ? plan.unsupported?.(failed.refusal) : undefined;
+      const unsupported = plan.kind === 'forward' ? plan.unsupported?.(failed.refusal) : undefined;
       return unsupported === undefined ? failed : { ...failed, refusal: unsupported };
     }
-    if ('call' in plan) return await forwardedAnswer(reply, answered, plan, options);
+    if (plan.kind === 'forward') return await forwardedAnswer(reply, answered, plan, options);
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const headers = options.answerHeaders(reply);
       const given = { reply, relay, record, client, attempt, received, provider, keepBodies, headers };
@@ -70,7 +70,7 @@ export async function callProvider(
     const whole = relay.whole(said, said === bytes ? parsed : parseWhole(said));
     return { ...answered, kind: 'whole', reply, bytes: whole };
   } catch (error) {
-    const upload = 'call' in plan && plan.body !== undefined && 'failure' in plan.body ? plan.body.failure : undefined;
+    const upload = plan.kind === 'forward' ? failureOf(plan.body) : undefined;
     // When the upload is at fault, the provider only saw it break off.
     if (upload instanceof LogUnavailable) throw upload;
     if (upload !== undefined && !client.ended.aborted) return { kind: 'upload_failed', refusal: upload };
@@ -85,9 +85,14 @@ export async function callProvider(
 function call(plan: Plan, { target, requestId, stream, client }: AttemptOptions): Promise<ProviderReply> {
   const { provider, model } = target;
   const signal = client.ended;
-  if ('call' in plan) return provider.forward({ ...plan.call, model, body: plan.body, requestId, signal });
+  if (plan.kind === 'forward') return provider.forward({ ...plan.call, model, body: plan.body, requestId, signal });
   const { dialect, body, headers } = plan;
   return provider.send({ dialect, model, body, headers, stream, requestId, signal });
+}
+
+/** Why an upload broke off, when it was not the provider that ended it. */
+function failureOf(body: ForwardPlan['body']): Refusal | LogUnavailable | undefined {
+  return body === undefined || body instanceof Uint8Array ? undefined : body.failure;
 }
 
 /** An answer of any kind, passed on as it is. */

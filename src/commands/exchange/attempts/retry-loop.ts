@@ -114,7 +114,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
       failure: failure?.kind,
       isSenseless: outcome.senseless,
       isRetried: tries > 1,
-      spent: 'repeatable' in plan && !plan.repeatable,
+      spent: plan.kind === 'forward' && !plan.repeatable,
     };
     const movesOn = other !== undefined || stopped || (!refused.spent && options.movesOn?.(refused) === true);
     const retryInMs = movesOn ? undefined : delayAfter(outcome, plan, tries, options);
@@ -151,7 +151,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
 
 /** The wait before the same is called again; undefined when it is not. */
 function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: AttemptsOptions): number | undefined {
-  if (failed.senseless || ('repeatable' in plan && !plan.repeatable)) return undefined;
+  if (failed.senseless || (plan.kind === 'forward' && !plan.repeatable)) return undefined;
   const { status, failure, retryAfterMs } = failed;
   if (status === 429 && !options.retriesRateLimits) return undefined;
   const attempt = { attempt: tries, status, transport: failure?.kind, retryAfterMs };

@@ -84,6 +84,8 @@ async function planFor(target: Target, context: Admitted, deps: ExchangeDependen
   if (exchange.pendingResponse !== undefined && background === undefined) {
     throw refusals.backgroundElsewhere(target.provider.name);
   }
+  const checked = dialect.checkFiles?.(input);
+  if (checked !== undefined) await checked;
   const plan = await dialect.plan(input);
   if (exchange.pendingResponse === undefined && background !== undefined) {
     exchange.pendingResponse = newPendingResponse(background, { dialect, asked, target, record });

@@ -37,7 +37,11 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
         const { provider: _hint, ...chat } = asked.json;
         const upstream = upstreamChat({ ...chat, model: target.model }, target, asked.stream);
         const facts = chatAnswerFacts(record.id, target.model, createdAt);
-        return { ...upstream, relay: () => translated(target.provider, upstream.dialect, facts, wantsUsage) };
+        return {
+          kind: 'model',
+          ...upstream,
+          relay: () => translated(target.provider, upstream.dialect, facts, wantsUsage),
+        };
       }
       const changes = memberChanges(input);
       if (asked.stream && enforceUsage && !wantsUsage) {
@@ -46,6 +50,7 @@ export function createChatDialect({ enforceUsage }: ChatDialectOptions): Exchang
       }
       Object.assign(changes, adjustChatBody(target.provider.type, target.model, asked.json));
       return {
+        kind: 'model',
         dialect: 'chat',
         body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
         relay: () => unchanged(target.provider, wantsUsage || !enforceUsage),

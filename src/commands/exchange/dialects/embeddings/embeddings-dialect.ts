@@ -35,6 +35,7 @@ export const embeddingsDialect: ExchangeDialect = {
     }
     const changes = memberChanges(input);
     return {
+      kind: 'model',
       dialect: 'embeddings',
       body: hasMembers(changes) ? rewriteMembers(body, changes) : body,
       relay: () => passthroughRelay(),
@@ -47,7 +48,7 @@ function ollamaPlan(asked: Asked, target: Target): Plan {
   if (!translated.ok) throw refusedInTranslation(translated.refusal);
   const dialect = 'ollama_embed';
   const body = Buffer.from(JSON.stringify(translated.body));
-  return { dialect, body, relay: () => relayFor(dialect, target.provider, asked, target.model) };
+  return { kind: 'model', dialect, body, relay: () => relayFor(dialect, target.provider, asked, target.model) };
 }
 
 function relayFor(dialect: string, provider: Answering, asked: Asked, model: string): Relay {

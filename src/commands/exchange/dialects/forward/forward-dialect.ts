@@ -61,6 +61,7 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
   const { serves } = provider.capabilities;
   if (serves !== undefined && !serves.includes(family)) throw notServed(operation);
   return {
+    kind: 'forward',
     dialect: 'forward',
     call: { method: 'POST', path: endpoint, openAi: true, headers: {} },
     digestOnly: answers !== undefined && !keeps[answers],

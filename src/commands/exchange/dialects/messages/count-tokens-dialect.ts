@@ -17,6 +17,7 @@ export const countTokensDialect: ExchangeDialect = {
     if (!speaksMessages(type)) throw refusals.unsupportedEndpoint(`The provider '${name}' does not count tokens.`);
     const headers = { 'content-type': 'application/json', accept: 'application/json' };
     return {
+      kind: 'forward',
       dialect: 'forward',
       call: {
         method: 'POST',

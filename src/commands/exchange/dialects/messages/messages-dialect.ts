@@ -39,6 +39,7 @@ export function speaksMessages(type: string): boolean {
 function native(input: PlanInput): Plan {
   const { target, headers } = input;
   return {
+    kind: 'model',
     dialect: 'messages',
     body: nativeBody(input),
     headers: anthropicHeaders(headers),
@@ -75,7 +76,7 @@ function translated({ asked, target, record, createdAt }: PlanInput): Plan {
   if (!chat.ok) throw refusedInTranslation(chat.refusal);
   const upstream = upstreamChat(chat.body, target, asked.stream);
   const attempt = { asked, exchangeId: record.id, createdAt, provider, model, dialect: upstream.dialect };
-  return { ...upstream, relay: () => relayAgain(attempt) };
+  return { kind: 'model', ...upstream, relay: () => relayAgain(attempt) };
 }
 
 type Attempt = Pick<PastAttempt, 'asked' | 'exchangeId' | 'createdAt' | 'provider' | 'model' | 'dialect'>;

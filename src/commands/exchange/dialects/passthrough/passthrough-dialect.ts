@@ -62,6 +62,7 @@ export function passthroughDialect(given: Passthrough): ExchangeDialect {
     plan({ record, ticket, policy }) {
       if (ticket.isMetered && beginsUncounted(method, path)) throw refusals.unmetered();
       return {
+        kind: 'forward',
         dialect: 'passthrough',
         call: { method, path, headers },
         verbatim: true,

@@ -155,6 +155,7 @@ async function native(
 ): Promise<Plan> {
   const changes = await nativeChanges(planned, turns, find);
   return {
+    kind: 'model',
     dialect: 'responses',
     body: hasMembers(changes) ? rewriteMembers(planned.body, changes) : planned.body,
     relay: () => relayAgain(attemptOf(planned, 'responses', turns, now)),
@@ -232,7 +233,7 @@ async function translated(
   });
   if (!chat.ok) throw refusedInTranslation(ofNewInput(chat.refusal, earlier));
   const upstream = upstreamChat(chat.body, target, asked.stream, inResponsesWords);
-  return { ...upstream, relay: () => relayAgain(attemptOf(planned, upstream.dialect, turns, now)) };
+  return { kind: 'model', ...upstream, relay: () => relayAgain(attemptOf(planned, upstream.dialect, turns, now)) };
 }
 
 function attemptOf(
