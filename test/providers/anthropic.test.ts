@@ -27,7 +27,7 @@ const signal = new AbortController().signal;
 const call = { dialect: 'messages', body: Buffer.from('{}'), stream: true, requestId: 'r1', signal } as const;
 
 describe('Anthropic', () => {
-  test('is asked for messages with its own key header and a version', async () => {
+  test('gets messages with its own key header and a version', async () => {
     const { origin, asked } = await upstream();
     await (await anthropic(origin).send(call)).body.bytes(1000);
     expect(asked[0]).toMatchObject({
@@ -63,7 +63,7 @@ describe('Anthropic', () => {
     expect(asked.map(({ path }) => path)).toEqual(['/v1/messages', '/v1/models', '/v1/messages/batches?limit=1']);
   });
 
-  test('speaks nothing else', () => {
+  test('supports no other operation', () => {
     const provider = anthropic('http://localhost:1');
     expect(() => provider.send({ ...call, dialect: 'chat' })).toThrow('does not speak chat');
     expect(provider.capabilities).toMatchObject({
@@ -75,13 +75,13 @@ describe('Anthropic', () => {
     });
   });
 
-  test('never has its key repeated', () => {
+  test('never has its key repeated in an error', () => {
     expect(anthropic('http://localhost:1').redact('invalid x-api-key: sk-ant-secret')).toBe(
       'invalid x-api-key: [redacted]',
     );
   });
 
-  test('lists its models page by page, with what it says of them', async () => {
+  test('lists its models page by page, with their metadata', async () => {
     const { origin, asked } = await upstream(({ path }, response) => {
       const first = !path.includes('after_id');
       json(response, 200, {
@@ -125,7 +125,7 @@ describe('Anthropic', () => {
     expect(asked[0]?.headers).toMatchObject({ 'x-api-key': 'sk-ant-secret', 'anthropic-version': '2023-06-01' });
   });
 
-  test('is not asked for pages without end', async () => {
+  test('lists at most ten pages', async () => {
     const { origin, asked } = await upstream((_request, response) =>
       json(response, 200, { data: [{ id: 'x' }], has_more: true, last_id: 'x' }),
     );
@@ -133,7 +133,7 @@ describe('Anthropic', () => {
     expect(asked).toHaveLength(10);
   });
 
-  test('says in its own words why it cannot list', async () => {
+  test('reports in its own words why it cannot list', async () => {
     const { origin } = await upstream((_request, response) =>
       json(response, 401, { type: 'error', error: { type: 'authentication_error', message: 'invalid x-api-key' } }),
     );

@@ -6,8 +6,8 @@ const messages = [{ role: 'user', content: 'hi' }];
 const adjust = (type: string, model: string, body: Record<string, unknown>) =>
   adjustChatBody(type, model, { model, messages, ...body });
 
-describe('a body that needs nothing', () => {
-  test.each(Object.keys(providerTypes))('goes to %s as it is', (type) => {
+describe('a body that needs no adjustment', () => {
+  test.each(Object.keys(providerTypes))('goes to %s unchanged', (type) => {
     expect(adjust(type, 'some-model', { temperature: 1, seed: 1, tools: [] })).toBeUndefined();
   });
 
@@ -15,7 +15,7 @@ describe('a body that needs nothing', () => {
     expect(adjust('other', 'gpt-5', { max_tokens: 1 })).toBeUndefined();
   });
 
-  test('also when it asks llama.cpp for an effort: nothing is renamed there', () => {
+  test('also when it has an effort for llama.cpp: nothing is renamed there', () => {
     expect(adjust('llamacpp', 'gpt-5', { reasoning: { effort: 'high' }, max_tokens: 1 })).toBeUndefined();
   });
 });
@@ -41,7 +41,7 @@ describe("OpenAI's reasoning models", () => {
     },
   );
 
-  test('elsewhere are left alone', () => {
+  test('at other providers are left alone', () => {
     expect(adjust('openrouter', 'openai/gpt-5', { max_tokens: 9, temperature: 0.5 })).toBeUndefined();
   });
 
@@ -62,7 +62,7 @@ describe('the reasoning effort', () => {
     });
   });
 
-  test('that is flat already wins, and stays as it is', () => {
+  test('that is flat already wins, and is unchanged', () => {
     expect(adjust('openai', 'gpt-5', { reasoning_effort: 'low' })).toBeUndefined();
     expect(adjust('openai', 'gpt-5', { reasoning_effort: 'low', reasoning: { effort: 'high' } })).toEqual({
       reasoning: undefined,
@@ -93,7 +93,7 @@ describe('the reasoning effort', () => {
     expect(adjust(type, 'm', { reasoning: { effort: asked } })).toMatchObject({ reasoning_effort: `"${sent}"` });
   });
 
-  test('that is missing or no text is not made up', () => {
+  test('that is missing or no text is not invented', () => {
     expect(adjust('openai', 'm', { reasoning: {} })).toEqual({ reasoning: undefined });
     expect(adjust('openai', 'm', { reasoning: { effort: 3 } })).toEqual({ reasoning: undefined });
   });
@@ -114,7 +114,7 @@ test('Mistral gets no stream_options, also none that is added later', () => {
 });
 
 describe('the table of types', () => {
-  test('tells the configuration what registers a provider', () => {
+  test('states for the configuration what registers a provider', () => {
     expect(providerTypes['llamacpp']).toEqual({ keyless: true, requiresBaseUrl: true, isLocal: true });
     expect(providerTypes['openai']).toEqual({
       keyless: false,
@@ -125,7 +125,7 @@ describe('the table of types', () => {
     expect(providerTypes['openrouter']?.extra).toEqual({ SITE_URL: 'siteUrl', APP_NAME: 'appName' });
   });
 
-  test.each(Object.keys(providerTypes))('%s has a base URL or asks for one', (type) => {
+  test.each(Object.keys(providerTypes))('%s has a base URL or requires one', (type) => {
     const row = providerType(type);
     expect(row?.requiresBaseUrl === true || URL.canParse(row?.defaultBaseUrl ?? '')).toBe(true);
   });

@@ -28,7 +28,7 @@ describe("the code of a provider's error", () => {
     expect(errorCodeOf(error)).toBe(code);
   });
 
-  it('is told to the client of a whole answer as of a stream', () => {
+  it('is the same for the client of a whole answer and of a stream', () => {
     const error = {
       code: 400,
       message: 'the request exceeds the available context size',

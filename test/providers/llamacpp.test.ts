@@ -50,17 +50,17 @@ describe('the context window', () => {
   const meta = { n_ctx: 4096, n_ctx_train: 131072 };
   const props = { default_generation_settings: { n_ctx: 512 } };
 
-  test('is what the entry says', async () => {
+  test('is the one of the entry', async () => {
     expect(await metadataOf(server([{ id: 'm', meta }], props))).toEqual([{ context_window: 4096 }]);
   });
 
-  test('is what /props says when the entry does not', async () => {
+  test('is the one of /props when the entry has none', async () => {
     expect(await metadataOf(server([{ id: 'm', meta: { n_ctx_train: 131072 } }], props))).toEqual([
       { context_window: 512 },
     ]);
   });
 
-  test('is the trained size when nobody says more', async () => {
+  test('is the trained size when neither has one', async () => {
     const entry = { id: 'm', meta: { n_ctx_train: 131072 } };
     expect(await metadataOf(server([entry]))).toEqual([{ context_window: 131072 }]);
     expect(await metadataOf(server([entry], { default_generation_settings: { n_ctx: 0 } }))).toEqual([
@@ -68,17 +68,17 @@ describe('the context window', () => {
     ]);
   });
 
-  test('is not made up', async () => {
+  test('is not invented', async () => {
     for (const odd of [{ id: 'm' }, { id: 'm', meta: null }, { id: 'm', meta: { n_ctx: 'many', n_ctx_train: -1 } }]) {
       expect(await metadataOf(server([odd]))).toEqual([undefined]);
     }
   });
 
-  test('is what a plain OpenAI-compatible server calls it', async () => {
+  test('has the member name of a plain OpenAI-compatible server', async () => {
     expect(await metadataOf(server([{ id: 'm', max_model_len: 2048 }]))).toEqual([{ context_window: 2048 }]);
   });
 
-  test('of several models is what each says of itself, and /props is not asked', async () => {
+  test('of several models is the one of each entry, without a call of /props', async () => {
     const { llamacpp, asked } = await serving(
       server([{ id: 'a', meta }, { id: 'b', meta: { n_ctx_train: 8 } }, { id: 'c' }], props),
     );

@@ -11,7 +11,7 @@ const split = (...pieces: (string | Buffer)[]) => {
 };
 
 describe('lines of JSON', () => {
-  test('are told apart, also where the last has no end', () => {
+  test('are split, also where the last has no end', () => {
     expect(split('{"a":1}\n{"b"', ':2}\r\n\n{"c":3}').map(({ data }) => data)).toEqual([
       '{"a":1}',
       '{"b":2}',

@@ -55,7 +55,7 @@ const serves: Answer = ({ path, body }, response) => {
 };
 
 describe('Ollama', () => {
-  test.each(['', '/', '/v1', '/v1/'])('is asked below its root, given a base URL that ends in "%s"', async (ending) => {
+  test.each(['', '/', '/v1', '/v1/'])('is called below its root, given a base URL that ends in "%s"', async (ending) => {
     const { origin, asked } = await upstream();
     const provider = ollama(origin + ending);
     for (const dialect of ['ollama_chat', 'ollama_embed'] as const) {
@@ -82,7 +82,7 @@ describe('Ollama', () => {
     expect(asked.map(({ path }) => path)).toEqual(['/api/ps', '/v1/models', '/api/tags?x=1']);
   });
 
-  test('lists what is installed, with what it says of each', async () => {
+  test('lists the installed models, with the metadata of each', async () => {
     const { origin } = await upstream(serves);
     const common = { created: 1_767_323_045, ownedBy: 'ollama' };
     expect(await ollama(origin).listModels(signal)).toEqual([
@@ -106,7 +106,7 @@ describe('Ollama', () => {
     ]);
   });
 
-  test('marks what it could not describe for now, and not what it cannot describe', async () => {
+  test('marks models that it could not describe for now, and not those that it never can', async () => {
     const models = ['busy', 'gone', 'broken'].map((name) => ({ model: name }));
     const { origin } = await upstream(({ path, body }, response) => {
       if (path === '/api/tags') json(response, 200, { models });
@@ -122,7 +122,7 @@ describe('Ollama', () => {
     ]);
   });
 
-  test('asks for no more than 64 descriptions', async () => {
+  test('requests at most 64 descriptions', async () => {
     const models = Array.from({ length: 70 }, (_, index) => ({ model: `m${index}` }));
     const { origin, asked } = await upstream(({ path }, response) =>
       json(response, 200, path === '/api/tags' ? { models } : {}),
@@ -131,7 +131,7 @@ describe('Ollama', () => {
     expect(asked).toHaveLength(65);
   });
 
-  test('that lists something else is told so', async () => {
+  test('with an unexpected list is an error', async () => {
     const { origin } = await upstream();
     await expect(ollama(origin).listModels(signal)).rejects.toThrow('something else');
   });

@@ -69,7 +69,7 @@ describe('a call', () => {
     });
   });
 
-  test('for a stream asks for one', async () => {
+  test('for a stream accepts text/event-stream', async () => {
     const { origin, asked } = await upstream();
     await sent(provider('vllm', origin), { stream: true });
     expect(asked[0]?.headers.accept).toBe('text/event-stream');
@@ -89,7 +89,7 @@ describe('a call', () => {
     expect(asked[0]?.headers.authorization).toBe(`Basic ${Buffer.from('user:p@ss').toString('base64')}`);
   });
 
-  test('tells OpenRouter where it comes from', async () => {
+  test('sends OpenRouter the site and the name of the application', async () => {
     const { origin, asked } = await upstream();
     const options = { siteUrl: 'https://example.org', appName: 'Example' };
     await sent(provider('openrouter', origin, { options }));
@@ -99,7 +99,7 @@ describe('a call', () => {
     });
   });
 
-  test('that fails is told with the name of the provider', async () => {
+  test('that fails has the name of the provider in its error', async () => {
     const broken = provider('vllm', await deadOrigin(), { name: 'vllm-gpu' });
     await expect(broken.send(call())).rejects.toMatchObject({ kind: 'unreachable', provider: 'vllm-gpu' });
   });
@@ -163,7 +163,7 @@ describe('capabilities', () => {
     expect(vllm.capabilities.responses).toBe('yes');
   });
 
-  test('a provider without /v1/responses is asked for it again after an hour, and when it changed', async () => {
+  test('a provider without /v1/responses is tried again after an hour, and when it changed', async () => {
     const { origin } = await upstream();
     const vllm = provider('vllm', origin);
     vllm.learnResponses(false, Date.now() - RESPONSES_PROBE_MS + 60_000);
@@ -187,7 +187,7 @@ describe('capabilities', () => {
 });
 
 describe('the model listing', () => {
-  test('is asked below the base URL, with the credentials', async () => {
+  test('is requested below the base URL, with the credentials', async () => {
     const { origin, asked } = await upstream(
       lists({ object: 'list', data: [{ id: 'a', object: 'model', created: 12, owned_by: 'me' }] }),
     );
@@ -219,7 +219,7 @@ describe('the model listing', () => {
     expect(await provider('vllm', origin).listModels(signal)).toEqual([]);
   });
 
-  test('tells what the server says of context and output, whatever it calls them', async () => {
+  test('has the sizes of context and output under any of their names', async () => {
     const { origin } = await upstream(
       lists({
         data: [
@@ -337,7 +337,7 @@ describe('passthrough', () => {
     });
   });
 
-  test('hands over whatever the provider answers', async () => {
+  test('hands over any answer of the provider', async () => {
     const { origin } = await upstream((_request, response) => response.writeHead(418, { 'x-a': 'b' }).end('teapot'));
     const reply = await provider('openai', origin).forward({
       method: 'GET',

@@ -8,7 +8,7 @@ beforeEach(() => {
 });
 
 describe('a paused credential', () => {
-  it('is paused for its model alone, and for as long as was asked', () => {
+  it('is paused for its model alone, and for the given time', () => {
     const paused = create(1);
     paused.pause(0, 'a', 2000);
     expect([paused.isPaused(0, 'a'), paused.isPaused(0, 'b')]).toEqual([true, false]);
@@ -34,7 +34,7 @@ describe('a paused credential', () => {
     expect(paused.waitMs('a')).toBe(500);
   });
 
-  it('is not one after a time that is none, or for no model', () => {
+  it('does not result from a time of zero or less, or without a model', () => {
     const paused = create(1);
     for (const ms of [0, -1, Number.NaN]) paused.pause(0, 'a', ms);
     paused.pause(0, '', 1000);

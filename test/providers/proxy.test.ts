@@ -10,7 +10,7 @@ const AUTHORIZATION = `Basic ${Buffer.from('me:secret').toString('base64')}`;
 const closing: (() => Promise<unknown>)[] = [];
 afterAll(() => Promise.all(closing.map((close) => close())));
 
-/** A proxy for those who know its password; the addresses that it was asked for. */
+/** A proxy that requires a password; it records the addresses it was called for. */
 async function startProxy() {
   const asked: string[] = [];
   const server = createServer((request, response) => {
@@ -76,7 +76,7 @@ const call = (body: object) => ({
 });
 
 describe('a provider behind a proxy', () => {
-  test('is asked through it, whole and in streams, and only the proxy gets the password of the proxy', async () => {
+  test('is called through it, whole and in streams, and only the proxy gets the password of the proxy', async () => {
     const proxy = await startProxy();
     const { provider, upstream } = await providerBehind(`http://me:secret@127.0.0.1:${proxy.port}`);
     expect(await provider.listModels(signal)).toMatchObject([{ id: 'far' }]);
@@ -97,7 +97,7 @@ describe('a provider behind a proxy', () => {
     }
   });
 
-  test('cannot be reached when the proxy does not let the gateway through, and the password is not told', async () => {
+  test('cannot be reached when the proxy refuses the gateway, and the error does not contain the password', async () => {
     const proxy = await startProxy();
     const { provider, upstream } = await providerBehind(`http://me:wrong-secret@127.0.0.1:${proxy.port}`);
     const failure = await provider.listModels(signal).then(String, String);

@@ -19,7 +19,7 @@ const model = (id: string, more: Partial<ProviderModel> = {}): ProviderModel => 
   ...more,
 });
 
-/** A provider whose listing a test steers: only that part of it is asked here. */
+/** A provider whose listing a test steers: only that part of it is used here. */
 class Listed implements Provider {
   readonly name: string;
   readonly type: string;
@@ -127,21 +127,21 @@ describe('a selector', () => {
     expect(registry.resolve('router/openai/a')).toMatchObject({ provider: { name: 'router' }, model: 'openai/a' });
   });
 
-  test('that no list names resolves to nothing', async () => {
+  test('that no list has resolves to nothing', async () => {
     const registry = await listed([new Listed('openai', ['a'])]);
     for (const selector of ['openai/b', 'b', 'nobody/a', '', '/', '/a', 'openai/', 'a/']) {
       expect(registry.resolve(selector), selector).toBeUndefined();
     }
   });
 
-  test('of a provider that was never listed is routed all the same', async () => {
+  test('of a provider that was never listed is routed nevertheless', async () => {
     const registry = await listed([new Listed('openai', undefined), new Listed('vllm', ['a'])]);
     const { provider, model: id, listed: entry } = registry.resolve('openai/some/new') ?? {};
     expect([provider?.name, id, entry]).toEqual(['openai', 'some/new', undefined]);
     expect(registry.resolve('new')).toBeUndefined();
   });
 
-  test('of a type whose list is not complete is routed all the same', async () => {
+  test('of a type whose list is not complete is routed nevertheless', async () => {
     const registry = await listed([new Listed('openrouter', ['a'])]);
     expect(registry.resolve('openrouter/a:nitro')).toMatchObject({ model: 'a:nitro' });
   });
@@ -167,7 +167,7 @@ describe('a hint', () => {
     expect(registry.resolve('a', 'openai')).toBeUndefined();
   });
 
-  test('may repeat what the selector says', async () => {
+  test('may repeat the provider of the selector', async () => {
     const registry = await listed([new Listed('openai', ['a']), new Listed('vllm-gpu', ['a'])]);
     expect(registry.resolve('vllm-gpu/a', 'vllm')).toMatchObject({ provider: { name: 'vllm-gpu' }, model: 'a' });
     expect(registry.resolve('openai/a', 'vllm')).toBeUndefined();
@@ -236,7 +236,7 @@ describe('the list', () => {
 describe('configured models', () => {
   const models = [{ id: 'a', metadata: { context_window: 8 } }, { id: 'b' }];
 
-  test('as a fallback count when the list fails or is empty, and describe it otherwise', async () => {
+  test('as a fallback are used when the list fails or is empty, and describe the listed models otherwise', async () => {
     for (const empty of [new Listed('vllm', undefined), new Listed('vllm', [])]) {
       expect(selectors(await listed([empty], { models }))).toEqual(['vllm/a', 'vllm/b']);
     }
@@ -247,7 +247,7 @@ describe('configured models', () => {
     ]);
   });
 
-  test('as an allowlist are all there is, and nobody is asked', async () => {
+  test('as an allowlist are the only models, and the provider is not listed', async () => {
     const vllm = new Listed('vllm', ['a', 'c']);
     const registry = await listed([vllm], { models, modelsMode: 'allowlist' });
     await registry.refresh();
@@ -282,7 +282,7 @@ describe('listing over time', () => {
     };
   };
 
-  test('does not hold the start up', () => {
+  test('does not delay the start', () => {
     const slow = new Listed('vllm', []);
     slow.answer = () => new Promise(() => {});
     const registry = registryOf([slow]);
@@ -305,7 +305,7 @@ describe('listing over time', () => {
     expect(registry.resolve('vllm/a')).toMatchObject({ model: 'a' });
   });
 
-  test('tells of a list only when it is another one', async () => {
+  test('reports a list only when it differs', async () => {
     const { said, ...callbacks } = told();
     const vllm = new Listed('vllm', ['a']);
     const registry = await listed([vllm], { known: new Map([['vllm', [model('a')]]]), ...callbacks });
@@ -376,7 +376,7 @@ describe('listing over time', () => {
     expect(selectors(registry)).toEqual(['vllm/a']);
   });
 
-  test('ends with the registry, and what comes later is not told', async () => {
+  test('ends with the registry, and later lists are not reported', async () => {
     const { said, ...callbacks } = told();
     const vllm = new Listed('vllm', []);
     let answer = (_models: ProviderModel[]): void => {};
@@ -399,7 +399,7 @@ describe('listing over time', () => {
 });
 
 describe('a request for an unknown model', () => {
-  test('asks its provider again, and finds what is new', async () => {
+  test('lists its provider again, and finds the new model', async () => {
     const vllm = new Listed('vllm', ['a']);
     const other = new Listed('openai', []);
     const registry = await listed([vllm, other]);
@@ -409,7 +409,7 @@ describe('a request for an unknown model', () => {
     expect([vllm.asked, other.asked]).toEqual([2, 1]);
   });
 
-  test('asks at most once in five seconds, however many there are', async () => {
+  test('lists at most once in five seconds, however many requests there are', async () => {
     const vllm = new Listed('vllm', ['a']);
     const registry = await listed([vllm]);
     expect(await registry.resolveOrRefresh('vllm/new')).toBeUndefined();
@@ -437,7 +437,7 @@ describe('a request for an unknown model', () => {
     expect(answer).toBeUndefined();
   });
 
-  test('by its bare id waits for lists that nobody has seen yet', async () => {
+  test('by its bare id waits for first lists that are under way', async () => {
     const slow = new Listed('vllm', []);
     let answer = (_models: ProviderModel[]): void => {};
     slow.answer = () =>
@@ -451,7 +451,7 @@ describe('a request for an unknown model', () => {
     expect(await asking).toMatchObject({ provider: { name: 'vllm' }, model: 'late' });
   });
 
-  test('asks nobody when the model is known or the provider is not', async () => {
+  test('lists nothing when the model is known or the provider is not', async () => {
     const vllm = new Listed('vllm', ['a']);
     const registry = await listed([vllm]);
     await vi.advanceTimersByTimeAsync(5_000);
@@ -463,7 +463,7 @@ describe('a request for an unknown model', () => {
   });
 });
 
-describe('other providers from now on', () => {
+describe('after the providers were replaced', () => {
   const config = { models: [], modelsMode: 'fallback' } as const;
   const set = async (registry: Registry, providers: readonly Provider[], known?: RegistryOptions['known']) => {
     registry.set(
@@ -473,7 +473,7 @@ describe('other providers from now on', () => {
     await vi.advanceTimersByTimeAsync(0);
   };
 
-  test('are asked for their lists, and those that stay are not asked again', async () => {
+  test('new ones are listed, and those that stay are not listed again', async () => {
     const [one, two] = [new Listed('openai', ['a']), new Listed('vllm', ['a', 'b'])];
     const registry = await listed([one]);
     await set(registry, [two, one]);
@@ -483,7 +483,7 @@ describe('other providers from now on', () => {
     expect([one.asked, two.asked]).toEqual([1, 1]);
   });
 
-  test('are no longer known once they are left out, and are left in peace', async () => {
+  test('those left out are no longer known, and are not listed', async () => {
     const [one, two] = [new Listed('openai', ['a']), new Listed('vllm', ['b'])];
     const registry = await listed([one, two]);
     await set(registry, [one]);
@@ -495,7 +495,7 @@ describe('other providers from now on', () => {
     expect(one.asked).toBe(3);
   });
 
-  test('in place of one of the same name have its list only when it is said to be theirs', async () => {
+  test('one of the same name has the list of the old one only when it is given as known', async () => {
     const before = new Listed('vllm', ['a']);
     const registry = await listed([before]);
     await set(registry, [new Listed('vllm', undefined)]);
@@ -505,7 +505,7 @@ describe('other providers from now on', () => {
     expect(registry.status()).toMatchObject([{ state: 'unavailable', remembered: true }]);
   });
 
-  test('that list too late are not heard any more', async () => {
+  test('lists of removed ones that come late are ignored', async () => {
     const slow = new Listed('vllm', []);
     let answer = (_models: ProviderModel[]): void => {};
     slow.answer = () =>
@@ -524,7 +524,7 @@ describe('other providers from now on', () => {
     expect(said).toEqual([]);
   });
 
-  test('are none after the registry was closed', async () => {
+  test('none are listed when the registry was closed', async () => {
     const registry = await listed([new Listed('openai', ['a'])]);
     registry.close();
     const late = new Listed('vllm', ['b']);

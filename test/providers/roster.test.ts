@@ -1,4 +1,4 @@
-/** The providers in force: what becomes of them when others are wanted. */
+/** The providers in force, and what happens to them when the configuration changes. */
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Configuration } from '../../src/commands/providers/provider-journal.ts';
 import { type KnownProvider, ProviderRoster, type RosterConfig } from '../../src/commands/providers/provider-roster.ts';
@@ -56,7 +56,7 @@ function roster(remembered: Record<string, KnownProvider> = {}) {
 }
 
 describe('the roster of providers', () => {
-  test('keeps a provider of which nothing changed, and makes another one of which anything did', () => {
+  test('keeps an unchanged provider, and makes a changed one anew', () => {
     const { roster: it, provider, names } = roster();
     it.follow([config('a'), config('b')]);
     const [a, b] = [provider('a'), provider('b')];
@@ -69,7 +69,7 @@ describe('the roster of providers', () => {
     expect(it.configs).toEqual([config('a')]);
   });
 
-  test('leaves out what was set up and cannot be made, and says why', () => {
+  test('leaves out a runtime provider that cannot be made, and reports why', () => {
     const { roster: it, names } = roster();
     const problems = it.follow([config('a', { type: 'gone' }), config('b'), config('c', { baseUrl: 'nowhere' })]);
     expect(names()).toEqual(['b']);
@@ -84,7 +84,7 @@ describe('the roster of providers', () => {
     expect(names()).toEqual(['a']);
   });
 
-  test('knows again what was the same server before, and nothing of another one behind the same name', () => {
+  test('keeps the state of the same server, and of no other server behind the same name', () => {
     const configuration = {
       name: 'a',
       type: 'vllm',
@@ -111,7 +111,7 @@ describe('the roster of providers', () => {
     expect(old.provider('a')?.capabilities.responses).toBe('unknown');
   });
 
-  test('is told on the record once it is announced, and at each change from then on', () => {
+  test('is recorded once it is announced, and at each change from then on', () => {
     const configuration = {
       name: 'old',
       type: 'vllm',
@@ -128,7 +128,7 @@ describe('the roster of providers', () => {
     expect(told).toEqual(['old → a', 'a → a b', 'a b → none']);
   });
 
-  test('keeps the breaker of a provider that is gone until those have ended who asked it', async () => {
+  test('keeps the breaker of a removed provider until its calls have ended', async () => {
     const { roster: it, ended } = roster();
     it.follow([config('a'), config('b')]);
     const breaker = it.resilience.get('a')?.breaker;

@@ -94,7 +94,7 @@ describe('an answer', () => {
     expect(pieces.length).toBeGreaterThan(1);
   });
 
-  test('that came whole before anybody read it is still there', async () => {
+  test('that came whole before it was read is still there', async () => {
     const { origin } = await upstream((_request, response) => response.end('x'.repeat(300_000)));
     const reply = await transportTo(origin).send(get());
     await new Promise(setImmediate);
@@ -163,7 +163,7 @@ describe('a compressed answer', () => {
     ['zstd', zstdCompressSync(plain)],
   ];
 
-  test.each(encodings)('in %s is decoded although nobody asked for it', async (encoding, bytes) => {
+  test.each(encodings)('in %s is decoded although the request did not accept it', async (encoding, bytes) => {
     const { origin } = await upstream((_request, response) =>
       response.writeHead(200, { 'content-encoding': encoding, 'content-length': bytes.length }).end(bytes),
     );
@@ -207,7 +207,7 @@ describe('a compressed answer', () => {
     expect((await failureOf(reply.body.bytes(100_000))).kind).toBe('too_large');
   });
 
-  test('that is garbage breaks', async () => {
+  test('that cannot be decoded breaks', async () => {
     const { origin } = await upstream((_request, response) =>
       response.writeHead(200, { 'content-encoding': 'gzip' }).end('this is not gzip'),
     );
@@ -326,7 +326,7 @@ describe('a slow reader', () => {
     expect(seen.join('')).toBe('first;second;');
   });
 
-  test('gets the pieces that came before a break, then hears of the break', async () => {
+  test('gets the pieces that came before a break, then the break', async () => {
     const origin = await rawUpstream((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nfirst;');
       setImmediate(() => socket.write('second;', () => setImmediate(() => socket.destroy())));
@@ -430,7 +430,7 @@ describe('cancelling', () => {
     expect(connections()).toBeLessThanOrEqual(2);
   });
 
-  test('stops a reader that is still being fed what came in time', async () => {
+  test('stops a reader that still gets pieces which came in time', async () => {
     const origin = await rawUpstream((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'));
     const reply = await transportTo(origin).send(get());
     const reading = reply.body.pieces(() => new Promise(() => {}));
@@ -439,7 +439,7 @@ describe('cancelling', () => {
     expect((await failureOf(reading)).kind).toBe('aborted');
   });
 
-  test('an answer nobody reads frees its connection', async () => {
+  test('an unread answer frees its connection', async () => {
     let socket: Socket | undefined;
     const { origin } = await upstream((_request, response) => {
       socket = response.req.socket;
@@ -482,7 +482,7 @@ describe('a failure', () => {
     expect(kinds.map(({ kind }) => kind)).toEqual(['timeout', 'timeout']);
   });
 
-  test('to go on is idle, whatever was said before', async () => {
+  test('to continue an answer is idle, also after the first bytes', async () => {
     const { origin } = await upstream((_request, response) => response.write('data: 1\n\n'));
     const reply = await transportTo(origin, { timeouts: { idle: limit(50) } }).send(get());
     const seen: string[] = [];
@@ -504,7 +504,7 @@ describe('a failure', () => {
     );
   });
 
-  test('to go on is none where the reader limits the whole answer', async () => {
+  test('to continue is none where the reader limits the whole answer', async () => {
     const { origin } = await upstream((_request, response) => {
       response.write('a');
       setTimeout(() => response.end('b'), 200);
@@ -565,7 +565,7 @@ describe('a failure', () => {
     expect((await failureOf(transportTo(origin).send(get()))).kind).toBe('too_large');
   });
 
-  test('of the limit is told as soon as the length is announced', async () => {
+  test('of the size limit comes as soon as the length is announced', async () => {
     const { origin } = await upstream((_request, response) => {
       response.writeHead(200, { 'content-length': 1_000_000 });
       response.write('x');
@@ -574,7 +574,7 @@ describe('a failure', () => {
     expect((await failureOf(reply.body.bytes(1000))).kind).toBe('too_large');
   });
 
-  test('of the limit is told as soon as it is passed', async () => {
+  test('of the size limit comes as soon as it is passed', async () => {
     const { origin } = await upstream((_request, response) => {
       const more = (): void => {
         if (!response.destroyed) response.write('x'.repeat(10_000), () => setImmediate(more));

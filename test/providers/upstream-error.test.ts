@@ -39,7 +39,7 @@ describe('the status decides the type', () => {
     });
   });
 
-  test('an error in a 200 answer may tell its own status', () => {
+  test('an error in a 200 answer may have its own status', () => {
     expect(map(200, { error: { code: 429, message: 'slow down' } })).toMatchObject({
       status: 429,
       type: 'rate_limit_error',
@@ -132,7 +132,7 @@ test.each([
   expect(mapped.message).toMatch(message);
 });
 
-describe('what must not leak', () => {
+describe('secrets in a message are redacted', () => {
   test.each([
     [
       'Incorrect API key provided: sk-proj-abcdefgh12345678. You can',
@@ -146,7 +146,7 @@ describe('what must not leak', () => {
     expect(map(401, { error: { message } }).message).toBe(expected);
   });
 
-  test('is also what only the provider knows as its key, in every member', () => {
+  test('also the configured keys of the provider, in every member', () => {
     const redact = (text: string): string => text.replaceAll('hunter2', '[redacted]');
     const error = { message: 'key hunter2', code: 'bad-hunter2', param: 'hunter2' };
     expect(map(401, { error }, {}, redact)).toMatchObject({
@@ -156,7 +156,7 @@ describe('what must not leak', () => {
     });
   });
 
-  test('is not left over at the end of a shortened message', () => {
+  test('also at the end of a shortened message', () => {
     const message = `${'x'.repeat(1990)} sk-abcdefghijklmnopqrstuvwxyz`;
     expect(map(400, { error: { message } }).message).not.toContain('sk-a');
   });
@@ -169,7 +169,7 @@ test('a message is bounded and stays well-formed', () => {
   expect(message.endsWith('…')).toBe(true);
 });
 
-test('Retry-After is kept as it was, and read from its precise form', () => {
+test('Retry-After is kept as sent, and read from its precise form', () => {
   expect(map(429, openAi, { 'retry-after': '7' }).retryAfter).toBe('7');
   expect(map(503, openAi, { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }).retryAfter).toBe(
     'Wed, 21 Oct 2026 07:28:00 GMT',
@@ -238,7 +238,7 @@ describe('an error body', () => {
     expect(map(200, { error: { code, message: 'no' } })).toMatchObject({ status, code });
   });
 
-  test('that is cut off is told by its message, as far as that goes', () => {
+  test('that is cut off gives the beginning of its message', () => {
     const cut = JSON.stringify({ error: { message: `The "prompt" is\nwrong: ${'x'.repeat(3000)}` } }).slice(0, 2900);
     expect(map(400, cut).message).toMatch(/^The "prompt" is\nwrong: x+…$/);
   });
@@ -285,7 +285,7 @@ describe("Anthropic's errors", () => {
     expect(isErrorBody(anthropic(theirs))).toBe(true);
   });
 
-  test('of a type nobody knows is a bad answer in the middle of a stream', () => {
+  test('of an unknown type is a bad answer in the middle of a stream', () => {
     expect(map(200, anthropic('new_error'))).toMatchObject({ status: 502, code: null });
   });
 
@@ -298,7 +298,7 @@ describe("Anthropic's errors", () => {
     expect(map(400, { type: 'error', error })).toMatchObject({ status: 400, code: 'thread_unsupported_request' });
   });
 
-  test('about a prompt that is too long says so in the code', () => {
+  test('about a prompt that is too long have a code for it', () => {
     const tooLong = anthropic('invalid_request_error', 'prompt is too long: 210000 tokens > 200000 maximum');
     expect(map(400, tooLong)).toMatchObject({ status: 400, code: 'context_length_exceeded' });
   });

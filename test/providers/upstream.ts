@@ -1,4 +1,4 @@
-/** A provider's server for tests: real sockets on loopback, and a record of what was asked. */
+/** A provider's server for tests: real sockets on loopback, and a record of its requests. */
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -49,7 +49,7 @@ export async function startUpstream(answer: Answer): Promise<Upstream> {
   };
 }
 
-/** A server that speaks whatever it wants. */
+/** A server with any protocol. */
 export async function startRawUpstream(
   answer: (socket: Socket) => void,
 ): Promise<{ origin: string; close(): Promise<void> }> {

@@ -100,7 +100,7 @@ describe('a chat answer becomes a response', () => {
     ]);
   });
 
-  it('with call ids of its own where the provider gave none, or the same one twice', () => {
+  it('with generated call ids where the provider gave none, or the same one twice', () => {
     const f = { type: 'function', function: { name: 'f', arguments: '{}' } };
     const { output } = answer(completion({ content: '', tool_calls: [f, { ...f, id: 'x' }, { ...f, id: 'x' }] }));
     expect(output.map((item) => 'call_id' in item && item.call_id)).toEqual(['call_1a2b_0', 'x', 'call_1a2b_2']);
@@ -118,7 +118,7 @@ describe('a chat answer becomes a response', () => {
     ]);
   });
 
-  it('with calls of custom and namespaced tools named as the client knows them', () => {
+  it('with calls of custom and namespaced tools under their original names', () => {
     const shell = shellFor({
       tools: [
         { type: 'custom', name: 'patch' },
@@ -137,7 +137,7 @@ describe('a chat answer becomes a response', () => {
     ]);
   });
 
-  it('with what a vendor wants back with its call', () => {
+  it('with the extra content that a vendor requires back with its call', () => {
     const extra_content = { google: { thought_signature: 'x' } };
     const tool_calls = [{ id: '1', extra_content, function: { name: 'f', arguments: '{}' } }];
     expect(answer(completion({ content: null, tool_calls })).output).toMatchObject([{ extra_content }]);
@@ -149,7 +149,7 @@ describe('a chat answer becomes a response', () => {
     ]);
   });
 
-  it('with an empty text when the model said nothing', () => {
+  it('with an empty text when the content is null', () => {
     expect(answer(completion({ content: null })).output).toMatchObject([{ content: [{ text: '' }] }]);
   });
 
@@ -215,7 +215,7 @@ describe('a chat answer becomes a response', () => {
 });
 
 describe('usage', () => {
-  it('is told in both vocabularies, and as it came', () => {
+  it('has the members of both vocabularies, and the raw usage', () => {
     const usage = {
       prompt_tokens: 13,
       completion_tokens: 85,
@@ -235,7 +235,7 @@ describe('usage', () => {
     });
   });
 
-  it('has zeros for details, and a sum, that the provider did not report', () => {
+  it('has zeros for details, and a computed sum, that the provider did not report', () => {
     expect(
       answer({ ...completion({ content: 'Hi' }), usage: { prompt_tokens: 2, completion_tokens: 3 } }).usage,
     ).toMatchObject({
@@ -250,7 +250,7 @@ describe('usage', () => {
   });
 });
 
-describe('an answer that holds no answer is an error value', () => {
+describe('an answer without a message is an error value', () => {
   it.each([
     ['no choices', { choices: [] }],
     ['choices of another shape', { choices: [{ index: 0 }] }],
@@ -271,7 +271,7 @@ describe('an answer that holds no answer is an error value', () => {
     });
   });
 
-  it('that repeats what the provider said', () => {
+  it('with the message that the provider sent', () => {
     const given = { error: { code: 500, message: 'out of memory', type: 'server_error' } };
     expect(responseFromChat(given, shellFor(), completedAt)).toEqual({
       ok: false,

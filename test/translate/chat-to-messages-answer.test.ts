@@ -63,7 +63,7 @@ describe('a whole answer', () => {
     });
   });
 
-  it('with thinking and calls says them, and carries what must come back', () => {
+  it('with thinking and calls has both, and carries the signed blocks that must come back', () => {
     const thinking = { type: 'thinking', thinking: 'hm', signature: 'sig' };
     const redacted = { type: 'redacted_thinking', data: 'xyz' };
     const call = { type: 'tool_use', id: 'toolu_1', name: 'f', input: { a: 1 } };
@@ -87,7 +87,7 @@ describe('a whole answer', () => {
     });
   });
 
-  it('counts what came from the cache as input, and says how much was thought', () => {
+  it('counts cached tokens as input, and reports reasoning tokens', () => {
     const usage = {
       input_tokens: 10,
       cache_read_input_tokens: 100,
@@ -121,7 +121,7 @@ describe('a whole answer', () => {
     expect(read(message([], { stop_reason }))).toMatchObject({ choices: [{ finish_reason }] });
   });
 
-  it('cites what it found', () => {
+  it('keeps its citations', () => {
     const citations = [{ type: 'web_search_result_location', url: 'https://a.b', title: 'A', cited_text: 'x' }];
     const content = [
       { type: 'text', text: 'So: ' },
@@ -151,7 +151,7 @@ describe('a whole answer', () => {
 });
 
 describe('a stream', () => {
-  it("is told in OpenAI's order, with each call's head before its arguments", () => {
+  it("streams OpenAI's chunks in order, with each call's head before its arguments", () => {
     const { chunks, ended } = heard(
       start,
       opened(0, { type: 'text', text: '' }),
@@ -194,7 +194,7 @@ describe('a stream', () => {
     });
   });
 
-  it('hands over a thought as soon as it is signed, and again with the call it led to', () => {
+  it('carries a thinking block as soon as it is signed, and again with the call that follows it', () => {
     const { chunks } = heard(
       start,
       opened(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -218,7 +218,7 @@ describe('a stream', () => {
     ]);
   });
 
-  it('that fails gives the error as it is', () => {
+  it('that fails gives the error unchanged', () => {
     const error = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } };
     expect(heard(start, error)).toMatchObject({ chunks: [{}, error], ended: false });
   });
@@ -229,7 +229,7 @@ describe('a stream', () => {
     expect(chunks).toMatchObject([{ choices: [{ finish_reason: null }] }]);
   });
 
-  it('has events of unknown types, and says which data is no event', () => {
+  it('ignores events of unknown types, and reports data that is no event', () => {
     const reader = new MessagesAnswerReader(facts);
     for (const data of ['', '{"type":"new_event"}', '{"type":"content_block_delta","index":9}']) {
       expect(reader.chunks(data)).toEqual([]);
@@ -267,7 +267,7 @@ describe.skipIf(!existsSync(`${recorded}/anthropic`))('recorded from Anthropic',
     });
   });
 
-  it('the stop sequence that ended an answer', () => {
+  it('has the stop sequence that ended an answer', () => {
     expect(read(JSON.parse(cassette('messages_with_params.json')))).toMatchObject({
       choices: [{ stop_sequence: '3' }],
     });

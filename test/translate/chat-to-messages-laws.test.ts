@@ -214,7 +214,7 @@ describe('a chat completion request', () => {
   });
 });
 
-/** Neighbouring texts as one: where a text was cut is nobody's concern. */
+/** Neighbouring texts as one: the places where a text was cut do not count. */
 function joined(blocks: readonly JsonObject[]): JsonObject[] {
   const result: JsonObject[] = [];
   for (const one of blocks) {

@@ -119,7 +119,7 @@ describe('messages', () => {
     ]);
   });
 
-  it('with calls become tool_use, and all results of a turn come together, before the words that follow', () => {
+  it('with calls become tool_use, and all results of a turn come together, before the text that follows', () => {
     expect(
       messagesOf([
         ...hello,
@@ -211,14 +211,14 @@ describe('messages', () => {
   });
 });
 
-describe('what the model thought', () => {
+describe('the thinking of earlier turns', () => {
   const block = (n: number) => ({ type: 'thinking', thinking: `thought ${n}`, signature: `s${n}` });
   const extra = (...blocks: object[]) => ({ extra_content: { anthropic: { thinking_blocks: blocks } } });
   const assistant = (message: object) =>
     messagesOf([...hello, { role: 'assistant', ...message }, { role: 'tool', tool_call_id: 'a', content: 'x' }]);
   const thought = (message: object) => (assistant(message) as { content: JsonObject[] }[])[1]?.content;
 
-  it('goes back whole, before the calls it led to', () => {
+  it('is sent back whole, before the calls that followed it', () => {
     const redacted = { type: 'redacted_thinking', data: 'xyz' };
     expect(thought({ content: 'Hm.', tool_calls: [call('a', '{}', extra(block(1), redacted))] })).toEqual([
       block(1),
@@ -228,12 +228,12 @@ describe('what the model thought', () => {
     ]);
   });
 
-  it('goes back once when it comes with the message and with the call', () => {
+  it('is sent back once when it comes with the message and with the call', () => {
     const content = thought({ tool_calls: [call('a', '{}', extra(block(1)))], ...extra(block(1)) });
     expect(content?.map(({ type }) => type)).toEqual(['thinking', 'tool_use']);
   });
 
-  it('goes back to where it stood in the text and between the calls', () => {
+  it('is sent back at its place in the text and between the calls', () => {
     const content = thought({
       content: 'one two',
       tool_calls: [call('a', '{}', extra(block(1), { ...block(2), after_text: 4 })), call('b', '{}', extra(block(3)))],
@@ -327,7 +327,7 @@ describe('thinking', () => {
     ['claude-opus-4-6', 'xhigh', 'high'],
     ['anthropic/claude-sonnet-4-6', 'max', 'high'],
     ['claude-opus-4-10', 'medium', 'medium'],
-  ])('%s is told an effort: %s becomes %s', (model, reasoning_effort, effort) => {
+  ])('%s gets an effort: %s becomes %s', (model, reasoning_effort, effort) => {
     expect(translated({ reasoning_effort }, { model })).toMatchObject({
       thinking: adaptive,
       output_config: { effort },
@@ -340,7 +340,7 @@ describe('thinking', () => {
     ['claude-3-7-sonnet-20250219', 'medium', 10_000],
     ['claude-opus-4-5@20251101', 'high', 20_000],
     ['some-other-model', 'max', 30_000],
-  ])('%s is given a budget for %s, on top of the default limit', (model, effort, budget) => {
+  ])('%s gets a budget for %s, on top of the default limit', (model, effort, budget) => {
     const body = translated({ reasoning: { effort, summary: 'auto' } }, { model });
     expect(body).toMatchObject({ thinking: { type: 'enabled', budget_tokens: budget }, max_tokens: 4096 + budget });
     expect(body).not.toHaveProperty('output_config');
@@ -381,7 +381,7 @@ describe('thinking', () => {
     expect(refusal(chat, given).param).toBe(param);
   });
 
-  it('is left out on a budget when a turn goes on whose thinking the client lost', () => {
+  it('is left out on a budget when a tool turn continues and its thinking is lost', () => {
     const messages = [
       ...hello,
       { role: 'assistant', content: null, tool_calls: [call('a')] },
@@ -480,7 +480,7 @@ describe('settings', () => {
     ['max_tokens', 0],
     ['max_completion_tokens', 'many'],
     ['response_format', { type: 'json_object' }],
-  ])('%s cannot be honoured as %j, and that is said', (member, value) => {
+  ])('refuse %s with the value %j, and name the member', (member, value) => {
     expect(refusal({ [member]: value })).toMatchObject({ status: 400, param: member });
   });
 

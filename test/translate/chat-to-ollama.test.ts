@@ -22,7 +22,7 @@ function refusal(chat: JsonObject) {
 }
 
 describe('a request', () => {
-  it('always says whether it is for a stream, which Ollama would take for granted', () => {
+  it('always has stream, because Ollama streams by default', () => {
     expect(translated({ stream: true }, true)).toEqual({ model: 'llama3.2', messages: hello, stream: true });
     expect(translated({})).toEqual({ model: 'llama3.2', messages: hello, stream: false });
   });

@@ -173,7 +173,7 @@ describe('a chat request', () => {
 });
 
 describe('an embeddings request', () => {
-  it.each([['hi'], [['a', 'b']], [[1, 2]], [[[1, 2], [3]]]])('may ask for %j', (input) => {
+  it.each([['hi'], [['a', 'b']], [[1, 2]], [[[1, 2], [3]]]])('may have the input %j', (input) => {
     expect(parseEmbeddingsRequest({ model: 'm', input, dimensions: 8 }).ok).toBe(true);
   });
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { embeddingsFromEmbed, embedRequestFromOpenAi } from '../../src/providers/translate/embeddings-to-ollama.ts';
 
 describe('an embeddings request', () => {
-  it('is asked of Ollama without what only its answer is about, and without being cut', () => {
+  it('reaches Ollama without the members about the answer, and with truncate: false', () => {
     const request = {
       model: 'ollama/e',
       input: ['a', 'b'],
@@ -49,7 +49,7 @@ describe('the embeddings in an answer', () => {
     });
   });
 
-  it('are encoded when asked for in base64', () => {
+  it('are encoded when the request wants base64', () => {
     const { data } = embeddingsFromEmbed(answer, { model: 'e', encoding: 'base64' }) as {
       data: { embedding: string }[];
     };

@@ -22,7 +22,7 @@ describe('stored input items', () => {
     ]);
   });
 
-  it('of a response that the gateway made have ids that tell it', () => {
+  it('of a response of the gateway have ids that contain its id', () => {
     const root = '0123456789abcdef0123456789abcdef';
     const [first, second] = storedInputItems([{ role: 'user', content: 'a' }, { type: 'x' }], `resp_${root}`);
     expect([first?.id, second?.id]).toEqual([`msg_${root}_i0`, `msg_${root}_i1`]);
@@ -79,11 +79,11 @@ describe('stored input items', () => {
     expect(stored([{ role, content }])[0]).toMatchObject({ role, content: expected });
   });
 
-  it('are messages of a user where nothing is said', () => {
+  it('are messages of a user when they have neither type nor role', () => {
     expect(stored([{ content: 'hi' }])[0]).toMatchObject({ type: 'message', role: 'user' });
   });
 
-  it('of types nobody knows are kept as sent', () => {
+  it('of unknown types are kept as sent', () => {
     const item = { type: 'computer_call', action: { x: 1 } };
     expect(stored([item])[0]).toMatchObject(item);
   });
@@ -105,7 +105,7 @@ describe('a page of input items', () => {
     return pageInputItems(of, openAiPageIn(query));
   }
 
-  it('is the last 20, newest first, when nothing is asked', () => {
+  it('is the last 20, newest first, by default', () => {
     const { data, ...rest } = page({});
     expect(data.map((item) => item.id)).toEqual(Array.from({ length: 20 }, (_, index) => `msg_${129 - index}`));
     expect(rest).toEqual({ object: 'list', first_id: 'msg_129', last_id: 'msg_110', has_more: true });
@@ -130,7 +130,7 @@ describe('a page of input items', () => {
     expect(() => page(query)).toThrow(expect.objectContaining({ status: 400, param }));
   });
 
-  it('goes on after an item', () => {
+  it('begins after the item that `after` names', () => {
     expect(page({ order: 'asc', after: 'msg_1', limit: '2' }).data.map((item) => item.id)).toEqual(['msg_2', 'msg_3']);
   });
 
@@ -141,7 +141,7 @@ describe('a page of input items', () => {
     });
   });
 
-  it('is empty after an item nobody knows, and at the end', () => {
+  it('is empty after an unknown item, and at the end', () => {
     const empty = { object: 'list', data: [], first_id: null, last_id: null, has_more: false };
     expect(page({ after: 'msg_x' })).toEqual(empty);
     expect(page({ order: 'asc', after: 'msg_129' })).toEqual(empty);
@@ -190,7 +190,7 @@ describe('history', () => {
     },
   ];
 
-  it('comes before the new input, oldest first, without what was only stored', () => {
+  it('comes before the new input, oldest first, without the members that are only stored', () => {
     expect(mergeHistory(turns, [{ type: 'function_call_output', call_id: '1', output: 'ok', id: 'fco_1' }])).toEqual([
       { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Who are you?' }] },
       { type: 'reasoning', summary: [{ type: 'summary_text', text: 'Hm.' }] },
@@ -213,7 +213,7 @@ describe('history', () => {
     expect(mergeHistory([], 'hi')).toEqual([{ type: 'message', role: 'user', content: 'hi' }]);
   });
 
-  it('does not change what is stored', () => {
+  it('leaves the stored items unchanged', () => {
     const before = structuredClone(turns);
     mergeHistory(turns, 'hi');
     expect(turns).toEqual(before);
@@ -235,14 +235,14 @@ describe('item references', () => {
     });
   });
 
-  it('are 404 when nobody knows them, never left out', () => {
+  it('are 404 when the item is unknown, and never left out', () => {
     expect(resolveItemReferences([{ role: 'user' }, ...input], () => undefined)).toEqual({
       ok: false,
       refusal: { status: 404, code: 'item_not_found', param: 'input[1].id', message: "Item 'msg_1' was not found." },
     });
   });
 
-  it('that earlier turns hold are told apart from those of the request', () => {
+  it('name `input` for an item of earlier turns, and the index for one of the request', () => {
     const named = [input[0], { role: 'user' }, { type: 'item_reference', id: 'msg_2' }].filter(
       (item) => item !== undefined,
     );

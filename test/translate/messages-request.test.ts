@@ -33,7 +33,7 @@ const assistant = (...content: object[]) => ({ role: 'assistant', content });
 const text = (said: string) => ({ type: 'text', text: said });
 
 describe('results of tools in several messages of one turn', () => {
-  it('stand behind the calls, before what the user says', () => {
+  it('stand behind the calls, before the text of the user', () => {
     const use = (id: string) => ({ type: 'tool_use', id, name: 'f', input: {} });
     const result = (id: string) => ({ type: 'tool_result', tool_use_id: id, content: 'ok' });
     const turn = [user(result('a')), user(text('wait')), user(result('b'), text('go on'))];
@@ -72,7 +72,7 @@ describe('the members of a Messages request', () => {
     });
   });
 
-  it('ask for usage on a stream', () => {
+  it('request usage on a stream', () => {
     expect(chatOf({ stream: true })).toMatchObject({ stream: true, stream_options: { include_usage: true } });
     expect(chatOf({ stream: false })).not.toHaveProperty('stream');
   });
@@ -99,7 +99,7 @@ describe('the members of a Messages request', () => {
     expect(chatOf(hints)).toEqual({ model: 'm1', max_tokens: 100, messages: hi });
   });
 
-  it('that only Anthropic can honour are refused by name', () => {
+  it('that only Anthropic supports are refused by name', () => {
     for (const [member, value] of [
       ['container', 'container_1'],
       ['mcp_servers', [{ type: 'url', url: 'https://example.com', name: 'x' }]],
@@ -119,7 +119,7 @@ describe('the members of a Messages request', () => {
     }
   });
 
-  it('name a user in what providers take: at most 64 characters', () => {
+  it('shorten a user id to the 64 characters that providers accept', () => {
     expect(chatOf({ metadata: { user_id: 'u'.repeat(64) } })['user']).toBe('u'.repeat(64));
     const long = JSON.stringify({ device_id: 'd'.repeat(64), session_id: '5f2b1c' });
     const hashed = chatOf({ metadata: { user_id: long } })['user'];
@@ -150,7 +150,7 @@ describe('the members of a Messages request', () => {
     [{ thinking: { type: 'adaptive' } }, 'medium'],
     [{ thinking: { type: 'adaptive' }, output_config: { effort: 'low' } }, 'low'],
     [{ output_config: { effort: 'max' } }, 'high'],
-  ])('ask with %j for the effort %s', (members, effort) => {
+  ])('of %j select the effort %s', (members, effort) => {
     expect(chatOf(members)['reasoning_effort']).toBe(effort);
   });
 });
@@ -182,13 +182,13 @@ describe('a system message among the others', () => {
     ]);
   });
 
-  it('is said in the turn of the user after that', () => {
+  it('is in the turn of the user after that', () => {
     const said = text('<system>\nBe grave.\n</system>');
     expect(messagesOf([...hi, yes, ...hi, note])).toEqual([...hi, yes, user(text('hi'), said)]);
     expect(messagesOf([...hi, yes, note, yes])).toEqual([...hi, yes, { role: 'user', content: said.text }, yes]);
   });
 
-  it('is gone when it was to be cleared at the next turn', () => {
+  it('is left out when it was to be cleared at the next turn', () => {
     const passing = { ...note, clear_at: 'next_user_message' };
     expect(messagesOf([...hi, passing])).toHaveLength(2);
     expect(messagesOf([...hi, passing, yes, ...hi])).toEqual([...hi, yes, ...hi]);
@@ -249,7 +249,7 @@ describe('a message of the user', () => {
     [{ type: 'container_upload', file_id: 'f' }, 'messages[0].content[0].type'],
     [{ type: 'tool_result', content: 'x' }, 'messages[0].content[0].tool_use_id'],
     [{ type: 'tool_addition', tool: {} }, 'messages[0].content[0].type'],
-  ])('that cannot be said in chat is refused where it stands: %j', (block, param) => {
+  ])('that chat cannot express is refused, naming its place: %j', (block, param) => {
     expect(translate({ messages: [user(block)] })).toMatchObject({ ok: false, refusal: { status: 400, param } });
   });
 });
@@ -261,7 +261,7 @@ describe('a tool loop', () => {
     { type: 'tool_use', id: 'toolu_2', name: 'now', input: {}, extra_content: { google: { thought_signature: 'x' } } },
   );
 
-  it('is calls of the assistant, answered by tool messages before anything else is said', () => {
+  it('is calls of the assistant, followed by tool messages before any other message', () => {
     const answered = user(
       text('Go on.'),
       { type: 'tool_result', tool_use_id: 'toolu_1', content: [text('blue'), text('and wide')] },
@@ -314,13 +314,13 @@ describe('a tool loop', () => {
   });
 });
 
-describe('what the assistant thought before', () => {
+describe('the thinking of earlier turns', () => {
   const thought = [
     { type: 'thinking', thinking: 'Hm.', signature: 'sig' },
     { type: 'redacted_thinking', data: 'secret' },
   ];
 
-  it('goes back in the member that the provider reads, or not at all', () => {
+  it('is sent back in the member that the provider reads, or not at all', () => {
     const messages = [...hi, assistant(...thought, text('Yes.')), ...hi];
     expect(messagesOf(messages)[1]).toEqual({ role: 'assistant', content: 'Yes.', reasoning_content: 'Hm.' });
     expect(messagesOf(messages, { ...plainReasoning, replay: 'omit' })[1]).toEqual({
@@ -329,7 +329,7 @@ describe('what the assistant thought before', () => {
     });
   });
 
-  it('goes back although the client was not shown it', () => {
+  it('is sent back although the client did not receive it', () => {
     const translator = createMessageStreamTranslator(messageShell({ thoughts: 'sealed' }));
     const delta = { reasoning_content: 'Hm.', content: 'Yes.' };
     const events = [
@@ -340,7 +340,7 @@ describe('what the assistant thought before', () => {
     expect(messagesOf([...hi, { role, content }])[1]).toMatchObject({ content: 'Yes.', reasoning_content: 'Hm.' });
   });
 
-  it('is kept from Anthropic when Anthropic did not sign it, and nothing else is', () => {
+  it('without a signature of Anthropic is not sent to Anthropic; everything else is', () => {
     const translator = createMessageStreamTranslator(messageShell());
     const extra_content = { google: {} };
     const delta = {
@@ -407,7 +407,7 @@ describe('tools', () => {
     [{ tools, tool_choice: { type: 'tool', name: 'listen' } }, 'tool_choice.name', /listen/],
     [{ tools, tool_choice: { type: 'often' } }, 'tool_choice.type', /often/],
     [{ tool_choice: { type: 'any' } }, 'tool_choice', /any/],
-  ])('that nobody behind can offer are refused: %j', (members, param, message) => {
+  ])('that no chat provider can offer are refused: %j', (members, param, message) => {
     expect(refusalOf(members)).toMatchObject({ status: 400, param, message: expect.stringMatching(message) });
   });
 });

@@ -21,7 +21,7 @@ const call = (index: number, id: string, name: string, args = '') => ({
 const more = (index: number, args: string) => ({ tool_calls: [{ index, function: { arguments: args } }] });
 
 describe('a stream of chat chunks as Messages events', () => {
-  it('tells a text from its beginning to its end', () => {
+  it('streams a text from its beginning to its end', () => {
     const usage = { prompt_tokens: 20, completion_tokens: 2, total_tokens: 22 };
     const chunks = [says({ role: 'assistant', content: '' }), says({ content: 'Hel' }), says({ content: 'lo' })];
     expect(play([...chunks, says({}, 'stop'), { choices: [], usage }])).toEqual([
@@ -51,7 +51,7 @@ describe('a stream of chat chunks as Messages events', () => {
     ]);
   });
 
-  it('tells thoughts, text and tool calls one after the other, each under its number', () => {
+  it('streams thoughts, text and tool calls one after the other, each under its index', () => {
     const events = play([
       says({ reasoning_content: 'Hm.' }),
       says({ content: 'Let me look.' }),
@@ -85,7 +85,7 @@ describe('a stream of chat chunks as Messages events', () => {
     ]);
   });
 
-  it('tells a call as it comes, and does not wait for its end', () => {
+  it('streams a call piece by piece, and does not wait for its end', () => {
     const translator = createMessageStreamTranslator(messageShell());
     translator.push(says(call(0, 'call_1', 'look')));
     expect(translator.push(says(more(0, '{"at"')))).toEqual([
@@ -100,13 +100,13 @@ describe('a stream of chat chunks as Messages events', () => {
     ]);
   });
 
-  it('passes on what a provider wants back with a call', () => {
+  it('passes on the extra content of a call', () => {
     const extra_content = { google: { thought_signature: 'abc' } };
     const signed = { tool_calls: [{ index: 0, id: 'a', extra_content, function: { name: 'f', arguments: '{}' } }] };
     expect(addedUp(play([says(signed), says({}, 'tool_calls')])).content).toMatchObject([{ id: 'a', extra_content }]);
   });
 
-  it('has no content when nothing was said', () => {
+  it('has no content when the chunks had none', () => {
     expect(addedUp(play([says({}, 'stop')]))).toMatchObject({ content: [], stop_reason: 'end_turn' });
   });
 
@@ -123,12 +123,12 @@ describe('a stream of chat chunks as Messages events', () => {
     expect(addedUp(events)).toMatchObject({ stop_reason, stop_sequence });
   });
 
-  it('says that an answer was cut, also in the middle of a call', () => {
+  it('reports max_tokens when an answer was cut, also in the middle of a call', () => {
     const message = addedUp(play([says(call(0, 'a', 'f', '{"x":')), says({}, 'length')]));
     expect(message).toMatchObject({ stop_reason: 'max_tokens', content: [{ input: '{"x":' }] });
   });
 
-  it('tells a refusal as text', () => {
+  it('streams a refusal as text', () => {
     expect(addedUp(play([says({ refusal: 'I cannot.' }), says({}, 'stop')]))).toMatchObject({
       content: [{ type: 'text', text: 'I cannot.' }],
       stop_reason: 'refusal',
@@ -159,7 +159,7 @@ describe("a model's thoughts", () => {
     says({ content: 'Yes.' }, 'stop'),
   ];
 
-  it('are thinking blocks for a client that asked for thinking', () => {
+  it('are thinking blocks for a client that enabled thinking', () => {
     expect(addedUp(play(chunks)).content).toMatchObject([{ thinking: 'I think.' }, { text: 'Yes.' }]);
   });
 

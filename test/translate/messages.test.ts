@@ -41,7 +41,7 @@ describe('outputs of tools', () => {
   const calling = { role: 'assistant', content: null, tool_calls: [chatCall('a'), chatCall('b')] };
   const tool = (id: string) => ({ role: 'tool', tool_call_id: id, content: 'ok' });
 
-  it('stand directly behind their calls, whatever the client said in between', () => {
+  it('stand directly behind their calls, before messages that came in between', () => {
     expect(messages([call('a'), call('b'), output('a'), user, output('b')])).toEqual([
       calling,
       tool('a'),
@@ -129,7 +129,7 @@ describe('messages', () => {
     ]);
   });
 
-  it('lose what the gateway keeps about them, and nothing else', () => {
+  it('lose what the gateway stores about them, and nothing else', () => {
     const given = { id: 'msg_1', status: 'completed', phase: 'commentary', name: 'Ada', role: 'user', content: 'hi' };
     expect(messages([given])).toEqual([{ role: 'user', content: 'hi', name: 'Ada' }]);
   });
@@ -238,7 +238,7 @@ describe('tool calls', () => {
     ]);
   });
 
-  it('make the content of an assistant message that said nothing null', () => {
+  it('make the content of an assistant message without text null', () => {
     expect(messages([{ role: 'assistant', content: [] }, call('1')])).toEqual([
       { role: 'assistant', content: null, tool_calls: [chatCall('1')] },
     ]);
@@ -274,14 +274,14 @@ describe('tool calls', () => {
     ]);
   });
 
-  it('give a vendor back what it said with the call', () => {
+  it('send the extra content of a call back to its vendor', () => {
     const extra = { google: { thought_signature: 'x' } };
     expect(messages([call('1', 'f', { extra_content: extra })])[0]?.tool_calls).toEqual([
       { ...chatCall('1'), extra_content: extra },
     ]);
   });
 
-  it('give a vendor nothing back where that would be refused', () => {
+  it('leave out the extra content where it would be refused', () => {
     const extra_content = { google: { thought_signature: 'c2ln' } };
     const items = [
       { role: 'assistant', content: 'Hm.', extra_content },
@@ -399,7 +399,7 @@ describe('other items', () => {
     'mcp_approval_request',
     'tool_search_call',
     'tool_search_output',
-  ])('of type %s are records of what a hosted tool did, and dropped', (type) => {
+  ])('of type %s are records of hosted tools, and dropped', (type) => {
     expect(messages([user, { type, id: 'x' }])).toEqual([user]);
   });
 
@@ -432,7 +432,7 @@ describe('other items', () => {
     expect(refusal([user, approval])).toMatchObject({ status: 400, param: 'input[1].type' });
   });
 
-  it('that are a search for tools by the client are refused: what it found is not among the tools', () => {
+  it('that are a search for tools by the client are refused: the tools it found are not in the request', () => {
     expect(refusal([user, { type: 'tool_search_output', execution: 'client', tools: [] }])).toMatchObject({
       status: 400,
       param: 'input[1].type',

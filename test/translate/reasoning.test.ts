@@ -1,4 +1,4 @@
-/** What a model thought: how it is told, and how it comes back in the next turn of a client that keeps it itself. */
+/** A model's reasoning: how clients get it, and how it comes back in the next turn of a client that keeps it itself. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { responseFromChat } from '../../src/providers/translate/responses-to-chat/answer.ts';
@@ -37,10 +37,10 @@ function givenBack(items: readonly unknown[], style = plainReasoning) {
   return result.messages;
 }
 
-describe('reasoning is told', () => {
+describe('reasoning is streamed', () => {
   const thinking = [says({ reasoning_content: 'H' }), says({ reasoning_content: 'm.' })];
 
-  it('as a summary, unless the client asks for something else', () => {
+  it('as a summary by default', () => {
     const { events, response } = play(thinking);
     expect(typesOf(events)).toEqual([
       'response.reasoning_summary_part.added',
@@ -80,7 +80,7 @@ describe('reasoning is told', () => {
     ['after the reasoning', [...thinking, says({ extra_content: signed }), says({ content: 'Hi' })]],
     ['with the text', [...thinking, says({ content: 'Hi', extra_content: signed })]],
     ['at the end', [...thinking, says({ content: 'Hi' }), says({ extra_content: signed })]],
-  ])('and what a vendor says of the message %s is on the message', (_when, chunks) => {
+  ])('and the extra content of the message %s is on the message', (_when, chunks) => {
     const { output } = play(chunks).response;
     expect(output).toMatchObject([{ type: 'reasoning' }, { type: 'message', extra_content: signed }]);
     expect(output[0]).not.toHaveProperty('extra_content');
@@ -99,7 +99,7 @@ describe('reasoning is told', () => {
 describe('encrypted_content', () => {
   const include = ['reasoning.encrypted_content'];
 
-  it('is on a reasoning item when it is whole, and only for a client that asks for it', () => {
+  it('is on a reasoning item when it is whole, and only for a client that includes it', () => {
     const { events, response } = play([says({ reasoning_content: 'Hm.' }), says({ content: 'Hi' })], include);
     const added = events.find(({ type }) => type === 'response.output_item.added');
     expect(added).toMatchObject({ item: { type: 'reasoning' } });
@@ -128,7 +128,7 @@ describe('encrypted_content', () => {
     expect(givenBack([{ role: 'user', content: 'hi' }, ...kept, result])[1]).toEqual(message);
   });
 
-  it('carries what a vendor says with a call, which clients do not keep, also when nothing was thought aloud', () => {
+  it('carries the extra content of a call, which clients do not keep, also without visible reasoning', () => {
     const calls = ['call_a', 'call_b'].map((id) => ({ ...chatCall(id), extra_content: { v: { signature: id } } }));
     for (const thought of [{}, { reasoning_content: 'Hm.' }]) {
       const message = { role: 'assistant', content: 'Let me see.', ...thought, tool_calls: calls };
@@ -142,7 +142,7 @@ describe('encrypted_content', () => {
     }
   });
 
-  it('gives a vendor its own back where reasoning as text is not taken', () => {
+  it('gives a vendor its own extra content back where reasoning as text is not accepted', () => {
     const item = { type: 'reasoning', summary: [], encrypted_content: carriedForm({ text: 'Hm.', extra: signed }) };
     const said = { role: 'assistant', content: 'Yes.' };
     expect(givenBack([item, said], { ...plainReasoning, replay: 'omit' })).toEqual([
@@ -155,14 +155,14 @@ describe('encrypted_content', () => {
     ['that was cut off', carriedForm({ text: 'Hm. '.repeat(20), extra: undefined }).slice(0, 40)],
     ['that holds no reasoning', `chancery.reasoning.1.${Buffer.from('[1]').toString('base64url')}`],
     ['that is null', null],
-  ])('%s is passed over in favour of the summary', (_what, encrypted_content) => {
+  ])('%s is ignored in favour of the summary', (_what, encrypted_content) => {
     const item = { type: 'reasoning', summary: [{ type: 'summary_text', text: 'Short.' }], encrypted_content };
     expect(givenBack([item, { role: 'assistant', content: 'Yes.' }])[0]).toMatchObject({
       reasoning_content: 'Short.',
     });
   });
 
-  it('holds any text and anything a vendor says, and is a third larger', () => {
+  it('holds any text and any extra content, and is a third larger', () => {
     const extras = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue());
     const calls = fc.array(fc.tuple(fc.string({ unit: 'grapheme' }), extras)).map((entries) => new Map(entries));
     const extra = fc.option(extras, { nil: undefined });
@@ -191,8 +191,8 @@ describe('encrypted_content', () => {
   });
 });
 
-describe('what a vendor says in pieces', () => {
-  it('is put together: lists are joined, objects merged, and the later of two other values stands', () => {
+describe('extra content that comes in pieces', () => {
+  it('is put together: lists are joined, objects merged, and the later of two other values wins', () => {
     const before = { v: { list: [1], kept: 'a', changed: 1 } };
     const after = { v: { list: [2], changed: 2 }, w: null };
     expect(mergedExtra(before, after)).toEqual({ v: { list: [1, 2], kept: 'a', changed: 2 }, w: null });

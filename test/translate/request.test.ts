@@ -102,7 +102,7 @@ describe('a Responses request becomes a chat request', () => {
     expect(members(given)).toEqual(expected);
   });
 
-  it('without what has no effect on the answer', () => {
+  it('without members that have no effect on the answer', () => {
     const given = {
       background: true,
       client_metadata: { a: 'b' },
@@ -161,7 +161,7 @@ describe('reasoning effort', () => {
     ['minimal', 'minimal'],
     ['none', 'none'],
     ['ludicrous', 'ludicrous'],
-  ])('%s is asked of a plain server as %s', (wanted, sent) => {
+  ])('%s reaches a plain server as %s', (wanted, sent) => {
     expect(members({ reasoning: { effort: wanted } })).toEqual({ reasoning_effort: sent });
   });
 
@@ -170,17 +170,17 @@ describe('reasoning effort', () => {
     ['medium', 'low'],
     ['max', 'high'],
     ['none', 'none'],
-  ])('%s is asked as %s where none, low and high are known: thinking is not switched off', (wanted, sent) => {
+  ])('%s is sent as %s where none, low and high are known: thinking is not switched off', (wanted, sent) => {
     const style: ReasoningStyle = { ...plainReasoning, levels: ['none', 'low', 'high'] };
     expect(members({ reasoning: { effort: wanted } }, style)).toEqual({ reasoning_effort: sent });
   });
 
-  it('none is asked as the lowest level where thinking cannot be switched off', () => {
+  it('none is sent as the lowest level where thinking cannot be switched off', () => {
     const style: ReasoningStyle = { ...plainReasoning, levels: ['medium', 'high'] };
     expect(members({ reasoning: { effort: 'none' } }, style)).toEqual({ reasoning_effort: 'medium' });
   });
 
-  it('goes as an object where the provider wants one, without the summary', () => {
+  it('goes as an object where the provider expects one, without the summary', () => {
     const style = { ...plainReasoning, effort: 'object' as const };
     expect(members({ reasoning: { effort: 'max', summary: 'auto', max_tokens: 9 } }, style)).toEqual({
       reasoning: { effort: 'high', max_tokens: 9 },
@@ -188,12 +188,12 @@ describe('reasoning effort', () => {
     expect(members({ reasoning: { summary: 'auto' } }, style)).toEqual({});
   });
 
-  it('is left out where the provider knows nothing of it', () => {
+  it('is left out where the provider has no such member', () => {
     expect(members({ reasoning: { effort: 'high' } }, { ...plainReasoning, effort: 'omit' })).toEqual({});
   });
 });
 
-describe('what only a native Responses provider can honour is refused, naming the member', () => {
+describe('members that only a native Responses provider supports are refused by name', () => {
   it.each([
     ['prompt', { prompt: { id: 'p' } }],
     ['context_management', { context_management: [{ type: 'compaction' }] }],
@@ -214,7 +214,7 @@ describe('what only a native Responses provider can honour is refused, naming th
     expect(refusal(given)).toMatchObject({ status: 400, code: 'unsupported_parameter', param });
   });
 
-  it('a value of include that nobody knows, with those that are known', () => {
+  it('an unknown value of include, with the known ones in the message', () => {
     expect(refusal({ include: ['reasoning.encrypted_content', 'everything'] })).toMatchObject({
       status: 400,
       code: 'unsupported_value',

@@ -52,7 +52,7 @@ function messagesOf(input: unknown) {
   return request.body.messages;
 }
 
-describe('a turn reaches the chat model again as the very message it gave, and the very question', () => {
+describe('a turn reaches the chat model again as the same message and the same question', () => {
   it('when it is stored and replayed', () => {
     fc.assert(
       fc.property(said, turns, (question, turn) => {
@@ -97,7 +97,7 @@ describe('the usage of a turn', () => {
     { requiredKeys: ['prompt_tokens', 'completion_tokens', 'total_tokens'] },
   );
 
-  it('is told as it was, in both vocabularies and in the words of the provider', () => {
+  it('has the same figures in both vocabularies, and the raw usage of the provider', () => {
     fc.assert(
       fc.property(usages, (given) => {
         const usage = JSON.parse(JSON.stringify(given));

@@ -26,7 +26,7 @@ const shells = fc
 
 interface Answer {
   reasoning: string;
-  /** What a vendor says beside its reasoning. */
+  /** Extra content of the vendor beside the reasoning. */
   extra: object | undefined;
   content: string;
   refusal: string;
@@ -79,7 +79,7 @@ function whole(answer: Answer): unknown {
   };
 }
 
-/** The stream as a provider puts it on the wire. */
+/** The stream in the bytes of a provider. */
 function onTheWire(chunks: readonly unknown[]): Buffer {
   return Buffer.from(
     [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]'].map((data) => `data: ${data}\n\n`).join(''),
@@ -157,7 +157,7 @@ describe('laws of the stream', () => {
     );
   });
 
-  it('text in any order of kinds is told whole, in a stream that keeps every rule', () => {
+  it('text in any order of kinds is streamed whole, in a stream that keeps every rule', () => {
     const word = fc.string({ minLength: 1, maxLength: 4 });
     const delta = fc.oneof(
       fc.record({ content: word }),

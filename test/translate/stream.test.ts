@@ -48,7 +48,7 @@ describe('a chat stream becomes a Responses stream', () => {
     expect(last(events)).toMatchObject({ status: 'completed', completed_at: completedAt, usage: null });
   });
 
-  it('begun with the first chunk, before anything is said', () => {
+  it('that begins with the first chunk, before any content', () => {
     const translator = createChatStreamTranslator(shellFor());
     expect(typesOf(translator.push(says({ role: 'assistant' })))).toEqual(['created', 'in_progress']);
     expect(translator.push(says({}))).toEqual([]);
@@ -145,7 +145,7 @@ describe('a chat stream becomes a Responses stream', () => {
     ]);
   });
 
-  it('of a custom tool call, whose input is told once it is whole', () => {
+  it('of a custom tool call, whose input is sent once it is whole', () => {
     const shell = shellFor({ tools: [{ type: 'custom', name: 'patch' }] });
     const events = play(
       [
@@ -200,7 +200,7 @@ describe('a chat stream becomes a Responses stream', () => {
     expect(output.map((item) => item.type)).toEqual(['message', 'reasoning', 'message']);
   });
 
-  it('with citations told as they come, also before the text', () => {
+  it('with citations in the order they come, also before the text', () => {
     const citation = { type: 'url_citation', url: 'https://x', title: 'X', start_index: 0, end_index: 2 };
     const events = play([says({ annotations: [citation] }), text('Hi'), says({ annotations: [citation] }), stop]);
     expect(typesOf(events).filter((type) => type === 'output_text.annotation.added')).toHaveLength(2);
@@ -234,7 +234,7 @@ describe('a chat stream becomes a Responses stream', () => {
     });
   });
 
-  it('with the usage that was told, though later chunks say null', () => {
+  it('with the usage of the earlier chunk when later ones have null', () => {
     const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
     expect(
       last(
@@ -256,7 +256,7 @@ describe('a chat stream becomes a Responses stream', () => {
     expect(last(play([text('one'), other, stop])).output).toMatchObject([{ content: [{ text: 'one' }] }]);
   });
 
-  it('and what is no chunk is passed over', () => {
+  it('and ignores data that is no chunk', () => {
     expect(last(play([null, 7, 'x', [], { choices: 'x' }, text('Hi'), stop])).output).toHaveLength(1);
   });
 });
@@ -285,7 +285,7 @@ describe('the end of a stream', () => {
     expect(last(play([text('Hello'), stop], shellFor(), cutOff)).status).toBe('completed');
   });
 
-  it('of a stream that said nothing is an empty message', () => {
+  it('of a stream without content is an empty message', () => {
     expect(last(play([stop])).output).toMatchObject([{ type: 'message', content: [{ text: '' }] }]);
   });
 
@@ -298,7 +298,7 @@ describe('the end of a stream', () => {
     expect(last(play(chunks)).output).toMatchObject([{ arguments: '{"x":', status: 'incomplete' }]);
   });
 
-  it('comes once: nothing that follows it is told', () => {
+  it('comes once: later chunks give no events', () => {
     const translator = createChatStreamTranslator(shellFor());
     translator.push(text('Hi'));
     expect(translator.ended).toBeUndefined();
@@ -312,7 +312,7 @@ describe('the end of a stream', () => {
     expect(after).toEqual([]);
   });
 
-  it('can be a cancellation, which is a failure to its reader', () => {
+  it('can be a cancellation, which clients read as a failure', () => {
     const translator = createChatStreamTranslator(shellFor());
     const cancelled = { type: 'invalid_request_error', code: 'response_cancelled', message: 'It was cancelled.' };
     const events = [...translator.push(text('Hel')), ...translator.fail(cancelled, 'cancelled')];
@@ -329,7 +329,7 @@ describe('the end of a stream', () => {
 describe('a failure in mid-stream', () => {
   const failure = { type: 'provider_error', code: 'stream_broken', message: 'It broke.', provider: 'local' };
 
-  it('is an error event, flat and nested, and then response.failed with what was said so far', () => {
+  it('is an error event, flat and nested, and then response.failed with the output so far', () => {
     const translator = createChatStreamTranslator(shellFor());
     const events = [...translator.push(text('Hel')), ...translator.fail(failure)];
     const response = checkStream(events);
@@ -379,7 +379,7 @@ describe('a failure in mid-stream', () => {
     ['Slow down', 20, 'Slow down. Please try again in 20s.'],
     ['Slow down.', undefined, 'Slow down.'],
     ['Please try again in 3s.', 20, 'Please try again in 3s.'],
-  ])('of a rate limit says when to try again, where clients look for it: %s after %s s', (said, after, message) => {
+  ])('of a rate limit has the delay in its message, where clients look for it: %s after %s s', (said, after, message) => {
     const limited = { type: 'rate_limit_error', code: 'requests', message: said, retryAfterSeconds: after };
     const events = createChatStreamTranslator(shellFor()).fail(limited);
     expect(checkStream(events).error).toEqual({ type: 'rate_limit_error', code: 'rate_limit_exceeded', message });
@@ -392,7 +392,7 @@ describe('a failure in mid-stream', () => {
     expect(error).toMatchObject({ code: 'insufficient_quota', message: 'Pay.' });
   });
 
-  it('without a code has that of its type', () => {
+  it('without a code has the code of its type', () => {
     const events = createChatStreamTranslator(shellFor()).fail({ type: 'internal_error', code: null, message: 'x' });
     expect(checkStream(events).error?.code).toBe('internal_error');
   });
@@ -403,13 +403,13 @@ describe('a failure in mid-stream', () => {
     expect(output).toMatchObject([{ content: [{ text: 'Hel' }] }]);
   });
 
-  it('is not seen in a chunk whose error is null', () => {
+  it('is not found in a chunk whose error is null', () => {
     expect(last(play([{ ...text('Hi'), error: null }, stop])).status).toBe('completed');
   });
 });
 
 describe('a snapshot', () => {
-  it('shows the response as it stands', () => {
+  it('shows the current state of the response', () => {
     const translator = createChatStreamTranslator(shellFor());
     expect(translator.snapshot()).toEqual(shellFor());
     translator.push(says({ reasoning: 'Hm.' }));
@@ -423,7 +423,7 @@ describe('a snapshot', () => {
     });
   });
 
-  it('is not changed by what is said later, nor are events', () => {
+  it('is not changed by later chunks, nor are events', () => {
     const citation = { type: 'url_citation', url: 'https://x', title: 'X', start_index: 0, end_index: 2 };
     const translator = createChatStreamTranslator(shellFor());
     const events = translator.push(text('Hel'));

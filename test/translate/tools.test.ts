@@ -43,7 +43,7 @@ describe('tools in chat form', () => {
     });
   });
 
-  it('turn a custom tool into a function with one string, and tell its grammar to the model', () => {
+  it('turn a custom tool into a function with one string, and put its grammar into the description', () => {
     const format = { type: 'grammar', syntax: 'lark', definition: 'start: "x"' };
     const sent = members({ tools: [{ type: 'custom', name: 'patch', description: 'Patches.', format }] });
     expect(sent).toMatchObject({
@@ -83,7 +83,7 @@ describe('tools in chat form', () => {
     expect(members({ tools, tool_choice: choice })['tool_choice']).toEqual({ type: 'function', function: { name } });
   });
 
-  it('name the one of the chosen namespace, where two have a tool of that name', () => {
+  it('name the tool of the chosen namespace, where two have a tool of that name', () => {
     const others = { ...agents, name: 'others' };
     const choice = { type: 'function', name: 'spawn', namespace: 'others' };
     expect(members({ tools: [agents, others], tool_choice: choice })['tool_choice']).toEqual({
@@ -112,7 +112,7 @@ describe('tools in chat form', () => {
     });
   });
 
-  it('are none, when only a hosted one is allowed and the model may do without', () => {
+  it('are none, when only a hosted one is allowed and the choice is auto', () => {
     const choice = { type: 'allowed_tools', mode: 'auto', tools: [webSearch] };
     expect(members({ tools: [weather, webSearch], tool_choice: choice })).toEqual({});
   });
@@ -153,7 +153,7 @@ describe('a tool without a name is refused, naming where it is', () => {
   });
 });
 
-describe('a choice that cannot be honoured is refused, naming tool_choice', () => {
+describe('an unsupported choice is refused, naming tool_choice', () => {
   it.each([
     ['a hosted tool', { tools: [weather, webSearch], tool_choice: { type: 'web_search' } }],
     ['an MCP server', { tools: [weather], tool_choice: { type: 'mcp', server_label: 's' } }],
@@ -174,7 +174,7 @@ describe('a choice that cannot be honoured is refused, naming tool_choice', () =
 });
 
 describe('the flat name of a tool', () => {
-  it('is at most 64 characters long and still tells tools apart', () => {
+  it('is at most 64 characters long and still distinct for each tool', () => {
     const long = 'x'.repeat(60);
     const names = [chatToolName(`${long}_a`, 'agents'), chatToolName(`${long}_b`, 'agents')];
     expect(new Set(names).size).toBe(2);

@@ -16,7 +16,7 @@ describe('without a policy', () => {
     expect(new AccessPolicies([], false).deciding('groq', 'a')).toBeUndefined();
   });
 
-  test('a name that leads elsewhere is none', () => {
+  test('a redirect under that name is not a policy', () => {
     const policies = new AccessPolicies([redirect('a', ['groq/b'], { userPaths: ['/team'] })], true);
     expect(policies.any).toBe(false);
     expect(policies.allows(undefined, 'groq', 'a')).toBe(true);
@@ -90,7 +90,7 @@ const webs = fc.uniqueArray(
   { selector: ({ source }) => source, maxLength: 8 },
 );
 
-test('a policy without effect changes nothing for anybody when it is left out', () => {
+test('a policy without effect changes no access when it is left out', () => {
   const everybody = [undefined, at('/t'), at('/u')];
   fc.assert(
     fc.property(webs, fc.boolean(), (written, byDefault) => {

@@ -15,7 +15,7 @@ interface Setup {
   readonly random?: () => number;
 }
 
-/** What is asked, in its order, each time anew. */
+/** The selectors in the order of the balance, computed anew at each call. */
 function balanced(
   model: VirtualModel,
   { down = [], others = [], priceOf = () => undefined, random = () => 0.5 }: Setup = {},
@@ -34,7 +34,7 @@ function balanced(
   return { ask, latencies };
 }
 
-/** Who was asked first how often. */
+/** How often each target came first. */
 function shares(times: number, ask: (turn: number) => readonly string[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (let turn = 0; turn < times; turn++) {
@@ -47,7 +47,7 @@ function shares(times: number, ask: (turn: number) => readonly string[]): Record
 const weighted = (provider: string, model: string, weight: number) => ({ provider, model, weight });
 
 describe('round robin', () => {
-  test('gives everybody a turn, and asks the others as they are written', () => {
+  test('puts each target first in turn, and the others in their written order', () => {
     const { ask } = balanced(redirect('r', ['a/1', 'b/2', 'c/3']));
     expect([ask(), ask(), ask(), ask()]).toEqual([
       ['a/1', 'b/2', 'c/3'],
@@ -57,12 +57,12 @@ describe('round robin', () => {
     ]);
   });
 
-  test('mixes the turns of the heavy with those of the light', () => {
+  test('mixes the turns of targets with high and low weights', () => {
     const { ask } = balanced(redirect('r', [weighted('a', '1', 3), weighted('b', '2', 1)]));
     expect(Array.from({ length: 8 }, () => ask()[0])).toEqual(['a/1', 'a/1', 'b/2', 'a/1', 'a/1', 'a/1', 'b/2', 'a/1']);
   });
 
-  test('passes over whoever is not ready, and asks it last', () => {
+  test('skips unhealthy targets and tries them last', () => {
     const { ask } = balanced(redirect('r', ['a/1', 'b/2', 'c/3']), { down: ['b/2'] });
     expect([ask(), ask(), ask()]).toEqual([
       ['a/1', 'c/3', 'b/2'],
@@ -71,18 +71,18 @@ describe('round robin', () => {
     ]);
   });
 
-  test('goes on when nobody is ready', () => {
+  test('continues in turn when no target is healthy', () => {
     const { ask } = balanced(redirect('r', ['a/1', 'b/2']), { down: ['a/1', 'b/2'] });
     expect([ask()[0], ask()[0]]).toEqual(['a/1', 'b/2']);
   });
 
-  test('is done by each virtual model for itself', () => {
+  test('is counted for each virtual model separately', () => {
     const inner = redirect('inner', ['a/1', 'b/2']);
     const { ask } = balanced(redirect('outer', ['inner', 'c/3']), { others: [inner] });
     expect(shares(8, () => ask())).toEqual({ 'a/1': 2, 'b/2': 2, 'c/3': 4 });
   });
 
-  test('comes to the very shares that the weights say, in whatever order they stand', () => {
+  test('comes to exactly the shares of the weights, in whatever order they stand', () => {
     const weights = fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 2, maxLength: 8 });
     fc.assert(
       fc.property(weights, fc.integer({ min: 1, max: 3 }), (all, rounds) => {
@@ -120,7 +120,7 @@ describe('round robin', () => {
 });
 
 describe('failover', () => {
-  test('asks in the order that is written down, those that are not ready last', () => {
+  test('keeps the written order, and puts unhealthy targets last', () => {
     expect(balanced(redirect('f', ['a/1', 'b/2', 'c/3'], { strategy: 'failover' })).ask({ sessionId: 's' })).toEqual([
       'a/1',
       'b/2',
@@ -138,7 +138,7 @@ describe('cost', () => {
   const prices: Record<string, number> = { 'a/1': 3, 'b/2': 1, 'd/4': 2 };
   const priceOf: PriceOf = (provider, model) => prices[`${provider}/${model}`];
 
-  test('asks the cheapest first, and whoever has no price last', () => {
+  test('puts the cheapest target first, and targets without a price last', () => {
     const { ask } = balanced(redirect('c', ['a/1', 'b/2', 'c/3', 'd/4'], { strategy: 'cost' }), { priceOf });
     expect([ask(), ask({ sessionId: 's' })]).toEqual([
       ['b/2', 'd/4', 'a/1', 'c/3'],
@@ -151,7 +151,7 @@ describe('cost', () => {
     expect(ask()).toEqual(['x/1', 'y/1', 'z/1']);
   });
 
-  test('asks the cheapest of those that are ready', () => {
+  test('puts the cheapest healthy target first', () => {
     const { ask } = balanced(redirect('c', ['a/1', 'b/2', 'd/4'], { strategy: 'cost' }), { priceOf, down: ['b/2'] });
     expect(ask()).toEqual(['d/4', 'a/1', 'b/2']);
   });
@@ -171,13 +171,13 @@ describe('adaptive', () => {
     expect([ask()[0], ask()[0], ask()[0]]).toEqual(['a/1', 'b/2', 'c/3']);
   });
 
-  test('asks the quickest, then the next quick', () => {
+  test('orders targets by latency', () => {
     const { ask, latencies } = balanced(model);
     observed(latencies, { 'a/1': 300, 'b/2': 100, 'c/3': 200 });
     expect(ask()).toEqual(['b/2', 'c/3', 'a/1']);
   });
 
-  test('learns: whoever becomes slow is left, step by step', () => {
+  test('leaves a target that becomes slow, step by step', () => {
     const { ask, latencies } = balanced(model);
     observed(latencies, { 'a/1': 100, 'b/2': 150, 'c/3': 5000 });
     expect(ask()[0]).toBe('a/1');
@@ -187,7 +187,7 @@ describe('adaptive', () => {
     expect(ask()[0]).toBe('a/1');
   });
 
-  test('keeps streams apart from answers that come whole', () => {
+  test('counts streams apart from whole answers', () => {
     const { ask, latencies } = balanced(model);
     observed(latencies, { 'a/1': 5000, 'b/2': 9000, 'c/3': 9000 });
     latencies.observe(target('b', '2'), 'stream', 10);
@@ -195,7 +195,7 @@ describe('adaptive', () => {
     expect(ask({ kind: 'stream' })[0]).toBe('b/2');
   });
 
-  test('now and then tries another, and of those one that it does not know yet', () => {
+  test('now and then tries another target, first one without a latency', () => {
     const numbers = [0.05, 0.99, 0.5];
     const { ask, latencies } = balanced(model, { random: () => numbers.shift() ?? 0.5 });
     observed(latencies, { 'a/1': 100, 'b/2': 200 });
@@ -203,14 +203,14 @@ describe('adaptive', () => {
     expect(ask()[0]).toBe('a/1');
   });
 
-  test('tries each of them when all are known', () => {
+  test('tries each target when all latencies are known', () => {
     let turn = 0;
     const { ask, latencies } = balanced(model, { random: () => (turn++ % 2 === 0 ? 0 : (turn % 6) / 6) });
     observed(latencies, { 'a/1': 100, 'b/2': 200, 'c/3': 300 });
     expect(Object.keys(shares(12, () => ask())).sort()).toEqual(['a/1', 'b/2', 'c/3']);
   });
 
-  test('sends most to the quickest, and a few elsewhere', () => {
+  test('sends most requests to the quickest, and a few elsewhere', () => {
     let seed = 1;
     const random = () => {
       seed = (seed * 48271) % 2147483647;
@@ -229,7 +229,7 @@ describe('a session', () => {
   const sessions = Array.from({ length: 400 }, (_, n) => `session-${n}`);
   const model = redirect('s', [weighted('a', '1', 3), weighted('b', '2', 1)]);
 
-  test('stays where it is, by whatever strategy spreads the requests', () => {
+  test('stays with its target, whatever strategy spreads the requests', () => {
     for (const strategy of ['round_robin', 'adaptive'] as const) {
       const { ask } = balanced({ ...model, strategy });
       for (const sessionId of sessions.slice(0, 50)) {
@@ -238,14 +238,14 @@ describe('a session', () => {
     }
   });
 
-  test('goes by weight', () => {
+  test('is placed by weight', () => {
     const { ask } = balanced(model);
     const counts = shares(sessions.length, (turn) => ask({ sessionId: sessions[turn] }));
     expect(counts['a/1']).toBeGreaterThan(260);
     expect(counts['b/2']).toBeGreaterThan(60);
   });
 
-  test('goes elsewhere while its place is not ready, and comes back', () => {
+  test('goes elsewhere while its target is unhealthy, and comes back', () => {
     const down: string[] = [];
     const { ask } = balanced(model, { down });
     const before = sessions.map((sessionId) => ask({ sessionId })[0]);
@@ -255,7 +255,7 @@ describe('a session', () => {
     expect(sessions.map((sessionId) => ask({ sessionId })[0])).toEqual(before);
   });
 
-  test('moves only when its own place goes, whatever else comes, goes or is put elsewhere', () => {
+  test('moves only when its own target goes, whatever happens to the others', () => {
     const places = fc.uniqueArray(fc.string({ minLength: 1, maxLength: 8 }), { minLength: 2, maxLength: 8 });
     fc.assert(
       fc.property(places, fc.nat(), fc.string(), (keys, gone, session) => {
@@ -270,7 +270,7 @@ describe('a session', () => {
     );
   });
 
-  test('means nothing where affinity is switched off', () => {
+  test('has no effect where affinity is switched off', () => {
     const { ask } = balanced({ ...redirect('s', ['a/1', 'b/2']), sessionAffinity: false });
     expect(shares(10, () => ask({ sessionId: 'same' }))).toEqual({ 'a/1': 5, 'b/2': 5 });
   });

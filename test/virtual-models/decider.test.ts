@@ -52,7 +52,7 @@ describe('a virtual model', () => {
       .then([saved(other)]);
   });
 
-  test('that is as it is wanted already is left alone', () => {
+  test('gives no event when nothing changes', () => {
     spec
       .given(saved(fast))
       .when(save(fast, around([fast])))
@@ -75,7 +75,7 @@ describe('a virtual model', () => {
       .then([saved(fast)]);
   });
 
-  test('that is not there cannot be removed', () => {
+  test('that does not exist cannot be removed', () => {
     spec
       .given()
       .when(remove('fast', around([])))
@@ -117,13 +117,13 @@ describe('a chain of virtual models', () => {
       .given()
       .when(save(ninth, around(chain)))
       .then({ status: 400, code: 'virtual_model_too_deep' });
-    // It is the whole chain that counts, wherever the link is put in.
+    // The length of the whole chain counts, wherever the link is put in.
     const end = redirect('m7', ['end']);
     const longer = around([...chain.slice(0, 7), redirect('end', ['groq/small'])]);
     spec.given().when(save(end, longer)).then('virtual_model_too_deep');
   });
 
-  test('cannot lead back to where it began', () => {
+  test('cannot lead back to its beginning', () => {
     const [a, b, c] = [redirect('a', ['b']), redirect('b', ['groq/x', 'c']), redirect('c', ['groq/y'])];
     spec
       .given(saved(c))
@@ -162,7 +162,7 @@ describe('a chain of virtual models', () => {
       .then([saved(redirect('b', ['a']))]);
   });
 
-  test('does not mind a circle elsewhere, which a configuration may have brought', () => {
+  test('ignores a circle elsewhere, which a configuration may have brought', () => {
     const others = [redirect('x', ['y']), redirect('y', ['x'])];
     spec
       .given()
@@ -192,7 +192,7 @@ describe('a chain of virtual models', () => {
 describe('another name', () => {
   const quick = redirect('quick', ['groq/small']);
 
-  test('is given, and the change says what it was before', () => {
+  test('is given, and the event has the name before', () => {
     spec
       .given()
       .when(save(quick, around([fast]), 'fast'))
@@ -206,7 +206,7 @@ describe('another name', () => {
       .then({ status: 409, code: 'virtual_model_exists' });
   });
 
-  test('is not given to what is not there', () => {
+  test('is not given to a virtual model that does not exist', () => {
     spec
       .given()
       .when(save(quick, around([]), 'fast'))
@@ -214,7 +214,7 @@ describe('another name', () => {
   });
 });
 
-describe('a policy that changes nothing for anybody', () => {
+describe('a policy without effect', () => {
   const nothing = policy('groq/');
 
   test('is not kept, and removed when it was there', () => {
@@ -226,7 +226,7 @@ describe('a policy that changes nothing for anybody', () => {
       .then([removed('groq/')]);
   });
 
-  test('is kept where it takes something back that is said less specifically', () => {
+  test('is kept where it reverses a less specific policy', () => {
     const off = policy('/', { enabled: false });
     spec
       .given()

@@ -5,7 +5,7 @@ import { type Expanding, expand } from '../../src/commands/virtual-models/expand
 import { MAX_DEPTH, type VirtualModel } from '../../src/commands/virtual-models/virtual-model.ts';
 import { mapOf, named, redirect, target } from './made.ts';
 
-/** Everybody serves whatever is asked of them by name; a name alone is served by nobody. */
+/** Each provider serves every model that is selected with the provider's name; a bare model name has no provider. */
 const by = (models: readonly VirtualModel[], more: Partial<Expanding> = {}): Expanding => ({
   redirect: (source) => mapOf(models).get(source),
   resolve: (model, provider) => (provider === undefined ? undefined : target(provider, model)),
@@ -19,7 +19,7 @@ describe('a virtual model leads', () => {
     expect(led(redirect('fast', ['groq/a', 'openai/b']))).toEqual(['groq/a', 'openai/b']);
   });
 
-  test('through others, in their place, and tells the way', () => {
+  test('through others, in their place, with the path to each target', () => {
     const best = redirect('best', ['fast', 'openai/c']);
     const fast = redirect('fast', ['groq/a', 'tiny']);
     const tiny = redirect('tiny', ['groq/t']);
@@ -44,7 +44,7 @@ describe('a virtual model leads', () => {
     expect(led(redirect('gpt', ['gpt', 'azure/gpt']), [], { resolve })).toEqual(['openai/gpt', 'azure/gpt']);
   });
 
-  test('to nobody whom the caller may not use, and says that somebody was left out', () => {
+  test('to no target that the caller may not use, and reports that one was denied', () => {
     const best = redirect('best', ['groq/a', 'openai/b', 'team']);
     const team = redirect('team', ['groq/t'], { userPaths: ['/team'] });
     const found = expand(
@@ -55,7 +55,7 @@ describe('a virtual model leads', () => {
     expect(found.denied).toBe(true);
   });
 
-  test('to those that are ready first', () => {
+  test('to healthy targets first', () => {
     const isReady = ({ provider }: { provider: { name: string } }) => provider.name !== 'down';
     expect(led(redirect('fast', ['down/a', 'groq/a', 'down/b', 'groq/b']), [], { isReady })).toEqual([
       'groq/a',
@@ -65,7 +65,7 @@ describe('a virtual model leads', () => {
     ]);
   });
 
-  test('and tells the targets that nobody serves', () => {
+  test('and reports the targets that no provider serves', () => {
     const found = expand(redirect('fast', ['nothing', 'groq/a']), by([]));
     expect(found.unknown).toEqual([{ model: 'nothing' }]);
     expect(found.candidates).toHaveLength(1);
@@ -84,8 +84,8 @@ const webs = fc
     ),
   );
 
-describe('whatever leads wherever', () => {
-  test('it comes to an end, and each model is there once', () => {
+describe('any web of virtual models', () => {
+  test('is expanded in finite time, and each model is there once', () => {
     fc.assert(
       fc.property(webs, (web) => {
         for (const model of web) {
@@ -96,7 +96,7 @@ describe('whatever leads wherever', () => {
     );
   });
 
-  test('without circles and within the depth, all that can be reached is reached', () => {
+  test('without circles and within the depth leads to all that can be reached', () => {
     fc.assert(
       fc.property(webs, (web) => {
         const models = mapOf(web);
@@ -118,7 +118,7 @@ describe('whatever leads wherever', () => {
     );
   });
 
-  test('a circle is found from each of its members, and from nobody else', () => {
+  test('reports a circle for each of its members, and for no other model', () => {
     fc.assert(
       fc.property(webs, (web) => {
         const models = mapOf(web);
@@ -130,7 +130,7 @@ describe('whatever leads wherever', () => {
     );
   });
 
-  test('a chain is followed through eight virtual models and no further', () => {
+  test('is followed through eight virtual models and no further', () => {
     const chain = Array.from({ length: MAX_DEPTH + 1 }, (_, n) =>
       redirect(`m${n}`, n === MAX_DEPTH ? ['groq/end'] : [`m${n + 1}`, `groq/x${n}`]),
     );
@@ -140,7 +140,7 @@ describe('whatever leads wherever', () => {
     expect(led(second, chain)).toContain('groq/end');
   });
 
-  test('a web with more ways than anybody could walk is expanded at once', () => {
+  test('with 20^7 ways is expanded at once', () => {
     const web = Array.from({ length: 7 }, (_, level) =>
       Array.from({ length: 20 }, (__, n) =>
         redirect(

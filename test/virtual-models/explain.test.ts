@@ -63,7 +63,7 @@ function resolve(model: string, provider: string | undefined) {
   return MODELS.includes(selector) ? target(selector.slice(0, 1), selector.slice(2)) : undefined;
 }
 
-test('says of each model of each provider what routing does, whatever is set', () => {
+test('explain states for each model of each provider what routing does, with any settings', () => {
   fc.assert(
     fc.property(world, (given) => {
       const key =
@@ -104,7 +104,7 @@ test('says of each model of each provider what routing does, whatever is set', (
       expect(usableOf(explained)).toEqual(reached);
       if (explained === undefined) return;
       expect(explained.allowed).toBe(reached.length > 0);
-      // Whatever is denied is denied by some answer that is told.
+      // Each denied target is denied by one of the steps.
       for (const { selector, through, allowed } of explained.resolved) {
         const about = explained.steps.filter((step) => step.target === selector);
         expect(about.length).toBeGreaterThan(0);
@@ -125,7 +125,9 @@ function usableOf(explained: Explanation | undefined): string[] {
   return (explained?.resolved ?? []).flatMap(({ selector, allowed }) => (allowed ? [selector] : [])).sort();
 }
 
-/** The selectors of those that may be asked; none when the router refuses, or would have to ask providers again. */
+/**
+ * The selectors that may be called; none when the router refuses, or would have to list the providers' models again.
+ */
 function reach(ask: () => unknown): string[] {
   try {
     const found = ask();

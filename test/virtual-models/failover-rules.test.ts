@@ -10,7 +10,7 @@ function refused(status: number | undefined, message = 'no', code: string | null
   return { kind: 'refused', refusal, attempts: 1, status };
 }
 
-describe('another model is asked', () => {
+describe('failover to another model', () => {
   const rules = new FailoverRules(policy, { enabled: true });
 
   test.each([429, 500, 502, 503, 504])('after a %i', (status) => {
@@ -38,7 +38,7 @@ describe('another model is asked', () => {
   });
 });
 
-describe('no other model is asked', () => {
+describe('no failover to another model', () => {
   const rules = new FailoverRules(policy, { enabled: true });
 
   test.each([

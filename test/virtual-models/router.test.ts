@@ -15,7 +15,7 @@ interface Setup extends Partial<Omit<RouterOptions, 'models' | 'virtualModels'>>
   readonly virtual?: readonly VirtualModel[];
   /** `<provider>/<model>` of all that is served. */
   readonly served?: readonly string[];
-  /** What is found once the providers were asked again. */
+  /** The models that a second listing of the providers returns. */
   readonly later?: readonly string[];
 }
 
@@ -77,7 +77,7 @@ const refusal = (act: () => unknown): unknown => {
   }
 };
 
-/** Only what a provider's name begins with `open` may be used. */
+/** Callers may use only providers whose name begins with `open`. */
 const onlyOpen: ModelAccess = {
   denial: (_caller, provider) => (provider.startsWith('open') ? undefined : 'not available for this key'),
   allows: (_caller, provider) => provider.startsWith('open'),
@@ -87,7 +87,7 @@ const onlyOpen: ModelAccess = {
 
 const both = redirect('both', ['shut/a', 'open/b']);
 
-describe('a model asked for by its own name', () => {
+describe('a model selected by its own name', () => {
   test('is found at once, and is alone', () => {
     const route = now(routerOf({ served: ['open/a'], virtual: [both] }).route('a'));
     expect(names(route)).toEqual(['open/a']);
@@ -95,13 +95,13 @@ describe('a model asked for by its own name', () => {
     expect(route.failsOver({ kind: 'refused', attempts: 1, status: 500, refusal: failure() })).toBe(false);
   });
 
-  test('is asked for again where it is not known', async () => {
+  test('causes a new listing where it is not known', async () => {
     const router = routerOf({ served: ['open/a'], later: ['open/new'] });
     expect(names(await router.route('new'))).toEqual(['open/new']);
     await expect(router.route('never')).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
   });
 
-  test('is refused to those who may not use it, with the reason', async () => {
+  test('is refused to callers who may not use it, with the reason', async () => {
     const router = routerOf({ served: ['shut/a'], later: ['shut/new'], access: onlyOpen });
     const denied = {
       status: 400,
@@ -113,7 +113,7 @@ describe('a model asked for by its own name', () => {
     await expect(router.route('new')).rejects.toMatchObject({ code: 'model_access_denied' });
   });
 
-  test('of a provider that is not there is told so', () => {
+  test('with an unknown provider is refused as unknown_provider', () => {
     const router = routerOf({ served: ['open/a'], virtual: [both] });
     expect(refusal(() => router.route('a', { provider: 'nobody' }))).toMatchObject({ code: 'unknown_provider' });
   });
@@ -122,7 +122,7 @@ describe('a model asked for by its own name', () => {
 describe('a virtual model', () => {
   const served = ['shut/a', 'open/b'];
 
-  test('leads to those whom the caller may use', () => {
+  test('leads to the targets that the caller may use', () => {
     const router = routerOf({ virtual: [both], served, access: onlyOpen });
     expect(names(now(router.route('both')))).toEqual(['open/b']);
     expect(
@@ -130,14 +130,14 @@ describe('a virtual model', () => {
     ).toMatchObject({ code: 'model_access_denied', message: "The model 'x' is not available for this key." });
   });
 
-  test('is for those whom it is for', () => {
+  test('is found only by the callers of its user paths', () => {
     const router = routerOf({ virtual: [{ ...both, userPaths: ['/team'] }], served });
     expect(refusal(() => router.route('both'))).toMatchObject({ code: 'model_access_denied' });
     const caller = { userPath: '/team/a' as UserPath, key: undefined };
     expect(names(now(router.route('both', { caller })))).toHaveLength(2);
   });
 
-  test('has its targets asked for again only when none is known', async () => {
+  test('lists the models of its targets again only when none is known', async () => {
     const some = routerOf({ virtual: [both], served: ['open/b'], later: ['shut/a'] });
     expect(names(now(some.route('both')))).toEqual(['open/b']);
     expect(some.asked).toEqual([]);
@@ -147,7 +147,7 @@ describe('a virtual model', () => {
     await expect(routerOf({ virtual: [both] }).route('both')).rejects.toMatchObject({ code: 'model_not_found' });
   });
 
-  test('counts those as last resorts that have no room, or are not in order', () => {
+  test('puts targets without capacity and unhealthy ones last', () => {
     const virtual = [redirect('three', ['x/full', 'y/down', 'z/fine'], { strategy: 'failover' })];
     const route = now(
       routerOf({
@@ -161,7 +161,7 @@ describe('a virtual model', () => {
     expect(route.ready).toBe(1);
   });
 
-  test('can be looked into without a turn being used up', () => {
+  test('can be explained without using up a turn', () => {
     const router = routerOf({ virtual: [both], served });
     for (let n = 0; n < 3; n++) expect(router.reach('both')).toHaveLength(2);
     expect(names(now(router.route('both')))).toEqual(['shut/a', 'open/b']);
@@ -169,7 +169,7 @@ describe('a virtual model', () => {
     expect(names(now(router.route('both')))).toEqual(['open/b', 'shut/a']);
   });
 
-  test('asks no more of them than it may', () => {
+  test('uses at most as many targets as failover allows', () => {
     const virtual = [redirect('three', ['x/1', 'y/2', 'z/3'], { strategy: 'failover' })];
     const more = { virtual, served: ['x/1', 'y/2', 'z/3'] };
     const failover = { enabled: true, maxModels: 2, statuses: [], phrases: [] };
@@ -179,7 +179,7 @@ describe('a virtual model', () => {
   });
 });
 
-describe('what is learned of how quick somebody is', () => {
+describe('the observed latency of a target', () => {
   const virtual = [redirect('quick', ['x/1', 'y/2'], { strategy: 'adaptive' })];
   const served = ['x/1', 'y/2'];
   const learned = (one: RefusedTarget | undefined, firstByteMs: number | undefined, waitedMs: number) => {
@@ -195,16 +195,16 @@ describe('what is learned of how quick somebody is', () => {
     expect(learned(undefined, 400, 500)).toBe('y/2');
   });
 
-  test('is bad when it fails, and nothing when the request was at fault', () => {
+  test('is bad after its failure, and unchanged when the request was at fault', () => {
     expect(learned({ kind: 'refused', attempts: 1, status: 500, refusal: failure() }, undefined, 5)).toBe('y/2');
     const fault: RefusedTarget = { kind: 'refused', attempts: 1, status: 400, refusal: failure() };
     const router = routerOf({ virtual, served });
     now(router.route('quick')).observed?.(target('x', '1'), fault, 5, undefined);
-    // Nothing is known yet, so the turns go on.
+    // No latency is known yet, so the turns continue.
     expect(names(now(router.route('quick')))[0]).toBe('y/2');
   });
 
-  test('is at least as long as somebody waited who left, and nothing when that was soon', () => {
+  test('is at least the wait of a client that left, and unchanged when it left soon', () => {
     const router = routerOf({ virtual, served });
     const first = now(router.route('quick'));
     const next = () => names(now(router.route('quick')))[0];
