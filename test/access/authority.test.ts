@@ -40,45 +40,45 @@ const below = key('below', '/org/team/a');
 const beside = key('beside', '/org/other');
 const gone = key('gone', '/org', 1);
 
-describe('who is above whom', () => {
+describe('actors above a caller', () => {
   const above = (caller: Caller, ...others: Caller[]) =>
     others.map(({ actor }) => authorityOf(caller, keys).isUnder(actor));
 
-  it('is nobody for the master key', () => {
+  it('are none for the master key', () => {
     expect(above(master, master, global, org)).toEqual([false, false, false]);
     expect(authorityOf(master, keys).isUnder('system')).toBe(false);
   });
 
-  it('is the master key and the configuration for a global administrator, and no key', () => {
+  it('are the master key and the configuration for a global administrator, and no key', () => {
     for (const caller of [global, ofRoot]) {
       expect(above(caller, master, global, ofRoot, org)).toEqual([true, false, false, false]);
       expect(authorityOf(caller, keys).isUnder('system')).toBe(true);
     }
   });
 
-  it('is for an administrator of a subtree also whoever administers more of it, now or then', () => {
+  it('are for an administrator of a subtree also the keys above it, and deactivated ones that were', () => {
     expect(above(team, master, global, ofRoot, org, gone)).toEqual([true, true, true, true, true]);
     expect(above(team, team, peer, similar, below, beside)).toEqual([false, false, false, false, false]);
     expect(authorityOf(team, keys).isUnder('system')).toBe(true);
   });
 
-  it('is a key of which nothing is known', () => {
+  it('include an unknown key', () => {
     expect(authorityOf(team, keys).isUnder('key:unknown')).toBe(true);
   });
 
-  it('counts at the root of the own subtree alone', () => {
+  it('count at the root of the own subtree alone', () => {
     expect(authorityAt('/org/team', team, keys).isUnder('master')).toBe(true);
     for (const path of ['/org/team/a', '/org/team-b']) expect(authorityAt(path, team, keys)).toBe(highest);
     for (const caller of [global, ofRoot, master]) expect(authorityAt('/', caller, keys)).toBe(highest);
   });
 });
 
-describe('the word that binds', () => {
+describe('the binding setting', () => {
   const under = (...actors: Actor[]): Authority => ({ isUnder: (actor) => actors.includes(actor) });
   const said = (...words: [Actor, number | undefined][]): Words<number> =>
     words.reduce<Words<number>>((before, [by, value]) => withWord(before, by, value), []);
 
-  it('is the newest of those above, whoever spoke later', () => {
+  it('is the newest one of the actors above, also when another actor set it later', () => {
     const words = said(['master', 1], ['key:org', 2], ['key:team', 3]);
     expect(bindingWord(words, under('master', 'key:org'))).toBe(2);
     expect(bindingWord(words, under('master'))).toBe(1);
@@ -86,13 +86,13 @@ describe('the word that binds', () => {
     expect(bindingWord(said(['key:org', 2], ['master', 1]), under('master', 'key:org'))).toBe(1);
   });
 
-  it('is none once one of those above took it away, and not when one of those below did', () => {
+  it('is none after an actor above removed it, and is kept when an actor below did', () => {
     expect(bindingWord(said(['master', 1], ['key:org', undefined]), under('master', 'key:org'))).toBeUndefined();
     expect(bindingWord(said(['master', 1], ['key:team', undefined]), under('master'))).toBe(1);
     expect(bindingWord(said(['master', 1], ['master', undefined], ['master', 4]), under('master'))).toBe(4);
   });
 
-  it('is what a fold of the whole history gives, kept in one word for each', () => {
+  it('is what a fold of the whole history gives, kept in one entry for each actor', () => {
     const actor = fc.constantFrom<Actor[]>('master', 'key:1', 'key:2');
     const word = fc.tuple(actor, fc.option(fc.nat(5), { nil: undefined }));
     fc.assert(

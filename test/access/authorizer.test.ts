@@ -33,7 +33,7 @@ const at = (path: string | undefined, ownKey?: CallerKey) => ({
 const authorizer = (lists: Lists, models: ModelPolicies = noModelPolicies) =>
   createAuthorizer({ users: listsOf(lists), models });
 
-/** Switches one model off for everybody but one subtree. */
+/** Switches one model off outside one subtree. */
 const only = (provider: string, model: string, subtree: string): ModelPolicies => ({
   any: true,
   allows: (path, p, m) => p !== provider || m !== model || path === subtree || path?.startsWith(`${subtree}/`) === true,
@@ -42,7 +42,7 @@ const only = (provider: string, model: string, subtree: string): ModelPolicies =
 });
 
 describe('the authorizer', () => {
-  it('lets everybody use everything while nothing is set', () => {
+  it('allows everything while nothing is set', () => {
     const access = authorizer({});
     for (const caller of [at(undefined), at('/'), at('/a/b'), at('/a', key())]) {
       expect(access.allows(caller, 'p', 'm')).toBe(true);
@@ -51,7 +51,7 @@ describe('the authorizer', () => {
     }
   });
 
-  it('asks the lists of the path and of every path above it, which can only narrow', () => {
+  it('applies the lists of the path and of every path above it, which can only narrow', () => {
     const access = authorizer({ '/': ['p/', 'q/'], '/a': ['p/'], '/a/b': ['/'], '/a/b/c': ['p/m'] });
     expect(access.allows(at('/x'), 'q', 'm')).toBe(true);
     expect(access.allows(at('/x'), 'r', 'm')).toBe(false);
@@ -62,21 +62,21 @@ describe('the authorizer', () => {
     expect(access.allows(at('/a/b/c/d'), 'p', 'm')).toBe(true);
   });
 
-  it('takes no path for another one that begins alike', () => {
+  it('distinguishes paths with the same beginning', () => {
     const access = authorizer({ '/team': ['p/'] });
     expect(access.allows(at('/team-alpha'), 'q', 'm')).toBe(true);
     expect(access.restricts(at('/team-alpha'))).toBe(false);
     expect(access.restricts(at('/team/alpha'))).toBe(true);
   });
 
-  it('asks no list of a caller without a path, and only its own of a key', () => {
+  it('applies no list to a caller without a path, and only its own to a key', () => {
     const access = authorizer({ '/': ['p/'] });
     expect(access.allows(at(undefined), 'q', 'm')).toBe(true);
     expect(access.allows(at(undefined, key('q/')), 'q', 'm')).toBe(true);
     expect(access.allows(at(undefined, key('q/')), 'p', 'm')).toBe(false);
   });
 
-  it('says whether it is the key that is in the way', () => {
+  it('states whether the key causes the denial', () => {
     const access = authorizer({ '/a': ['p/'] }, only('p', 'gone', '/b'));
     expect(access.denial(at('/a', key('p/m')), 'p', 'm')).toBeUndefined();
     expect(access.denial(at('/a', key('p/m')), 'p', 'n')).toBe('not available for this key');
@@ -84,7 +84,7 @@ describe('the authorizer', () => {
     expect(access.denial(at('/a'), 'p', 'gone')).toBe('not available');
   });
 
-  it('opens a provider as a whole only where every list opens it as a whole', () => {
+  it('allows a whole provider only where every list allows the whole provider', () => {
     const access = authorizer({ '/a': ['p/'], '/a/b': ['p/m'] });
     expect(access.allowsProvider(at('/a'), 'p', 'all')).toBe(true);
     expect(access.allowsProvider(at('/a/b'), 'p', 'all')).toBe(false);
@@ -95,7 +95,7 @@ describe('the authorizer', () => {
     expect(authorizer({}, only('p', 'm', '/b')).allowsProvider(at('/a'), 'p', 'all')).toBe(false);
   });
 
-  it('knows of a change at once', () => {
+  it('applies a change at once', () => {
     const lists: Record<string, string[]> = {};
     const users = { ...listsOf(lists), any: true, version: 0 };
     const access = createAuthorizer({ users, models: noModelPolicies });
@@ -110,7 +110,7 @@ describe('the authorizer', () => {
 });
 
 describe('a decision', () => {
-  it('is told step by step, with the lists that were asked, the root first', () => {
+  it('has its steps in order, with the lists that were applied, the root first', () => {
     const users = listsOf({ '/': ['p/'], '/a': [], '/a/b': ['p/m'] });
     expect(decide(at('/a/b', key('m', 'n')), 'p', 'n', { users, models: noModelPolicies })).toEqual({
       allowed: false,
@@ -123,7 +123,7 @@ describe('a decision', () => {
     });
   });
 
-  it('names the policy on the side of the model', () => {
+  it('names the policy of the model', () => {
     const decision = decide(at('/a'), 'p', 'm', { users: listsOf({}), models: only('p', 'm', '/b') });
     expect(decision).toEqual({ allowed: false, steps: [{ check: 'model policy', subject: 'p/m', allowed: false }] });
   });
@@ -140,7 +140,7 @@ describe('a path and those above it', () => {
   });
 });
 
-describe('whatever is set', () => {
+describe('for any lists and policies', () => {
   const paths = ['/', '/a', '/a/b', '/a/b/c', '/ab', '/d'];
   const providers = ['p', 'q'];
   const models = ['m', 'n', 'x/y'];
@@ -152,7 +152,7 @@ describe('whatever is set', () => {
   const model = fc.constantFrom(...catalogue);
   const policies = fc.constantFrom(noModelPolicies, only('p', 'm', '/a'), only('q', 'x/y', '/d'));
 
-  it('the quick answer is the one that is told step by step', () => {
+  it('the quick answer is that of the explained decision', () => {
     fc.assert(
       fc.property(lists, policies, path, list, model, (set, sides, where, own, one) => {
         const access = authorizer(set, sides);
@@ -165,7 +165,7 @@ describe('whatever is set', () => {
     );
   });
 
-  it('a list more, anywhere, never allows more', () => {
+  it('another list never allows more', () => {
     fc.assert(
       fc.property(
         lists,
@@ -188,7 +188,7 @@ describe('whatever is set', () => {
     );
   });
 
-  it('a path below never has more than the path above, by lists', () => {
+  it('a path never has more models than the path above it, by lists', () => {
     fc.assert(
       fc.property(lists, model, (set, { provider, model: id }) => {
         const access = authorizer(set);
@@ -212,13 +212,13 @@ describe('whatever is set', () => {
             .map(({ provider, model: id }) => `${provider}/${id}`);
         expect(effective.of(where as UserPath | undefined)).toEqual(expected(at(where)));
         expect(effective.of(where as UserPath | undefined, own)).toEqual(expected(at(where, key(...own))));
-        // Asked again, and asked of all, it says the same.
+        // A second call, and a call for every path, give the same.
         for (const one of paths) expect(effective.of(one as UserPath)).toEqual(expected(at(one)));
       }),
     );
   });
 
-  it('a provider that is open as a whole has no model that is closed, and one with a model that is open is open', () => {
+  it('a provider that is open as a whole has no closed model, and one with an open model is open', () => {
     fc.assert(
       fc.property(lists, path, list, model, (set, where, own, { provider, model: id }) => {
         const access = authorizer(set);

@@ -27,8 +27,8 @@ function watched(log: EventLog = new MemoryLog()) {
   };
 }
 
-describe('keys that are not accepted', () => {
-  it('are told of at once, and from then on once a minute with their number', async () => {
+describe('refused keys', () => {
+  it('are recorded at once, and from then on once a minute with their number', async () => {
     const { refused, later, told } = watched();
     refused.note('unknown');
     for (let n = 0; n < 500; n++) refused.note('unknown');
@@ -54,7 +54,7 @@ describe('keys that are not accepted', () => {
     ]);
   });
 
-  it('that have not come for a minute are told of at once again', async () => {
+  it('are recorded at once again after a minute without one', async () => {
     const { refused, later, told } = watched();
     refused.note('unknown');
     later(61_000);
@@ -65,14 +65,14 @@ describe('keys that are not accepted', () => {
     ]);
   });
 
-  it('are told of when the gateway stops, also those of the last minute', async () => {
+  it('are recorded when the gateway stops, also those of the last minute', async () => {
     const { refused, told } = watched();
     refused.note('unknown');
     refused.note('unknown');
     expect(await told()).toMatchObject([{ count: 1 }, { count: 1 }]);
   });
 
-  it('are counted together where there are too many of them', async () => {
+  it('are counted together when there are too many', async () => {
     const { refused, told } = watched();
     for (let n = 0; n < 5000; n++) refused.note('expired', `key-${n}`);
     const events = await told();
@@ -81,7 +81,7 @@ describe('keys that are not accepted', () => {
     expect(counts.reduce((sum, count) => sum + count, 0)).toBe(5000);
   });
 
-  it('stop nobody when the log cannot take them', async () => {
+  it('are reported as an error when the log is closed', async () => {
     const log = new MemoryLog();
     await log.close();
     const { refused, errors } = watched(log);

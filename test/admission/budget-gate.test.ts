@@ -41,7 +41,7 @@ function gateOf(amount: number, more: Partial<BudgetMeter> = {}) {
       if (hold === undefined) throw new Error('the budget does not concern it');
       return { hold, exchangeId };
     },
-    /** The ledger reads what is on record of an exchange. */
+    /** The ledger reads the record of an exchange. */
     count(exchangeId: string, cost: number) {
       spending.spent += cost;
       gate.counted(streamName('exchange', exchangeId), cost);
@@ -63,7 +63,7 @@ function refusalOf(attempt: () => unknown): Refusal {
 }
 
 describe('a request', () => {
-  test('is refused when what is spent has reached the amount', () => {
+  test('is refused when the amount is spent', () => {
     const { admit, meter } = gateOf(100);
     meter.spent = 100;
     const refusal = refusalOf(() => admit());
@@ -76,14 +76,14 @@ describe('a request', () => {
     });
   });
 
-  test('is refused when what it is known to cost does not fit any more', () => {
+  test('is refused when its known cost does not fit any more', () => {
     const { admit, meter } = gateOf(100);
     meter.spent = 95;
     expect(refusalOf(() => admit({ likely: 6 })).code).toBe('budget_exceeded');
     expect(() => admit({ likely: 5 })).not.toThrow();
   });
 
-  test('is let through on a guess when it is alone, and not when others have reserved', () => {
+  test('is let through on an estimate when it is alone, and not when others have reserved', () => {
     const one = gateOf(100);
     const { hold } = one.admit({ likely: 500, learned: false });
     expect(refusalOf(() => one.admit({ likely: 1, learned: false })).message).toContain('reserved');
@@ -110,7 +110,7 @@ describe('a request', () => {
     expect(() => gateOf(100).admit({ likely: 5, most: 1000 })).not.toThrow();
   });
 
-  test('is refused later when turns in front of it turn out not to fit, and keeps nothing then', () => {
+  test('is refused later when earlier turns turn out not to fit, and then reserves nothing', () => {
     const one = gateOf(100);
     const first = one.admit({ likely: 5, most: 60 });
     const second = one.admit({ likely: 5, most: 10 });
@@ -122,14 +122,14 @@ describe('a request', () => {
     expect(one.reserved).toBe(50);
   });
 
-  test('of which nobody knows the cost reserves a tenth of the budget', () => {
+  test('of unknown cost reserves a tenth of the budget', () => {
     const one = gateOf(100);
     for (let request = 0; request < 10; request++) one.admit({ likely: undefined, learned: false });
     expect(refusalOf(() => one.admit({ likely: undefined, learned: false })).code).toBe('budget_exceeded');
     expect(one.reserved).toBe(100);
   });
 
-  test('that nothing limits reserves nothing, and nobody asks what it costs', () => {
+  test('without a budget reserves nothing, and its cost is not forecast', () => {
     const gate = new BudgetGate({ any: true, metersOf: () => [] }, () => NOW);
     const asked = () => {
       throw new Error('nobody is to ask');
@@ -137,7 +137,7 @@ describe('a request', () => {
     expect(gate.admit(requestFor({}), asked)).toBeUndefined();
   });
 
-  test('is told of the budget that lasts longest, of those that refuse it', () => {
+  test('gets the refusal of the budget that lasts longest', () => {
     const meters: BudgetMeter[] = [
       { scope: 'user_path', subject: '/', periodSeconds: 3600, amount: 10, end: NOW + 1000, spent: 10 },
       { scope: 'user_path', subject: '/a', periodSeconds: 86_400, amount: 10, end: NOW + 9000, spent: 10 },
@@ -152,8 +152,8 @@ describe('a request', () => {
   });
 });
 
-describe('what is reserved', () => {
-  test('becomes what it did cost at the end, and nothing once the ledger has counted it', () => {
+describe('a reservation', () => {
+  test('becomes the actual cost at the end, and nothing once the ledger has counted it', () => {
     const one = gateOf(100);
     const { hold, exchangeId } = one.admit({ likely: 30 });
     expect(one.reserved).toBe(30);
@@ -163,7 +163,7 @@ describe('what is reserved', () => {
     expect(one.reserved).toBe(0);
   });
 
-  test('is nothing at once when the ledger was faster than the end', () => {
+  test('is given back at once when the ledger counts before the end', () => {
     const one = gateOf(100);
     const { hold, exchangeId } = one.admit({ likely: 30 });
     hold.charge(charge(40));
@@ -173,7 +173,7 @@ describe('what is reserved', () => {
     expect(one.reserved).toBe(0);
   });
 
-  test('stays for the next attempt when one failed that cost something, beside what that cost', () => {
+  test('stays for the next attempt after a failed one, beside the cost of that', () => {
     const one = gateOf(1000);
     const { hold, exchangeId } = one.admit({ likely: 30 });
     hold.charge(charge(25, true));
@@ -187,7 +187,7 @@ describe('what is reserved', () => {
     expect(one.reserved).toBe(0);
   });
 
-  test('is what failed attempts cost, when there was no answer in the end and the ledger is slow', () => {
+  test('is the cost of failed attempts, when there was no answer in the end and the ledger is slow', () => {
     const one = gateOf(1000);
     const { hold, exchangeId } = one.admit({ likely: 30 });
     hold.charge(charge(25, true));
@@ -200,7 +200,7 @@ describe('what is reserved', () => {
     expect(one.reserved).toBe(0);
   });
 
-  test('is given back when what was charged is not on record', () => {
+  test('is given back when the charge is not on record', () => {
     const one = gateOf(1000);
     const { hold, exchangeId } = one.admit({ likely: 30 });
     hold.charge(charge(25));
@@ -216,7 +216,7 @@ describe('what is reserved', () => {
     expect(one.reserved).toBe(0);
   });
 
-  test('is not touched by exchanges that reserved nothing', () => {
+  test('is not changed by exchanges without a reservation', () => {
     const one = gateOf(100);
     one.admit({ likely: 30 });
     one.count('somebody else', 5);
@@ -224,7 +224,7 @@ describe('what is reserved', () => {
   });
 });
 
-/** What may happen next to some request. */
+/** The steps that a request can take next. */
 type Move = 'admit' | 'settle' | 'count' | 'free';
 const moves = fc.array(
   fc.tuple(
@@ -236,7 +236,7 @@ const moves = fc.array(
 );
 
 describe('in any order of beginnings, ends and countings', () => {
-  test('reservations come to nothing when everything has ended', () => {
+  test('reservations are zero when everything has ended', () => {
     fc.assert(
       fc.property(moves, (steps) => {
         const one = gateOf(1000);
@@ -269,7 +269,7 @@ describe('in any order of beginnings, ends and countings', () => {
     );
   });
 
-  test('no more is spent than the amount, as long as nothing costs more than was forecast', () => {
+  test('no more is spent than the amount, as long as every cost is within its forecast', () => {
     fc.assert(
       fc.property(moves, fc.integer({ min: 1, max: 300 }), (steps, amount) => {
         const one = gateOf(amount);

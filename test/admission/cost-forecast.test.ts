@@ -6,7 +6,7 @@ import { requestFor, targetOf } from './request.ts';
 
 const tiny = targetOf('local', 'tiny');
 
-/** Nano-dollars for a token of input, for one of output, and for each request; nobody knows what another model costs. */
+/** Nano-dollars for a token of input, for one of output, and for each request; the cost of other models is unknown. */
 function priced(input: number, output: number, request = 0): Pricing {
   return {
     costOf: ({ model, usage }) => ({
@@ -23,8 +23,8 @@ const spent = (inputTokens: number, outputTokens: number, totalCost: string | nu
   totalCost,
 });
 
-describe('what a request is going to cost', () => {
-  test('is guessed from its size and from what it allows, before any other was seen', () => {
+describe('the forecast of a request', () => {
+  test('is estimated from its size and its limits, before any request was observed', () => {
     const forecaster = new CostForecaster(priced(1, 10));
     const request = requestFor({ bodyBytes: 300, json: { max_completion_tokens: 50 } });
     expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 100 + 500, most: 100 + 500, learned: false });
@@ -36,7 +36,7 @@ describe('what a request is going to cost', () => {
     expect(forecaster.forecast(requestFor({}))).toEqual({ least: 7, likely: 7, most: 7, learned: true });
   });
 
-  test('is what requests of its size have cost of late, the most of them', () => {
+  test('is the highest cost of recent requests of its size', () => {
     const forecaster = new CostForecaster(priced(1, 10));
     const request = requestFor({ bodyBytes: 300 });
     forecaster.learn(tiny, request, spent(30, 20));
@@ -46,20 +46,20 @@ describe('what a request is going to cost', () => {
     expect(likely).toBe(120 + 200);
   });
 
-  test('fades towards what is usual', () => {
+  test('fades towards the usual cost', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     forecaster.learn(tiny, requestFor({}), spent(0, 1000));
     for (let request = 0; request < 200; request++) forecaster.learn(tiny, requestFor({}), spent(0, 10));
     expect(forecaster.forecast(requestFor({})).likely).toBeLessThan(15);
   });
 
-  test('is never more than what the request allows', () => {
+  test('is never more than the request allows', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     forecaster.learn(tiny, requestFor({}), spent(0, 1000));
     expect(forecaster.forecast(requestFor({ json: { max_tokens: 5 } })).likely).toBe(5);
   });
 
-  test('counts every answer that is asked for', () => {
+  test('counts every requested answer', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     expect(forecaster.forecast(requestFor({ json: { max_tokens: 5, n: 3 } })).likely).toBe(15);
   });
@@ -79,7 +79,7 @@ describe('what a request is going to cost', () => {
     expect(forecaster.forecast(requestFor({}))).toMatchObject({ likely: 20, most: 20 });
   });
 
-  test('counts turns that go in front of what the request says', () => {
+  test('counts the earlier turns of its conversation', () => {
     const forecaster = new CostForecaster(priced(1, 0));
     expect(forecaster.forecast(requestFor({ bodyBytes: 300 }), 30_000).likely).toBe(30_100);
   });
@@ -89,7 +89,7 @@ describe('what a request is going to cost', () => {
     expect(forecaster.forecast(requestFor({ endpoint: '/v1/embeddings' })).likely).toBe(0);
   });
 
-  test('is that of the dearest of those that may be asked', () => {
+  test('is that of the dearest candidate', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     const unknown = targetOf('router', 'unknown', 'openrouter');
     const json = { max_tokens: 5 };
@@ -98,7 +98,7 @@ describe('what a request is going to cost', () => {
     expect(forecaster.forecast(requestFor({ json, candidates: [tiny, unknown] })).likely).toBe(5);
   });
 
-  test('is not known where the provider tells it, until it has done so', () => {
+  test('is unknown where the provider reports the cost, until it has done so', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     const request = requestFor({ candidates: [targetOf('router', 'unknown', 'openrouter')] });
     expect(forecaster.forecast(request)).toEqual({ least: 0, likely: undefined, most: undefined, learned: false });
@@ -106,19 +106,19 @@ describe('what a request is going to cost', () => {
     expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 3, most: 3, learned: true });
   });
 
-  test('is nothing for a model of which nobody ever tells the cost', () => {
+  test('is zero for a model whose cost is never reported', () => {
     const forecaster = new CostForecaster(priced(0, 1));
     const request = requestFor({ candidates: [targetOf('local', 'unknown')] });
     expect(forecaster.forecast(request)).toEqual({ least: 0, likely: 0, most: 0, learned: true });
   });
 
-  test('is that of what is asked for beside tokens', () => {
+  test('includes units other than tokens', () => {
     const pricing = { costOf: ({ units }) => ({ totalCost: String((units?.outputImages ?? 0) * 40) }) } as Pricing;
     const request = requestFor({ units: { outputImages: 2 } });
     expect(new CostForecaster(pricing).forecast(request)).toEqual({ least: 80, likely: 80, most: 80, learned: true });
   });
 
-  test('is that of others of its kind where nobody reads which model is asked', () => {
+  test('is that of others of its kind where the model is not read', () => {
     const forecaster = new CostForecaster(priced(1, 1, 1));
     const passed = (endpoint: string) => requestFor({ candidates: [targetOf('local', '')], endpoint });
     forecaster.learn(targetOf('local', ''), passed('/p'), spent(1, 1, '9'));
@@ -126,12 +126,12 @@ describe('what a request is going to cost', () => {
     expect(forecaster.forecast(passed('/v1/files')).likely).toBe(0);
   });
 
-  test('is nothing where tokens are only counted', () => {
+  test('is zero where tokens are only counted', () => {
     const forecaster = new CostForecaster(priced(1, 1, 1));
     expect(forecaster.forecast(requestFor({ endpoint: '/v1/messages/count_tokens' })).likely).toBe(0);
   });
 
-  test('is nothing where no model is asked', () => {
+  test('is zero for a request without a model', () => {
     const forecaster = new CostForecaster(priced(1, 1, 1));
     expect(forecaster.forecast(requestFor({ candidates: [targetOf('local', '')] })).likely).toBe(0);
   });

@@ -1,4 +1,4 @@
-/** What the rate limits have counted, over a restart. */
+/** The counts of rate limits, over a restart. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { RateLimitRule } from '../../src/commands/admission/gauge.ts';
 import { type LimitMemory, restoreLimits } from '../../src/commands/admission/limit-memory.ts';
@@ -23,7 +23,7 @@ const rule = (more: Partial<RateLimitRule> & { subject: string }): RateLimitRule
   ...more,
 });
 
-/** What rules have counted, once the log was read. */
+/** The counts of rules, once the log was read. */
 async function counted(memory: LimitMemory | undefined, ...rules: RateLimitRule[]) {
   const state = { changes: 1, rules: new Map(rules.map((one, index) => [String(index), one])) };
   const limiter = new RateLimiter(
@@ -39,7 +39,7 @@ async function counted(memory: LimitMemory | undefined, ...rules: RateLimitRule[
 
 const atTime = (at: number, event: NewEvent): NewEvent => ({ ...event, at });
 
-/** A request that was let through so long ago, and the 15 tokens that it took. @returns where its beginning is */
+/** A request that was let through so long ago, and its 15 tokens. @returns the position of its beginning */
 async function served(id: string, msAgo: number, userPath = '/team'): Promise<Position> {
   const told = exchangeOf(id, { userPath });
   const at = NOW - msAgo;
@@ -59,7 +59,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     opened = await openTestLog(engine);
   });
 
-  test('everything within the windows is counted again, when nothing was written down', async () => {
+  test('everything within the windows is counted again, when no counts were saved', async () => {
     await served('1', 200 * MINUTE);
     await served('2', 50 * MINUTE);
     await served('3', 10 * MINUTE, '/other');
@@ -93,7 +93,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 42]]);
   });
 
-  test('retries are the same request, and what was refused is none', async () => {
+  test('retries are the same request, and refused requests are none', async () => {
     const told = exchangeOf('1', { userPath: '/team' });
     const events = [told.received, told.attempt(1), told.attemptFailed(1), told.attempt(2), told.failed];
     await append(opened.log, told.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));
@@ -105,7 +105,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     ]);
   });
 
-  test('what was written down is taken, and what came after it is added', async () => {
+  test('saved counts are taken, and later requests added', async () => {
     await served('before', 20 * MINUTE);
     const position = await opened.log.head();
     await served('open', 2 * MINUTE);
@@ -116,11 +116,11 @@ describe.each(engines)('from a log in %s', (engine) => {
       gauges: [{ key: '0', requests: [[part - 20, 2] as const], tokens: [[part - 20, 15] as const] }],
       open: ['open'],
     };
-    // The request of the one that was under way is among the two; its tokens came later.
+    // The request that was under way is among the two; its tokens came later.
     expect(await counted(memory, rule({ subject: '/' }))).toEqual([[3, 45]]);
   });
 
-  test('what was written down before a reset is forgotten, and what came after it is counted', async () => {
+  test('counts saved before a reset are forgotten, and later requests counted', async () => {
     await served('before', 20 * MINUTE);
     const position = await opened.log.head();
     await served('forgiven', 10 * MINUTE);
@@ -143,7 +143,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     ]);
   });
 
-  test('the first call of a request counts, also when it is a failover from one that could not be asked', async () => {
+  test('the first call of a request counts, also when it is a failover from a target that was not called', async () => {
     const told = exchangeOf('1', { userPath: '/team' });
     const first = told.attempt(1);
     const failover = { ...first, data: { ...first.data, kind: 'failover' } };
@@ -151,7 +151,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 0]]);
   });
 
-  test('nothing is read that is older than the longest window, however old what was written down is', async () => {
+  test('nothing is read that is older than the longest window, however old the saved counts are', async () => {
     const position = await opened.log.head();
     for (let id = 1; id <= 5; id++) await served(`old-${id}`, (100 - id) * MINUTE);
     await served('new', MINUTE);
@@ -179,12 +179,12 @@ describe.each(engines)('from a log in %s', (engine) => {
     expect(read).toBe(2);
   });
 
-  test('nothing is read where nothing has a window', async () => {
+  test('nothing is read where no rule has a window', async () => {
     await served('1', MINUTE);
     expect(await counted(undefined, rule({ subject: '/', periodSeconds: 0 }))).toEqual([[0, 0]]);
   });
 
-  test('a time is found in the log', async () => {
+  test('the position of a time is found', async () => {
     expect(await positionAtTime(opened.log, NOW)).toBe(START);
     for (let id = 1; id <= 20; id++) await served(String(id), (21 - id) * MINUTE);
     for (const minutes of [30, 20, 7, 1, 0]) {

@@ -80,7 +80,7 @@ describe('requests per minute', () => {
     expect(() => admit()).not.toThrow();
   });
 
-  test('of a path are those of all below it, together', () => {
+  test('of a path count those of all below it, together', () => {
     const { admit } = admissionBy({ subject: '/team', maxRequests: 2 });
     admit('/team/a');
     admit('/team');
@@ -106,7 +106,7 @@ describe('requests per minute', () => {
     refusalOf(() => admit());
   });
 
-  test('do not count when nobody had room for them', () => {
+  test('do not count when no target had room for them', () => {
     const { admit } = admissionBy(
       { subject: '/', maxRequests: 2 },
       { scope: 'provider', subject: 'a', maxRequests: 1 },
@@ -124,7 +124,7 @@ describe('requests per minute', () => {
 });
 
 describe('tokens per minute', () => {
-  test('count when they are known, and refuse what comes after', () => {
+  test('count when they are known, and refuse later requests', () => {
     const { admit, pass } = admissionBy({ subject: '/', maxTokens: 100 });
     const [one, other] = [admit(), admit()];
     one.charge(tokens(99));
@@ -140,7 +140,7 @@ describe('tokens per minute', () => {
   });
 });
 
-describe('what is under way at the same time', () => {
+describe('the number of requests under way', () => {
   test('is let through up to the limit, and again when one has ended', () => {
     const { admit } = admissionBy({ subject: '/a', periodSeconds: 0, maxRequests: 2 });
     const first = admit('/a');
@@ -152,7 +152,7 @@ describe('what is under way at the same time', () => {
     refusalOf(() => admit('/a'));
   });
 
-  test('comes to nothing in the end, in any order of requests, failovers and ends', () => {
+  test('is zero in the end, in any order of requests, failovers and ends', () => {
     const targets = [targetOf('a', 'm'), targetOf('a', 'n'), targetOf('b', 'm')];
     fc.assert(
       fc.property(
@@ -196,7 +196,7 @@ describe('what is under way at the same time', () => {
 });
 
 describe('a provider or a model', () => {
-  test('that has no room says so, and the ticket goes on to another', () => {
+  test('that has no room refuses, and the ticket enters another', () => {
     const { admit, admission, refused } = admissionBy({
       scope: 'provider',
       subject: 'a',
@@ -232,7 +232,7 @@ describe('a provider or a model', () => {
     expect(admission.hasRoom(targetOf('c', 'org/x'))).toBe(false);
   });
 
-  test('counts the tokens that it answered with', () => {
+  test('counts the tokens of its answers', () => {
     const { admit, admission } = admissionBy({ scope: 'provider', subject: 'a', maxTokens: 10 });
     const ticket = admit();
     ticket.enter(targetOf('b', 'm'));
@@ -244,7 +244,7 @@ describe('a provider or a model', () => {
 });
 
 describe('the headers', () => {
-  test('tell of the tightest limit of each kind', () => {
+  test('report the tightest limit of each kind', () => {
     const { admit } = admissionBy(
       { subject: '/', maxRequests: 100, maxTokens: 50 },
       { subject: '/a', maxRequests: 10, periodSeconds: 3600 },

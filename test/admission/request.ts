@@ -1,11 +1,11 @@
-/** Requests as admission sees them. */
+/** Requests as admission gets them. */
 import type { AdmissionRequest } from '../../src/commands/model-request/admission.ts';
 import type { Target } from '../../src/commands/model-request/target.ts';
 import type { Units } from '../../src/commands/model-request/units.ts';
 import type { UserPath } from '../../src/events/event.ts';
 import type { Provider } from '../../src/providers/provider.ts';
 
-/** Nobody asks it anything. */
+/** A target whose provider is never called. */
 export function targetOf(provider: string, model: string, type = 'llamacpp'): Target {
   return { provider: { name: provider, type } as Provider, model };
 }

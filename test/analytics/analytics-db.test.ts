@@ -9,7 +9,7 @@ import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 
 let embedded: Embedded;
 
-describe.skipIf(!hasChdb)('what the gateway asks analytics', () => {
+describe.skipIf(!hasChdb)('a query of the gateway to analytics', () => {
   beforeAll(async () => {
     embedded = await startEmbedded();
   });

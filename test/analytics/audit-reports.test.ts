@@ -1,4 +1,7 @@
-/** The audit log over HTTP: the same as a fold of the log, for whoever may see it, and on record where bodies are read. */
+/**
+ * The audit log over HTTP: equal to a fold of the log, limited to what the caller may see, and noted where bodies are
+ * read.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -186,7 +189,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     }
   });
 
-  test('refuses what it cannot read, and says which parameter it is', async () => {
+  test('refuses wrong parameters by name', async () => {
     for (const [query, param] of [
       ['limit=101', 'limit'],
       ['limit=0', 'limit'],
@@ -203,7 +206,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(await errorOf(conversation, 400)).toMatchObject({ param: 'limit' });
   });
 
-  test('gives rows what was used, and no bodies', async () => {
+  test('gives rows their usage, and no bodies', async () => {
     const { entries } = await ask('/admin/audit/log?limit=100&offset=4');
     let unreported = 0;
     for (const entry of entries) {
@@ -228,7 +231,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(unreported).toBeGreaterThan(0);
   });
 
-  test('tells threads by their newest request', async () => {
+  test('lists threads by their newest request', async () => {
     const threads = Map.groupBy(told, ({ sessionId, userPath, id }) =>
       sessionId === '' ? id : `${userPath} ${sessionId}`,
     );
@@ -286,7 +289,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     }
   });
 
-  test('gives a whole entry from the log, the same as its row and with its bodies, and notes who reads it', async () => {
+  test('gives a whole entry from the log, equal to its row and with its bodies, and notes its reader', async () => {
     const { entries } = await ask('/admin/audit/log?limit=100&user_path=/sales');
     for (const { usage, bodies_omitted, conversation_payload, ...row } of entries.slice(0, 10)) {
       const before = (await reads()).length;
@@ -298,7 +301,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     }
   });
 
-  test('gives the answer as the client got it, as JSON or as the stream it was', async () => {
+  test('gives the answer that the client got, as JSON or as a stream', async () => {
     const whole = await ask(`/admin/audit/detail?log_id=${await say('Whole')}`);
     expect(whole.data.response_body.choices).toHaveLength(1);
     expect(whole.data.request_headers.authorization).not.toMatch(/test-master-key/);
@@ -310,7 +313,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(entry.data.response_body).toBe(text);
   });
 
-  test('an unknown entry is not there', async () => {
+  test('answers 404 for an unknown entry', async () => {
     for (const id of ['none', '../x', '0198c1d0-0000-7000-8000-000000000000']) {
       const answer = await gateway.fetch(`/admin/audit/detail?log_id=${encodeURIComponent(id)}`);
       expect(await errorOf(answer, 404)).toMatchObject({ type: 'not_found_error' });
@@ -339,7 +342,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(shorter.truncated).toBe(true);
   });
 
-  test('follows what continues an earlier response back to it', async () => {
+  test('follows a response back to the earlier one that it continues', async () => {
     const respond = async (body: object) => {
       const answer = await gateway.fetch('/v1/responses', { json: { model: 'llamacpp/simulated-small', ...body } });
       expect(answer.status).toBe(200);
@@ -353,7 +356,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
     expect(idsIn(answer)).toEqual([first.id, second.id, third.id]);
   });
 
-  test('an administrator of a subtree finds what is in it, and nothing else', async () => {
+  test('an administrator of a subtree finds the entries in it, and no others', async () => {
     const mine = told.filter(({ userPath }) => userPath === '/sales' || userPath.startsWith('/sales/'));
     const foreign = told.find(({ userPath }) => userPath.startsWith('/research'));
     const page = await ask('/admin/audit/log?limit=100', salesKey);
@@ -463,7 +466,7 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
   describe('questions in SQL', () => {
     const sql = (query: string, format?: string) => gateway.fetch('/admin/sql', { json: { query, format } });
 
-    test('are answered in the format asked for, and noted', async () => {
+    test('are answered in the requested format, and noted', async () => {
       const before = (await reads()).length;
       const question = 'SELECT count() AS requests FROM exchanges WHERE request_id LIKE {p: String}';
       const plain = "SELECT count() AS requests FROM exchanges WHERE request_id LIKE 'request-%'";
@@ -493,13 +496,13 @@ describe.skipIf(!hasChdb)('the audit log over HTTP', { timeout: 60_000 }, () => 
       ['SELECT number FROM numbers(1000000)', 'sql_over_limit', /Limit for result exceeded/i],
       ['SELECT 1 SETTINGS max_result_rows = 10000000', 'sql_refused', /max_result_rows|readonly/],
       ['SELECT 1; DROP TABLE exchanges', 'sql_refused', /readonly|not for readers|Syntax/i],
-    ])('%s is refused in the words of ClickHouse', async (query, code, message) => {
+    ])("%s is refused with ClickHouse's message", async (query, code, message) => {
       const error = await errorOf(await sql(query), 400);
       expect(error).toMatchObject({ code, param: 'query', type: 'invalid_request_error' });
       expect(error.message).toMatch(message);
     });
 
-    test('must be asked as they should be', async () => {
+    test('are refused with an unknown format, without text or above 256 KiB', async () => {
       expect(await errorOf(await sql('SELECT 1', 'Parquet'), 400)).toMatchObject({ param: 'format' });
       expect(await errorOf(await sql('  '), 400)).toMatchObject({ param: 'query' });
       expect(await errorOf(await sql(`SELECT '${'x'.repeat(256 * 1024)}'`), 400)).toMatchObject({ param: 'query' });

@@ -47,7 +47,7 @@ describe('a batch', () => {
         const events = await historyOf(40, seed);
         const whole = await batchesOf(events, [events.length + 1]);
         const cutUp = await batchesOf(events, cut);
-        // A correction is counted from what the batches before have stored, which is not asked here.
+        // A correction is counted from the rows of earlier batches, which are not queried here.
         for (const key of ['events', 'exchanges', 'adminChanges', 'guardrailVerdicts'] as const) {
           expect(textOf(cutUp, key)).toBe(textOf(whole, key));
         }
@@ -76,7 +76,7 @@ describe('a batch', () => {
     );
   });
 
-  test('does not end between the last word of an exchange and what it used', async () => {
+  test('does not end between the last event of an exchange and its usage', async () => {
     const events = await historyOf(60, 7);
     const batches = await batchesOf(events, [1]);
     const ends = new Set(batches.map(({ to }) => to));

@@ -167,7 +167,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect(await result.json()).toEqual([{ id: 2 }]);
     });
 
-    test('exec gives what the query gives, compressed when asked', async () => {
+    test('exec gives the result of the query, compressed on request', async () => {
       const url = embedded.url;
       const compressed = createClient({ url, username: 'analyst', password, compression: { response: true } });
       const result = await compressed.query({ query: 'SELECT number FROM numbers(1000)', format: 'JSONEachRow' });
@@ -231,7 +231,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect([byGet.stdout, byPost.stdout]).toEqual(['2\n', '2\t3\n']);
     });
 
-    test('the headers say what ClickHouse says', async () => {
+    test('the headers are those of ClickHouse', async () => {
       const answer = await ask({ parameters: { query: 'SELECT 1 AS one', default_format: 'JSON', query_id: 'mine' } });
       expect(Object.fromEntries(answer.headers)).toMatchObject({
         'content-type': 'application/json; charset=UTF-8',
@@ -409,7 +409,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       ['more memory', { max_memory_usage: '100000000000' }],
       ['to write', { readonly: '0' }],
       ['what changes more than looks', { allow_ddl: '1' }],
-    ])('may not ask for %s in settings', async (_, parameters: Record<string, string>) => {
+    ])('may not set %s', async (_, parameters: Record<string, string>) => {
       const answer = await ask({ parameters: { ...parameters, query: 'SELECT 1' } });
       expect(answer.headers.get('x-clickhouse-exception-code')).toBe('452');
     });
@@ -419,7 +419,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect(await answer.text()).toBe('1\n');
     });
 
-    test('may ask for less, and for another look', async () => {
+    test('may set lower limits and other formats', async () => {
       const parameters = { max_execution_time: '1', output_format_json_quote_64bit_integers: '1', readonly: '1' };
       const answer = await ask({ parameters: { ...parameters, query: 'SELECT toUInt64(1) AS n FORMAT JSONEachRow' } });
       expect(await answer.text()).toBe('{"n":"1"}\n');
@@ -436,7 +436,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect([code, '159']).toContain(answer.headers.get('x-clickhouse-exception-code'));
     });
 
-    test('who leaves takes the query along', async () => {
+    test('a client that leaves ends its query', async () => {
       const leaving = new AbortController();
       const headers = asAnalyst;
       const query = 'SELECT count() FROM numbers(900000000) WHERE sipHash64(number) = 1';

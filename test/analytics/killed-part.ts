@@ -1,6 +1,6 @@
 /**
  * One part of analytics as a process that can be killed: `clickhouse <folder> <port>` or
- * `projector <log folder> <ClickHouse URL> <database>`. Tells its parent what it has done.
+ * `projector <log folder> <ClickHouse URL> <database>`. Sends its parent what it has done.
  */
 import { once } from 'node:events';
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client';
@@ -41,7 +41,7 @@ if (role === 'clickhouse') {
     batchEvents: 150,
     liveMs: 1,
     retryMs: 20,
-    // A batch that the one before it left is told of as well.
+    // A batch that the previous process left is reported as well.
     onStored: ({ to }) => process.send?.({ stored: to }),
     onError: ({ message }) => process.send?.({ error: message }),
   });

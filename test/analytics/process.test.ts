@@ -16,7 +16,7 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((one) => one.stop()));
 });
 
-/** A process that does what the name says (see `stub-process.ts`), and what was said of it. */
+/** A process with the behaviour of that name (see `stub-process.ts`), and its log lines. */
 function supervised(name: string, options: Partial<AnalyticsProcessOptions> = {}, record?: RecordQuery) {
   const dataDir = join(folder, name);
   mkdirSync(join(dataDir, 'log'), { recursive: true });
@@ -47,14 +47,14 @@ function supervised(name: string, options: Partial<AnalyticsProcessOptions> = {}
 const patience = { timeout: 20_000, interval: 50 };
 
 describe('the analytics process, supervised', () => {
-  test('has its queries recorded, and is told when they are', async () => {
+  test('has its queries recorded, and gets an answer when they are', async () => {
     const recorded: RecordedQuery[] = [];
     const { said } = supervised('asks', {}, async (query) => void recorded.push(query));
     await expect.poll(() => said(/^answer \{"type":"recorded","id":7\}$/), patience).toBe(1);
     expect(recorded).toEqual([{ user: 'analyst', query: 'SELECT 1', format: undefined, parameters: { a: 'b' } }]);
   });
 
-  test('is told why a query cannot be recorded', async () => {
+  test('gets the reason when a query cannot be recorded', async () => {
     const refusing = supervised('asks', {}, () => Promise.reject(new Error('the disk is full')));
     await expect.poll(() => refusing.said(/^answer .*"error":"the disk is full"/), patience).toBe(1);
     const alone = supervised('asks');

@@ -36,7 +36,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
   const figures = (database: string, table?: 'usage' | 'usage_by_quarter_hour') =>
     figuresInSql(embedded.clientOf('gateway'), database, table);
 
-  test('says in SQL what the log says, in the tables and in their rollup', { timeout: 60_000 }, async () => {
+  test('stores in SQL what the log holds, in the tables and in their rollup', { timeout: 60_000 }, async () => {
     const histories = fc.record({
       exchanges: fc.integer({ min: 1, max: 80 }),
       seed: fc.integer({ min: 0 }),
@@ -58,7 +58,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     );
   });
 
-  test('goes on from what is stored, whatever was lost of the last batch', { timeout: 60_000 }, async () => {
+  test('continues from the stored batches, whatever was lost of the last one', { timeout: 60_000 }, async () => {
     const losses = fc.array(fc.constantFrom('before', 'after', 'announced', 'half'), { minLength: 1, maxLength: 8 });
     await fc.assert(
       fc.asyncProperty(losses, fc.integer({ min: 0 }), async (kinds, seed) => {
@@ -227,7 +227,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     expect(changing.toSorted()).toEqual(known.toSorted());
   });
 
-  test('lets go of what is older than it is to be kept, in the rollup too', async () => {
+  test('removes what is older than the retention, in the rollup too', async () => {
     const database = newDatabase();
     const day = 24 * 3600_000;
     const log = new MemoryLog();

@@ -1,4 +1,4 @@
-/** The questions of docs/analytics.md and of the dashboards, asked of a history in which each has an answer. */
+/** The questions of docs/analytics.md and of the dashboards, on a history in which each has an answer. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -44,7 +44,7 @@ const targets = dashboards.flatMap(({ uid, panels }) =>
 );
 const day = 24 * 3600_000;
 
-/** What each usage costs today, in nano-dollars; null is not known. */
+/** The current cost of each usage, in nano-dollars; null is not known. */
 async function costsKnown(log: MemoryLog): Promise<(string | null)[]> {
   const costs = new Map<string, string | null>();
   for await (const { id, type, data } of log.readAll()) {
@@ -63,7 +63,7 @@ test('there are twenty, each with its query, and no SQL besides', () => {
 });
 
 describe('the dashboards', () => {
-  test('have panels with ids of their own, each with what it asks', () => {
+  test('have panels with ids of their own, each with a query', () => {
     expect(new Set(dashboards.map(({ uid }) => uid)).size).toBe(3);
     for (const { panels } of dashboards) {
       expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
@@ -72,7 +72,7 @@ describe('the dashboards', () => {
     for (const { name, rawSql, expr } of targets) expect([rawSql, expr].filter(Boolean), name).toHaveLength(1);
   });
 
-  test('ask Prometheus for metrics that there are', async () => {
+  test('use only metrics that the gateway declares', async () => {
     const declared = await createMetrics({ processMetrics: false }).text();
     const names = targets.flatMap(({ expr }) => expr?.match(/gateway_\w+/g) ?? []);
     expect(names.length).toBeGreaterThan(10);
@@ -95,7 +95,7 @@ describe.skipIf(!hasChdb)('the twenty questions', () => {
   }, 60_000);
   afterAll(() => embedded?.close());
 
-  /** As an analyst asks: read only, within an analyst's limits. */
+  /** Queries as an analyst: read only, within an analyst's limits. */
   async function ask(query: string): Promise<Record<string, unknown>[]> {
     const result = await embedded.clientOf('analyst', 'chancery').query({ query, format: 'JSONEachRow' });
     return result.json();

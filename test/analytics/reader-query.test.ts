@@ -1,4 +1,4 @@
-/** Readers' queries in ClickHouse's normal form: what is refused by the check alone, without an engine behind it. */
+/** Readers' queries in ClickHouse's normal form: refusals by the check alone, without an engine behind it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { allowedFunctions } from '../../src/http/clickhouse/allowed-functions.ts';
@@ -126,7 +126,7 @@ describe('readerQuery', () => {
     ).toBeUndefined();
   });
 
-  test('tells the format, the settings, and whether rows are selected', () => {
+  test('returns the format, the settings, and whether rows are selected', () => {
     const form = "SELECT 1 FORMAT json SETTINGS max_threads = 2, session_timezone = 'UTC', join_use_nulls = true";
     expect(check(form)).toEqual({
       text: form,
@@ -140,7 +140,7 @@ describe('readerQuery', () => {
     expect(check('SHOW TABLES')).toMatchObject({ format: undefined });
   });
 
-  test('writes bytes that are no ASCII as escapes, so that what runs is what was looked at', () => {
+  test('writes bytes that are no ASCII as escapes, so that the checked query is the one that runs', () => {
     expect(check("SELECT 'é' AS `ü`".replaceAll('é', '\xc3\xa9').replaceAll('ü', '\xc3\xbc')).text).toBe(
       "SELECT '\\xc3\\xa9' AS `\\xc3\\xbc`",
     );
@@ -161,7 +161,7 @@ describe('readerQuery', () => {
       try {
         check(form);
       } catch {
-        // Refused or not: only how long it takes is looked at.
+        // Refused or not: only the time is measured.
       }
       const { user, system } = process.cpuUsage(before);
       expect((user + system) / 1000, `${unit}: ms of processor`).toBeLessThan(2000);
@@ -227,7 +227,7 @@ describe('the text of a query', () => {
     ['INSERT INTO t SELECT 1', undefined],
     ['INSERT INTO t VALUES (1)', undefined],
     ['SELECT 1 FORMAT JSON', undefined],
-  ])('%j is told apart', (sql, insert) => {
+  ])('the insert in %j is found', (sql, insert) => {
     expect(insertIn(sql)).toEqual(insert);
   });
 

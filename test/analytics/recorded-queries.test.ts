@@ -1,4 +1,4 @@
-/** What users of the ClickHouse interface ask is recorded before it runs. */
+/** Queries of users of the ClickHouse interface are recorded before they run. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 
@@ -75,7 +75,7 @@ describe.skipIf(!hasChdb)('a query on the ClickHouse interface', () => {
     expect(embedded.recorded).toEqual([]);
   });
 
-  test('is not recorded for somebody with a wrong password, and no query is without a record', async () => {
+  test('is not recorded with a wrong password, nor when it is empty', async () => {
     expect((await ask('SELECT 1', {}, 'analyst:wrong')).status).toBe(403);
     expect((await ask('')).status).not.toBe(200);
     expect(embedded.recorded).toEqual([]);

@@ -1,4 +1,4 @@
-/** The requests of a log, told in plain TypeScript from its events: what the audit log must say too. */
+/** The requests of a log, computed in plain TypeScript from its events; the audit log must have the same. */
 import {
   attemptStarted,
   clientDisconnected,

@@ -1,4 +1,4 @@
-/** `POST /admin/sql` with a ClickHouse server: who asks, what is sent, and what is refused before it is sent. */
+/** `POST /admin/sql` with a ClickHouse server: the user, the queries sent, and those refused before they are sent. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,7 +55,7 @@ afterAll(async () => {
 });
 
 describe('POST /admin/sql with a server', () => {
-  test('asks as the user for analysts, and never as the one who writes', async () => {
+  test('queries as the user for analysts, and never as the one who writes', async () => {
     const gateway = await gatewayWith(analyst);
     expect(await ask(gateway, 'SELECT count()\n FROM items')).toEqual({ status: 200, text: 'the answer\n' });
     expect(server.sent.map(({ user, password }) => `${user}:${password}`)).toEqual(Array(3).fill('reader:reads'));
@@ -67,7 +67,7 @@ describe('POST /admin/sql with a server', () => {
       settings: { database: 'chancery', readonly: '1', max_execution_time: '30', max_result_rows: '100000' },
     });
 
-    // What is known of the server is asked once.
+    // The properties of the server are queried once.
     await ask(gateway, 'SELECT 2');
     expect(server.sent.slice(3).map(({ query }) => query)).toEqual([
       "SELECT formatQuerySingleLine('SELECT 2')",
@@ -75,7 +75,7 @@ describe('POST /admin/sql with a server', () => {
     ]);
   });
 
-  test('does not say that it only reads to a user who may not change settings', async () => {
+  test('does not send readonly for a user who may not change settings', async () => {
     server.answers.set('FROM system.functions', '1\nsum\n');
     const gateway = await gatewayWith(analyst);
     await ask(gateway, 'SELECT 1');
@@ -103,7 +103,7 @@ describe('POST /admin/sql with a server', () => {
     [516, 503, 'analytics_unavailable'],
     [497, 400, 'sql_refused'],
     [159, 400, 'sql_over_limit'],
-  ])('says what went wrong when the server answers with code %s', async (code, status, name) => {
+  ])('reports the error when the server answers with code %s', async (code, status, name) => {
     const gateway = gateways[0] ?? (await gatewayWith(analyst));
     server.answers.set('SELECT 3', code);
     const answer = await ask(gateway, 'SELECT 3');

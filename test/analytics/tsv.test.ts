@@ -47,7 +47,7 @@ describe('TabSeparated', () => {
     expect(field).toBe(expected);
   });
 
-  test('a time is told to the microsecond, as it is elsewhere', () => {
+  test('a time has microseconds, the same as elsewhere', () => {
     fc.assert(
       fc.property(fc.double({ min: 0, max: 4e12, noNaN: true }), (at) => {
         const [seconds = '', micros = ''] = time(at).split('.');

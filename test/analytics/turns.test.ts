@@ -1,4 +1,4 @@
-/** Whose query runs: in order, and without waiting for slow ones for good. */
+/** The order in which queries run, and the end of slow ones when others wait. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -41,7 +41,7 @@ describe('turns', () => {
   });
   afterEach(() => vi.useRealTimers());
 
-  /** The clock goes on, and whoever may enter has done so. */
+  /** Advances the clock, and lets all readers enter that may. */
   const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
   const running = (readers: readonly Reader[]) => readers.map(({ turn }) => turn !== undefined);
   const displaced = (readers: readonly Reader[]) => readers.map(({ turn }) => turn?.displaced.aborted);
@@ -67,13 +67,13 @@ describe('turns', () => {
     expect(displaced(readers)).toEqual([false, false, false]);
   });
 
-  test('a slow query goes on as long as nobody waits', async () => {
+  test('a slow query continues as long as no reader waits', async () => {
     const readers = [enter(turns), enter(turns), enter(turns), enter(turns)];
     await pass(60_000);
     expect(displaced(readers)).toEqual([false, false, false, false]);
   });
 
-  test('when the slow places are taken, a late query ends for each who waits, the oldest first', async () => {
+  test('when the slow places are taken, a late query ends for each waiting reader, the oldest first', async () => {
     const readers = [enter(turns), enter(turns)];
     await pass(1000);
     readers.push(enter(turns), enter(turns));
@@ -102,7 +102,7 @@ describe('turns', () => {
     expect(displaced(readers)).toEqual([false, false, false, false, false]);
   });
 
-  test('more than may wait are refused, and who leaves makes room', async () => {
+  test('readers beyond the queue are refused, and one that leaves makes room', async () => {
     const leaving = new AbortController();
     const readers = [enter(turns), enter(turns), enter(turns), enter(turns, leaving.signal), enter(turns)];
     const refused = enter(turns);

@@ -1,13 +1,13 @@
 import { randomNumbers } from '../../infra/simulated-provider/words.ts';
 
-/** Choices that the same seed makes again. */
+/** Random choices, the same for the same seed. */
 export interface Chance {
   /** A whole number from `least` to `most`, both included. */
   between(least: number, most: number): number;
   /** True in about `share` (0 to 1) of the cases. */
   happens(share: number): boolean;
   oneOf<const Choice>(choices: readonly [Choice, ...Choice[]]): Choice;
-  /** A chance of its own, for somebody who takes turns with others. */
+  /** A generator of its own, for a client that runs beside others. */
   fork(): Chance;
 }
 

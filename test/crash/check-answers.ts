@@ -1,4 +1,4 @@
-/** What a client received is in the log, byte by byte, and what was sent to it as whole is recorded as whole. */
+/** The bytes a client received are in the log, and an answer it got whole is recorded as whole. */
 import { isDeepStrictEqual } from 'node:util';
 import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';
@@ -62,7 +62,7 @@ function checkRequestBody(asked: Asked, exchange: RecordedExchange | undefined, 
   }
 }
 
-/** A gateway that stops, or whose log is down, says no before there is an exchange. */
+/** A gateway that stops, or whose log is down, refuses before there is an exchange. */
 function isRefusalWithoutRecord({ status, body }: Answer): boolean {
   const error = objectOf(body)?.error;
   return status === 503 && isObject(error) && (error.code === 'stopping' || error.code === 'log_unavailable');
@@ -161,7 +161,7 @@ function isUsageOnly(frame: Buffer): boolean {
   return isObject(data?.usage) && Array.isArray(data.choices) && data.choices.length === 0;
 }
 
-/** The frame came that tells a client its answer is whole. */
+/** The client got the frame that ends a whole answer. */
 function isWholeStream(asked: Asked, body: Buffer): boolean {
   if (asked.route === 'responses') return streamedResponse(body).final?.status === 'completed';
   return body.subarray(-DONE.length).equals(Buffer.from(DONE)) && !body.includes('data: {"error":');

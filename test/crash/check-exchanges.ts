@@ -1,4 +1,4 @@
-/** Every exchange begins, goes on and ends as it must: nothing stays open, nothing is told twice. */
+/** Every exchange begins, proceeds and ends by the rules: none stays open, no event is recorded twice. */
 import type { RecordedEvent } from '../../src/events/event.ts';
 import type { Violation } from './evidence.ts';
 import { eventOf, numberIn, type RecordedExchange, type RecordedLog, textIn } from './recorded-log.ts';
@@ -29,7 +29,7 @@ function checkExchange(exchange: RecordedExchange): Violation[] {
     .slice(types.findIndex((type) => ENDS.has(type)) + 1)
     .filter((type) => type !== 'usage.recorded');
   if (ends.length === 1 && afterEnd.length > 0) complain('one end', `after its end come ${afterEnd.join(', ')}`);
-  // What an attempt spent that failed is told beside that of the answer, once too.
+  // The usage of a failed attempt is recorded beside that of the answer, once too.
   const spent = events.filter(({ type }) => type === 'usage.recorded').map((one) => numberIn(one, 'failedAttempt'));
   const usages = spent.filter((attempt) => attempt === undefined).length;
   // A passthrough answer need not report any.
@@ -43,7 +43,7 @@ function checkExchange(exchange: RecordedExchange): Violation[] {
   checkPieces(pieces, attempts, complain);
 
   const completed = eventOf(exchange, 'exchange.completed');
-  // An answer that was given again is recorded where it was made.
+  // An answer that was replayed is recorded where it was made.
   if (completed !== undefined && !types.includes('answer.replayed')) {
     const attempt = numberIn(completed, 'attempt');
     const own = pieces.filter((piece) => numberIn(piece, 'attempt') === attempt);

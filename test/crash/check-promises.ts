@@ -9,14 +9,14 @@ export interface GivenUnderKey {
   readonly answers: readonly Buffer[];
 }
 
-/** What became of a background response, as `GET` says after the restart. */
+/** The state of a background response, as `GET` returns it after the restart. */
 export interface PromiseKept {
   readonly id: string;
   readonly status: number;
   readonly response: Record<string, unknown> | undefined;
-  /** What its cancellation was answered with, if it was cancelled. */
+  /** The answer to its cancellation, if there was one. */
   readonly cancelled?: Record<string, unknown> | undefined;
-  /** What it was when it was looked at before. */
+  /** Its state at the check before. */
   readonly earlier?: Record<string, unknown>;
 }
 
@@ -43,14 +43,14 @@ function wrongWith({ status, response, cancelled, earlier }: PromiseKept): strin
   return undefined;
 }
 
-/** Whether the next start may take it up: it was to be made in the background, and nothing was said yet. */
+/** Whether the next start may take it up: a background request without any recorded answer. */
 export function isPromise({ events }: RecordedExchange): boolean {
   const [received] = events;
   if (textIn(received, 'dialect') !== 'responses' || received?.body === undefined) return false;
   return objectOf(Buffer.from(received.body))?.background === true;
 }
 
-/** Nothing is asked of a provider again once anything of its answer is on record. (These providers do not fail.) */
+/** No provider is called again once anything of its answer is on record. (These providers do not fail.) */
 export function checkNotMadeTwice(log: RecordedLog): Violation[] {
   return [...log.exchanges.values()].filter(isPromise).flatMap(({ id, events }) => {
     const types = events.map(({ type }) => type);

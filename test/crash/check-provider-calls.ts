@@ -1,9 +1,9 @@
-/** Nothing reached a provider that the log does not know of. */
+/** Every call that reached a provider is in the log. */
 import type { ProviderCall, Violation } from './evidence.ts';
 import type { RecordedLog } from './recorded-log.ts';
 
 /**
- * Not what the gateway asks on its own account (models, properties), nor what is done with a response after it was
+ * Excludes the gateway's own calls (models, properties), and calls for a response after it was
  * made: those are no exchanges.
  */
 export function isModelCall({ method, path }: ProviderCall): boolean {
@@ -27,7 +27,8 @@ export function checkProviderCalls(calls: readonly ProviderCall[], log: Recorded
       found.push({ check: 'provider calls', what });
       continue;
     }
-    // A refused request for a stored response is on record, also when a provider was asked for it: no attempt of an exchange.
+    // A refused request for a stored response is on record, also when a provider was called for it: no attempt of an
+    // exchange.
     if (!isModelCall(call) && attemptsIn(exchanges ?? [], log) === 0) continue;
     seen.set(call.requestId, (seen.get(call.requestId) ?? 0) + 1);
   }

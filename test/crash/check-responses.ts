@@ -1,4 +1,4 @@
-/** A response whose id a client knows is still what that client saw, after the restart as before. */
+/** A response whose id a client knows is unchanged after the restart. */
 import { isDeepStrictEqual } from 'node:util';
 import { isObject } from '../../src/json/is-object.ts';
 import { endsOf } from './check-exchanges.ts';
@@ -12,7 +12,7 @@ import {
 } from './evidence.ts';
 import type { RecordedLog } from './recorded-log.ts';
 
-/** What a client may rely on, of a response whose id it has seen. */
+/** The facts that a client may rely on, of a response whose id it has seen. */
 export interface KnownResponse {
   readonly id: string;
   /** The response as the client got it; undefined when its stream was cut before the terminal event. */
@@ -23,7 +23,7 @@ export interface KnownResponse {
   readonly stored: boolean;
 }
 
-/** The responses that these conversations made known to clients. */
+/** The responses whose ids clients got in these conversations. */
 export function knownResponses(conversations: readonly Conversation[]): KnownResponse[] {
   const known: KnownResponse[] = [];
   for (const { asked, answer } of conversations) {
@@ -79,7 +79,7 @@ function checkResponse(
       ? undefined
       : `${stored ? 'it was deleted' : 'it was not to be kept'}, and GET says ${status}`;
   }
-  // Nobody was told whether the deletion happened: both ways are right.
+  // No client got an answer to the deletion: both outcomes are right.
   if (deletion === 'asked' && status === 404) return undefined;
   if (status !== 200 || !isObject(json)) return `GET says ${status} after its id had reached the client`;
   if (seen !== undefined)

@@ -1,4 +1,4 @@
-/** Every check on what happened since the log was last looked at. */
+/** Every check on the events since the last check. */
 import { checkAnswers } from './check-answers.ts';
 import { checkExchanges } from './check-exchanges.ts';
 import { checkNotMadeTwice, checkPromises, type GivenUnderKey, type PromiseKept } from './check-promises.ts';
@@ -13,17 +13,17 @@ export interface Evidence {
   /** Responses whose id a client has seen, and those of earlier rounds that are looked at once more. */
   readonly responses: readonly KnownResponse[];
   readonly deleted: ReadonlyMap<string, Deletion>;
-  /** What became of the background responses that were promised. */
+  /** The state of the background responses that were accepted. */
   readonly promises?: readonly PromiseKept[];
-  /** All that was answered under each idempotency key. */
+  /** All answers under each idempotency key. */
   readonly given?: readonly GivenUnderKey[];
   /** When the gateway was killed, on the clock of `performance.now()`: until then no answer may break off. */
   readonly killedAt: number;
-  /** Whether it was asked to stop, and so let every answer that had begun come to its end. */
+  /** Whether it got SIGTERM, and so let every answer that had begun come to its end. */
   readonly orderly: boolean;
 }
 
-/** @param retrieve asks the gateway that was started again for a response */
+/** @param retrieve gets a response from the gateway that was started again */
 export async function checkRound(
   evidence: Evidence,
   log: RecordedLog,

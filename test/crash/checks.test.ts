@@ -157,7 +157,7 @@ const kept = (evidence: Case, seen: boolean) =>
   evidence.responses.find((one) => one.stored && (one.seen !== undefined) === seen && isThere(evidence, one.id));
 const isThere = ({ retrieved }: Case, id: string) => retrieved.get(id)?.status === 200;
 
-it('find nothing wrong with what really happened', async () => {
+it('find nothing wrong with an untampered round', async () => {
   expect(await findings(() => {})).toEqual([]);
 });
 
@@ -271,7 +271,7 @@ describe('bytes that a client received', () => {
     expect(found).toContain('completed');
   });
 
-  it('were sent by another client than the log says', async () => {
+  it('were sent by another client than the recorded one', async () => {
     const found = await findings(({ conversations }) =>
       change(conversations, whole('chat'), ({ asked, answer }) => ({
         asked: { ...asked, body: Buffer.from('{}') },
@@ -288,14 +288,14 @@ describe('bytes that a client received', () => {
     expect(found).toContain('connections');
   });
 
-  it('break off although the gateway was only asked to stop', async () => {
+  it('break off although the gateway got only SIGTERM', async () => {
     const found = await findings((evidence) => {
       evidence.orderly = true;
     });
     expect(found).toContain('orderly stop');
   });
 
-  it('are an error that the log does not tell of', async () => {
+  it('are an error that the log does not have', async () => {
     const found = await findings(({ conversations }) =>
       change(conversations, whole('chat'), ({ asked, answer }) => ({ asked, answer: { ...answer, status: 502 } })),
     );
@@ -311,7 +311,7 @@ describe('bytes that a client received', () => {
 });
 
 describe('a provider call', () => {
-  it('that no exchange tells of is reported', async () => {
+  it('without an exchange is reported', async () => {
     const call: ProviderCall = {
       provider: 'openai',
       method: 'POST',

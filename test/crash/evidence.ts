@@ -1,4 +1,4 @@
-/** What can be known of the gateway without asking it: what clients sent and got, and what providers saw. */
+/** Evidence that needs no gateway: requests and answers of clients, and calls that providers got. */
 import { isObject } from '../../src/json/is-object.ts';
 
 export type ProviderName = 'llamacpp' | 'openai';
@@ -19,11 +19,11 @@ export interface Asked {
   readonly wantsUsage?: boolean;
   /** The client hangs up once it has this much of the answer's body. */
   readonly leaveAfterBytes?: number;
-  /** What the answer's text must hold, because an earlier turn said so. */
+  /** The text that the answer must hold, because it is in an earlier turn. */
   readonly recalls?: string;
-  /** Retrieval and deletion: whose. */
+  /** Retrieval and deletion: the id of the response. */
   readonly responseId?: string;
-  /** Retrieval: what must be shown; `gone` when it was deleted. */
+  /** Retrieval: the members that must be shown; `gone` when it was deleted. */
   readonly shows?: Readonly<Record<string, unknown>> | 'gone';
 }
 
@@ -52,7 +52,7 @@ export interface ProviderCall {
   readonly requestId: string | undefined;
 }
 
-/** What `GET /v1/responses/{id}` answered after the restart. */
+/** The answer to `GET /v1/responses/{id}` after the restart. */
 export interface Retrieved {
   readonly status: number;
   readonly json: unknown;
@@ -103,7 +103,7 @@ export function outputText(response: unknown): string {
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
-/** What a client knows of a response from its event stream. */
+/** The facts about a response in its event stream. */
 export interface StreamedResponse {
   readonly id: string | undefined;
   /** All text deltas. */

@@ -1,4 +1,4 @@
-/** Rounds in which a segment is missing, the disk is full or syncs fail, and what is promised then. */
+/** Rounds in which a segment is missing, the disk is full or syncs fail, with the guarantees that hold then. */
 import { cpSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -178,7 +178,7 @@ class Acknowledged {
 
 /**
  * On a copy of the folder: without its newest segment, or without all, the log is refused with the names of what is
- * missing, `log accept-loss` records the loss, and the gateway goes on after the lost positions.
+ * missing, `log accept-loss` records the loss, and the gateway continues after the lost positions.
  */
 export async function loseSegments(round: FaultRound, settings: Record<string, string>): Promise<void> {
   // what the copy takes up again must not reach the providers that testify for the gateway itself

@@ -1,4 +1,4 @@
-/** What the clients ask for: every route, JSON and streams, native and translated, one request after another. */
+/** The requests of the clients: every route, JSON and streams, native and translated, one after another. */
 import type { Chance } from './chance.ts';
 import { type Asked, type Conversation, objectOf, type ProviderName, streamedResponse } from './evidence.ts';
 import type { WireClient } from './wire-client.ts';
@@ -11,7 +11,7 @@ export const MODELS = ['small', ...PACED, 'embed'];
 interface Kept {
   readonly id: string;
   readonly provider: ProviderName;
-  /** What the chain that it belongs to was told at its beginning. */
+  /** The word in the first turn of its chain. */
   readonly word: string;
   readonly seen: Record<string, unknown>;
 }
@@ -33,13 +33,13 @@ export class LoadClient {
     this.#largeAnswers = largeAnswers;
   }
 
-  /** Asks until `stopped` says so; what was asked and answered goes to `evidence`. */
+  /** Sends requests until `stopped` returns true; requests and answers go to `evidence`. */
   async run(wire: WireClient, evidence: Conversation[], stopped: () => boolean): Promise<void> {
     while (!stopped()) {
       const asked = this.#next();
       const answer = await wire.ask(asked);
       evidence.push({ asked, answer });
-      // Nobody is there any more.
+      // The gateway is gone.
       if (answer.status === undefined) return;
       const made = this.#remember({ asked, answer });
       if (made === undefined || stopped() || !this.#chance.happens(0.4)) continue;
@@ -102,7 +102,7 @@ export class LoadClient {
     });
   }
 
-  /** Asks for what only the turns before it say. */
+  /** A request that only the turns before it can answer. */
   #followUp(): Asked {
     const previous = this.#oneKept();
     const stream = this.#chance.happens(0.5);
@@ -154,7 +154,7 @@ export class LoadClient {
   #delete(): Asked {
     const kept = this.#oneKept();
     if (kept === undefined) return this.#embeddings();
-    // Whatever the answer, nobody builds on it any more, nor on what continued it.
+    // Whatever the answer, this client no longer continues it, nor any response that continued it.
     this.#kept = this.#kept.filter(({ word }) => word !== kept.word);
     return { ...this.#lifecycle('DELETE', kept.id, kept.provider), route: 'delete' };
   }
@@ -170,7 +170,7 @@ export class LoadClient {
     return { ...rest, method: 'POST', path, body: Buffer.from(JSON.stringify(json)), requestId };
   }
 
-  /** Some clients leave it to the gateway. */
+  /** Some clients send no request id. */
   #requestId(): string | undefined {
     this.#asked += 1;
     return this.#chance.happens(0.1) ? undefined : `${this.#name}-${this.#asked}`;

@@ -1,6 +1,6 @@
 /**
- * Clients that rely on promises: responses made in the background, and requests repeated under one idempotency key,
- * also over a crash. They write down what they were told; after every restart they ask what became of it.
+ * Clients of background responses and of requests repeated under one idempotency key, also over a crash.
+ * They keep their answers; after every restart they fetch the outcome.
  */
 import { ask } from '../e2e/gateway-process.ts';
 import type { Chance } from './chance.ts';
@@ -26,7 +26,7 @@ export class PromiseClient {
   readonly #name: string;
   readonly #chance: Chance;
   readonly #given = new Map<string, Buffer[]>();
-  /** Background responses whose end is to be seen yet, with what cancelling them was answered with. */
+  /** Background responses whose end is not known yet, with the answers to their cancellations. */
   #promised = new Map<string, Record<string, unknown> | undefined>();
   /** Ends that were seen in earlier rounds. */
   readonly #ended = new Map<string, Record<string, unknown>>();
@@ -46,21 +46,21 @@ export class PromiseClient {
     return this.#given.size;
   }
 
-  /** Asks until `stopped` says so. */
+  /** Sends requests until `stopped` returns true. */
   async run(wire: WireClient, stopped: () => boolean): Promise<void> {
     while (!stopped()) {
       const answer = this.#chance.happens(0.5) ? await this.#background(wire) : await this.#underKey(wire);
-      // Nobody is there any more.
+      // The gateway is gone.
       if (answer.status === undefined) return;
     }
   }
 
-  /** Whatever was whole, of every answer that a key gave. */
+  /** Every whole answer of each key. */
   given(): GivenUnderKey[] {
     return [...this.#given].map(([key, answers]) => ({ key, answers }));
   }
 
-  /** What has become of everything that was promised, some of it once more. */
+  /** The outcome of every accepted response, some of them once more. */
   async kept(url: string): Promise<PromiseKept[]> {
     const kept: PromiseKept[] = [];
     for (const [id, cancelled] of this.#promised) kept.push({ id, cancelled, ...(await endOf(url, id)) });
@@ -140,13 +140,13 @@ export class PromiseClient {
   }
 }
 
-/** A stream may be whole on the wire and say that it broke off: then it is no answer, and the key is free again. */
+/** A stream may be whole on the wire and report that it broke off: then it is no answer, and the key is free again. */
 function isWholeAnswer({ status, end, body }: Answer, stream: boolean): boolean {
   if (status !== 200 || end !== 'whole') return false;
   if (!stream) return true;
   const { final } = streamedResponse(body);
   const text = body.toString();
-  // Between the reason to stop and the last word there is room for a stop of the gateway, which the stream then tells.
+  // The gateway may stop between the finish reason and the last event; the stream then ends with that error.
   return final === undefined ? text.endsWith('data: [DONE]\n\n') : final.status === 'completed';
 }
 
@@ -159,7 +159,7 @@ async function endOf(
   try {
     await (await ask(url, `/v1/responses/${id}?stream=true`, { signal })).text();
   } catch {
-    // What it has come to is said below.
+    // The request below gets its outcome.
   }
   const answer = await ask(url, `/v1/responses/${id}`);
   const response = objectOf(await answer.text());

@@ -17,7 +17,7 @@ export async function readOn(log: RecordedLog, dataDir: string): Promise<void> {
 }
 
 /**
- * As `readOn`, but waits until the gateway with this process id has said that it started: all that it did to put the
+ * As `readOn`, but waits until `gateway.started` of this process id is in the log: all that it did to put the
  * log in order comes before that. What a gateway has just written, another process may see a little later.
  */
 export async function readUntilStarted(

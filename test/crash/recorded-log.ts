@@ -1,4 +1,4 @@
-/** What the log says, folded for the checks. Grows round by round: only what is new is read. */
+/** The log, folded for the checks. Grows round by round: only new events are read. */
 import { createHash } from 'node:crypto';
 import { categoryOf, idOf, type Position, type RecordedEvent } from '../../src/events/event.ts';
 import { START } from '../../src/events/log.ts';
@@ -22,9 +22,9 @@ export class RecordedLog {
   readonly byRequestId = new Map<string, string[]>();
   /** Gaps and repetitions found while reading. */
   readonly violations: Violation[] = [];
-  /** The gateway's own last word: `gateway.started` while it runs or was killed. */
+  /** The gateway's last event: `gateway.started` while it runs or was killed. */
   lastOfGateway: string | undefined;
-  /** Process ids of the gateways that said they started. */
+  /** Process ids of the gateways that recorded their start. */
   readonly startedPids = new Set<number>();
   events = 0;
   #position: Position = START;
@@ -38,7 +38,7 @@ export class RecordedLog {
     return this.#position;
   }
 
-  /** Of every event so far: what has been read once must read the same for ever. */
+  /** Of every event so far: an event that was read once must read the same for ever. */
   digest(): string {
     return this.#hash.copy().digest('hex');
   }
@@ -55,7 +55,7 @@ export class RecordedLog {
     if (category === 'response') entryOf(this.responses, id).events.push(event);
   }
 
-  /** Lets go of what has been checked, but for what says that it was there. */
+  /** Frees what has been checked, except for the fact that it existed. */
   forget(): void {
     this.exchanges.clear();
     this.responses.clear();

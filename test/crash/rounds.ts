@@ -58,14 +58,14 @@ export interface CrashSum {
   events: number;
   /** Exchanges that were open when the gateway was killed. */
   openAtKill: number;
-  /** Background responses that were promised. */
+  /** Background responses that were accepted. */
   promises: number;
   /** Idempotency keys under which a whole answer was given. */
   keys: number;
   violations: Violation[];
 }
 
-/** How one round goes: drawn from the seed. */
+/** The course of one round, drawn from the seed. */
 interface RoundPlan {
   readonly loadMs: number;
   readonly end: 'SIGKILL' | 'SIGTERM';
@@ -75,7 +75,7 @@ interface RoundPlan {
   readonly endedStarts: readonly { readonly afterMs: number; readonly signal: 'SIGKILL' | 'SIGTERM' }[];
   /** Read models are derived from the log: sometimes they are lost. */
   readonly losesViews: boolean;
-  /** What is wrong with the disk or the folder in this round, beside the crash. */
+  /** The fault of the disk or the folder in this round, beside the crash. */
   readonly fault: Fault | undefined;
 }
 
@@ -162,7 +162,7 @@ class CrashRun {
 
   async all(): Promise<CrashSum> {
     const { rounds, secondsPerRound, onRound } = this.#options;
-    // Each answer is held against its own record, also a refusal.
+    // Each answer is compared with its own record, also a refusal.
     const recordsAll = { LOGGING_REFUSALS_PER_MINUTE: '1000000' };
     this.#env = { ...(await this.#upstreams.listen()), ...recordsAll, LOG_LEVEL: 'info' };
     let plan = planOf(this.#chance, secondsPerRound);
@@ -202,7 +202,7 @@ class CrashRun {
       await Promise.race([sleep(afterMs), start.exited]);
       start.kill(signal);
       const exit = await this.#exitOf(start);
-      // Node itself is ended by the signal as long as nobody listens for it.
+      // Without a listener for it, the signal ends Node itself.
       if (exit.signal !== signal && !(signal === 'SIGTERM' && exit.code === 0)) {
         this.#complain('starts', `ended with ${exit.code ?? exit.signal}:\n${start.stdout}${start.stderr}`);
       }
@@ -303,7 +303,7 @@ class CrashRun {
       this.#complain('log check', `${problem.segment} at ${problem.offset}: ${problem.reason}`);
   }
 
-  /** After SIGTERM everything is closed before anybody has to clean up. */
+  /** After SIGTERM everything is closed, without a restart. */
   async #checkOrderlyStop(): Promise<void> {
     await readOn(this.#log, this.#options.dataDir);
     const open = [...this.#log.exchanges.values()].filter(
@@ -363,7 +363,7 @@ class CrashRun {
     }
   }
 
-  /** What was read round by round is still what is there. */
+  /** The events that were read round by round are still there. */
   async #checkWholeLog(): Promise<void> {
     await this.#checkFiles();
     await readOn(this.#log, this.#options.dataDir);

@@ -26,7 +26,7 @@ export class Upstreams {
     };
   }
 
-  /** What has come since the last time this was asked. */
+  /** The calls since the last call of this method. */
   newCalls(): ProviderCall[] {
     return NAMES.flatMap((provider) => {
       const { requests } = this.#providers[provider];

@@ -1,4 +1,4 @@
-/** One client with one connection, which writes down every byte it gets. */
+/** One client with one connection, which keeps every byte it gets. */
 import http from 'node:http';
 import { MASTER_KEY } from '../e2e/gateway-process.ts';
 import type { Answer, Asked } from './evidence.ts';
@@ -48,7 +48,7 @@ export class WireClient {
           left = true;
           request.destroy();
         });
-        // A broken connection is told by 'error' and then 'close', a whole answer by 'close' alone.
+        // A broken connection emits 'error' and then 'close', a whole answer 'close' alone.
         arrived.on('error', () => {});
         arrived.on('close', finish);
       });

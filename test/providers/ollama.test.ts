@@ -55,7 +55,7 @@ const serves: Answer = ({ path, body }, response) => {
 };
 
 describe('Ollama', () => {
-  test.each(['', '/', '/v1', '/v1/'])('is called below its root, given a base URL that ends in "%s"', async (ending) => {
+  test.each(['', '/', '/v1', '/v1/'])('is called below its root with a base URL that ends in "%s"', async (ending) => {
     const { origin, asked } = await upstream();
     const provider = ollama(origin + ending);
     for (const dialect of ['ollama_chat', 'ollama_embed'] as const) {

@@ -379,7 +379,7 @@ describe('a failure in mid-stream', () => {
     ['Slow down', 20, 'Slow down. Please try again in 20s.'],
     ['Slow down.', undefined, 'Slow down.'],
     ['Please try again in 3s.', 20, 'Please try again in 3s.'],
-  ])('of a rate limit has the delay in its message, where clients look for it: %s after %s s', (said, after, message) => {
+  ])('of a rate limit has the delay in its message for clients: %s after %s s', (said, after, message) => {
     const limited = { type: 'rate_limit_error', code: 'requests', message: said, retryAfterSeconds: after };
     const events = createChatStreamTranslator(shellFor()).fail(limited);
     expect(checkStream(events).error).toEqual({ type: 'rate_limit_error', code: 'rate_limit_exceeded', message });

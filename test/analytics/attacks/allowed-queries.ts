@@ -1,8 +1,11 @@
-/** What readers do ask: people at a terminal, BI tools, dashboards and client libraries. `holds`: part of the answer. */
+/**
+ * Queries of real readers: people at a terminal, BI tools, dashboards and client libraries. `holds`: part of the
+ * answer.
+ */
 export interface AllowedQuery {
   readonly query: string;
   readonly holds?: string;
-  /** In the URL of the ClickHouse port. Without it, both interfaces are asked. */
+  /** In the URL of the ClickHouse port. Without it, the query is sent to both interfaces. */
   readonly url?: Readonly<Record<string, string>>;
 }
 

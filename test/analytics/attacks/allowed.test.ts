@@ -1,4 +1,6 @@
-/** What readers ask keeps working, through both interfaces. The documented questions are in `questions.test.ts`. */
+/**
+ * The usual queries of readers keep working, through both interfaces. The documented ones are in `questions.test.ts`.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasChdb } from '../embedded.ts';
 import { allowedQueries } from './allowed-queries.ts';
@@ -6,7 +8,7 @@ import { type Ground, startGround } from './ground.ts';
 
 let ground: Ground;
 
-describe.skipIf(!hasChdb)('what readers ask', () => {
+describe.skipIf(!hasChdb)('a usual query of a reader', () => {
   beforeAll(async () => {
     ground = await startGround();
   }, 60_000);

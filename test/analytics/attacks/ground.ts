@@ -24,11 +24,11 @@ export interface Ground {
   readonly canary: { readonly path: string; readonly content: string };
   /** An empty folder in which nothing may appear. */
   readonly outside: string;
-  /** Where nobody may connect to. */
+  /** A listener that must get no connection. */
   readonly listener: { readonly host: string; contacts(): number };
   /** Through the ClickHouse port, and through `POST /admin/sql` when nothing has to be in the URL or a header. */
   attempt(attempt: Attempt): Promise<Outcome[]>;
-  /** What an attack must not change. */
+  /** The state that an attack must not change. */
   state(): Promise<unknown>;
   ping(): Promise<string>;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-/** Ways in that were found from outside, each as it was found. */
+/** Attacks that were reported from outside, each as it was reported. */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { environmentSecret, type Ground, startGround } from './ground.ts';
 
 let ground: Ground;
 
-describe.skipIf(!hasChdb)('ways in that were found from outside', () => {
+describe.skipIf(!hasChdb)('reported attacks', () => {
   beforeAll(async () => {
     ground = await startGround();
   });
@@ -26,7 +26,7 @@ describe.skipIf(!hasChdb)('ways in that were found from outside', () => {
     expect(await ground.state()).toEqual(before);
   }
 
-  describe('functions handed on by name', () => {
+  describe('functions passed by name', () => {
     test.each([
       (path: string) => `SELECT arrayMap(file, ['${path}'])`,
       (path: string) => `SELECT * APPLY(file) FROM (SELECT '${path}' AS x)`,
@@ -64,8 +64,8 @@ describe.skipIf(!hasChdb)('ways in that were found from outside', () => {
     });
   });
 
-  describe('what is told about files and other people', () => {
-    test('EXISTS does not tell which files there are', async () => {
+  describe('information about files and other users', () => {
+    test('EXISTS does not show which files exist', async () => {
       await refused({ query: `EXISTS TABLE default.\`${ground.canary.path}\`` });
       await refused({ query: `DESCRIBE TABLE default.\`${ground.canary.path}\`` });
       await refused({ query: `SELECT * FROM default.\`${ground.canary.path}\`` });
@@ -98,7 +98,7 @@ describe.skipIf(!hasChdb)('ways in that were found from outside', () => {
     });
   });
 
-  describe('queries that are planned for long', () => {
+  describe('queries with long planning', () => {
     test.each([
       ['scalar subqueries', Array.from({ length: 15 }, (_, n) => `(SELECT sleep(2.${n + 10}))`).join(' + ')],
       [
@@ -138,13 +138,13 @@ describe.skipIf(!hasChdb)('ways in that were found from outside', () => {
     });
   });
 
-  describe('queries that take long to look at', () => {
+  describe('queries with long checks', () => {
     test.each([
       ['96 KiB of file/*', () => `SELECT ${'file/*'.repeat(16 * 1024)}`],
       ['256 KiB of blanks', () => `SELECT 1${' '.repeat(256 * 1024 - 9)})`],
       ['1 MiB of blanks', () => `SELECT 1${' '.repeat(1024 * 1024)})`],
       ['FORMAT again and again', () => `SELECT 1 ${'FORMAT a SETTINGS '.repeat(10_000)}`],
-    ])('%s holds up nobody', { timeout: 60_000 }, async (_, query) => {
+    ])('%s delays no other query', { timeout: 60_000 }, async (_, query) => {
       const before = process.cpuUsage();
       await refused({ query: query() });
       const { user, system } = process.cpuUsage(before);

@@ -2,7 +2,7 @@
 import { hiddenSystemTables } from '../../../../src/http/clickhouse/system-tables.ts';
 import { type Attempt, harmless, refused } from './attempt.ts';
 
-/** Each of those that are hidden, also those that would start a program or ask a server. */
+/** Each of the hidden tables, also those that would start a program or call a server. */
 const hidden = hiddenSystemTables.map((name) => `SELECT * FROM system.${name}`);
 
 export const ownTables: readonly Attempt[] = [

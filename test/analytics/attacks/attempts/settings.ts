@@ -1,4 +1,4 @@
-/** Settings that lift a limit, name a file or change what a query means; for one query, a role, or everybody. */
+/** Settings that lift a limit, name a file or change the meaning of a query; for one query, a role, or all users. */
 import { type Attempt, refused, refusedSettings } from './attempt.ts';
 
 export const settings: readonly Attempt[] = [
