@@ -6,7 +6,7 @@ import type { Refusal } from '../refusal.ts';
 import type { CallResult, Outcome } from './outcome.ts';
 import type { ExchangePolicy } from './policy.ts';
 
-/** Of a provider; or the refusal of the last one that was called. */
+/** The answer of a provider, or the refusal of the last provider that was called. */
 export interface ProviderAnswer {
   readonly source: 'provider';
   readonly target: Target;
@@ -16,10 +16,13 @@ export interface ProviderAnswer {
   readonly ticket: Ticket;
 }
 
-/** Of an earlier request under the same idempotency key, made again from its record. */
+/** The answer to an earlier request with the same idempotency key, generated again from its record. */
 export interface RecordedAnswer {
   readonly source: 'record';
-  /** The exchange it is the answer of; undefined when the client left, or the gateway stopped, before there was one. */
+  /**
+   * The exchange that produced the answer; undefined when the client left or the gateway stopped before there was
+   * one.
+   */
   readonly exchangeId: string | undefined;
   /** The model that the earlier request named. */
   readonly requestedModel: string;
@@ -36,7 +39,7 @@ export type ReplayedPart =
 
 export type Answer = ProviderAnswer | RecordedAnswer;
 
-/** An answer of which the client has everything but what may leave only when the end is on disk. */
+/** An answer that was sent except for the bytes that must wait until the end of the exchange is on disk. */
 export type DeliveredAnswer =
   | { readonly source: 'provider'; readonly answer: ProviderAnswer; readonly outcome: Outcome }
   | {
@@ -44,7 +47,7 @@ export type DeliveredAnswer =
       readonly answer: RecordedAnswer;
       readonly end: 'whole' | 'broken' | 'early';
       readonly broken: Refusal | undefined;
-      /** What the client still has to get. */
+      /** The bytes that remain to be sent to the client. */
       readonly rest: Buffer | undefined;
       readonly bytes: number;
     };

@@ -1,4 +1,4 @@
-/** What the exchange has to know of the dialect a client speaks. One file per dialect beside this one. */
+/** The interface between the exchange and the dialect that a client speaks. One file per dialect beside this one. */
 
 import type { StreamWrite } from '../../events/log.ts';
 import type { ProviderReply } from '../../providers/provider.ts';
@@ -20,21 +20,21 @@ export interface PlanInput {
   readonly asked: Asked;
   /** The client's bytes, of which `asked.json` is the parsed form. */
   readonly body: Buffer;
-  /** Of the client's request: lower-case names, credentials redacted. */
+  /** The client's headers: lower-case names, credentials redacted. */
   readonly headers: Readonly<Record<string, string>>;
   readonly target: Target;
-  /** What the client may refer to. */
+  /** What the caller may see of stored objects. */
   readonly sight: Sight;
   readonly record: ExchangeRecord;
   readonly policy: ExchangePolicy;
-  /** What the request continues; undefined when it continues nothing. */
+  /** The earlier turns that the request continues; undefined when it continues nothing. */
   readonly history: EarlierTurns | undefined;
   readonly ticket: Reservation;
   /** Unix seconds, for objects that carry their time of creation. */
   readonly createdAt: number;
 }
 
-/** An attempt that was made, as far as its relay has to know it: nothing but what is on the record. */
+/** A recorded attempt: everything that its relay needs, and nothing that is not on the record. */
 export interface PastAttempt {
   readonly asked: Asked;
   readonly exchangeId: string;
@@ -42,9 +42,9 @@ export interface PastAttempt {
   readonly createdAt: number;
   readonly provider: Answering;
   readonly providerType: string;
-  /** The provider's own id of the model; empty when no model is asked. */
+  /** The provider's own id of the model; empty when no model is called. */
   readonly model: string;
-  /** What was spoken to the provider. */
+  /** The dialect spoken to the provider. */
   readonly dialect: string;
   /** Whether earlier turns were put in front of the input. */
   readonly historyReplayed: boolean;
@@ -56,47 +56,47 @@ export interface ExchangeDialect {
   readonly name: 'chat' | 'responses' | 'embeddings' | 'messages' | 'forward' | 'passthrough';
   readonly endpoint: string;
   read(json: unknown): ReadResult;
-  /** Instead of `read`, for a body that is more than one JSON text. It is the dialect that reads it, and records it. */
+  /** Replaces `read` for a body that is more than one JSON text. The dialect reads the body and records it. */
   take?(request: ModelRequest): ReadResult | Promise<ReadResult>;
-  /** Who is asked, where that is not for the model to say. @throws Refusal when nobody can be */
+  /** The target, for requests in which the model does not decide it. @throws Refusal when there is no target */
   target?(asked: Asked): Target | Promise<Target>;
-  /** Loads what the request continues; undefined when it continues nothing. Rejects with a Refusal when it is not found. */
+  /**
+   * Loads the turns that the request continues; undefined when it continues nothing. Rejects with a Refusal when they
+   * are not found.
+   */
   loadHistory?(input: Pick<PlanInput, 'asked' | 'sight'>): Promise<EarlierTurns> | undefined;
   /** Whether the caller may use the files that the request names. Called before `plan`. */
   readonly checkFiles?: CheckFiles;
-  /** @throws Refusal when the request cannot be put to this provider */
+  /** @throws Refusal when the request cannot be sent to this provider */
   plan(input: PlanInput): Plan | Promise<Plan>;
-  /** The relay of an attempt that was made before: the same bytes from the provider give the client the same bytes. */
+  /** The relay of a recorded attempt: the same bytes from the provider give the client the same bytes. */
   relayAgain(past: PastAttempt): Relay;
-  /** The headers of the answer, but for the ids of the exchange; without it, the content type alone. */
+  /** The headers of the answer, except the ids of the exchange. Default: the content type alone. */
   answerHeaders?(reply: ProviderReply, request: ModelRequest): Record<string, string>;
-  /** What is charged for beside tokens, as far as the request tells. */
+  /** Units that are charged besides tokens, as far as the request states them. */
   units?(asked: Asked): Units | undefined;
-  /** Not every request spends tokens: usage is recorded only where a provider reports some. */
+  /** Not every request spends tokens: usage is recorded only where a provider reports it. */
   readonly mayBeFree?: boolean;
   /** Normalised input items as JSON text, for the stored response. */
   inputItems?(asked: Asked, responseId: string): string;
-  /** Whether the response is to be kept. */
+  /** Whether the response is stored. */
   keeps?(asked: Asked): boolean;
   /**
-   * What else is kept of a response that succeeded, in the same append as its end: the turn, in its conversation.
-   * Undefined for a request that is no part of one.
+   * Further writes for a response that succeeded, in the same append as its end: the turn of its conversation.
+   * Undefined for a request without a conversation.
    */
   turn?(
     asked: Pick<Asked, 'json'>,
     relay: Pick<Relay, 'response'>,
     by: Pick<ExchangeRecord, 'id' | 'context'> & { readonly sight: Sight },
   ): Promise<readonly StreamWrite[]> | undefined;
-  /**
-   * The response that the gateway is to make while nobody waits for it; undefined for a request that is answered in
-   * the ordinary way.
-   */
+  /** The response that the gateway generates in the background; undefined for a request that is answered directly. */
   background?(input: PlanInput): BackgroundResponse | undefined;
 }
 
-/** A response that is made in the background: known under its id from the beginning. */
+/** A background response, whose id is known from the beginning. */
 export interface BackgroundResponse {
   readonly id: string;
-  /** The response object as it stands before anything was said. */
+  /** The response object without any output. */
   readonly shell: object;
 }

@@ -1,6 +1,6 @@
 /**
- * The record of one exchange: events are noted as things happen and handed to the log together, just before
- * somebody outside learns of them.
+ * The record of one exchange: events are noted as things happen and appended to the log together, just before their
+ * effects are visible outside the gateway.
  */
 import type { Actor, EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -11,12 +11,12 @@ import type { Owner } from '../visibility.ts';
 const NOTHING = Promise.resolve();
 const STAGES = { written: { until: 'written' }, durable: { until: 'durable' } } as const;
 
-/** What is recorded already, of an exchange that is taken up again. */
+/** The recorded facts of an exchange that is resumed. */
 export interface ContinuedExchange {
   readonly lastRevision: bigint;
   readonly receivedAt: number;
   readonly elapsedMs: number;
-  /** Whose request it is. */
+  /** The actor who sent the request. */
   readonly createdBy: Actor;
 }
 
@@ -24,7 +24,7 @@ export class ExchangeRecord {
   readonly id: string;
   readonly stream: StreamName;
   readonly context: EventContext;
-  /** Whom what the exchange stores belongs to, also after a restart, when the gateway itself goes on with it. */
+  /** The owner of everything that the exchange stores, also when the gateway continues it after a restart. */
   readonly owner: Owner;
   readonly startedAt: number;
   /** Milliseconds since the epoch: the time of `request.received`. */
@@ -33,7 +33,7 @@ export class ExchangeRecord {
   #noted: NewEvent[] = [];
   #elsewhere: StreamWrite[] = [];
   #revision = -1;
-  /** Whether a provider was called for it. */
+  /** Whether a provider was called. */
   called = false;
   #isReceived = false;
 
@@ -53,7 +53,7 @@ export class ExchangeRecord {
     return Math.round((performance.now() - this.startedAt) * 1000) / 1000;
   }
 
-  /** Whether anything is with the log: before that, nobody outside was told of this exchange. */
+  /** Whether any event was appended: before that, nothing of this exchange is visible outside. */
   get flushed(): boolean {
     return this.#revision >= 0;
   }
@@ -64,25 +64,25 @@ export class ExchangeRecord {
   }
 
   /**
-   * Keeps the first event. It bears the time that the objects of the answer carry, however long it is until the log
-   * has it: what is read again from the record says the same second.
+   * Keeps the first event. It carries the creation time of the answer's objects, however late it is appended, so that
+   * an answer read again from the record has the same second.
    */
   noteReceived(event: NewEvent): void {
     this.#isReceived = true;
     this.#noted.push({ ...event, at: this.receivedAt });
   }
 
-  /** Whether the first event is noted or on record. */
+  /** Whether the first event is noted or recorded. */
   get isReceived(): boolean {
     return this.#isReceived || this.flushed;
   }
 
-  /** Changes the events that are noted and not handed over yet. */
+  /** Changes the events that are noted and not yet appended. */
   revise(change: (noted: readonly NewEvent[]) => NewEvent[]): void {
     this.#noted = change(this.#noted);
   }
 
-  /** Keeps a write to another stream, appended in one piece with the events noted here. */
+  /** Keeps a write to another stream, appended atomically with the events noted here. */
   noteElsewhere(write: StreamWrite): void {
     const at = this.#elsewhere.findIndex(({ stream }) => stream === write.stream);
     const before = this.#elsewhere[at];
@@ -90,14 +90,15 @@ export class ExchangeRecord {
     else this.#elsewhere[at] = { ...before, events: [...before.events, ...write.events] };
   }
 
-  /** Unix seconds, for objects that carry their time of creation: the same whenever the record is read again. */
+  /** Unix seconds, for objects with a creation time: the same whenever the record is read again. */
   get createdAt(): number {
     return Math.floor(this.receivedAt / 1000);
   }
 
   /**
-   * Hands over what is noted together with a write to another stream, durably, if that stream is where the write
-   * expects it; else nothing is recorded and everything stays noted.
+   * Appends the noted events durably together with a write to another stream, if that stream has the expected
+   * revision; otherwise nothing is recorded and everything stays noted.
+   * @returns whether it was appended
    * @throws LogUnavailable
    */
   async flushIf(write: StreamWrite): Promise<boolean> {

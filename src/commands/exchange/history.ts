@@ -1,4 +1,4 @@
-/** What a request continues, loaded once: each candidate gets of it what its provider does not know. */
+/** The turns that a request continues, loaded once. Each candidate gets the turns that its provider does not have. */
 import type { TurnInput } from '../conversations/turn.ts';
 import type { StoredResponse } from '../responses/archive.ts';
 

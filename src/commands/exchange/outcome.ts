@@ -1,4 +1,4 @@
-/** What an attempt needs, and what can come of it. */
+/** The input of an attempt and its possible results. */
 
 import type { ProviderFailure, ProviderReply } from '../../providers/provider.ts';
 import type { Client } from '../model-request/client.ts';
@@ -33,7 +33,7 @@ export interface WholeAnswer extends Answered {
   readonly bytes: Buffer;
 }
 
-/** `cut`: what the client has so far cannot say that it is not whole, so its connection is to be cut. */
+/** `cut`: the bytes sent so far cannot show that the answer is not whole, so the client's connection has to be cut. */
 export type AttemptEnd =
   | WholeAnswer
   | (Answered & { readonly kind: 'streamed'; readonly reply: ProviderReply; readonly rest: Buffer[] })
@@ -42,7 +42,7 @@ export type AttemptEnd =
       readonly kind: 'abandoned';
       readonly rest: Buffer[];
       readonly cut?: boolean;
-      /** No provider was at work: the last had refused, and the next was not asked yet. */
+      /** No provider was working on the request: the last had refused, and the next was not called yet. */
       readonly unasked?: boolean;
     });
 
@@ -54,14 +54,14 @@ export interface FailedAttempt {
   readonly failure?: ProviderFailure;
   readonly body?: Buffer;
   readonly retryAfterMs?: number;
-  /** The relay of an answer that says what it spent all the same. */
+  /** The relay of a failed answer that reports its usage. */
   readonly spent?: Relay | undefined;
-  /** It did answer, and was paid for it, but the answer makes no sense: another one would cost the same again. */
+  /** The provider answered and charged for it, but the answer is malformed: a retry would cost the same again. */
   readonly senseless?: boolean;
 }
 
 /**
- * A provider that has begun to answer: the status and the head are known, and no byte has been sent to the client.
+ * A provider that has begun to answer: the status and the headers are known, and no byte has been sent to the client.
  * Nothing more is sent until `deliver` is called, which resolves at the end of the answer.
  */
 export interface OpenAnswer extends Answered {
@@ -71,13 +71,13 @@ export interface OpenAnswer extends Answered {
   deliver(): Promise<AttemptEnd>;
 }
 
-/** What calling one target came to. */
+/** The result of calling one target. */
 export type CallResult = OpenAnswer | WholeAnswer | Extract<AttemptEnd, { kind: 'abandoned' }> | RefusedTarget;
 
 /** How an exchange with a provider ended. */
 export type Outcome = AttemptEnd | RefusedTarget;
 
-/** It was not the provider that failed: the request's own body broke off, or was too large. */
+/** The request's own body broke off or was too large; the provider did not fail. */
 export interface FailedUpload {
   readonly kind: 'upload_failed';
   readonly refusal: Refusal;
@@ -87,7 +87,7 @@ export function nothingYet(): Received {
   return { chunks: 0, bytes: 0, firstByteMs: undefined };
 }
 
-/** What has come back from the provider so far. */
+/** What the provider has returned so far. */
 export interface Received {
   chunks: number;
   bytes: number;

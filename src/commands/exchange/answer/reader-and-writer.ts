@@ -1,12 +1,11 @@
 /**
  * The two halves of an answer. A reader converts what the provider sends to events of one dialect. A writer converts
- * events of that dialect to what the client gets. Chat completion chunks are the events wherever the provider's dialect
- * is not the client's; where the two match, the events are the dialect's own.
- *
+ * events of that dialect to the client's bytes. When the two dialects differ, the events are chat completion chunks;
+ * when they match, the events are the dialect's own.
  * - `translatedRelay(reader, writer)`: every frame is parsed and written again. A step that changes the answer stands
- *   between the two.
- * - `unchangedRelay(observer, writer)`: the provider's bytes pass as they are. The observer parses only the frames that
- *   say something for the record.
+ * between the two.
+ * - `unchangedRelay(observer, writer)`: the provider's bytes pass unchanged. The observer parses only the frames that
+ * contain something to record.
  */
 
 import type { Frame } from '../../../providers/sse.ts';
@@ -17,14 +16,14 @@ import type { Refusal } from '../../refusal.ts';
 import type { StorableResponse } from '../../responses/storable-response.ts';
 import type { FrameAnswer, FrameOutcome } from '../relay.ts';
 
-/** What the provider's answer says of itself. */
+/** Facts that the provider's answer states about itself. */
 export interface AnswerFacts {
   usage(): TokenUsage;
   /** The id that the provider gave its answer; undefined when there is none. */
   answerId?(): string | undefined;
   /** The model that the answer names, for requests in which the gateway does not read the model. */
   model?(): string | undefined;
-  /** What the provider continues after this answer; undefined for nearly every answer. */
+  /** The work that the provider continues after this answer; undefined for nearly every answer. */
   deferredWork?(): DeferredWork | undefined;
 }
 
@@ -40,30 +39,33 @@ export function withoutEvents(outcome: FrameOutcome): FrameEvents<never> {
 
 /** Converts the answer of a provider to events. It holds the state of one answer. */
 export interface AnswerReader<Event> extends AnswerFacts {
-  /** The whole answer, parsed, as an object of the events' dialect. The writer refuses what is no answer. */
+  /**
+   * The whole answer, parsed, as an object of the events' dialect. The writer refuses an object that is not an
+   * answer.
+   */
   whole(parsed: unknown): unknown;
   events(frame: Frame): FrameEvents<Event>;
 }
 
-/** Passes the bytes of an answer whose dialect is the client's. It holds the state of one answer. */
+/** Passes the bytes of an answer unchanged when both dialects are the same. It holds the state of one answer. */
 export interface AnswerObserver extends AnswerFacts {
   /** The whole answer, as the client gets it. */
   whole(bytes: Buffer, parsed: unknown): Buffer;
   frame(frame: Frame): FrameAnswer;
 }
 
-/** What is known once no more frames follow: the last bytes of the client's stream, and what is stored. */
+/** The result once no more frames follow: the last bytes of the client's stream, and the response to store. */
 export interface AnswerEnd {
   /**
-   * The provider's stream ended in an orderly way: the rest of the client's stream. `cut` when it ended too early to
+   * The provider's stream ended normally: returns the rest of the client's stream. `cut` when it ended too early to
    * be whole.
    */
   finish(): { readonly bytes?: Buffer; readonly cut: boolean };
-  /** The stream broke, or reported `refusal`: what the client gets of it. */
+  /** The stream broke, or reported `refusal`: returns the error for the client. */
   broken?(refusal: Refusal): Buffer | undefined;
-  /** The gateway ends the answer before its provider does: the rest of the client's stream. */
+  /** The gateway ends the answer before its provider does: returns the rest of the client's stream. */
   abandon?(end: EarlyEnd): Buffer | undefined;
-  /** Why the model stopped, in the word of the client's dialect. */
+  /** Why the model stopped, as the client's dialect names it. */
   finishReason?(): string | null;
   /** The response object to keep, for dialects that have one. */
   response?(): StorableResponse | undefined;
@@ -75,6 +77,6 @@ export interface AnswerWriter<Event> extends AnswerEnd {
   whole(answer: unknown): Buffer;
   /** The client's bytes for these events; undefined when there are none. */
   events(events: readonly Event[]): Buffer | undefined;
-  /** An event ended the client's stream, whatever its provider sends after it. */
+  /** An event ended the client's stream; later events of the provider are ignored. */
   readonly ended?: boolean;
 }

@@ -1,4 +1,4 @@
-/** One call to a provider, and what came of it. */
+/** One call to a provider and its result. */
 import { chunkReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
 import { isObject } from '../../../json/is-object.ts';
@@ -71,7 +71,7 @@ export async function callProvider(
     return { ...answered, kind: 'whole', reply, bytes: whole };
   } catch (error) {
     const upload = plan.kind === 'forward' ? failureOf(plan.body) : undefined;
-    // When the upload is at fault, the provider only saw it break off.
+    // When the upload failed, the provider only saw the connection break.
     if (upload instanceof LogUnavailable) throw upload;
     if (upload !== undefined && !client.ended.aborted) return { kind: 'upload_failed', refusal: upload };
     if (error instanceof ProviderFailure) return { kind: 'failed', refusal: refusalFromFailure(error), failure: error };
@@ -90,12 +90,12 @@ function call(plan: Plan, { target, requestId, stream, client }: AttemptOptions)
   return provider.send({ dialect, model, body, headers, stream, requestId, signal });
 }
 
-/** Why an upload broke off, when it was not the provider that ended it. */
+/** Why an upload broke off, unless the provider ended it. */
 function failureOf(body: ForwardPlan['body']): Refusal | LogUnavailable | undefined {
   return body === undefined || body instanceof Uint8Array ? undefined : body.failure;
 }
 
-/** An answer of any kind, passed on as it is. */
+/** An answer of any kind, passed on unchanged. */
 async function forwardedAnswer(
   reply: ProviderReply,
   answered: Answered,
@@ -136,13 +136,13 @@ function endOf(end: StreamEnd | ForwardedEnd, answered: Answered, reply: Provide
   }
 }
 
-/** It failed before anything had gone out. */
+/** The stream failed before any byte was sent to the client. */
 function failedStream(end: Extract<StreamEnd, { kind: 'failed' }>, relay: Relay): FailedAttempt {
   const status = end.failure === undefined ? end.refusal.status : undefined;
   return { ...end, status, spent: spentBy(relay) };
 }
 
-/** The relay, when a whole answer that is of no use says what it spent. */
+/** The relay of a malformed whole answer, from which its usage can be read. */
 function spentAllTheSame(relay: Relay, bytes: Buffer, parsed: unknown): Relay | undefined {
   try {
     if (isObject(parsed)) relay.whole(bytes, parsed);
@@ -176,7 +176,7 @@ function refused(reply: ProviderReply, body: Buffer, provider: Provider, { diale
   const refusal = dialect === 'passthrough' ? refusalAsSent(mapped) : refusalFromUpstream(mapped);
   const { retryAfterSeconds } = refusal;
   const retryAfterMs = retryAfterSeconds === undefined ? undefined : retryAfterSeconds * 1000;
-  // Cut after credentials were taken out: half of one would not be found.
+  // Cut after credentials are redacted: a credential that is cut in two would not be found.
   const said = redacted(body, provider).subarray(0, MAX_ERROR_BYTES);
   return { kind: 'failed', refusal, status: mapped.status, body: said, retryAfterMs };
 }

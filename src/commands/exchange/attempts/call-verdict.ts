@@ -1,4 +1,4 @@
-/** What the end of a call says about its provider, for the circuit breaker. Pure, and the only place that decides it. */
+/** How the end of a call counts for the circuit breaker of its provider. Pure, and the only place that decides it. */
 
 import type { Refusal } from '../../refusal.ts';
 import type { Outcome } from '../outcome.ts';
@@ -8,8 +8,8 @@ import type { CircuitBreakerPolicy, Verdict } from './circuit-breaker.ts';
 const NEUTRAL = new Set([429, 501]);
 
 /**
- * `failed`: the provider gave no answer, one that makes no sense, or one whose status the policy names. A status below
- * 500 that it does not name is `succeeded`: the provider works, and the request was at fault.
+ * `failed`: the provider gave no answer, a malformed one, or one whose status the policy names. A status below 500
+ * that the policy does not name is `succeeded`: the provider works, and the request was at fault.
  */
 export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPolicy, 'isFailure'>): Verdict {
   switch (outcome.kind) {
@@ -24,14 +24,14 @@ export function verdictOf(outcome: Outcome, { isFailure }: Pick<CircuitBreakerPo
       const { status, failure, isSenseless, reason } = outcome;
       if (reason === 'upload_failed' || failure === 'aborted') return 'neutral';
       if (status !== undefined && NEUTRAL.has(status)) return 'neutral';
-      // How long an answer gets is for the request to say.
+      // The length of an answer depends on the request, not on the provider's health.
       if (failure === 'too_large') return 'neutral';
       return isSenseless || status === undefined || isFailure(status) ? 'failed' : 'succeeded';
     }
   }
 }
 
-/** A stream may also report in the middle that the request was at fault, or that a limit was reached. */
+/** A stream may also report after its start that the request was at fault, or that a limit was reached. */
 function ofBrokenStream({ status, code }: Refusal): Verdict {
   if (NEUTRAL.has(status) || code === 'answer_too_large') return 'neutral';
   return status < 500 ? 'succeeded' : 'failed';

@@ -1,9 +1,8 @@
 /**
  * One breaker per provider: after `failureThreshold` failed calls in a row it opens, refuses for `openMs`, then lets
- * single probes through until `successThreshold` of them succeeded.
- *
- * A call holds a permit, which belongs to the state in which it was given. When the breaker has changed its state since,
- * the end of the call has no effect: it says nothing about how the provider is now.
+ * single probes through until `successThreshold` of them have succeeded.
+ * A call holds a permit, which belongs to the state in which it was given. When the breaker has changed its state
+ * since, the end of the call has no effect: it does not describe the provider's current state.
  */
 
 export interface CircuitBreakerPolicy {
@@ -17,10 +16,10 @@ export interface CircuitBreakerPolicy {
 
 export type CircuitState = 'closed' | 'open' | 'half_open';
 
-/** `neutral`: the call says nothing about the provider. */
+/** `neutral`: the call does not count as a success or a failure of the provider. */
 export type Verdict = 'succeeded' | 'failed' | 'neutral';
 
-/** Of one call, from its first attempt to its last. */
+/** The permit of one call, from its first attempt to its last. */
 export interface CircuitPermit {
   /** Only the first end counts. */
   end(verdict: Verdict): void;
@@ -28,10 +27,10 @@ export interface CircuitPermit {
 
 export type Permission =
   | { readonly permit: CircuitPermit }
-  /** No call may be made now; ask again after so many milliseconds. */
+  /** No call may be made now; `waitMs` is the time in milliseconds until the next try. */
   | { readonly permit: undefined; readonly waitMs: number };
 
-/** How long to wait for a probe that is under way. */
+/** How long to wait, in milliseconds, while a probe is running. */
 const PROBE_WAIT_MS = 1000;
 
 export class CircuitBreaker {
@@ -39,7 +38,7 @@ export class CircuitBreaker {
   readonly #now: () => number;
   readonly #onChange: (state: CircuitState, failures: number) => void;
   #state: CircuitState = 'closed';
-  /** Another number after each change of the state. */
+  /** Incremented by each change of the state. */
   #generation = 0;
   #failures = 0;
   #successes = 0;
@@ -66,7 +65,7 @@ export class CircuitBreaker {
     return this.#state === 'open' ? this.#openForMs() > 0 : this.#probe !== undefined;
   }
 
-  /** Every permit must be ended: one of a probe that is not lets no other call through. */
+  /** Every permit must be ended: until the permit of a probe is ended, no other call is let through. */
   enter(): Permission {
     if (this.#state === 'open') {
       const waitMs = this.#openForMs();

@@ -1,10 +1,9 @@
 /**
- * Calls one candidate after another, until one answers or another call has no chance. When the gateway has called a
- * provider again and failed all the same, the client is advised against another try, which would multiply the calls;
- * but for 429, after which the client waits for `Retry-After` and tries again itself.
- *
- * Only the last healthy candidate is retried as its retry policy says: the others are followed by the next candidate at
- * once. Candidates that are not ready come last and are called once each.
+ * Calls one candidate after another, until one answers or no further call can succeed. When the gateway has repeated
+ * a call and still failed, the error advises the client against a retry, which would multiply the calls. The
+ * exception is 429: the client waits for `Retry-After` and retries by itself.
+ * Only the last healthy candidate is retried as its retry policy states; every other one is followed by the next
+ * candidate at once. Candidates that are not ready come last and are called once each.
  */
 import type { Ticket } from '../../model-request/admission.ts';
 import type { RefusedTarget } from '../../model-request/failed-target.ts';
@@ -15,7 +14,7 @@ import type { AttemptEnd, CallResult } from '../outcome.ts';
 
 export interface TargetCall {
   readonly target: Target;
-  /** Calls made already, to any provider. */
+  /** Calls made before this one, to any provider. */
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
   /** Whether another candidate is called after this failure, so that it is not retried here. */
@@ -32,13 +31,13 @@ export interface Failover {
   readonly attemptsBefore: number;
   /** Milliseconds since the request was received. */
   elapsed(): number;
-  /** @throws Refusal when the request cannot be put to this target */
+  /** @throws Refusal when the request cannot be sent to this target */
   call(call: TargetCall): Promise<CallResult>;
 }
 
 /**
- * The error that the client gets in the end is that of the candidate that was called last.
- * @throws Refusal when none could be called: all are saturated, or the request cannot be put to any
+ * The client gets the error of the candidate that was called last.
+ * @throws Refusal when none could be called: all are saturated, or the request cannot be sent to any
  */
 export async function callWithFailover(route: Route, failover: Failover): Promise<CalledTarget> {
   const { ticket, elapsed } = failover;
@@ -68,7 +67,7 @@ export async function callWithFailover(route: Route, failover: Failover): Promis
       }
       attempts = result.attempts;
     } catch (error) {
-      // What cannot be put to this provider may well be put to the next.
+      // A request that cannot be sent to this provider may be possible for the next.
       if (!(error instanceof Refusal)) throw error;
       refused ??= error;
     }

@@ -1,4 +1,4 @@
-/** Calls one target until there is an answer or no hope of one. Every attempt is recorded. */
+/** Calls one target until it answers or a retry cannot help. Every attempt is recorded. */
 import { attemptFailed, attemptStarted } from '../../../events/catalogue/exchange.ts';
 import type { RefusedTarget } from '../../model-request/failed-target.ts';
 import { refusals } from '../../refusal.ts';
@@ -13,20 +13,20 @@ import { type RetryPolicy, retryDelay } from './retry-policy.ts';
 
 export interface AttemptsOptions extends AttemptOptions {
   readonly plan: Plan;
-  /** Calls made already, of an exchange that is taken up again or asked another target before. */
+  /** Calls made before this one, when the exchange is resumed or has called another target. */
   readonly attemptsBefore: number;
   readonly kind: 'primary' | 'failover';
   readonly retry: RetryPolicy;
   /**
-   * Whether 429 is retried here. Of a client that waits for its answer it is not: the client gets the 429 with
-   * `Retry-After`, and tries again itself. A background response has no client that waits, so its 429 is retried here.
+   * Whether 429 is retried here. It is not when a client waits for the answer: the client gets the 429 with
+   * `Retry-After` and retries by itself. A background response has no waiting client, so its 429 is retried here.
    */
   readonly retriesRateLimits: boolean;
-  /** Whether another target is called after this failure: then this one is not retried. Default: none is. */
+  /** Whether another target is called after this failure; if so, this one is not retried. Default: no other target. */
   readonly movesOn?: ((refused: RefusedTarget) => boolean) | undefined;
   readonly breaker: CircuitBreaker;
   readonly scope: Pick<ExchangeScope, 'atEnd'>;
-  /** Called with what an attempt has spent that failed. */
+  /** Called with the relay of a failed attempt that has spent tokens. */
   spent(relay: Relay, attempt: number): void;
   /** `durable` when the provider may be called only after the request is on disk. */
   readonly recordBeforeCall: 'written' | 'durable';
@@ -46,7 +46,7 @@ export async function callTarget(options: AttemptsOptions): Promise<CallResult> 
     return { kind: 'refused', refusal, attempts: attemptsBefore };
   }
   const { permit } = permission;
-  // After an error, which was not the provider's.
+  // After an error that the provider did not cause.
   options.scope.atEnd(() => permit.end('neutral'));
   const result = await attemptUntilAnswered(options);
   if (result.kind !== 'open') {
@@ -63,7 +63,10 @@ export async function callTarget(options: AttemptsOptions): Promise<CallResult> 
   };
 }
 
-/** Why the target cannot be called, when its provider has asked for a pause. A request without a waiting client waits here. */
+/**
+ * Why the target cannot be called while its provider has requested a pause. A request without a waiting client waits
+ * here.
+ */
 async function pauseOf({ target, retriesRateLimits, retry, wait, client }: AttemptsOptions) {
   const { provider, model } = target;
   const pausedMs = provider.pausedMs(model);
@@ -118,7 +121,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
     };
     const movesOn = other !== undefined || stopped || (!refused.spent && options.movesOn?.(refused) === true);
     const retryInMs = movesOn ? undefined : delayAfter(outcome, plan, tries, options);
-    // A call that the client ended is no failure of its provider.
+    // A call that the client ended is not a failure of its provider.
     const endedByClient = client.ended.aborted && failure?.kind === 'aborted';
     if (!endedByClient) {
       record.note(
@@ -149,7 +152,7 @@ async function attemptUntilAnswered(options: AttemptsOptions): Promise<CallResul
   }
 }
 
-/** The wait before the same is called again; undefined when it is not. */
+/** The wait in milliseconds before the same target is called again; undefined when it is not. */
 function delayAfter(failed: FailedAttempt, plan: Plan, tries: number, options: AttemptsOptions): number | undefined {
   if (failed.senseless || (plan.kind === 'forward' && !plan.repeatable)) return undefined;
   const { status, failure, retryAfterMs } = failed;

@@ -1,4 +1,4 @@
-/** When a failed attempt is made again, and after how long. Pure. */
+/** Whether a failed attempt is repeated, and after which delay. Pure. */
 
 export interface RetryPolicy {
   readonly maxRetries: number;
@@ -7,7 +7,7 @@ export interface RetryPolicy {
   readonly factor: number;
   /** Share of the wait that is random, 0 to 1. */
   readonly jitter: number;
-  /** Provider statuses worth another attempt. Failures to connect always are. */
+  /** Provider statuses after which an attempt is repeated. Connection failures always are. */
   readonly onStatuses: readonly number[];
 }
 
@@ -15,12 +15,12 @@ export interface AttemptFailure {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly status?: number;
-  /** The provider could not be reached or broke off before it answered. */
+  /** The provider could not be reached, or broke off before it answered. */
   readonly transport?: 'unreachable' | 'broken' | 'timeout' | 'idle' | 'too_large' | 'aborted';
   readonly retryAfterMs?: number;
 }
 
-/** The wait before the next attempt in milliseconds, or undefined when there is to be none. */
+/** The wait before the next attempt in milliseconds; undefined when there is none. */
 export function retryDelay(failed: AttemptFailure, policy: RetryPolicy, random: () => number): number | undefined {
   if (failed.attempt > policy.maxRetries) return undefined;
   const worthIt =
@@ -31,6 +31,6 @@ export function retryDelay(failed: AttemptFailure, policy: RetryPolicy, random: 
   const backoff = Math.min(policy.initialBackoffMs * policy.factor ** (failed.attempt - 1), policy.maxBackoffMs);
   const wait = Math.max(0, backoff * (1 + policy.jitter * (2 * random() - 1)));
   if (failed.retryAfterMs === undefined) return Math.min(wait, policy.maxBackoffMs);
-  // A provider that asks for more patience than we have is not asked again.
+  // A provider whose `Retry-After` exceeds the maximum backoff is not called again.
   return failed.retryAfterMs > policy.maxBackoffMs ? undefined : Math.max(failed.retryAfterMs, 0);
 }

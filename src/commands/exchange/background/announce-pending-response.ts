@@ -1,6 +1,6 @@
 /**
- * A response that is made while nobody waits for it, on a provider that does not keep responses itself: promised as
- * `queued` once that is on disk, then made like any other, to its end or until it is cancelled.
+ * A background response on a provider that does not keep responses itself. The client gets it as `queued` once that
+ * state is on disk; then it is generated like any other response, to its end or until it is cancelled.
  */
 import type { StreamWrite } from '../../../events/log.ts';
 import type { Client } from '../../model-request/client.ts';
@@ -20,7 +20,7 @@ import * as events from '../record/end-events.ts';
 
 export interface PendingResponse {
   readonly id: string;
-  /** The response object as it stands before anything was said. */
+  /** The response object without any output. */
   readonly shell: object;
   readonly facts: events.StoredResponseFacts;
   readonly record: ExchangeRecord;
@@ -48,14 +48,14 @@ export function newPendingResponse(
   return { id, shell, facts, record };
 }
 
-/** The promise as it was made before the gateway went down. */
+/** The pending response that was announced before the gateway stopped. */
 export function storedPendingResponse(stored: StoredResponse, record: ExchangeRecord): PendingResponse {
   const { id, response, provider, providerType, model, native, previousResponseId, inputItems } = stored;
   const facts = { provider, providerType, model, native, previousResponseId, inputItems: JSON.stringify(inputItems) };
   return { id, shell: response, facts, record };
 }
 
-/** That it is being made from here on, unless somebody ended it since it was read. */
+/** Records that the response is now `in_progress`, unless another request ended it after it was read. */
 export function inProgressWrite(
   { id, shell, facts, record }: PendingResponse,
   { revision }: StoredResponse,
@@ -67,8 +67,8 @@ export function inProgressWrite(
 }
 
 /**
- * Promises the response to its client.
- * @returns the client of the exchange from here on: nobody has to stay for it
+ * Sends the queued response to its client.
+ * @returns the client of the exchange from here on; the real client need not stay connected
  * @throws LogUnavailable
  */
 export async function announcePendingResponse(
@@ -95,9 +95,9 @@ export async function announcePendingResponse(
 }
 
 /**
- * Notes that it ended without having been made.
- * @param said the response as far as it had come
- * @returns its id
+ * Notes that the response ended as failed or cancelled.
+ * @param said the output received so far
+ * @returns the response id
  */
 export function noteOutcome(
   promise: PendingResponse,

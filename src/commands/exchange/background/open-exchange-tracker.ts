@@ -1,22 +1,25 @@
 /**
- * Which exchanges have begun on the record and have no end there yet: the running ones, and those whose end could not
- * be recorded because the log could not be written. These get it once the log can be written again.
+ * Exchanges whose beginning is recorded and whose end is not: the running ones, and those whose end could not be
+ * recorded because the log could not be written. The tracker records these ends once the log can be written again.
  */
 import type { Position, StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
 import type { RecordedExchange } from '../record/recorded-exchange.ts';
 import type { LeftOpen } from './recover-exchanges.ts';
 
-/** @returns those that are to be taken up again. @throws LogUnavailable */
+/** @returns the exchanges to resume. @throws LogUnavailable */
 export type CloseOpen = (streams: readonly StreamName[], why: LeftOpen) => Promise<RecordedExchange[]>;
 
 export interface OpenExchangeTrackerOptions {
   readonly log: EventLog;
   readonly close: CloseOpen;
-  /** Takes up an exchange that was left open before anything was said. Must not throw. */
+  /** Resumes an exchange that was left open before any output was recorded. Must not throw. */
   readonly resume: (told: RecordedExchange) => void;
   readonly onError: (error: unknown) => void;
-  /** How soon it is tried again to record an end while the log says that it can be written. Default 1000. */
+  /**
+   * Delay in ms before the tracker tries again to record an end while the log reports that it can be written. Default
+   * 1000.
+   */
   readonly retryMs?: number;
 }
 
@@ -27,7 +30,7 @@ export class OpenExchangeTracker {
   readonly #close: CloseOpen;
   readonly #resume: (told: RecordedExchange) => void;
   readonly #onError: (error: unknown) => void;
-  /** Each with a position before its first event. */
+  /** Each open exchange with a position before its first event. */
   readonly #open = new Map<StreamName, Position>();
   readonly #leftOpen = new Set<StreamName>();
   #headOfTurn: Position | undefined;
@@ -44,7 +47,7 @@ export class OpenExchangeTracker {
     this.#retryMs = options.retryMs ?? RETRY_MS;
   }
 
-  /** @param after a position before its first event, of an exchange that is taken up again */
+  /** @param after a position before its first event, for an exchange that is resumed */
   begun(stream: StreamName, after = this.#head()): void {
     this.#open.set(stream, after);
   }
@@ -59,7 +62,7 @@ export class OpenExchangeTracker {
     return this.#headOfTurn;
   }
 
-  /** The exchange is over. One that was left open stays so until its end is recorded. */
+  /** The exchange is over. An exchange that was left open stays in the set until its end is recorded. */
   over(stream: StreamName): void {
     if (!this.#leftOpen.has(stream)) this.#open.delete(stream);
   }
@@ -70,7 +73,10 @@ export class OpenExchangeTracker {
     this.#retrySoon();
   }
 
-  /** The log may be well again before this was heard of, or it was only too slow for a moment: nobody says so then. */
+  /**
+   * The log may have recovered before this failure was noted, or an append only timed out: then no recovery is
+   * reported.
+   */
   #retrySoon(): void {
     if (this.#stopped) return;
     this.#retry ??= setTimeout(() => {
@@ -79,7 +85,7 @@ export class OpenExchangeTracker {
     }, this.#retryMs).unref();
   }
 
-  /** Closes what can be closed, and leaves the rest to the next start. Never rejects. */
+  /** Closes the exchanges that can be closed; the others are closed at the next start. Never rejects. */
   stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#retry);
@@ -93,7 +99,10 @@ export class OpenExchangeTracker {
     return first;
   }
 
-  /** To be called when the log can be written again. Never rejects: what fails is tried again the next time. */
+  /**
+   * Called when the log can be written again. Never rejects: an exchange that cannot be closed is tried again at the
+   * next call.
+   */
   closeLeftOpen(): Promise<void> {
     this.#closing = this.#closing.then(() => this.#closeAll());
     return this.#closing;

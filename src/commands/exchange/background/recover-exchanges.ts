@@ -1,8 +1,8 @@
 /**
- * After a crash: exchanges that began and never ended are ended now, so that nothing in the log stays open for ever.
- * What the provider said is in the log, so it is put through the same relay once more. If it had said its last word,
- * the exchange is complete; if not, it failed, and a response is kept as `failed`, as far as it had come. A
- * background response of which nothing had been said is not ended: whoever calls takes it up again.
+ * Ends the exchanges that a crash left open, so that none stays open in the log for ever. The recorded answer of the
+ * provider passes through the same relay again. If it is whole, the exchange is complete; if not, the exchange
+ * failed, and its response is stored as `failed` with the output so far. A background response without any recorded
+ * output is not ended here: it is returned to the caller, which resumes it.
  */
 import type { RecordedEvent, StreamName } from '../../../events/event.ts';
 import type { EventLog } from '../../../events/log.ts';
@@ -62,7 +62,7 @@ const REFUSALS = {
   }),
 };
 
-/** Why they were left open. */
+/** Why the exchanges were left open. */
 export type LeftOpen = keyof typeof REFUSALS;
 
 export interface RecoveryDependencies {
@@ -74,7 +74,7 @@ export interface RecoveryDependencies {
 }
 
 /**
- * @returns those that are to be taken up again
+ * @returns the exchanges to resume
  * @throws LogUnavailable
  */
 export async function recoverExchanges(
@@ -108,7 +108,7 @@ async function closeExchange(
   return undefined;
 }
 
-/** How an exchange that was left open is gone on with; undefined when the record does not hold its request. */
+/** How to resume an exchange that was left open; undefined when the record does not hold its request. */
 export function resumableExchange(
   told: RecordedExchange,
   dialects: Dialects,
@@ -189,7 +189,7 @@ async function close(
     const spoken = deps.dialects.get(request.dialect);
     const heard: Relay | undefined =
       spoken === undefined ? passedOn(chunks, begunBy(request.method, request.path)) : relay;
-    // Where bodies are not kept nobody can say what it was, but that something was spent.
+    // Without recorded bodies the usage is unknown; only the fact that something was spent is certain.
     const usage = heard?.usage() ?? unknownUsage;
     const model = attempt.model || (heard?.model?.() ?? '');
     const endpoint = spoken?.endpoint ?? pathOf(request.path);
@@ -203,7 +203,7 @@ async function close(
       const parts = asked === undefined ? undefined : [partOf(model, asked.json)];
       events.noteDeferred(record, { parts, ...work }, facts, request);
     }
-    // What was passed on need not have cost anything: a list, a file.
+    // A forwarded request need not cost anything, such as a list or a file.
     else if (spoken !== undefined || usage.source === 'provider' || estimate !== undefined) {
       const { charged, cost } = priced(spent, estimate, deps.pricing);
       events.noteUsage(record, charged, cost, request);
@@ -212,7 +212,7 @@ async function close(
   await record.flush('durable');
 }
 
-/** What a stream cost that was cut off, where its provider had not reported it. */
+/** Estimates the missing tokens of a stream that ended early and whose provider did not report them. */
 function estimateOf(
   { received, attempt, chunks }: RecordedExchange,
   asked: Asked | undefined,
@@ -228,7 +228,7 @@ function estimateOf(
   return missingTokens(usage, promptTokens(request), outputTokens);
 }
 
-/** What was only passed on is not for anybody to make again, but it says what it cost. */
+/** The relay of a forwarded answer, fed from the record. The answer is not generated again; only its usage is read. */
 function passedOn(chunks: readonly RecordedEvent[], begins: ReturnType<typeof begunBy>): Relay {
   const relay = passthroughRelay(begins);
   const bytes = Buffer.concat(chunks.map(({ body }) => bufferOf(body ?? new Uint8Array())));
@@ -243,7 +243,7 @@ function pathOf(path: string): string {
   return path.split('?', 1)[0] ?? path;
 }
 
-/** The record of an exchange, to be gone on with. */
+/** The record of an exchange, ready for further events. */
 function recordAgain({ id, received, last }: RecordedExchange, log: EventLog): ExchangeRecord {
   const context = { ...received.context, actor: 'system' as const };
   const elapsedMs = Math.max(0, last.at - received.at);
@@ -253,8 +253,8 @@ function recordAgain({ id, received, last }: RecordedExchange, log: EventLog): E
 }
 
 /**
- * @param refusal why the exchange ends when the provider had not ended it
- * @returns whether the provider had said its last word
+ * @param refusal why the exchange ends when the provider's answer is not whole
+ * @returns whether the provider's answer is whole
  */
 function replay(
   relay: Relay,
@@ -289,7 +289,7 @@ function replay(
   }
 }
 
-/** @returns the id under which the response is kept, when it is */
+/** @returns the id under which the response is stored; undefined when it is not */
 function keepResponse(
   { attempt, request }: RecordedExchange,
   asked: Asked | undefined,
@@ -308,7 +308,7 @@ function keepResponse(
   const dialect = dialects.get(request.dialect);
   if (attempt === undefined || asked === undefined || dialect?.keeps?.(asked) !== true) return undefined;
   const { provider, providerType: type, model = '' } = attempt;
-  // It was cancelled or deleted before its exchange could be closed, and stays so.
+  // The response was cancelled or deleted before its exchange could be closed; that state is kept.
   if (isRunHere(asked, type)) return undefined;
   events.noteResponse(record, response, {
     provider,

@@ -1,4 +1,4 @@
-/** What it takes to begin an exchange, or to continue one after a restart. */
+/** The input that starts an exchange, or continues one after a restart. */
 import type { Position } from '../../../events/event.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';
@@ -7,7 +7,7 @@ import type { Refusal } from '../../refusal.ts';
 import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 
-/** What is on record already, of an exchange that the gateway continues after a restart. */
+/** Facts already on record for an exchange that the gateway continues after a restart. */
 export interface Resumed {
   readonly asked: Asked;
   /** Calls made to a provider. */

@@ -1,4 +1,4 @@
-/** The headers of an answer of a provider. */
+/** The headers of a provider's answer, as the client gets them. */
 import type { ProviderReply } from '../../../providers/provider.ts';
 import { rateLimitsIn } from '../../../providers/rate-limit-headers.ts';
 import { streamFormatOf } from '../../../providers/stream-splitter.ts';
@@ -17,7 +17,7 @@ export interface AnsweredRequestFacts {
   readonly ticket: Ticket;
 }
 
-/** A provider may stream in lines of JSON; its client gets events all the same. */
+/** When a provider streams JSON lines, its client still gets server-sent events. */
 function answerType({ headers }: ProviderReply): string {
   return streamFormatOf(headers) === 'lines' ? 'text/event-stream' : (headers['content-type'] ?? 'application/json');
 }
@@ -27,7 +27,7 @@ export function answerHeaders(
   reply: ProviderReply,
 ): Record<string, string> {
   const headers = dialect.answerHeaders?.(reply, request) ?? { 'content-type': answerType(reply) };
-  // Its type is what the provider says it is; a browser must not find another.
+  // The content type is the one that the provider states; `nosniff` keeps browsers from guessing another.
   if (dialect.name === 'passthrough' || dialect.name === 'forward') headers['x-content-type-options'] = 'nosniff';
   headers['x-request-id'] = request.requestId;
   headers['x-exchange-id'] = record.id;

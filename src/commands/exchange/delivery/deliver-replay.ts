@@ -1,4 +1,7 @@
-/** Sends an answer that is made again from the record: piece by piece, the last one held back until the end is on disk. */
+/**
+ * Sends an answer that is generated again from the record, piece by piece; the last piece waits until the end is on
+ * disk.
+ */
 import { answerReplayed } from '../../../events/catalogue/exchange.ts';
 import type { Client } from '../../model-request/client.ts';
 import type { ModelRequest } from '../../model-request/model-request.ts';

@@ -1,6 +1,6 @@
 /**
- * Exchanges that go on when their client leaves: responses made in the background, and requests under an idempotency
- * key, whose answer is fetched by a retry. They end early only when they are cancelled or the gateway stops.
+ * Exchanges that continue when their client leaves: background responses, and requests with an idempotency key, whose
+ * answer a retry can fetch. They end early only when they are cancelled or the gateway stops.
  */
 
 import type { Client, EndReason } from '../../model-request/client.ts';
@@ -10,7 +10,7 @@ export class DetachedClients {
   readonly #all = new Set<DetachedClient>();
   readonly #byResponse = new Map<string, DetachedClient>();
 
-  /** @param responseId of a background response, by which it can be cancelled until it is `over` */
+  /** @param responseId id of a background response, by which it can be cancelled until `over` is called */
   detach(client: Client, responseId?: string): DetachedClient {
     const detached = client instanceof DetachedClient ? client : this.#detached(client);
     if (responseId !== undefined) this.#byResponse.set(responseId, detached);
@@ -29,14 +29,17 @@ export class DetachedClients {
     this.#byResponse.delete(responseId);
   }
 
-  /** Ends a background response that is being made here. Resolves when its end is recorded; undefined when it is not. */
+  /**
+   * Ends a background response that this gateway generates. Resolves when its end is recorded; undefined when it does
+   * not generate it.
+   */
   cancel(responseId: string): Promise<void> | undefined {
     const running = this.#byResponse.get(responseId);
     running?.endEarly('cancelled');
     return running?.whenOver;
   }
 
-  /** The gateway stops and waits no longer. */
+  /** The gateway stops without waiting for the exchanges. */
   cut(): void {
     for (const client of this.#all) client.endEarly('gateway_stopping');
   }
@@ -83,7 +86,7 @@ export class DetachedClient implements Client {
     this.#over.resolve();
   }
 
-  /** A client that was answered, with the promise of a response say, gets nothing more. */
+  /** A client that already has its answer, such as the queued response, gets nothing more. */
   answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
     if (this.#answered) return;
     this.#answered = true;

@@ -1,10 +1,16 @@
-/** An answer that is relayed in two parts: up to its first byte, after which no other provider is called, and the rest. */
+/**
+ * An answer that is relayed in two parts: up to its first byte, after which no other provider is called, and the
+ * rest.
+ */
 
 /** Called once, before the first byte is sent to the client. Nothing may be sent until the promise has resolved. */
 export type BeforeFirstByte = () => Promise<void>;
 
 export interface Opening<End> {
-  /** `opened` when the first byte is ready, or the end of an answer that ended before. Rejects when the relay fails. */
+  /**
+   * `opened` when the first byte is ready; the end of the answer when it ended before that. Rejects when the relay
+   * fails.
+   */
   readonly first: Promise<'opened' | End>;
   /** Lets the bytes pass. Resolves with the end of the answer. */
   deliver(): Promise<End>;

@@ -1,6 +1,6 @@
 /**
- * An answer that is no event stream, as it comes: each piece is recorded, then passed on. The newest piece is held
- * back until another follows, so that the last one leaves only when everything is on disk.
+ * Relays an answer that is not an event stream: each piece is recorded, then passed on. The newest piece is held back
+ * until another follows, so that the last one is sent only when everything is on disk.
  */
 import { chunkReceived } from '../../../events/catalogue/exchange.ts';
 import type { ProviderReply } from '../../../providers/provider.ts';
@@ -18,12 +18,12 @@ export interface BytesRelayOptions {
   readonly keepBodies: boolean;
   readonly headers: Record<string, string>;
   readonly beforeFirstByte: BeforeFirstByte;
-  /** Sees each piece before it is passed on. */
+  /** Called with each piece before it is passed on. */
   onPiece?(piece: Buffer): void;
 }
 
 /**
- * @returns the piece held back, to be written after the end was recorded; undefined when the answer was empty
+ * @returns the piece held back, to be sent after the end is recorded; undefined when the answer was empty
  * @throws LogUnavailable, ProviderFailure
  */
 export async function relayBytes(options: BytesRelayOptions): Promise<Buffer | undefined> {

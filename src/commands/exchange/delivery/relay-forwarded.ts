@@ -1,6 +1,6 @@
 /**
- * An answer of any kind, passed on as it is: an event stream event by event, a short JSON text whole, so that it gets
- * a length and its usage is seen, and everything else piece by piece.
+ * Forwards an answer of any kind unchanged: an event stream event by event; a short JSON text whole, so that it gets
+ * a content length and its usage is read; everything else piece by piece.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { answerReceived, chunkReceived } from '../../../events/catalogue/exchange.ts';
@@ -16,7 +16,7 @@ import type { BeforeFirstByte } from './opening.ts';
 import { relayBytes } from './relay-bytes.ts';
 import { relayStream } from './relay-stream.ts';
 
-/** Up to here a JSON answer is read whole. */
+/** JSON answers up to this size are read whole. */
 const MAX_WHOLE_BYTES = 1024 * 1024;
 
 export interface ForwardedOptions extends AttemptOptions, Answered {
@@ -37,7 +37,7 @@ export type ForwardedEnd =
       readonly failure?: ProviderFailure;
       readonly senseless?: boolean;
     }
-  /** It says nothing but an error, whatever its status. */
+  /** The body is an error, whatever the status. */
   | { readonly kind: 'error_body'; readonly bytes: Buffer };
 
 /** @throws LogUnavailable, ProviderFailure */
@@ -123,7 +123,7 @@ async function relayPieces(options: ForwardedOptions, hasBody: boolean): Promise
   return { kind: 'whole', bytes: held ?? Buffer.alloc(0) };
 }
 
-/** A JSON answer of unknown length that turns out to be short: looked at for its usage when all of it went by. */
+/** Collects a JSON answer of unknown length while it is short; its usage is read when all of it was passed on. */
 class JsonSoFar {
   #pieces: Buffer[] | undefined;
   #bytes = 0;

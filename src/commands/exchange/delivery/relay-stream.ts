@@ -1,6 +1,6 @@
 /**
- * A streamed answer, piece by piece: recorded, then passed on. A piece reaches the client when the operating system
- * has it, the terminal one when the disk has everything.
+ * Relays a streamed answer piece by piece: each piece is recorded, then passed on. A piece reaches the client when
+ * the operating system has it; the terminal piece when everything is on disk.
  */
 import { chunkReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
@@ -16,24 +16,24 @@ import type { Received } from '../outcome.ts';
 import type { FrameAnswer, Relay } from '../relay.ts';
 import type { BeforeFirstByte } from './opening.ts';
 
-/** Bytes recorded and not yet passed on, above which nothing more is read from the provider. */
+/** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
-/** A client that gets nothing for this long gets a comment, so that no proxy on the way takes the stream for dead. */
+/** After this long without output the client gets a comment, so that no proxy closes the stream as idle. */
 export const HEARTBEAT_MS = 15_000;
 const NOTHING_MORE: FrameAnswer = { terminal: true };
 export const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
 export type StreamEnd =
-  /** The answer is whole; `rest` is what the client still has to get once everything is on disk. */
+  /** The answer is whole; `rest` is sent to the client once everything is on disk. */
   | { readonly kind: 'complete'; readonly rest: Buffer[] }
-  /** It broke after bytes had gone out. */
+  /** The stream broke after bytes had been sent to the client. */
   | { readonly kind: 'broken'; readonly refusal: Refusal; readonly rest: Buffer[] }
-  /** It failed before anything had gone out: the attempt failed, and another may be made. */
+  /** The stream failed before any byte was sent to the client: the attempt failed, and another may be made. */
   | {
       readonly kind: 'failed';
       readonly refusal: Refusal;
       readonly failure?: ProviderFailure;
-      /** There was a whole answer, but it makes no sense. */
+      /** The provider sent a whole answer, but it is malformed. */
       readonly senseless?: boolean;
     }
   /** The client left, or the gateway stops. */
@@ -61,12 +61,12 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let refusal: Refusal | undefined;
   let terminal = false;
   let begun = false;
-  /** Set from the first byte for the client until it may be sent. */
+  /** Set from the first byte for the client until that byte may be sent. */
   let gate: Promise<void> | undefined;
   let waiting = 0;
-  /** Observed and not yet appended: what the client gets of it. */
+  /** The client's bytes of pieces that were observed and are not yet appended. */
   let forClient: Buffer[] = [];
-  /** Set while something observed waits to be appended; resolves when it has been passed on. */
+  /** Set while observed pieces wait to be appended; resolves when they have been passed on. */
   let turn: Promise<unknown> | undefined;
   let passedOn: Promise<unknown> = Promise.resolve();
   let behind: Promise<void> | undefined;
@@ -165,7 +165,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   }
   await passedOn;
 
-  // A provider that had said its last word has answered, whether anybody stayed to hear it or not.
+  // A provider that has sent its terminal event has answered, whether or not the client stayed to receive it.
   if (client.ended.aborted && !(terminal && refusal === undefined)) {
     return { kind: 'abandoned', rest: [relay.abandon?.(earlyEnd(client.ended.reason))].filter((b) => b !== undefined) };
   }

@@ -5,12 +5,12 @@ import { refusalFromUpstream } from '../../model-request/refusal-from-upstream.t
 import { refusals } from '../../refusal.ts';
 import type { FrameAnswer } from '../relay.ts';
 
-/** The failure that this part of a provider's stream reports: in its members, or as an event called `error`. */
+/** The failure that this part of a provider's stream reports, in its members or as an event named `error`. */
 export function failureIn(part: object, frame: Frame, provider: Answering): FrameAnswer | undefined {
   return frame.event === 'error' || isErrorBody(part) ? reportedFailure(part, frame, provider) : undefined;
 }
 
-/** A provider's stream said that it failed: `body` is its error, in OpenAI's form or a plain string. */
+/** The failure that a provider reports in its stream. @param body its error, in OpenAI's form or as a plain string */
 export function reportedFailure(body: object, frame: Frame, provider: Answering): FrameAnswer {
   const said = { status: 200, headers: {}, body: Buffer.from(JSON.stringify(body)), provider };
   return {
@@ -20,7 +20,7 @@ export function reportedFailure(body: object, frame: Frame, provider: Answering)
   };
 }
 
-/** A provider's stream has an event whose data is no JSON: a part of the answer is missing, so the answer has failed. */
+/** The failure of a stream with an event whose data is not JSON: a part of the answer is missing. */
 export function unreadableEvent(frame: Frame, provider: Answering): FrameAnswer {
   if (frame.event === 'error') return reportedFailure({ message: frame.data }, frame, provider);
   const { name } = provider;

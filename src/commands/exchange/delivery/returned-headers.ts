@@ -1,6 +1,9 @@
-/** What a client gets of the headers of a provider's own API. */
+/** The headers of a provider's own API that are returned to the client. */
 
-/** Of the connection, of the body as the provider encoded it, or said of the provider's origin and not the gateway's. */
+/**
+ * Headers of the connection, of the body's encoding by the provider, or of the provider's origin instead of the
+ * gateway's.
+ */
 const NOT_RETURNED: ReadonlySet<string> = new Set([
   'alt-svc',
   'clear-site-data',
@@ -20,13 +23,16 @@ const NOT_RETURNED: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** All but those, and those that the answer's `Connection` header names (RFC 9110 §7.6.1). @param given lower-case names */
+/**
+ * All headers except those, and those that the answer's `Connection` header names (RFC 9110 §7.6.1).
+ * @param given lower-case names
+ */
 export function returnedHeaders(given: Readonly<Record<string, string>>): Record<string, string> {
   const ofConnection = given['connection']?.toLowerCase().split(/[\s,]+/) ?? [];
   const headers: Record<string, string> = {};
   for (const name in given) {
     const value = given[name];
-    // Which pages may read an answer is for the gateway to say.
+    // The gateway sets its own CORS headers.
     if (name.startsWith('access-control-')) continue;
     if (value !== undefined && !NOT_RETURNED.has(name) && !ofConnection.includes(name)) headers[name] = value;
   }

@@ -1,4 +1,4 @@
-/** From a parser's result to the request that the exchange works with. */
+/** Converts a parser's result to the request that the exchange works with. */
 import type { ReadResult } from '../../model-request/parsed-request.ts';
 import { Refusal } from '../../refusal.ts';
 
@@ -9,7 +9,7 @@ export function readWith(parsed: Parsed): ReadResult {
   return { ok: true, asked: { model: json.model, provider, stream: json.stream === true, json } };
 }
 
-/** What a parser of a request body says. */
+/** The result of parsing a request body. */
 export type Parsed =
   | { readonly ok: true; readonly request: Record<string, unknown> & { model: string } }
   | {

@@ -1,4 +1,7 @@
-/** `POST /v1/chat/completions`: forwarded as it is, but for the model's name and what the provider's type needs. */
+/**
+ * `POST /v1/chat/completions`: forwarded unchanged, except for the model's name and the changes that the provider's
+ * type requires.
+ */
 
 import { isObject } from '../../../../json/is-object.ts';
 import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
@@ -21,7 +24,7 @@ import { chatAnswerFacts, chatDialectOf, chatReader, upstreamChat } from './upst
 import { ChatWriter } from './writer.ts';
 
 export interface ChatDialectOptions {
-  /** Whether providers are asked for usage on every stream, so that it is recorded. */
+  /** Whether the gateway requests usage from providers on every stream, in order to record it. */
   readonly enforceUsage: boolean;
 }
 
@@ -77,7 +80,7 @@ function translated(provider: Answering, dialect: string, facts: ChatAnswerFacts
   return translatedRelay(reader, new ChatWriter(provider.name, passesUsage));
 }
 
-/** Whether a client that streams asked for the chunk with the usage. */
+/** Whether a streaming client requested the usage chunk. */
 export function clientWantsUsage({ json }: Asked): boolean {
   return isObject(json.stream_options) && json.stream_options.include_usage === true;
 }

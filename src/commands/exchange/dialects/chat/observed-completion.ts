@@ -1,4 +1,4 @@
-/** What a chat completion has said so far of itself. */
+/** The facts of a chat completion that its chunks have contained so far. */
 import { isObject } from '../../../../json/is-object.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
@@ -7,7 +7,7 @@ export class ObservedCompletion {
   usage: TokenUsage = unknownUsage;
   finishReason: string | null = null;
   answerId: string | undefined;
-  /** The client has the end marker. */
+  /** Whether the client has received the end marker. */
   marked = false;
 
   /** @param part a chunk, or a whole completion */
@@ -18,12 +18,12 @@ export class ObservedCompletion {
   }
 }
 
-/** Whether this is the chunk with the usage, which a client gets only when it asked for it. */
+/** Whether this is the usage chunk, which a client gets only when it requested it. */
 export function isUsageOnly({ usage, choices }: JsonObject): boolean {
   return isObject(usage) && Array.isArray(choices) && choices.length === 0;
 }
 
-/** Why the model stopped, if this completion or chunk says so. */
+/** The finish reason in this completion or chunk, if any. */
 function finishReasonIn(choices: unknown): string | undefined {
   if (!Array.isArray(choices)) return undefined;
   const said = choices.findLast((choice) => isObject(choice) && filled(choice.finish_reason) !== undefined);

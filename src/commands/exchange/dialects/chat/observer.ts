@@ -1,4 +1,4 @@
-/** Chat completions to a client that asked for chat completions: the provider's bytes, unchanged. */
+/** Relays chat completions to a client of the chat API: the provider's bytes, unchanged. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
@@ -18,9 +18,9 @@ const SAYS_MORE =
 export class ChatObserver implements AnswerObserver {
   readonly #provider: Answering;
   readonly #completion: ObservedCompletion;
-  /** Whether the client gets the usage chunk; one that only the gateway asked for is recorded and not passed on. */
+  /** Whether the client gets the usage chunk; one that only the gateway requested is recorded and not passed on. */
   readonly #passesUsage: boolean;
-  /** The first chunk, until the id of the answer is known: nearly always a later one has to be parsed anyway. */
+  /** The first chunk, kept until the id of the answer is known: nearly always a later chunk has to be parsed anyway. */
   #first: string | undefined;
 
   /** @param completion shared with the writer */
@@ -39,12 +39,12 @@ export class ChatObserver implements AnswerObserver {
     const completion = this.#completion;
     if (frame.data === undefined) return { bytes: frame.raw, terminal: completion.marked };
     if (frame.data === '[DONE]') {
-      // Without a finish reason the answer is not whole, and `finish` of the writer says so.
+      // Without a finish reason the answer is not whole; the writer's `finish` reports it as cut.
       if (completion.finishReason === null) return { terminal: false };
       completion.marked = true;
       return { bytes: frame.raw, terminal: true };
     }
-    // Most chunks say nothing that has to be known: a few words more, and nothing else.
+    // Most chunks hold only a few more words of text; they are not parsed.
     const chunk = frame.event === 'error' || SAYS_MORE.test(frame.data) ? parseChunk(frame.data) : undefined;
     if (chunk === undefined) {
       if (frame.event === 'error' || isTorn(frame.data)) return unreadableEvent(frame, this.#provider);

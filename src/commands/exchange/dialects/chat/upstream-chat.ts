@@ -1,4 +1,4 @@
-/** A chat completion request as it is put to a provider, whatever language the provider speaks. */
+/** A chat completion request as it is sent to a provider, in the provider's dialect. */
 import { isObject } from '../../../../json/is-object.ts';
 import { chatAdapter } from '../../../../providers/chat-adapters.ts';
 import { adjustChatBody } from '../../../../providers/chat-adjustments.ts';
@@ -17,15 +17,15 @@ export interface UpstreamChat {
   readonly body: Buffer;
 }
 
-/** The language in which this type of provider is asked for a chat completion. */
+/** The dialect in which this type of provider gets a chat completion request. */
 export function chatDialectOf(type: string): Dialect {
   return providerType(type)?.chatDialect ?? 'chat';
 }
 
 /**
  * @param chat a chat completion request with the provider's own id of the model
- * @param inClientsWords a refusal as the client understands it, when it did not speak of a chat completion itself
- * @throws Refusal when the provider's language has no words for it
+ * @param inClientsWords rewrites a refusal for a client that did not send a chat completion request itself
+ * @throws Refusal when the request cannot be expressed in the provider's dialect
  */
 export function upstreamChat(
   chat: JsonObject,
@@ -45,12 +45,12 @@ export function upstreamChat(
   return { dialect, body: Buffer.from(JSON.stringify(translated.body)) };
 }
 
-/** Reads an answer in the given language as chat completions. */
+/** Reads an answer in the given dialect as chat completions. */
 export function chatReader(dialect: string, facts: ChatAnswerFacts): ChatReader {
   return chatAdapter(dialect)?.reader(facts) ?? new PlainChatReader();
 }
 
-/** The facts of an answer that is recorded in this exchange: the same every time it is read again. */
+/** The facts of an answer recorded in this exchange; they are the same each time the record is read. */
 export function chatAnswerFacts(exchangeId: string, model: string, createdAt: number): ChatAnswerFacts {
   return { id: `chatcmpl-${exchangeId.replaceAll('-', '')}`, model, createdAt };
 }

@@ -1,4 +1,4 @@
-/** Writes chat completion chunks to a client that asked for chat completions. */
+/** Writes chat completion chunks for a client of the chat API. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';

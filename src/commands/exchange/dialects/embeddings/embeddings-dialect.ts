@@ -1,4 +1,7 @@
-/** `POST /v1/embeddings`: forwarded as it is to any model, whatever its category, or put into its provider's language. */
+/**
+ * `POST /v1/embeddings`: forwarded unchanged to any model, whatever its category, or translated to its provider's
+ * dialect.
+ */
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import { embedRequestFromOpenAi } from '../../../../providers/translate/embeddings-to-ollama.ts';
 import { providerType } from '../../../../providers/types.ts';
@@ -22,7 +25,7 @@ export const embeddingsDialect: ExchangeDialect = {
   endpoint: '/v1/embeddings',
   read(json) {
     const read = readWith(parseEmbeddingsRequest(json));
-    // There is no such thing as streamed embeddings, and a member that asks for it changes nothing.
+    // Embeddings are never streamed; a `stream` member has no effect.
     return read.ok ? { ok: true, asked: { ...read.asked, stream: false } } : read;
   },
   relayAgain: ({ asked, provider, model, dialect }) => relayFor(dialect, provider, asked, model),

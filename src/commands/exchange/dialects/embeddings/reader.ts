@@ -1,4 +1,4 @@
-/** Reads the embeddings of Ollama as OpenAI's. There is no stream of them. */
+/** Reads embeddings of Ollama as OpenAI's. They are never streamed. */
 import { embeddingsFromEmbed } from '../../../../providers/translate/embeddings-to-ollama.ts';
 import type { Asked } from '../../../model-request/parsed-request.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../../../model-request/usage.ts';
@@ -6,7 +6,7 @@ import type { AnswerReader, FrameEvents } from '../../answer/reader-and-writer.t
 
 export class OllamaEmbeddingsReader implements AnswerReader<never> {
   readonly #asked: Asked;
-  /** The provider's own id of it. */
+  /** The provider's own id of the model. */
   readonly #model: string;
   #usage: TokenUsage = unknownUsage;
 

@@ -1,4 +1,4 @@
-/** Writes embeddings to a client that asked for them. There is no stream of them. */
+/** Writes embeddings for a client of the embeddings API. They are never streamed. */
 import { refusals } from '../../../refusal.ts';
 import type { AnswerWriter } from '../../answer/reader-and-writer.ts';
 

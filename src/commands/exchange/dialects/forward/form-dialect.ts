@@ -1,4 +1,4 @@
-/** A model endpoint that takes a form. One dialect for each request, since a form is read once, as it comes. */
+/** A model endpoint that takes a form. One dialect per request, since a form is read once, as it arrives. */
 
 import type { CheckFields } from '../../../model-request/check-files.ts';
 import { type ForwardOperation, unitsAsked } from '../../../model-request/forward-operations.ts';
@@ -62,7 +62,7 @@ function planOf(form: OpenForm, input: PlanInput, operation: ForwardOperation, o
   return { ...head, call: { ...head.call, headers }, ...upload };
 }
 
-/** Reads a request's form as far as it takes. */
+/** Reads the form of a request until the target is decided. */
 export async function openedForm(
   request: ModelRequest,
   limitBytes: number,
@@ -79,12 +79,12 @@ export async function openedForm(
   }
 }
 
-/** How a form is put to the provider: in one piece when all of it is here, else as it comes. */
+/** How a form is sent to the provider: in one piece when all of it has been read, else as it arrives. */
 export function formUpload(
   form: OpenForm,
   { record, target, sight }: Pick<PlanInput, 'record' | 'target' | 'sight'>,
   options: {
-    /** What the provider gets for the value of a field; undefined when it does not get the field. */
+    /** The value that the provider gets for a field; undefined when it does not get the field. */
     change(name: string, value: string): string | undefined;
     readonly keepText: boolean;
     readonly keepFiles: boolean;
@@ -107,7 +107,7 @@ export function formUpload(
   };
 }
 
-/** @throws Refusal for a field that would have sent the form elsewhere */
+/** @throws Refusal for a late field that would have selected another target */
 function refuseLate(name: string, value: string, { provider, model }: Target): void {
   if (name === 'provider' && value !== provider.name && value !== provider.type) throw refusals.lateField(name);
   if (name === 'model' && model !== '') throw refusals.lateField(name);

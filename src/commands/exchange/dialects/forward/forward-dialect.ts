@@ -1,4 +1,4 @@
-/** A JSON model endpoint that is passed on as it is, but for the model's name. */
+/** A JSON model endpoint that is forwarded unchanged except for the model's name. */
 import { z } from 'zod';
 import { rewriteMembers } from '../../../../providers/json-members.ts';
 import {
@@ -15,13 +15,13 @@ import { hasMembers, memberChanges } from '../member-changes.ts';
 import { readWith } from '../read-with.ts';
 import { forwardRelay } from './forward-relay.ts';
 
-/** Body of such an endpoint, as far as the gateway reads it. */
+/** Body of a forwarded endpoint: the members that the gateway reads. */
 export const forwardRequestSchema = z.looseObject({ model: z.string().min(1) });
 
 export interface ForwardOptions {
-  /** Whether what is said here is on the record with its bytes: audio, and images. */
+  /** Whether the record keeps the bytes of audio and of images. */
   readonly keeps: { readonly audio: boolean; readonly image: boolean };
-  /** Changes to a body beside its model's name, as JSON texts by member. @throws Refusal */
+  /** Changes to a body besides its model's name, as JSON texts by member. @throws Refusal */
   changes?(input: PlanInput): Promise<Record<string, string | undefined>>;
 }
 
@@ -52,7 +52,7 @@ function readForward(json: unknown): ReadResult {
 }
 
 /**
- * What is the same for JSON and for forms.
+ * The part of the plan that JSON and forms share.
  * @throws Refusal when the provider does not have the operation
  */
 export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptions, { target }: PlanInput) {
@@ -70,7 +70,7 @@ export function forwardPlan(operation: ForwardOperation, { keeps }: ForwardOptio
   } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
 }
 
-/** The answer is not kept in a form in which it could be given again, so a client's key is for the provider. */
+/** The gateway cannot replay these answers from its record, so a client's idempotency key is passed to the provider. */
 export function jsonHeaders({ asked, headers }: Pick<PlanInput, 'asked' | 'headers'>): Record<string, string> {
   const accept = asked.stream ? 'text/event-stream' : '*/*';
   const key = headers['idempotency-key'];

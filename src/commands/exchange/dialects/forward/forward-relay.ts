@@ -1,4 +1,4 @@
-/** The answer of an endpoint that is passed on as it is: its bytes pass unchanged. */
+/** The answer of a forwarded endpoint: its bytes pass unchanged. */
 import type { Answering } from '../../../model-request/redacted.ts';
 import { streamIncomplete } from '../../../model-request/stream-refusals.ts';
 import { unchangedRelay } from '../../answer/unchanged-relay.ts';

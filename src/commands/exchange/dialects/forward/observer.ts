@@ -1,4 +1,4 @@
-/** The answer of an endpoint that is passed on as it is: looked at for its usage, and for errors in mid-stream. */
+/** The answer of a forwarded endpoint: read only for its usage, and for errors after its start. */
 import type { Frame } from '../../../../providers/sse.ts';
 import { isTorn, parseChunk } from '../../../model-request/parse-chunk.ts';
 import type { Answering } from '../../../model-request/redacted.ts';
@@ -16,7 +16,7 @@ const GIVES_REASON = /"(?:finish|stop)_reason"\s*:\s*"/;
 export class ForwardObserver implements AnswerObserver {
   readonly #provider: Answering;
   readonly #passing = new PassthroughObserver();
-  /** Of a stream that must end with a reason: whether it is a stream, and has. */
+  /** For a stream that must end with a reason: whether it is a stream, and whether the reason has arrived. */
   #streams = false;
   #ended: boolean;
 
@@ -45,7 +45,7 @@ export class ForwardObserver implements AnswerObserver {
     return this.#passing.frame(frame);
   }
 
-  /** Whether it is a stream that has ended too early to be whole, if it ends here. */
+  /** Whether this is a stream that is not whole if it ends now. */
   get isCut(): boolean {
     return this.#streams && !this.#ended;
   }

@@ -1,4 +1,4 @@
-/** `POST /v1/messages/count_tokens` where the provider can count: passed on, and on the record like any request. */
+/** `POST /v1/messages/count_tokens` where the provider can count: forwarded, and recorded like any request. */
 import { parseCountTokensRequest } from '../../../messages/messages-request.ts';
 import { refusals } from '../../../refusal.ts';
 import type { ExchangeDialect } from '../../dialect.ts';
@@ -13,7 +13,7 @@ export const countTokensDialect: ExchangeDialect = {
   read: (json) => readWith(parseCountTokensRequest(json)),
   plan(input) {
     const { name, type } = input.target.provider;
-    // One of several that a virtual model leads to; another of them can count.
+    // A virtual model may have this candidate and others that can count.
     if (!speaksMessages(type)) throw refusals.unsupportedEndpoint(`The provider '${name}' does not count tokens.`);
     const headers = { 'content-type': 'application/json', accept: 'application/json' };
     return {

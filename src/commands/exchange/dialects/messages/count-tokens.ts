@@ -1,4 +1,4 @@
-/** How many tokens a Messages request would cost, where its provider cannot say. */
+/** The number of tokens of a Messages request, estimated where its provider does not count. */
 import type { Asker } from '../../../access/model-access.ts';
 import { estimateInputTokens } from '../../../messages/token-estimate.ts';
 import { readJson } from '../../../model-request/read-json.ts';
@@ -7,8 +7,8 @@ import { countTokensDialect } from './count-tokens-dialect.ts';
 import { speaksMessages } from './messages-dialect.ts';
 
 /**
- * An estimate, made here: no provider is called and nothing happens that would have to be on the record. Undefined
- * for a model whose provider counts itself.
+ * The gateway estimates without calling a provider, so nothing is recorded. Undefined for a model whose provider
+ * counts itself.
  * @throws Refusal
  */
 export async function estimatedCount(body: Buffer, caller: Asker, router: Reach): Promise<number | undefined> {

@@ -31,7 +31,7 @@ export const messagesDialect: ExchangeDialect = {
   relayAgain,
 };
 
-/** Whether providers of this type are asked in Anthropic's own language. */
+/** Whether providers of this type speak Anthropic's Messages API. */
 export function speaksMessages(type: string): boolean {
   return chatDialectOf(type) === 'messages';
 }
@@ -47,7 +47,10 @@ function native(input: PlanInput): Plan {
   };
 }
 
-/** The client's bytes but for the model, the routing hint, and what the gateway had put into earlier answers. */
+/**
+ * The client's bytes without the routing hint, with the provider's model, and without what the gateway added to
+ * earlier answers.
+ */
 export function nativeBody(input: Pick<PlanInput, 'asked' | 'body' | 'target'>): Buffer {
   const { asked, body } = input;
   const changes = memberChanges(input);
@@ -56,7 +59,7 @@ export function nativeBody(input: Pick<PlanInput, 'asked' | 'body' | 'target'>):
   return hasMembers(changes) ? rewriteMembers(body, changes) : body;
 }
 
-/** What a client says to Anthropic in headers. */
+/** The client's headers that Anthropic reads. */
 export function anthropicHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const name of ['anthropic-version', 'anthropic-beta']) {

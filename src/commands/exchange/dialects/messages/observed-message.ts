@@ -1,4 +1,4 @@
-/** What a native message has said so far of itself. */
+/** The facts of a native message that its events have contained so far. */
 import { isObject } from '../../../../json/is-object.ts';
 import { filled, type JsonObject } from '../../../../providers/translate/json.ts';
 import { isErrorBody } from '../../../../providers/upstream-error.ts';
@@ -7,11 +7,11 @@ import { readUsage, type TokenUsage } from '../../../model-request/usage.ts';
 export class ObservedMessage {
   answerId: string | undefined;
   stopReason: string | null = null;
-  /** The client has `message_stop`. */
+  /** Whether the client has received `message_stop`. */
   stopped = false;
-  /** The client has the provider's own `error` event. */
+  /** Whether the client has received the provider's own `error` event. */
   failed = false;
-  /** As it was reported last, member by member: the counts of a stream are cumulative. */
+  /** The last reported usage, member by member: the counts of a stream are cumulative. */
   #usage: JsonObject | undefined;
 
   noteWhole(message: JsonObject): void {

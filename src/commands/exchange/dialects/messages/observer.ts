@@ -1,4 +1,4 @@
-/** Messages to a client that asked for messages: the provider's bytes, unchanged. */
+/** Relays messages to a client of the Messages API: the provider's bytes, unchanged. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';

@@ -1,4 +1,4 @@
-/** Reads the answer of a provider that speaks the Messages API as its own events. */
+/** Reads the answer of a provider that speaks the Messages API, as events of that API. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
@@ -27,7 +27,7 @@ export class MessagesReader implements AnswerReader<JsonObject> {
   events(frame: Frame): FrameEvents<JsonObject> {
     const { data } = frame;
     const message = this.#message;
-    // The end marker belongs to other dialects, and some servers send it all the same.
+    // The end marker belongs to other dialects, but some servers send it here too.
     if (data === undefined || data.trim() === '' || data === '[DONE]') return { events: [], terminal: message.stopped };
     const event = parseChunk(data);
     if (event === undefined) return withoutEvents(unreadableEvent(frame, this.#provider));

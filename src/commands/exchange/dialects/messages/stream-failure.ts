@@ -9,7 +9,7 @@ import { refusalFromUpstream } from '../../../model-request/refusal-from-upstrea
 import { reportedFailure } from '../../delivery/reported-failure.ts';
 import type { FrameAnswer } from '../../relay.ts';
 
-/** Anthropic's own `error` event is for the client too: `bytes` are the event without the provider's credentials. */
+/** Anthropic's own `error` event is passed to the client: `bytes` are the event without the provider's credentials. */
 export function messagesFailureOf(event: JsonObject, frame: Frame, provider: Answering): FrameAnswer | undefined {
   if (!isErrorBody(event)) return undefined;
   if (event['type'] !== 'error') return reportedFailure(event, frame, provider);

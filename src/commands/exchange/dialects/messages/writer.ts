@@ -1,4 +1,4 @@
-/** Writes Messages events to a client that asked for messages. */
+/** Writes Messages events for a client of the Messages API. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';

@@ -1,7 +1,7 @@
-/** What a request to a provider's own API begins that continues after its answer. */
+/** Work that a request to a provider's own API starts and that continues after its answer. */
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
 
-/** What it begins when it succeeds: undefined for anything that ends with its answer. */
+/** The kind of work that a successful request starts; undefined when nothing continues after its answer. */
 export function begunBy(method: string, path: string): DeferredWork['kind'] | undefined {
   if (method !== 'POST') return undefined;
   const [route = ''] = path.split('?', 1);
@@ -9,7 +9,7 @@ export function begunBy(method: string, path: string): DeferredWork['kind'] | un
   return /\/responses\/?$/.test(route) ? 'response' : undefined;
 }
 
-/** Whether it begins work that goes on after its answer and whose cost is unknown until then. */
+/** Whether the request starts work that continues after its answer and whose cost is unknown until then. */
 export function beginsUncounted(method: string, path: string): boolean {
   const [route = ''] = path.split('?', 1);
   return method === 'POST' && /\/(?:batches|fine_tuning\/jobs|videos)\/?$|:batch/i.test(route);

@@ -1,4 +1,4 @@
-/** Any answer of a provider's own API: unchanged, and looked at only for its usage. */
+/** Any answer of a provider's own API: unchanged, and read only for its usage. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
@@ -10,19 +10,19 @@ import type { AnswerObserver } from '../../answer/reader-and-writer.ts';
 import type { FrameAnswer } from '../../relay.ts';
 
 const TERMINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed', 'message_stop']);
-/** What is longer is no name of a model, and no id of an answer. */
+/** A longer text is not the name of a model or the id of an answer. */
 const MAX_NAME_LENGTH = 256;
 
 export class PassthroughObserver implements AnswerObserver {
   readonly #begins: DeferredWork['kind'] | undefined;
   #work: DeferredWork | undefined;
-  /** As it was reported last, member by member: the counts of a stream are cumulative. */
+  /** The last reported usage, member by member: the counts of a stream are cumulative. */
   #usage: Record<string, unknown> | undefined;
   #model: string | undefined;
   #answerId: string | undefined;
   #terminal = false;
 
-  /** @param begins as `begunBy` says of the request */
+  /** @param begins the result of `begunBy` for the request */
   constructor(begins?: DeferredWork['kind']) {
     this.#begins = begins;
   }
@@ -59,13 +59,13 @@ export class PassthroughObserver implements AnswerObserver {
     return this.#model;
   }
 
-  /** A response that its provider makes in the background, or a batch, until it is over. */
+  /** Notes a background response of the provider, or a batch, until it is over. */
   #follow({ id, status, background }: Record<string, unknown>, kind: DeferredWork['kind']): void {
     const isWork = kind === 'batch' || (background === true && isPending({ status: String(status) }));
     this.#work = isWork && typeof id === 'string' ? { kind, id } : undefined;
   }
 
-  /** All sits at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
+  /** The facts are at the top, in the `response` of a Responses event, or in the `message` of a Messages event. */
   #observe(parsed: unknown): void {
     if (!isObject(parsed)) return;
     for (const holder of [parsed, parsed.response, parsed.message]) {

@@ -1,4 +1,4 @@
-/** `ANY /p/{provider}/…`: a request to a provider's own API, on the record like any other. */
+/** `ANY /p/{provider}/…`: a request to a provider's own API, recorded like any other. */
 import type { Provider, ProviderReply } from '../../../../providers/provider.ts';
 import type { ModelRequest } from '../../../model-request/model-request.ts';
 import type { ReadResult } from '../../../model-request/parsed-request.ts';
@@ -9,7 +9,7 @@ import { RecordedUpload } from '../../uploads/recorded-upload.ts';
 import { beginsUncounted, begunBy } from './begun-work.ts';
 import { passthroughRelay } from './passthrough-relay.ts';
 
-/** Methods that may be sent twice without asking. */
+/** Idempotent methods, which may be repeated. */
 const REPEATABLE = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT']);
 
 export interface Passthrough {
@@ -17,12 +17,12 @@ export interface Passthrough {
   readonly provider: Provider;
   /** Below `/p/{provider}`, with the query as the client sent it. */
   readonly path: string;
-  /** What the provider gets of the client's headers. */
+  /** The client's headers that the provider gets. */
   readonly headers: Record<string, string>;
   readonly bodyLimitBytes: number;
 }
 
-/** One that is refused before anything of it is put to a provider. */
+/** A request that is refused before anything of it is sent to a provider. */
 export interface RefusedPassthrough {
   readonly request: ModelRequest;
   readonly refusal: Refusal;
@@ -46,7 +46,7 @@ export function refusedPassthrough({ refusal }: RefusedPassthrough): ExchangeDia
   };
 }
 
-/** The dialect of one such request: nothing in it is for the gateway to read. */
+/** The dialect of one passthrough request. The gateway does not read its body. */
 export function passthroughDialect(given: Passthrough): ExchangeDialect {
   const { request, provider, path, headers, bodyLimitBytes } = given;
   const { method, body, bodyPieces } = request;
@@ -86,7 +86,7 @@ function nonEmpty(body: Buffer): Buffer | undefined {
 
 function answerHeaders(reply: ProviderReply, { method }: ModelRequest): Record<string, string> {
   const headers = returnedHeaders(reply.headers);
-  // The answer to HEAD tells the length of a body that does not follow.
+  // The answer to HEAD states the length of a body that does not follow.
   const length = reply.headers['content-length'];
   if (method === 'HEAD' && length !== undefined) headers['content-length'] = length;
   return headers;

@@ -1,4 +1,4 @@
-/** Writes chat completion chunks to a client that asked for a response. */
+/** Writes chat completion chunks for a client of the Responses API. */
 
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import { responseFromChat } from '../../../../providers/translate/responses-to-chat/answer.ts';

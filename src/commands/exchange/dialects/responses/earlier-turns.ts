@@ -46,7 +46,7 @@ async function responseTurns(previousId: string, sight: Sight, archive: Response
 }
 
 /**
- * The input with the turns before it, for one target; undefined when there are none, or when its provider knows them.
+ * The input with the turns before it, for one target; undefined when there are none, or when its provider has them.
  * @throws Refusal when they are not found
  */
 export async function turnsFor(
@@ -73,8 +73,8 @@ async function responseTurnsFor(
     if (head === undefined && !(await archive.mayBeElsewhere(previousId, sight))) {
       throw refusals.previousResponseNotFound(previousId);
     }
-    // Its own response, or one that this gateway has not stored: the provider has it. A translated response is stored
-    // here only.
+    // The provider has the previous response: it is the provider's own, or one that this gateway has not stored. A
+    // translated response is stored here only.
     if (head === undefined || (head.native && head.provider === target.provider.name)) {
       if (ticket.isMetered && head !== undefined) ticket.expectEarlierTurns(tokensBehind(head));
       return undefined;
@@ -90,7 +90,7 @@ async function responseTurnsFor(
   return { input, earlier };
 }
 
-/** What the provider puts before the input: the turns before that response, its input, and its answer. */
+/** Tokens that the provider puts before the input: the turns before that response, its input, and its answer. */
 function tokensBehind({ response, inputItems: items }: StoredResponse): number {
   const { usage } = response;
   const reported = isObject(usage) ? usage['total_tokens'] : undefined;

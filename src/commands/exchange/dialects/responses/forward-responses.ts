@@ -1,6 +1,6 @@
 /**
- * `POST /v1/responses/input_tokens` and `/compact`: of the body of a new response, counted or made shorter by the
- * provider. What the body refers to is put to it as it would be for the response itself.
+ * `POST /v1/responses/input_tokens` and `/compact`: the provider counts or compacts the body of a new response.
+ * References in the body are resolved as for the response itself.
  */
 import type { EventLog } from '../../../../events/log.ts';
 import type { ResponseArchive } from '../../../responses/archive.ts';
@@ -13,11 +13,11 @@ import { nativeChanges } from './responses-dialect.ts';
 export interface ResponsesBodyOptions {
   readonly archive: ResponseArchive;
   readonly log: EventLog;
-  /** What a caller may name in place of an item. */
+  /** Finds the stored item that a caller refers to by id. */
   readonly findItem: (sight: Sight) => FindItem;
 }
 
-/** @throws Refusal for earlier turns or items that are not found, or not to be seen by the caller */
+/** @throws Refusal for earlier turns or items that are not found or not visible to the caller */
 export async function responsesBodyChanges(
   input: PlanInput,
   { archive, log, findItem }: ResponsesBodyOptions,

@@ -1,4 +1,4 @@
-/** A native response as the client has it so far, from the events that it got. */
+/** A native response as the client has received it so far, built from its events. */
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { EarlyEnd } from '../../../model-request/stream-refusals.ts';
@@ -8,9 +8,9 @@ import { StreamedItems } from './streamed-items.ts';
 
 export class ObservedResponse {
   readonly facts: ResponseFacts;
-  /** Of the last event. */
+  /** Sequence number of the last event. */
   sequence = -1;
-  /** A whole answer, as the client got it. */
+  /** A whole answer, as the client received it. */
   whole: Buffer | undefined;
   readonly #items = new StreamedItems();
 
@@ -18,14 +18,17 @@ export class ObservedResponse {
     this.facts = facts;
   }
 
-  /** @param event that the facts know already; its item is kept and changed by later events */
+  /** @param event an event that `facts` has noted already; its item is kept and changed by later events */
   noteItems(event: JsonObject): void {
     const { type, response, sequence_number: sequence } = event;
     if (typeof sequence === 'number') this.sequence = sequence;
     if (type !== 'error' && !isObject(response)) this.#items.observe(event);
   }
 
-  /** The response as it stands, ended before its provider ended it. @param shell it when the provider has shown none */
+  /**
+   * The response with its output so far, ended before its provider ended it.
+   * @param shell the response without output, used when the provider has sent none
+   */
   endAs(status: EarlyEnd['status'], error: object, shell: (() => object) | undefined): JsonObject {
     const { facts } = this;
     const items = this.#items.atEnd();

@@ -1,4 +1,7 @@
-/** Responses to a client that asked for responses: the provider's bytes, unchanged but for what the gateway knows better. */
+/**
+ * Relays responses to a client of the Responses API: the provider's bytes, unchanged except for members that the
+ * gateway replaces.
+ */
 
 import type { Frame } from '../../../../providers/sse.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
@@ -31,7 +34,7 @@ export class ResponsesObserver implements AnswerObserver {
   frame(frame: Frame): FrameAnswer {
     const { data, raw } = frame;
     const { facts } = this.#response;
-    // Clients stop reading at the end marker: before the end of the response it is not passed on.
+    // Clients stop reading at the end marker, so it is not passed on before the end of the response.
     if (data === '[DONE]') return facts.ended ? { bytes: raw, terminal: true } : { terminal: false };
     const read = data === undefined ? undefined : this.#reader.read(frame, data);
     if (read === undefined) return { bytes: raw, terminal: facts.ended };

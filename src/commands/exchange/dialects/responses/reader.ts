@@ -1,4 +1,4 @@
-/** Reads the answer of a provider that has responses of its own as their events. */
+/** Reads the answer of a provider with a Responses API, as events of that API. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { Frame } from '../../../../providers/sse.ts';
@@ -19,19 +19,19 @@ import { ResponseFacts } from './response-facts.ts';
 const FAILURES = new Set<unknown>(['error', 'response.failed']);
 
 export interface ReadEvent {
-  /** Without the provider's credentials, and with the members that the gateway knows better. */
+  /** Without the provider's credentials, and with the members that the gateway replaces. */
   readonly event: JsonObject;
   /** The event's own bytes without the provider's credentials. */
   readonly record: Buffer;
-  /** Whether `record` is not what the client gets, because the gateway knows a member better. */
+  /** Whether the client's bytes differ from `record`, because the gateway replaces a member. */
   readonly echoed: boolean;
-  /** The response failed: the exchange has failed, though the client gets the provider's event. */
+  /** Set when the response failed: the exchange has failed, though the client gets the provider's event. */
   readonly refusal: Refusal | undefined;
 }
 
 export class ResponsesReader implements AnswerReader<JsonObject> {
   readonly #provider: Answering;
-  /** Members that every response object is to have instead of the provider's own, such as the id it goes by here. */
+  /** Members that replace the provider's own in every response object, such as the gateway's id of the response. */
   readonly #echo: Readonly<JsonObject> | undefined;
   readonly #facts: ResponseFacts;
 
@@ -63,7 +63,10 @@ export class ResponsesReader implements AnswerReader<JsonObject> {
     return { events: [event], record, terminal: this.#facts.ended, refusal };
   }
 
-  /** One frame with data that is not the end marker. Undefined when it is empty, an outcome when it cannot be read. */
+  /**
+   * Reads one frame with data other than the end marker. Undefined when it is empty, an outcome when it cannot be
+   * read.
+   */
   read(frame: Frame, data: string): ReadEvent | FrameOutcome | undefined {
     const parsed = parseChunk(data);
     if (parsed === undefined) return data.trim() === '' ? undefined : unreadableEvent(frame, this.#provider);

@@ -1,4 +1,4 @@
-/** The `error` event of a Responses stream: flat as OpenAI publishes it, nested as Open Responses does. */
+/** The `error` event of a Responses stream: flat as in OpenAI's API, nested as in Open Responses. */
 import { DONE } from '../../../../providers/translate/responses-to-chat/response-events.ts';
 import type { Refusal } from '../../../refusal.ts';
 
@@ -9,15 +9,15 @@ export function responseErrorEvent(sequenceNumber: number, refusal: Refusal, mes
 }
 
 /**
- * The end of a stream whose response goes on at its provider. The event has the number of the last one that came, so
- * that a client that follows the response from there misses nothing.
+ * The end of a stream whose response continues at its provider. The event carries the sequence number of the last
+ * event sent, so that a client that resumes from there misses nothing.
  */
 export function streamEndsEarly(lastNumber: number, refusal: Refusal): Buffer {
   const message = `${refusal.message} The provider goes on with the response: retrieve it by its id.`;
   return Buffer.concat([responseErrorEvent(Math.max(0, lastNumber), refusal, message), DONE]);
 }
 
-/** One whole server-sent event, with the name that its `type` gives it. */
+/** One whole server-sent event, named by its `type`. */
 export function responseEvent(event: Readonly<Record<string, unknown>>): Buffer {
   const { type } = event;
   const name = typeof type === 'string' ? `event: ${type}\n` : '';

@@ -1,4 +1,4 @@
-/** What a native response has said so far of itself. */
+/** The facts of a native response that its events have contained so far. */
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
 import type { DeferredWork } from '../../../model-request/deferred-work.ts';
@@ -7,7 +7,7 @@ import { isPending } from '../../../responses/pending-response.ts';
 
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
-/** What an `error` event of the provider says: `response.failed` has to follow it. */
+/** The content of the provider's `error` event, after which `response.failed` has to follow. */
 export interface ReportedError {
   readonly code: string;
   readonly message: string;
@@ -23,7 +23,10 @@ export class ResponseFacts {
   ended = false;
   reported: ReportedError | undefined;
 
-  /** @param providerRuns whether the provider continues a response whose stream ends early: one made in the background */
+  /**
+   * @param providerRuns whether the provider continues a response whose stream ends early, as it does for background
+   * responses
+   */
   constructor(provider: string, providerRuns = false) {
     this.#provider = provider;
     this.#providerRuns = providerRuns;

@@ -42,19 +42,19 @@ import { ResponsesReader } from './reader.ts';
 import { ResponseFacts } from './response-facts.ts';
 import { ResponsesWriter } from './writer.ts';
 
-/** A response that said something, and all of it that there will be. */
+/** Statuses of a response that succeeded: it has output, and no more will follow. */
 const SUCCEEDED: ReadonlySet<string> = new Set(['completed', 'incomplete']);
 
 export interface ResponsesDialectOptions {
   readonly archive: ResponseArchive;
   readonly log: EventLog;
-  /** What a caller may name in place of an item. */
+  /** Finds the stored item that a caller refers to by id. */
   readonly findItem: (sight: Sight) => FindItem;
   /** Unix seconds. */
   readonly now: () => number;
   /** In tokens; undefined when it is not known. */
   readonly contextWindow: (target: Target) => number | undefined;
-  /** Told when an answer showed whether a provider speaks `/v1/responses`. */
+  /** Called when an answer showed whether a provider has `/v1/responses`. */
   readonly learned: (provider: string, supported: boolean) => void;
 }
 
@@ -76,7 +76,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
       return {
         ...plan,
         instead(refusal) {
-          // A 404 for a model says nothing of the route.
+          // A 404 for a model does not show whether the route exists.
           if (!isRouteMissing(refusal, input.target.model)) return undefined;
           input.target.provider.learnResponses(false);
           learned(input.target.provider.name, false);
@@ -116,7 +116,7 @@ export function createResponsesDialect(options: ResponsesDialectOptions): Exchan
   };
 }
 
-/** Whether the gateway makes this response in the background, because its provider does not keep responses. */
+/** Whether the gateway generates this response in the background, because its provider does not keep responses. */
 export function isRunHere({ json }: Asked, type: string): boolean {
   return json.background === true && providerType(type)?.responseLifecycle !== 'yes';
 }
@@ -137,7 +137,10 @@ function relayAgain(past: PastAttempt): Relay {
   return translatedRelay(reader, new ResponsesFromChatWriter(shell(), now));
 }
 
-/** What the provider cannot know of its response: the turns the gateway put in front, the id it goes by here. */
+/**
+ * Members of the response that the provider cannot know: the turns that the gateway put in front, and the gateway's
+ * id.
+ */
 function echoOf({ asked, exchangeId, providerType: type, historyReplayed }: PastAttempt) {
   const echo: Record<string, unknown> = {};
   if (historyReplayed) echo.previous_response_id = previousResponseOf(asked);
@@ -162,7 +165,7 @@ async function native(
   };
 }
 
-/** What a provider with its own Responses API gets otherwise than the client wrote it, as JSON texts by member. */
+/** The members that a provider with its own Responses API gets with other values than the client's, as JSON texts. */
 export async function nativeChanges(
   planned: PlanInput,
   turns: TurnInput | undefined,
@@ -185,8 +188,8 @@ export async function nativeChanges(
 }
 
 /**
- * Whether the provider can look up an item itself: one of its own responses, or one this gateway never saw. Of the
- * latter nobody can tell whose it is, and a conversation has to hold what is said in it.
+ * Whether the provider can look up an item itself: an item of its own responses, or one that this gateway has not
+ * stored. The owner of the latter is unknown, and a conversation has to hold the content of its items.
  */
 function isKnownTo({ asked, target, sight }: PlanInput, found: FoundItem | undefined): boolean {
   if (target.provider.capabilities.responseLifecycle !== 'yes') return false;
@@ -195,7 +198,8 @@ function isKnownTo({ asked, target, sight }: PlanInput, found: FoundItem | undef
 }
 
 /**
- * Of what is sent on, items that the provider looks up by their id have to be its answers to what the caller sees.
+ * Checks the items that the provider will look up by id: each must belong to an answer of that provider which the
+ * caller may see.
  * @throws Refusal (404)
  */
 async function checkNamedItems(input: unknown, { target, sight }: PlanInput, find: FindItem): Promise<void> {
@@ -206,7 +210,7 @@ async function checkNamedItems(input: unknown, { target, sight }: PlanInput, fin
   }
 }
 
-/** What a model thought is of use to another provider only in the form that it encrypted itself. */
+/** Other providers can use reasoning only in the form that the model's provider encrypted. */
 export function isUnderstoodNatively(item: unknown): boolean {
   if (!isObject(item) || item.type !== 'reasoning') return true;
   return typeof item.encrypted_content === 'string' && !isCarriedItem(item);
@@ -257,7 +261,7 @@ function attemptOf(
   };
 }
 
-/** The response before anything was said: everything in it that is known from the request. */
+/** The response without any output: every member that the request determines. */
 export function shellOf(asked: Asked, facts: ShellFacts) {
   return responseShell(asked.json as CreateResponseRequest, facts);
 }

@@ -10,7 +10,7 @@ interface PartPlace {
   readonly list: 'content' | 'summary';
   readonly index: 'content_index' | 'summary_index';
   readonly member: 'text' | 'refusal';
-  /** Of the part, where no event announced it. */
+  /** Type of the part when no event announced it. */
   readonly type: string;
 }
 
@@ -35,9 +35,9 @@ const PART_DELTAS = new Map<unknown, PartPlace>([
   ],
 ]);
 
-/** Kinds of items that cannot be `incomplete`. */
+/** Types of items that cannot be `incomplete`. */
 const FAILED_INSTEAD = new Set<unknown>(['web_search_call', 'image_generation_call']);
-/** Kinds of items that have a status although the provider may leave it out. */
+/** Types of items that have a status even when the provider leaves it out. */
 const WITH_STATUS = new Set<unknown>(['message', 'reasoning', 'function_call', 'custom_tool_call']);
 
 export class StreamedItems {
@@ -60,7 +60,7 @@ export class StreamedItems {
     else if (typeof event.delta === 'string') addDelta(item, event, event.delta);
   }
 
-  /** The items in their order, as they are when no event follows: one that is not done is incomplete. */
+  /** The items in their order when no more events follow: an item that is not done is incomplete. */
   atEnd(): Item[] {
     return [...this.#items.entries()]
       .sort(([a], [b]) => a - b)

@@ -1,4 +1,4 @@
-/** Writes Responses events to a client that asked for responses. */
+/** Writes Responses events for a client of the Responses API. */
 
 import { isObject } from '../../../../json/is-object.ts';
 import type { JsonObject } from '../../../../providers/translate/json.ts';
@@ -15,7 +15,7 @@ import { ResponseFacts } from './response-facts.ts';
 export interface ResponsesWriterOptions {
   /** Shared with the observer where the provider's bytes pass unchanged. */
   readonly response?: ObservedResponse;
-  /** The response before anything is known of it: for a stream that fails before its provider has shown one. */
+  /** The response without any output, for a stream that fails before its provider has sent one. */
   readonly shell?: () => object;
 }
 
@@ -75,7 +75,7 @@ export class ResponsesWriter implements AnswerWriter<JsonObject> {
     return this.#response.storable();
   }
 
-  /** Encoded first: what is noted of it may be changed by later events. */
+  /** Encoded first, because later events may change the objects that are noted from this one. */
   #written(event: JsonObject): Buffer {
     const bytes = responseEvent(event);
     this.#response.facts.note(event);
