@@ -1,4 +1,4 @@
-/** One request as it is put to one provider. */
+/** One request as it is sent to one provider. */
 import type { LogUnavailable } from '../../events/log.ts';
 import type { Dialect, ForwardCall } from '../../providers/provider.ts';
 import type { Refusal } from '../refusal.ts';
@@ -7,7 +7,7 @@ import type { Relay } from './relay.ts';
 interface Way {
   /** A fresh relay for each attempt: it holds the state of one answer. */
   relay(): Relay;
-  /** Another way to ask, when the provider's refusal shows that it does not have the route of this one. */
+  /** Another plan for the same request, used when the provider's refusal shows that it lacks the route of this one. */
   instead?(refusal: Refusal): Promise<Plan> | undefined;
 }
 
@@ -17,33 +17,33 @@ export interface ModelPlan extends Way {
   /** The dialect spoken to the provider. */
   readonly dialect: Dialect;
   readonly body: Buffer;
-  /** Of the client's headers those that the provider is to get: lower-case names. */
+  /** The client's headers that the provider gets: lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A request that is passed on as it is, and so is its answer, of whatever kind. */
+/** A request that is forwarded unchanged, and so is its answer, of any kind. */
 export interface ForwardPlan extends Way {
   readonly kind: 'forward';
   readonly dialect: 'forward' | 'passthrough';
   readonly call: Omit<ForwardCall, 'requestId' | 'signal' | 'body'>;
   readonly body: Uint8Array | Upload | undefined;
-  /** Whether it may be sent twice without asking. */
+  /** Whether the gateway may send the request twice. */
   readonly repeatable: boolean;
-  /** The answer's bytes are not for the record: their number and digest are kept in place of them. */
+  /** The record keeps the number and the digest of the answer's bytes instead of the bytes. */
   readonly digestOnly?: boolean;
-  /** A JSON answer is seen whole by its relay, however long it is, before any of it is passed on. */
+  /** The relay reads a JSON answer whole, however long it is, before any of it is passed on. */
   readonly readsWhole?: boolean;
-  /** Whatever the provider answers with is the answer, also what looks like an error, or leads elsewhere. */
+  /** Every answer of the provider is passed on as the answer, including errors and redirects. */
   readonly verbatim?: boolean;
-  /** What a provider's refusal means, when it shows that the provider does not have this operation. */
+  /** The refusal for the client, when the provider's refusal shows that it does not have this operation. */
   unsupported?(refusal: Refusal): Refusal | undefined;
 }
 
-/** One request as it is put to one provider. */
+/** One request as it is sent to one provider. */
 export type Plan = ModelPlan | ForwardPlan;
 
-/** A request body on its way to the provider. */
+/** A request body that is streamed to the provider. */
 export interface Upload extends AsyncIterable<Buffer> {
-  /** Why it broke off, when it was not the provider who did it. */
+  /** Why the body broke off, unless the provider ended it. */
   readonly failure: Refusal | LogUnavailable | undefined;
 }

@@ -1,4 +1,4 @@
-/** What applies to one request, beside what the request itself says. Selected once, before anything is recorded. */
+/** The policy that applies to one request. Selected once, before anything is recorded. */
 export interface ExchangePolicy {
   /** `metadata`: neither the body of the request nor the answer is recorded. */
   readonly capture: 'full' | 'metadata';

@@ -1,4 +1,4 @@
-/** What an exchange has taken and has to give back, whatever becomes of it: reservations, places, permits. */
+/** The resources that an exchange holds and always releases at its end: reservations, places, permits. */
 
 /** @param isRecorded whether the end of the exchange, with what it has spent, is on disk */
 export type Release = (isRecorded: boolean) => void;

@@ -55,7 +55,7 @@ export function storedPendingResponse(stored: StoredResponse, record: ExchangeRe
   return { id, shell: response, facts, record };
 }
 
-/** Records that the response is now `in_progress`, unless another request ended it after it was read. */
+/** The write that records the response as `in_progress`. It fails when the response was changed after it was read. */
 export function inProgressWrite(
   { id, shell, facts, record }: PendingResponse,
   { revision }: StoredResponse,

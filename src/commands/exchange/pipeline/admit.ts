@@ -1,4 +1,4 @@
-/** Limits and budgets: what the request may spend is reserved, and its idempotency key claimed. */
+/** Reserves what the request may spend, under its limits and budgets, and claims its idempotency key. */
 
 import { untilMoved } from '../../../events/newest-event.ts';
 import type { Ticket } from '../../model-request/admission.ts';
@@ -36,8 +36,8 @@ function reserve({ exchange, asked, route }: WithHistory, deps: ExchangeDependen
 }
 
 /**
- * Reserves before the key is claimed, so that a refused request leaves the key to the next. When another request claims
- * the key first, its answer is given.
+ * Reserves before the key is claimed, so that a refused request leaves the key to the next. When another request
+ * claims the key first, the client gets that request's answer.
  */
 async function admitUnderKey(
   context: WithHistory,
@@ -50,7 +50,7 @@ async function admitUnderKey(
     const ticket = reserve(context, deps);
     const { stream, event, expectedRevision } = claim;
     if (await exchange.record.flushIf({ stream, events: [event], expectedRevision })) {
-      // A later request under the key gets the answer, also when this client does not wait for it.
+      // A later request with the key gets the answer, also when this client does not wait for it.
       const detached = deps.detached.detach(exchange.client);
       exchange.client = detached;
       exchange.scope.atEnd(() => detached.over());

@@ -1,4 +1,4 @@
-/** Calls the candidates, one attempt at a time, until one has begun to answer. */
+/** Calls the candidates, one attempt at a time, until one begins to answer. */
 import type { Target } from '../../model-request/target.ts';
 import { refusals } from '../../refusal.ts';
 import type { ProviderAnswer } from '../answer-source.ts';
@@ -31,7 +31,7 @@ export const callProviders: Step<Admitted, ProviderAnswer> = {
   },
 };
 
-/** @throws Refusal when the request cannot be put to the target; LogUnavailable */
+/** @throws Refusal when the request cannot be sent to the target; LogUnavailable */
 async function callCandidate(call: TargetCall, context: Admitted, deps: ExchangeDependencies): Promise<CallResult> {
   const { exchange, asked, policy, ticket } = context;
   const { dialect, request, record, scope } = exchange;
@@ -62,7 +62,9 @@ async function callCandidate(call: TargetCall, context: Admitted, deps: Exchange
   });
 }
 
-/** The request as it is put to one target. Of a background response, its id is on record and announced first. */
+/**
+ * The request as it is sent to one target. The id of a background response is recorded and sent to the client first.
+ */
 async function planFor(target: Target, context: Admitted, deps: ExchangeDependencies): Promise<Plan> {
   const { exchange, asked, policy, history, ticket } = context;
   const { dialect, request, record } = exchange;

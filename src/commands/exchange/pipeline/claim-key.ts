@@ -1,4 +1,4 @@
-/** The answer under the request's idempotency key, or the claim to make for it. */
+/** Looks up the request's idempotency key: returns the recorded answer, or the claim to make. */
 import { lookUpKey } from '../record/idempotency-key.ts';
 import type { KeyLookedUp, RequestParsed } from './context.ts';
 import type { ExchangeDependencies } from './dependencies.ts';
@@ -19,7 +19,7 @@ export const claimKey: Step<RequestParsed, KeyLookedUp> = {
   },
 };
 
-/** Only an answer that can be made again from the record can be given again. */
+/** Only answers of these dialects can be generated again from the record. */
 function isKeyed({ dialect, request, resumed }: RunningExchange, { dialects }: ExchangeDependencies): boolean {
   return request.headers['idempotency-key'] !== undefined && resumed === undefined && dialects.has(dialect.name);
 }

@@ -1,4 +1,4 @@
-/** The end of an exchange whose answer was made again from the record. */
+/** The end of an exchange whose answer was generated again from the record. */
 import { gatewayStopping } from '../../model-request/stream-refusals.ts';
 import type { DeliveredAnswer } from '../answer-source.ts';
 import { replayHeaders } from '../delivery/deliver-replay.ts';
@@ -8,7 +8,7 @@ import { sendError } from './send-error.ts';
 
 type DeliveredReplay = Extract<DeliveredAnswer, { source: 'record' }>;
 
-/** @returns the status that stands for how it ended. @throws LogUnavailable */
+/** @returns the status that represents the end of the exchange. @throws LogUnavailable */
 export async function completeReplay(delivered: DeliveredReplay, exchange: RunningExchange): Promise<number> {
   const { answer, end, broken, rest, bytes } = delivered;
   const { record, client } = exchange;

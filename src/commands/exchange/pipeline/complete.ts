@@ -1,4 +1,4 @@
-/** The last step: the end of the exchange is recorded, and on disk, before the client gets what is still due to it. */
+/** The last step: records the end of the exchange durably, then sends the rest of the answer to the client. */
 import type { EventLog } from '../../../events/log.ts';
 import type { Provider, ProviderReply } from '../../../providers/provider.ts';
 import type { Client } from '../../model-request/client.ts';
@@ -32,13 +32,13 @@ interface Completing extends Spender {
   readonly open: Pick<OpenExchangeTracker, 'leftOpen'>;
   readonly archive: ResponseArchive;
   readonly log: EventLog;
-  /** Called for a response that was made and is not stored. */
+  /** Called for a response that was generated and could not be stored. */
   responseNotStored(provider: Provider): void;
 }
 
 export const complete = {
   name: 'complete',
-  /** @returns the status that stands for how it ended. @throws LogUnavailable */
+  /** @returns the status that represents the end of the exchange. @throws LogUnavailable */
   run(delivered: DeliveredAnswer, exchange: RunningExchange, deps: ExchangeDependencies): Promise<number> {
     if (delivered.source === 'record') return completeReplay(delivered, exchange);
     const { answer, outcome } = delivered;
@@ -126,7 +126,10 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   }
 }
 
-/** A background response was cancelled, or the gateway stops: without any chunk it is made after the next start. */
+/**
+ * Ends a background response that was cancelled, or that the stop of the gateway interrupted. In the latter case, a
+ * response without any chunk is generated after the next start.
+ */
 async function completeInterrupted(
   { relay, received, rest, attempt, plan }: Extract<AttemptEnd, { kind: 'abandoned' }>,
   exchange: Completing,
@@ -163,7 +166,7 @@ function recordCompletion(
 ): void {
   const { dialect, target, record, keepBodies } = exchange;
   const translated = plan.dialect !== dialect.name;
-  // What the client got is in the response's own stream already, when it is stored there.
+  // A stored response already holds the client's answer in its own stream.
   const json = translated && keepBodies && responseId === undefined ? relay.response?.()?.json : undefined;
   events.noteCompleted(record, received, {
     status: reply.status,
@@ -193,7 +196,7 @@ function recordUsage(
   noteSpending(exchange, exchange.target, relay, { isPartial: !isWhole, estimate });
 }
 
-/** @returns the id under which the response is kept, when it is */
+/** @returns the id under which the response is stored; undefined when it is not */
 function recordResponse({ relay, received, plan }: Answered, exchange: Completing): string | undefined {
   const { dialect, asked, target, record } = exchange;
   if (received.chunks === 0 || dialect.keeps?.(asked) !== true) return undefined;
@@ -211,12 +214,14 @@ function recordResponse({ relay, received, plan }: Answered, exchange: Completin
   return stored.id;
 }
 
-/** Whether the response is one that its provider keeps, under an id that the provider chose. */
+/** Whether the provider keeps the response, under an id that the provider chose. */
 function isProvidersOwn({ plan }: Pick<Answered, 'plan'>, { target }: Completing): boolean {
   return plan.dialect === 'responses' && target.provider.capabilities.responseLifecycle === 'yes';
 }
 
-/** A provider that gives an id twice must not take a response away from the one who has it. */
+/**
+ * Whether another owner has a response with this id. A provider that uses an id twice must not replace that response.
+ */
 async function isTaken({ relay }: Answered, exchange: Completing): Promise<boolean> {
   const { dialect, asked, record, archive } = exchange;
   const id = dialect.keeps?.(asked) === true ? relay.response?.()?.id : undefined;

@@ -1,4 +1,4 @@
-/** What is known after each step of the pipeline: a type for each stage, which extends the one before. */
+/** The result of each step of the pipeline: one type per stage, which extends the one before. */
 import type { Ticket } from '../../model-request/admission.ts';
 import type { Asked } from '../../model-request/parsed-request.ts';
 import type { Route } from '../../model-request/routing-types.ts';
@@ -22,7 +22,7 @@ export interface KeyLookedUp extends RequestParsed {
 
 export interface Routed extends KeyLookedUp {
   readonly route: Route;
-  /** Whether the model decided who is called, and not the route of the request. */
+  /** Whether the model determined the candidates, and not the route of the request. */
   readonly isByModel: boolean;
 }
 
@@ -41,7 +41,7 @@ export interface WithHistory extends Recorded {
 }
 
 export interface Admitted extends WithHistory {
-  /** What was reserved; released by the scope of the exchange. */
+  /** The reservation; released by the scope of the exchange. */
   readonly ticket: Ticket;
 }
 

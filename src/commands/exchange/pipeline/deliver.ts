@@ -1,4 +1,4 @@
-/** Sends the answer to the client, but for the last bytes, which wait until the end of the exchange is on disk. */
+/** Sends the answer to the client, except the last bytes, which wait until the end of the exchange is on disk. */
 import type { Answer, DeliveredAnswer } from '../answer-source.ts';
 import { deliverReplay } from '../delivery/deliver-replay.ts';
 import type { RunningExchange } from './running-exchange.ts';

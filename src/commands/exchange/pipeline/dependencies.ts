@@ -20,7 +20,7 @@ import type { RefusedRequests } from '../record/refused-requests.ts';
 export interface ExchangeDependencies {
   readonly log: EventLog;
   readonly archive: ResponseArchive;
-  /** Every dialect by its name, for what is read again from the record. */
+  /** Every dialect by its name, for exchanges that are read again from the record. */
   readonly dialects: Dialects;
   /** The exchanges that continue without their clients. */
   readonly detached: DetachedClients;
@@ -31,7 +31,7 @@ export interface ExchangeDependencies {
   readonly pricing: Pricing;
   /** @param first the first candidate; undefined for a request that is refused before it has one */
   policyOf(request: ModelRequest, first: Target | undefined): ExchangePolicy;
-  /** How calls to a provider are retried and stopped. */
+  /** The retry policy and the circuit breaker of a provider. */
   resilienceOf(provider: string): Resilience;
   readonly recordBeforeCall: 'written' | 'durable';
   readonly maxAnswerBytes: number;
@@ -43,7 +43,7 @@ export interface ExchangeDependencies {
   readonly open: Pick<OpenExchangeTracker, 'begun' | 'over' | 'leftOpen'>;
   /** Decides which refusals are recorded one by one, and counts the others. */
   readonly refused: Pick<RefusedRequests, 'recordsAlone'>;
-  /** Called when a response was made and could not be recorded. */
+  /** Called when a response was generated and could not be recorded. */
   responseNotStored(provider: Provider | undefined): void;
   /** Called with unexpected errors, for the operator's own log. */
   failed(error: unknown): void;

@@ -1,4 +1,4 @@
-/** What the request continues: a conversation, or the turns before a response. Read once for all candidates. */
+/** Loads the conversation, or the turns before a response, that the request continues. Read once for all candidates. */
 import type { Recorded, WithHistory } from './context.ts';
 import type { Step } from './step.ts';
 

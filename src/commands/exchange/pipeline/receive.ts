@@ -30,7 +30,7 @@ function received(exchange: RunningExchange, read: ReadResult, deps: ExchangeDep
   if (!read.ok) throw read.refusal;
   const { asked } = read;
   request.sessionId ??= deps.sessions?.inBody(asked.json, request.caller.userPath);
-  // What is passed through is for its provider to judge.
+  // Values of a passthrough request are checked by its provider.
   const refusal = dialect.name === 'passthrough' ? undefined : limitsRefusal(dialect.endpoint, asked.json);
   if (refusal !== undefined) {
     noteReceived(exchange, asked, deps.policyOf(request, undefined));

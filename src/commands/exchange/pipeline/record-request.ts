@@ -1,4 +1,7 @@
-/** The first events of an exchange. They go to the log with the next append, before anything has an effect outside. */
+/**
+ * The first events of an exchange. They are appended to the log before the exchange has any effect outside the
+ * gateway.
+ */
 import { modelResolved, requestReceived } from '../../../events/catalogue/exchange.ts';
 import type { Asked } from '../../model-request/parsed-request.ts';
 import type { ExchangePolicy } from '../policy.ts';

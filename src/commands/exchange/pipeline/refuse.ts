@@ -1,4 +1,4 @@
-/** The end of an exchange that one of its steps refused, or in which something failed that no provider caused. */
+/** The end of an exchange that a step refused, or that failed for a reason other than a provider. */
 import { LogUnavailable } from '../../../events/log.ts';
 import type { Asked } from '../../model-request/parsed-request.ts';
 import { Refusal, refusals } from '../../refusal.ts';
@@ -33,7 +33,7 @@ export async function refuseExchange(
     }
   }
   const { reason } = client.ended;
-  // A pending response that the gateway's stop interrupts is made after the next start.
+  // A pending response that the stop of the gateway interrupts is generated after the next start.
   const isForNextStart = pendingResponse !== undefined && reason === 'gateway_stopping';
   if (refusal.code === 'log_unavailable' || isForNextStart) {
     if (record.flushed) deps.open.leftOpen(record.stream);
@@ -55,7 +55,7 @@ export async function refuseExchange(
 
 function refusalOf(error: unknown, { called }: ExchangeRecord): Refusal {
   if (error instanceof Refusal) return error;
-  // Only a client's input makes the gateway recurse.
+  // The gateway recurses only over a client's input.
   if (error instanceof RangeError && error.message.includes('call stack')) return refusals.nestedTooDeeply();
   if (!(error instanceof LogUnavailable)) return refusals.internal(error);
   return called ? refusals.answerNotRecorded(error) : refusals.logUnavailable(error);

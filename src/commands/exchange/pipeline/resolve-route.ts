@@ -1,4 +1,4 @@
-/** The candidates for a request: by its route, or by the model that it names. */
+/** The candidates for a request, determined by its route or by the model that it names. */
 import { oneTarget, type Route } from '../../model-request/routing-types.ts';
 import { refusals } from '../../refusal.ts';
 import type { KeyLookedUp, Routed } from './context.ts';

@@ -1,6 +1,6 @@
 /**
- * After the gateway went down: a background response of which no chunk was recorded is made after all. It can be
- * cancelled or deleted from the first moment on, also before its provider is known to be available.
+ * After a restart: generates a background response of which no chunk was recorded. It can be cancelled or deleted at
+ * any time, also before its provider is known to be available.
  */
 import { exchangeResumed } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
@@ -44,7 +44,7 @@ export async function resumeExchange(resumable: ResumableExchange, deps: Exchang
 }
 
 /**
- * The pending response, once its new state is on record; undefined when it was ended before.
+ * Records the new state of the pending response and returns it; undefined when the response has ended already.
  * @throws LogUnavailable
  */
 async function takeOver(

@@ -15,7 +15,7 @@ import { RunningExchange } from './running-exchange.ts';
 import { isAnswer } from './step.ts';
 import { steps } from './steps.ts';
 
-/** Never rejects: whatever happens, the client gets an answer or an error, and the log has the end. */
+/** Never rejects: in every case the client gets an answer or an error, and the end of the exchange is recorded. */
 export function runExchange(
   dialect: ExchangeDialect,
   request: ModelRequest,
@@ -39,7 +39,7 @@ export async function runPipeline(exchange: RunningExchange, deps: ExchangeDepen
   let status: number;
   try {
     for (const step of steps) {
-      // `inOrder` has checked that each step takes what the one before returns.
+      // `inOrder` has checked that each step takes the result of the step before.
       const next: ReturnType<typeof step.run> = step.run(reached as never, deps);
       reached = next instanceof Promise ? await next : next;
       if (isAnswer(reached)) break;
@@ -59,7 +59,7 @@ export async function runPipeline(exchange: RunningExchange, deps: ExchangeDepen
   deps.ended(summaryOf(exchange, asked, delivered, status));
 }
 
-/** The answer is there and its end cannot be recorded. */
+/** An answer was received and its end cannot be recorded. */
 function notStored(delivered: DeliveredAnswer, { dialect }: RunningExchange, deps: ExchangeDependencies): void {
   if (delivered.source !== 'provider') return;
   const { asked, target } = delivered.answer;

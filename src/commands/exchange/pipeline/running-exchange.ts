@@ -14,9 +14,9 @@ export class RunningExchange {
   readonly record: ExchangeRecord;
   readonly resumed: Resumed | undefined;
   readonly scope = new ExchangeScope();
-  /** Who gets the answer. Replaced when the exchange continues without its client. */
+  /** The client that gets the answer. Replaced when the exchange continues without it. */
   client: Client;
-  /** Of a response made in the background, once its id is on record. */
+  /** The background response, once its id is on record. */
   pendingResponse: PendingResponse | undefined;
   /** The target that was called last. */
   target: Target | undefined;

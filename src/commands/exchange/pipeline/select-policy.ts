@@ -1,4 +1,4 @@
-/** The policy of the request. Failover keeps that of the first candidate. */
+/** Selects the policy of the request. Failover keeps the policy of the first candidate. */
 import type { Governed, Routed } from './context.ts';
 import type { Step } from './step.ts';
 

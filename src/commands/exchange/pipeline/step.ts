@@ -13,7 +13,7 @@ import type {
 import type { ExchangeDependencies } from './dependencies.ts';
 
 /**
- * One step of the pipeline. It returns what the next step needs, or an answer, with which the pipeline continues at
+ * One step of the pipeline. It returns the input of the next step, or an answer, with which the pipeline continues at
  * `deliver`. It does not call another step. @throws Refusal, LogUnavailable
  */
 export interface Step<In extends Arrived, Out extends Stage | Answer> {
@@ -21,7 +21,7 @@ export interface Step<In extends Arrived, Out extends Stage | Answer> {
   run(context: In, deps: ExchangeDependencies): Out | Answer | Promise<Out | Answer>;
 }
 
-/** A step as the pipeline runs it: what it needs is checked by `inOrder`, at compile time. */
+/** A step as the pipeline runs it. `inOrder` checks its input type at compile time. */
 export interface AnyStep {
   readonly name: string;
   run(context: never, deps: ExchangeDependencies): Stage | Answer | Promise<Stage | Answer>;
@@ -38,7 +38,7 @@ type Steps = readonly [
   Step<Admitted, ProviderAnswer>,
 ];
 
-/** The steps of the pipeline, each of which needs what the one before returns. */
+/** The steps of the pipeline, each of which takes the result of the step before. */
 export function inOrder(...steps: Steps): readonly AnyStep[] {
   return steps;
 }

@@ -1,6 +1,6 @@
 /**
- * The path of every model request, for JSON and for streams, in every dialect. What a step does is recorded before
- * anything of it is visible outside.
+ * The path of every model request, for JSON and for streams, in every dialect. The effect of a step is recorded
+ * before it is visible outside the gateway.
  */
 import { admit } from './admit.ts';
 import { callProviders } from './call-providers.ts';

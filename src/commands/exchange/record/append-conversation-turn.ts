@@ -4,7 +4,7 @@ import type { ExchangeDialect } from '../dialect.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Relay } from '../relay.ts';
 
-/** Notes the turn that a completed exchange is in its conversation, to be appended with its end. */
+/** Notes the conversation turn of a completed exchange, to be appended with its end. */
 export async function noteConversationTurn(
   dialect: ExchangeDialect | undefined,
   asked: Asked,

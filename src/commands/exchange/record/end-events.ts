@@ -1,4 +1,4 @@
-/** The end of an exchange, told in events. Every way an exchange can end is a function here. */
+/** The events that end an exchange. Every way an exchange can end is a function here. */
 
 import type { z } from 'zod';
 import {
@@ -24,7 +24,7 @@ import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Received } from '../outcome.ts';
 import { cutContent, isOfRequest } from './refused-content.ts';
 
-/** Of a request that is itself at fault, and of which nothing is on record yet, the content is cut. */
+/** When the request itself is at fault and nothing is recorded yet, its content is cut. */
 export function noteRefused(record: ExchangeRecord, refusal: Refusal): void {
   const { status, type, code, param, message } = refusal;
   record.note(
@@ -74,7 +74,7 @@ export function noteFailed(
   record: ExchangeRecord,
   refusal: Refusal,
   facts: {
-    /** What the client got: the refusal's status, or 200 when bytes had gone out before, or 0. */
+    /** The status that the client got: the refusal's, 200 when bytes had been sent before, or 0. */
     status: number;
     reason: FailureReason;
     chunks: number;
@@ -98,13 +98,13 @@ export function noteDisconnected(record: ExchangeRecord, received: Received, res
   record.note(clientDisconnected.create({ chunks, bytes, durationMs: record.elapsed(), responseId }, record.context));
 }
 
-/** On whose account it goes, beside the user path. */
+/** What the usage is charged to, besides the user path. */
 export interface UsageAccount {
   readonly labels?: readonly string[] | undefined;
   readonly sessionId?: string | undefined;
 }
 
-/** @param failedAttempt when it is not of the answer, but of an attempt that failed */
+/** @param spent usage of the answer, or of a failed attempt when `failedAttempt` is set */
 export function noteUsage(
   record: ExchangeRecord,
   spent: PricedUsage,
@@ -115,10 +115,13 @@ export function noteUsage(
   record.note(usageEvent(record.context, spent, cost, account, failedAttempt));
 }
 
-/** Providers' ids are shorter. */
+/** Longer ids are not recorded; providers' ids are shorter. */
 const MAX_ID_LENGTH = 256;
 
-/** Member by member: there is one such event for each request, and spread objects cost more than all of the pricing. */
+/**
+ * Assigned member by member: there is one such event per request, and object spread costs more than all of the
+ * pricing.
+ */
 export function usageEvent(
   context: EventContext,
   spent: PricedUsage,
@@ -171,7 +174,7 @@ export function usageEvent(
   );
 }
 
-/** Whose work goes on, and what of a budget is reserved for it. */
+/** The provider that continues the work, and the amount of budget that stays reserved for it. */
 export interface DeferralFacts {
   readonly provider: string;
   readonly providerType: string;
@@ -191,7 +194,7 @@ export function noteDeferred(
   record.note(usageDeferred.create({ ...facts, kind, workId, labels, sessionId, parts, reservedCost }, record.context));
 }
 
-/** What is kept beside a response. */
+/** Facts stored beside a response. */
 export interface StoredResponseFacts {
   readonly provider: string;
   readonly providerType: string;
@@ -202,20 +205,20 @@ export interface StoredResponseFacts {
   readonly inputItems: string;
 }
 
-/** Keeps the response itself, in the same append as the end of the exchange: both are there, or neither. */
+/** Stores the response itself, in the same append as the end of the exchange: both are recorded, or neither. */
 export function noteResponse(record: ExchangeRecord, stored: StorableResponse, facts: StoredResponseFacts): void {
   const { id, context, owner } = record;
   record.noteElsewhere(storedResponseWrite(stored, facts, { exchangeId: id, owner }, context));
   for (const write of outputItemWrites(stored, owner, context)) record.noteElsewhere(write);
 }
 
-/** Where a response comes from. */
+/** The exchange that produced a response, and its owner. */
 export interface ResponseOrigin {
   readonly exchangeId: string;
   readonly owner: Owner;
 }
 
-/** @param by who caused the event, who need not be the owner */
+/** @param by context of the event; its actor need not be the owner */
 export function storedResponseWrite(
   stored: StorableResponse,
   { inputItems, ...facts }: StoredResponseFacts,
@@ -232,7 +235,7 @@ export function storedResponseWrite(
   };
 }
 
-/** The index of output items whose ids do not tell their response: those a provider gave. */
+/** Index entries for output items by id. Ids that a provider chose do not contain the id of their response. */
 export function outputItemWrites(stored: StorableResponse, owner: Owner, by: EventContext) {
   const ids = outputOf(stored).flatMap((item) => (isObject(item) && typeof item.id === 'string' ? [item.id] : []));
   return itemWrites(ids, { kind: 'response', id: stored.id, owner }, by);

@@ -1,6 +1,6 @@
 /**
- * Estimates what an answer cost whose provider did not report it: its client left before the end, the stream broke, or
- * the provider never reports usage. Only then the record is read again; other exchanges do nothing for it.
+ * Estimates the tokens of an answer whose provider did not report them: the client left before the end, the stream
+ * broke, or the provider never reports usage. The record is read again only in these cases.
  */
 import { chunkReceived, requestBodyReceived } from '../../../events/catalogue/exchange.ts';
 import type { EventLog } from '../../../events/log.ts';
@@ -26,10 +26,13 @@ export interface Estimating {
   readonly log: EventLog;
 }
 
-/** Readers see an append a moment after it was made: so often is the stream read before what is there is counted. */
+/**
+ * A read may not see an append that was made just before. The stream is read up to this often until all chunks are
+ * there.
+ */
 const MAX_READS = 4;
 
-/** Undefined where the provider's own report is what is charged. */
+/** Undefined when the usage that the provider reported is charged. */
 export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Promise<EstimatedTokens | undefined> {
   if (end.kind === 'whole') return undefined;
   const { relay, received, plan } = end;
@@ -39,7 +42,7 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
   }
   if (end.kind === 'abandoned' && end.unasked === true) return undefined;
   if (relay.goesOn?.() !== undefined) return undefined;
-  // On a provider's own API, an answer of a model is recognised by the model that it names.
+  // On a provider's own API, a model's answer is recognised by the model that it names.
   const { dialect, request } = exchange;
   if (dialect.mayBeFree && (request.method !== 'POST' || relay.model?.() === undefined)) return undefined;
   if (received.chunks === 0) {
@@ -53,8 +56,9 @@ export async function estimateUsage(end: AttemptEnd, exchange: Estimating): Prom
 }
 
 /**
- * What is charged in place of what was reported. A provider that reports as it goes, and was cut off, has reported the
- * beginning only: its count stands unless more than twice as much was said.
+ * The tokens to charge instead of the reported usage; undefined when the report is charged. A provider that reports
+ * during the stream has reported only the beginning of a stream that ended early: its report is charged unless the
+ * estimated output is more than twice as large.
  */
 export function missingTokens(
   usage: TokenUsage,
@@ -66,14 +70,14 @@ export function missingTokens(
   return { inputTokens: usage.inputTokens ?? inputTokens, outputTokens };
 }
 
-/** The request as the provider got it, with earlier turns; undefined for one that was sent piece by piece. */
+/** The body that the provider got, with earlier turns; undefined for one that was sent piece by piece. */
 function sentTo({ body }: Plan): unknown {
   return Buffer.isBuffer(body) ? parseChunk(body.toString()) : undefined;
 }
 
 interface Recorded {
   readonly output: OutputCount;
-  /** The request body that was sent piece by piece, as far as it is kept. */
+  /** The recorded part of a request body that was sent piece by piece. */
   readonly upload: string;
 }
 

@@ -1,7 +1,7 @@
 /**
- * `Idempotency-Key`: one key, one answer. The first request under a key claims it in the log, in the same append that
- * records the request; requests with the same key and body within 24 hours get that answer, also while it is still
- * being made. A request that was refused, or failed, leaves the key to the next.
+ * `Idempotency-Key`: one key, one answer. The first request with a key claims it in the log, in the same append that
+ * records the request. For 24 hours, requests with the same key and body get that answer, also while it is still
+ * being generated. A request that was refused or failed releases the key.
  */
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
@@ -25,11 +25,11 @@ import { type AnswerPart, type ReplayDependencies, replayAnswer } from './replay
 const HOLDS_FOR_MS = 24 * 60 * 60 * 1000;
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 
-/** A key that no running or answered request has: to be appended with the request. */
+/** The claim of a key that no running or answered request holds. It is appended with the request. */
 export interface KeyClaim {
   readonly stream: StreamName;
   readonly event: NewEvent;
-  /** Of the key's stream. Another one means that another request has claimed it. */
+  /** Expected revision of the key's stream. A different revision means that another request has claimed the key. */
   readonly expectedRevision: 'noStream' | bigint;
 }
 
@@ -37,13 +37,13 @@ export interface KeyedRequest {
   readonly endpoint: string;
   readonly request: ModelRequest;
   readonly record: ExchangeRecord;
-  /** Ends a wait for the answer of an exchange that is still running. */
+  /** Ends the wait for the answer of an exchange that is still running. */
   readonly ended: AbortSignal;
 }
 
 /**
- * @returns the answer under the request's key, once it has begun, or the claim to make when there is none
- * @throws Refusal when the key is malformed, was used for another request, or its answer was not kept or deleted
+ * @returns the answer under the request's key, once it has begun; the claim to make when there is none
+ * @throws Refusal when the key is malformed, was used for another request, or its answer was not kept or was deleted
  */
 export async function lookUpKey(keyed: KeyedRequest, deps: ReplayDependencies): Promise<KeyClaim | RecordedAnswer> {
   const { endpoint, request, record, ended } = keyed;
@@ -67,7 +67,7 @@ export async function lookUpKey(keyed: KeyedRequest, deps: ReplayDependencies): 
   }
 }
 
-/** A key means something only to the caller that chose it. */
+/** The key's stream. Keys are scoped to the caller and the endpoint. */
 function keyStream(key: string, endpoint: string, { caller }: ModelRequest): StreamName {
   const scope = JSON.stringify([caller.actor, caller.userPath ?? null, endpoint, key]);
   return streamName('idempotency', createHash('sha256').update(scope).digest('hex'));
@@ -77,7 +77,7 @@ function isRunningOrAnswered({ end }: RecordedExchange): boolean {
   return end === undefined || end.type === exchangeCompleted.type;
 }
 
-/** The answer of a request that ended, by the client or the gateway, before there was one. */
+/** The answer of a request that its client or the gateway ended before there was an answer. */
 export const noAnswer: RecordedAnswer = {
   source: 'record',
   exchangeId: undefined,
@@ -133,7 +133,7 @@ function toReplayed(part: AnswerPart): ReplayedPart {
   return { kind: 'end', broken };
 }
 
-/** An answer that its client has deleted is not given again. @throws Refusal (404) */
+/** Refuses to replay an answer that its client has deleted. @throws Refusal (404) */
 async function refuseDeleted({ end }: RecordedExchange, archive: ResponseArchive): Promise<void> {
   if (end?.type !== exchangeCompleted.type) return;
   const { responseId } = end.data as z.infer<typeof exchangeCompleted.data>;
@@ -141,7 +141,7 @@ async function refuseDeleted({ end }: RecordedExchange, archive: ResponseArchive
   throw refusals.responseNotFound(responseId);
 }
 
-/** What a background request was answered with, as it stands now. */
+/** The current state of a background response, as JSON; undefined when the request did not create one. */
 async function pendingResponseOf(earlier: RecordedExchange, archive: ResponseArchive): Promise<Buffer | undefined> {
   if (earlier.request.dialect !== 'responses') return undefined;
   const stored = await archive.find(responseIdOf(earlier.id), everything);

@@ -1,13 +1,13 @@
-/** Counts the output tokens of a stream from what is on record of it, event by event, without keeping any of it. */
+/** Counts the output tokens of a recorded stream, event by event, without keeping any of it. */
 import { createSplitter, recordedFormat } from '../../../providers/stream-splitter.ts';
 import { parseChunk } from '../../model-request/parse-chunk.ts';
 import { tokensInBytes } from '../../model-request/token-estimate.ts';
 import { bytesSaid } from './said-text.ts';
 
-/** What surrounds the text of one event in its stream, in bytes: used where bodies are not kept. */
+/** Approximate bytes of one stream event without its text; used where bodies are not kept. */
 const ENVELOPE_BYTES = 250;
 
-/** What the exchange counted while the stream arrived. */
+/** Counts made while the stream arrived. */
 export interface StreamSize {
   readonly chunks: number;
   readonly bytes: number;
@@ -17,10 +17,10 @@ export class OutputCount {
   readonly #splitter;
   #bodies = 0;
   #bytesSaid = 0;
-  /** Events that hold any text. */
+  /** Number of events that hold text. */
   #saying = 0;
 
-  /** @param dialect the one that was spoken to the provider */
+  /** @param dialect the dialect spoken to the provider */
   constructor(dialect: string) {
     this.#splitter = createSplitter(recordedFormat(dialect), { maxFrameBytes: Number.MAX_SAFE_INTEGER });
   }

@@ -1,6 +1,6 @@
 /**
- * Records the refusal of a request that began no exchange: of its route, its body, or whatever its handler refused. It is
- * one of the requests of its key that are recorded one by one, or it is counted.
+ * Records the refusal of a request that began no exchange: refused by its route, for its body, or by its handler. The
+ * refusal is recorded on its own, or counted once its key has exceeded the limit of single records.
  */
 import { requestReceived, requestRefused } from '../../../events/catalogue/exchange.ts';
 import { streamName } from '../../../events/event.ts';
@@ -17,9 +17,10 @@ export interface RefusalRecording {
 }
 
 /**
- * Requests over a rate limit, and those that the gateway failed to handle, are always counted: neither may wait for the
- * log. If the log cannot be written, the request is counted as well, and recorded when the log can be written again.
- * @returns the id of the exchange that stands for it; undefined when it was counted
+ * Requests over a rate limit, and those that the gateway failed to handle, are always counted: neither may wait for
+ * the log. If the log cannot be written, the request is counted as well, and the count is recorded when the log can
+ * be written again.
+ * @returns the id of the recorded exchange; undefined when the request was counted
  */
 export async function recordRefusal(
   request: ModelRequest,
@@ -46,13 +47,13 @@ export async function recordRefusal(
   }
 }
 
-/** No body: that of an administrator may hold secrets, and nothing marks where. */
+/** Without the body: the body of an administrator's request may hold secrets that cannot be located in it. */
 function eventsOf(request: ModelRequest, durationMs: number, refusal: Refusal) {
   const { caller, requestId, traceparent, method, path, headers, clientIp, labels, sessionId } = request;
   const { authMethod } = caller;
   const context = { actor: caller.actor, userPath: caller.userPath, requestId, traceparent };
   const { status, type, code, param } = refusal;
-  // The message repeats a part of the body.
+  // The message quotes a part of the body.
   const message = code === 'invalid_json' ? 'The request body is not valid JSON.' : refusal.message;
   const facts = { method, path, headers, clientIp, authMethod, labels, sessionId };
   return [

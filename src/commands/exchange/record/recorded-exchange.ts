@@ -1,4 +1,7 @@
-/** An exchange as the record tells it, and the relay it had: what the provider said can be put through it once more. */
+/**
+ * An exchange as it is recorded, and the relay of its last attempt, through which the provider's bytes can pass
+ * again.
+ */
 import type { z } from 'zod';
 import {
   answerReplayed,
@@ -29,22 +32,25 @@ export interface RecordedExchange {
   readonly id: string;
   readonly received: RecordedEvent;
   readonly request: z.infer<typeof requestReceived.data>;
-  /** The last one. */
+  /** The last attempt. */
   readonly attempt: Attempt | undefined;
-  /** Of the last attempt. */
+  /** Chunks of the last attempt. */
   readonly chunks: readonly RecordedEvent[];
   /** Whether earlier turns were put in front of the input, in the last attempt. */
   readonly historyReplayed: boolean;
-  /** Whether they were since the last attempt began: then for the next. */
+  /**
+   * Whether earlier turns were put in front of the input after the last attempt began; they then belong to the next
+   * attempt.
+   */
   readonly replayedSince: boolean;
-  /** The exchange whose answer was given again in place of a new one. */
+  /** The exchange whose recorded answer was sent instead of a new one. */
   readonly answerOf: string | undefined;
-  /** How it ended; undefined while it has not. */
+  /** The event that ended the exchange; undefined while it has not ended. */
   readonly end: RecordedEvent | undefined;
   readonly last: RecordedEvent;
 }
 
-/** What an exchange can end with; usage may follow it, in the same append. */
+/** Types of events that end an exchange; usage may follow them in the same append. */
 const ENDS: ReadonlySet<string> = new Set([
   requestRefused.type,
   exchangeCompleted.type,
@@ -59,7 +65,7 @@ export async function readExchange(stream: StreamName, log: EventLog): Promise<R
   return told;
 }
 
-/** What is known after one more event. Chunks are collected in place: an exchange may have many. */
+/** The recorded exchange with one more event. Chunks are collected in place, because an exchange may have many. */
 export function withEvent(told: RecordedExchange | undefined, event: RecordedEvent): RecordedExchange | undefined {
   if (event.type === requestReceived.type) {
     const request = event.data as RecordedExchange['request'];
@@ -74,7 +80,8 @@ export function withEvent(told: RecordedExchange | undefined, event: RecordedEve
       return { ...told, chunks: appended(told.chunks, event), last: event };
     case attemptStarted.type: {
       const attempt = event.data as Attempt;
-      // Each provider is told what it does not know: what the one before was told says nothing of this one.
+      // Each provider gets the turns that it does not have; those sent to the previous provider do not count for this
+      // one.
       const isReplayed = attempt.kind === 'failover' ? told.replayedSince : told.historyReplayed;
       return { ...told, attempt, chunks: [], historyReplayed: isReplayed, replayedSince: false, last: event };
     }
@@ -94,7 +101,7 @@ function appended(chunks: readonly RecordedEvent[], chunk: RecordedEvent): reado
   return chunks;
 }
 
-/** What the client of a failed exchange was told, and why it failed; undefined when it ended in another way. */
+/** The reason of a failed exchange and the error that its client got; undefined when it ended in another way. */
 export function recordedFailure({ end, attempt }: Pick<RecordedExchange, 'end' | 'attempt'>) {
   if (end?.type !== exchangeFailed.type) return undefined;
   const { reason, status, type, code, message } = end.data as z.infer<typeof exchangeFailed.data>;
@@ -102,15 +109,15 @@ export function recordedFailure({ end, attempt }: Pick<RecordedExchange, 'end' |
   return { reason, refusal: new Refusal({ status, type: type as Refusal['type'], code, message, provider }) };
 }
 
-/** Reasons of which no provider is the cause. */
+/** Failure reasons that no provider caused. */
 const OWN_ENDS: ReadonlySet<string> = new Set(['gateway_stopped', 'log_unavailable', 'cancelled']);
 
-/** How an exchange that failed for a reason of the gateway's own ended its response. */
+/** How an exchange that failed for a reason of the gateway ended its response. */
 export function earlyEndOf({ reason, refusal }: NonNullable<ReturnType<typeof recordedFailure>>): EarlyEnd {
   return { refusal, status: reason === 'cancelled' ? 'cancelled' : 'failed' };
 }
 
-/** The request as it was asked; undefined when its body was not kept or is not one of these dialects. */
+/** The request parsed again from the record; undefined when its body was not kept or no given dialect reads it. */
 export function askedAgain({ request, received }: RecordedExchange, dialects: Dialects): Asked | undefined {
   const dialect = dialects.get(request.dialect);
   if (dialect === undefined || received.body === undefined) return undefined;
@@ -122,7 +129,7 @@ export function askedAgain({ request, received }: RecordedExchange, dialects: Di
   }
 }
 
-/** A fresh relay as the last attempt had it, with everything it knew then. */
+/** A new relay in the state in which the last attempt began. */
 export function relayAgain(
   { id, received, request, attempt, historyReplayed }: RecordedExchange,
   asked: Asked,

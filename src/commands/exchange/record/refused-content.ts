@@ -1,23 +1,25 @@
 /**
- * What is kept of a request that the gateway itself refused: who sent it, what it was, and the beginning of its content.
- * A key that is over its limit, or may not use the model, must not be able to fill the log. Pure.
+ * What is recorded of a request that the gateway itself refused: the caller, the kind of request, and the beginning
+ * of its content. A key that is over its limit, or may not use the model, must not be able to fill the log. Pure.
  */
 import { createHash } from 'node:crypto';
 import { requestPartReceived, requestReceived, requestRefused } from '../../../events/catalogue/exchange.ts';
 import type { NewEvent } from '../../../events/event.ts';
 import type { Refusal } from '../../refusal.ts';
 
-/** Of the body, or of all text fields of a form together. */
+/** Limit for the body, or for all text fields of a form together. */
 export const KEPT_BODY_BYTES = 4096;
-/** Of the model's name and of the error's message, which may repeat that name. */
+/** Limit for the model's name and for the error's message, which may repeat that name. */
 const KEPT_TEXT_LENGTH = 1024;
 
-/** Whether the request is at fault: its access, a limit, a budget, or what it says. */
+/** Whether the request is at fault: its access, a limit, a budget, or its content. */
 export function isOfRequest({ status }: Pick<Refusal, 'status'>): boolean {
   return status < 500 || status === 501;
 }
 
-/** The events of a refused request, with their content cut. A body that was cut has its size and SHA-256 beside it. */
+/**
+ * The events of a refused request, with their content cut. The size and SHA-256 of a cut body are recorded beside it.
+ */
 export function cutContent(events: readonly NewEvent[]): NewEvent[] {
   let room = KEPT_BODY_BYTES;
   return events.map((event) => {

@@ -1,8 +1,8 @@
 /**
- * Keeps every request that begins no exchange, and every refused one, on the record at a bounded cost. So many refusals
- * of a key in a minute are recorded one by one; those beyond are counted by key, user path and reason, and requests that
- * were answered by key, user path, route and status. Each count is recorded as one event when the minute ends, or when
- * the gateway stops. What is counted and not yet recorded is lost when the process is killed.
+ * Records every request that begins no exchange, and every refused one, at a bounded cost. A limited number of
+ * refusals per key and minute is recorded one by one. Further refusals are counted by key, user path and reason;
+ * answered requests are counted by key, user path, route and status. Each count is recorded as one event when the
+ * minute ends, or when the gateway stops. Counts that are not yet recorded are lost when the process is killed.
  */
 import { requestsAnswered, requestsRefused } from '../../../events/catalogue/exchange.ts';
 import { type Actor, type NewEvent, streamName, type UserPath } from '../../../events/event.ts';
@@ -15,11 +15,11 @@ const MINUTE_MS = 60_000;
 const RETRY_MS = 5_000;
 /** Keys whose refusals are recorded one by one in a minute; of further keys, all are counted. */
 const MAX_KEYS = 10_000;
-/** User paths of one key that are told apart in a minute; a key may name any with each request. */
+/** User paths of one key that are counted separately in a minute; a key may name any with each request. */
 const MAX_PATHS = 64;
-/** Beyond so many counts, refusals are counted by reason alone, and answered requests by route alone. */
+/** Beyond this number of counts, refusals are counted by reason alone, and answered requests by route alone. */
 const MAX_COUNTS = 10_000;
-/** Counts that go into one append. */
+/** Counts per append. */
 const APPENDED = 500;
 
 export interface RefusedRequest {
@@ -34,7 +34,7 @@ export interface AnsweredRequest {
   /** The route, with its parameters by name. */
   readonly endpoint: string;
   readonly status: number;
-  /** Of an error. */
+  /** The code of the error that was returned. */
   readonly code?: string | null | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface RefusedRequestsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** What the requests of a count have in common. */
+/** The facts that the requests of one count share. */
 type Counted =
   | { readonly kind: 'refused'; readonly reason: Pick<Refusal, 'status' | 'type' | 'code'> }
   | ({ readonly kind: 'answered' } & Pick<AnsweredRequest, 'method' | 'status' | 'code'>);
@@ -59,7 +59,7 @@ interface Count {
   readonly what: Counted;
   readonly firstAt: number;
   lastAt: number;
-  /** Undefined when they differ. */
+  /** Undefined when the endpoints of the counted requests differ. */
   endpoint: string | undefined;
   count: number;
   durationMs: number;
@@ -78,10 +78,12 @@ export class RefusedRequests {
   #minute = -1;
   readonly #keys = new Map<Actor, OfKey>();
   #counts = new Map<string, Count>();
-  /** Made into events, which keep their ids until an append of them succeeds: they are recorded once. */
+  /**
+   * Counts converted to events. They keep their ids until an append of them succeeds, so that they are recorded once.
+   */
   #unwritten: NewEvent[] = [];
   #writing: Promise<void> | undefined;
-  /** Whether what is counted is to be recorded next. */
+  /** Whether the current counts are to be recorded next. */
   #isDue = false;
   #minuteEnds: NodeJS.Timeout | undefined;
   #retries: NodeJS.Timeout | undefined;
@@ -93,7 +95,10 @@ export class RefusedRequests {
     this.#onError = onError;
   }
 
-  /** Whether a refusal is to be recorded on its own; otherwise it is counted here, and nothing else is to be recorded. */
+  /**
+   * Whether the caller is to record this refusal on its own; if not, it is counted here, and the caller records
+   * nothing.
+   */
   recordsAlone(request: RefusedRequest, refusal: Refusal): boolean {
     const key = this.#keyOf(request.caller.actor);
     if (key !== undefined && key.alone < this.#alone) {
@@ -138,13 +143,13 @@ export class RefusedRequests {
     if (counted.endpoint !== endpoint) counted.endpoint = undefined;
   }
 
-  /** Ends the minute: what is counted is recorded, as soon as the log has what was counted before. */
+  /** Ends the minute: the counts are recorded as soon as the previous counts are in the log. */
   write(): void {
     this.#isDue = true;
     this.#advance();
   }
 
-  /** Resolves when everything is recorded, or the log refused it. */
+  /** Resolves when everything is recorded, or the log has refused it. */
   async stop(): Promise<void> {
     this.write();
     while (this.#writing !== undefined) await this.#writing;

@@ -1,6 +1,6 @@
 /**
- * The answer of an exchange as its client got it, made again from the record: what is there, then, while the exchange
- * still runs, what is added.
+ * The answer of an exchange as its client got it, generated again from the record: first the recorded part, then,
+ * while the exchange still runs, each part as it is added.
  */
 import { exchangeCompleted } from '../../../events/catalogue/exchange.ts';
 import { type RecordedEvent, type StreamName, streamName } from '../../../events/event.ts';
@@ -31,14 +31,14 @@ export interface ReplayDependencies {
 }
 
 export type AnswerPart =
-  /** More of the answer; for one that is no stream, all of it. */
+  /** More of the answer; all of it when it is not a stream. */
   | { readonly kind: 'bytes'; readonly bytes: Buffer }
-  /** It is over: `complete`, or ended early. */
+  /** The answer ended: `complete`, or early. */
   | { readonly kind: 'end'; readonly complete: boolean; readonly exchange: RecordedExchange };
 
 /**
- * Always ends with an `end`, unless the signal is aborted or the record holds no such exchange.
- * @throws whatever reading the log throws
+ * Always ends with an `end`, unless the signal is aborted or there is no such exchange on record.
+ * @throws the errors of reading the log
  */
 export async function* replayAnswer(
   exchangeId: string,
@@ -57,7 +57,8 @@ export async function* replayAnswer(
     if (asked?.stream === true && event.body !== undefined && told.chunks.at(-1) === event) {
       stream ??= new StreamAgain(told, asked, deps.dialects);
       const bytes = stream.push(event.body);
-      // The relay knows what it has to: a long answer is not held for everybody who follows it.
+      // The relay keeps the state that it needs, so that clients that follow a long answer do not hold all of it in
+      // memory.
       told = { ...told, chunks: [] };
       if (bytes.length > 0) yield { kind: 'bytes', bytes };
     }
@@ -76,7 +77,7 @@ export async function* replayAnswer(
   }
 }
 
-/** Its events up to its end, as they are recorded. */
+/** The events of an exchange up to its end, as they are recorded. */
 async function* eventsOfExchange(
   stream: StreamName,
   log: EventLog,
@@ -93,12 +94,12 @@ async function* eventsOfExchange(
   }
 }
 
-/** Puts the provider's stream through the relay that the exchange had. */
+/** Passes the provider's stream through the relay that the exchange had. */
 class StreamAgain {
   readonly #relay: Relay | undefined;
   readonly #splitter: FrameSplitter;
   #completedAt: number | undefined;
-  /** The failure that the provider reported: nothing it said after that was passed on. */
+  /** The failure that the provider reported; later parts of its stream were not passed on. */
   #refusal: Refusal | undefined;
 
   constructor(told: RecordedExchange, asked: Asked, dialects: Dialects) {
@@ -132,7 +133,7 @@ class StreamAgain {
   #ending(told: RecordedExchange): Buffer | undefined {
     if (told.end?.type === exchangeCompleted.type) return this.#relay?.finish().bytes;
     const failure = recordedFailure(told);
-    // The client of a stream that failed before its first byte was told so in another way.
+    // A stream that failed before its first byte was answered with an HTTP error instead.
     if (failure?.reason === 'provider_error') return undefined;
     const broken = this.#refusal ?? (failure?.reason === 'stream_broken' ? failure.refusal : undefined);
     if (broken !== undefined) return this.#relay?.broken?.(broken);
@@ -153,7 +154,7 @@ function wholeAgain(
   return relayAgain(told, asked, dialects)?.whole(bytes, parseChunk(bytes.toString()));
 }
 
-/** What the client got in the end, when that is not what the provider said: the stored response, or the answer itself. */
+/** The final answer of the client, when it differs from the provider's: the stored response, or the recorded answer. */
 async function finalJson(
   { end, attempt, request }: RecordedExchange,
   archive: ResponseArchive,

@@ -1,7 +1,7 @@
-/** How much text of a model an event of a stream holds, in every dialect. Pure. */
+/** Counts the bytes of model text in an event of a stream, for every dialect. Pure. */
 import { isObject } from '../../../json/is-object.ts';
 
-/** Members whose text a model wrote. */
+/** Members with text that a model generated. */
 const TEXT: ReadonlySet<string> = new Set([
   'content',
   'text',

@@ -1,4 +1,4 @@
-/** What an answer cost: noted on the record, and charged to whoever asked. */
+/** The cost of an answer: noted on the record, and charged to the caller. */
 
 import type { Ticket } from '../../model-request/admission.ts';
 import type { DeferredWork, WorkPart } from '../../model-request/deferred-work.ts';
@@ -24,15 +24,13 @@ export interface Spender {
 
 export interface SpendingFacts {
   readonly isPartial: boolean;
-  /** Set when it was spent on an attempt that failed, and not on the answer. */
+  /** Number of the failed attempt that spent it; undefined when the answer did. */
   readonly failedAttempt?: number;
-  /** What is charged in place of what the provider did not report. */
+  /** The estimate to charge when the provider did not report usage. */
   readonly estimate?: EstimatedTokens | undefined;
 }
 
-/**
- * @param target who was asked, and is the one the ticket has entered
- */
+/** @param target the target that was called, which the ticket has entered */
 export function noteSpending(
   { dialect, asked, record, request, ticket, pricing }: Spender,
   { provider, model }: Target,
@@ -56,12 +54,12 @@ export function noteSpending(
   ticket.charge({ usage, estimate: charged.estimate, totalCost: cost.totalCost, isFailed });
 }
 
-/** The endpoint under which usage is told: on a provider's own API, the path of the request. */
+/** The endpoint under which usage is recorded: on a provider's own API, the path of the request. */
 export function endpointOf({ name, endpoint }: Pick<ExchangeDialect, 'name' | 'endpoint'>, path: string): string {
   return name === 'passthrough' ? (path.split('?', 1)[0] ?? path) : endpoint;
 }
 
-/** The estimate applies unless the cost is known without it: a price for each request or piece needs no count of tokens. */
+/** The estimate applies unless the cost is known without it: a price per request or per piece needs no tokens. */
 export function priced(
   spent: PricedUsage,
   estimate: EstimatedTokens | undefined,
@@ -74,7 +72,10 @@ export function priced(
   return { charged, cost: pricing.costOf(charged) };
 }
 
-/** The provider goes on with its work: what that costs is recorded when it is over, and stays reserved until then. */
+/**
+ * The provider continues its work after the answer: its cost is recorded when it is over, and stays reserved until
+ * then.
+ */
 export function noteDeferral(
   { dialect, asked, record, request, ticket }: Spender,
   { provider, model }: Target,
@@ -93,7 +94,7 @@ export function noteDeferral(
   noteDeferred(record, { ...work, parts }, facts, request);
 }
 
-/** What a response is likely to take, for the case that its provider never says. */
+/** The expected size of a response, charged if its provider never reports the usage. */
 export function partOf(model: string, json: Readonly<Record<string, unknown>>): WorkPart {
   return { model, answers: 1, inputTokens: promptTokens(json), outputTokens: expectedOutput(json) };
 }

@@ -1,9 +1,9 @@
-/** The fields of a form that the gateway decides by: who gets the form, what it costs, what it may name. */
+/** The form fields that the gateway uses to decide the target, the cost, and the access to files. */
 import { namesFile } from './file-fields.ts';
 
 const CONTROL_FIELDS: ReadonlySet<string> = new Set(['model', 'provider', 'stream', 'n']);
 
-/** Whether the field of this name may be there once only. */
+/** Whether a form may contain the field only once. */
 export function isControlField(name: string): boolean {
   return CONTROL_FIELDS.has(name);
 }

@@ -8,7 +8,7 @@ export interface PartHead {
 
 const LINE = '\r\n';
 
-/** What goes before the bytes of a part. */
+/** The bytes before the content of a part. */
 export function partHead(boundary: string, { name, filename, contentType }: PartHead): Buffer {
   const named = `; name="${escaped(name)}"`;
   const file = filename === undefined ? '' : `; filename="${escaped(filename)}"`;
@@ -16,10 +16,10 @@ export function partHead(boundary: string, { name, filename, contentType }: Part
   return Buffer.from(`--${boundary}${LINE}content-disposition: form-data${named}${file}${LINE}${type}${LINE}`);
 }
 
-/** What goes behind the bytes of a part. */
+/** The bytes after the content of a part. */
 export const PART_END = Buffer.from(LINE);
 
-/** What goes behind the last part. */
+/** The bytes after the last part. */
 export function formEnd(boundary: string): Buffer {
   return Buffer.from(`--${boundary}--${LINE}`);
 }

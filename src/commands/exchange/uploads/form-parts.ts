@@ -1,10 +1,13 @@
-/** A multipart form, read part by part as it arrives (RFC 7578). No part is read before the one in front of it was. */
+/**
+ * A multipart form, read part by part as it arrives (RFC 7578). A part is read only after the part before it has
+ * ended.
+ */
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Busboy } from '@fastify/busboy';
 import { Refusal, refusals } from '../../refusal.ts';
 
-/** A form's fields are options of a request, and an option is no novel. */
+/** A form's fields are short options of a request. */
 const MAX_FIELD_BYTES = 1024 * 1024;
 const MAX_PARTS = 1000;
 
@@ -20,15 +23,15 @@ export interface FilePart {
   readonly name: string;
   readonly filename: string | undefined;
   readonly contentType: string;
-  /** To be read to its end before the next part is asked for. */
+  /** The content of the file, which must be read to its end before the next part is read. */
   readonly bytes: AsyncIterable<Buffer>;
 }
 
 export type FormPart = FieldPart | FilePart;
 
 /**
- * @param contentType of the request, with the form's boundary
- * @throws Refusal when it is no form, is too large, or breaks off
+ * @param contentType content type of the request, with the form's boundary
+ * @throws Refusal when the body is not a form, is too large, or breaks off
  */
 export async function* formParts(
   pieces: AsyncIterable<Buffer>,
@@ -37,7 +40,7 @@ export async function* formParts(
 ): AsyncGenerator<FormPart> {
   const parser = createParser(contentType);
   const parts = new Readable({ objectMode: true, read() {} });
-  // Whoever reads on is told; a form that nobody reads to its end may break off unheard.
+  // A reader gets the error from its iteration. Without a reader, an error must not end the process.
   parts.on('error', () => {});
   let open: Readable | undefined;
   parser.on('file', (name, bytes, filename, _encoding, type) => {

@@ -1,6 +1,6 @@
 /**
- * A form on its way to the provider: written anew part by part, with the fields that are the gateway's own changed or
- * left out, and each part told in an event when it has gone by.
+ * A form on its way to the provider: written again part by part, with the gateway's own fields changed or left out.
+ * Each part is recorded in an event after it was sent.
  */
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import { requestBodyReceived, requestPartReceived } from '../../../events/catalogue/exchange.ts';
@@ -14,11 +14,11 @@ import type { HeldFile, OpenForm } from './open-form.ts';
 
 export interface FormUploadOptions {
   readonly record: ExchangeRecord;
-  /** What the provider gets for a field's value; undefined when it does not get the field. */
+  /** The value that the provider gets for a field; undefined when it does not get the field. */
   change(name: string, value: string): string | undefined;
-  /** Of a field behind the file at which it was decided who gets the form. @throws Refusal when it comes too late */
+  /** Checks a field behind the file at which the target was decided. @throws Refusal when the field comes too late */
   late(name: string, value: string): void;
-  /** Whether text is kept on the record, and the bytes of files. */
+  /** Whether the record keeps text fields, and the bytes of files. */
   readonly keepText: boolean;
   readonly keepFiles: boolean;
 }
@@ -43,7 +43,7 @@ export class FormUpload implements Upload {
     return this.#failure;
   }
 
-  /** The whole of a form that is held whole. */
+  /** The whole form, when all of it is held in memory. */
   held(): Buffer {
     const pieces: Buffer[] = [];
     for (const part of this.#form.held) pieces.push(...this.#held(part));

@@ -1,37 +1,37 @@
 /**
- * Reads a form as far as it takes to know who is to get it. Parts up to there are held; the rest is still on its way,
- * and is read when the provider takes it.
+ * Reads a form until its target is decided. The parts up to there are held in memory; the rest is read when the
+ * provider takes it.
  */
 import { refusals } from '../../refusal.ts';
 import { isControlField, mayBeControlField } from './control-fields.ts';
 import { type FieldPart, type FilePart, type FormPart, formParts } from './form-parts.ts';
 
-/** Of files that come before the fields that decide, together: they are in memory until then. */
+/** Limit for all files before the deciding fields, which are held in memory until then. */
 const HELD_BYTES = 64 * 1024 * 1024;
 
-/** A file that came before the fields that decide, whole. */
+/** A whole file that came before the deciding fields. */
 export interface HeldFile extends Omit<FilePart, 'bytes'> {
   readonly bytes: readonly Buffer[];
 }
 
 export interface OpenForm {
-  /** The text fields so far: of several with one name, the first. */
+  /** The text fields so far; of several with one name, the first. */
   readonly fields: ReadonlyMap<string, string>;
   readonly held: readonly (FieldPart | HeldFile)[];
-  /** The file at which it was decided, and the parts behind it. Undefined when the whole form is held. */
+  /** The file at which the target was decided, and the parts behind it. Undefined when the whole form is held. */
   readonly rest: { readonly file: FilePart; readonly parts: AsyncIterator<FormPart> } | undefined;
 }
 
 export interface FormSource {
   readonly pieces: AsyncIterable<Buffer>;
-  /** Of the request, with the form's boundary. */
+  /** Content type of the request, with the form's boundary. */
   readonly contentType: string;
   readonly limitBytes: number;
 }
 
 /**
- * @param isDecided asked when a file begins: whether the fields before it say who gets it
- * @throws Refusal when it is no form, is too large, or breaks off
+ * @param isDecided called when a file begins: whether the fields before it determine the target
+ * @throws Refusal when the body is not a form, is too large, or breaks off
  */
 export async function openForm(
   source: FormSource,
@@ -64,7 +64,7 @@ export async function openForm(
   return { fields, held, rest: undefined };
 }
 
-/** @throws Refusal for a part by which a provider could decide otherwise than the gateway */
+/** @throws Refusal for a part that a provider could interpret differently from the gateway */
 async function* checkedParts(parts: AsyncIterable<FormPart>): AsyncGenerator<FormPart> {
   const values = new Map<string, string>();
   for await (const part of parts) {

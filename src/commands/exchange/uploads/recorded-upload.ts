@@ -1,4 +1,4 @@
-/** A request body that goes to the provider piece by piece, each one recorded before it is sent on. */
+/** A request body that is sent to the provider piece by piece; each piece is recorded before it is sent. */
 
 import { requestBodyReceived } from '../../../events/catalogue/exchange.ts';
 import { LogUnavailable } from '../../../events/log.ts';
@@ -9,7 +9,7 @@ import type { Upload } from '../plan.ts';
 export interface UploadOptions {
   readonly record: ExchangeRecord;
   readonly limitBytes: number;
-  /** Whether the bytes are kept, or only that they came. */
+  /** Whether the bytes are recorded, or only their number. */
   readonly keep: boolean;
 }
 
