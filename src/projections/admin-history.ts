@@ -140,7 +140,7 @@ function renamed(
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [rename(name), inside(member(name, value))]));
 }
 
-/** Of nano-dollars, as the admin API tells amounts. */
+/** Converts nano-dollars to dollars, the unit of amounts in the admin API. Other values are returned unchanged. */
 function dollars(nanos: unknown): unknown {
   return typeof nanos === 'string' ? Number(nanos) / 1e9 : nanos;
 }

@@ -130,7 +130,7 @@ export function journalPage(
   query: JournalPageQuery,
 ): { positions: Position[]; hasMore: boolean } {
   const { limit, before, after, from = 0, to = Number.POSITIVE_INFINITY } = query;
-  // One more of each family than is wanted tells whether there is more, and the rest need not be looked at.
+  // One entry more than the limit per family is enough to set `hasMore`; the other entries are not read.
   const found = [...journal.chapters.values()].flatMap(({ places, times }) => {
     const begin = Math.max(
       countWhile(times, (time) => time < from),

@@ -1,4 +1,4 @@
-/** What administrators change, by the names under which its history is asked for: `key:<id>`, `user:<path>`, … */
+/** Names of the subjects in the admin history: `key:<id>`, `user:<path>`, … */
 import { type StreamName, streamName } from '../events/event.ts';
 
 /** The kinds of subjects, each with the category of its streams. */

@@ -1,7 +1,7 @@
 /**
- * The answer so far, read from a provider's chunks for somebody who watches. Works on any dialect that is told apart
- * by its own members: chat completion chunks, Responses and Messages events, Ollama's lines, whole JSON answers. What it
- * cannot read it leaves out.
+ * The answer so far, read from a provider's chunks for the live tail. It recognises each dialect by its members: chat
+ * completion chunks, Responses and Messages events, Ollama's lines, whole JSON answers. It leaves out what it cannot
+ * parse.
  */
 import { parseExactly } from '../json/exact-json.ts';
 import { isObject } from '../json/is-object.ts';
@@ -14,7 +14,7 @@ export interface AnswerSoFar {
 
 export class AnswerText {
   readonly #maxBytes: number;
-  /** Chunks not yet looked at: they are only parsed when somebody asks. */
+  /** Chunks that are not parsed yet: they are parsed when the answer is read. */
   #unread: Uint8Array[] = [];
   #unreadBytes = 0;
   #text = '';

@@ -12,11 +12,11 @@ export interface HeldItem {
 }
 
 export interface ItemIndex {
-  /** Who was ever said to hold the item, the newest first. Some may not exist any more. */
+  /** All recorded holders of the item, the newest first. Some may have been deleted. */
   holdersOf(itemId: string): AsyncIterable<HeldItem>;
 }
 
-/** How far back a holder is looked for: nobody can make a reader go through more by storing the same id again. */
+/** Most events read in search of a holder, so that storing the same id many times cannot slow down readers. */
 const MAX_EVENTS = 1024;
 
 export function createItemIndex(log: EventLog): ItemIndex {

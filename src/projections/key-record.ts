@@ -3,7 +3,7 @@ import type { UserPath } from '../events/event.ts';
 /** A secret that was replaced, and is accepted for some time more. */
 export interface PreviousSecret {
   readonly secretHash: string;
-  /** Milliseconds since the epoch. It stays known after that, so that its use can be told from that of an unknown key. */
+  /** Milliseconds since the epoch. The secret is kept after that, so that its use is not reported as an unknown key. */
   readonly validUntil: number;
 }
 

@@ -1,4 +1,4 @@
-/** Every managed key there is or was, as authentication and the admin API ask for them. */
+/** Every managed key, active or not, indexed for authentication and the admin API. */
 import type { z } from 'zod';
 import {
   keyAllowedModelsChanged,
@@ -44,7 +44,7 @@ export class KeysState {
     return this.#byNewestHash.values();
   }
 
-  /** The key whose newest or previous secret has this hash. Whether it is accepted is for the caller to decide. */
+  /** The key whose newest or previous secret has this hash. The caller decides whether the secret is accepted. */
   withHash(secretHash: string): KeyRecord | undefined {
     return this.#byNewestHash.get(secretHash) ?? this.#byPreviousHash.get(secretHash);
   }

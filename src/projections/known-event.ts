@@ -11,7 +11,7 @@ export function isA<Type extends string, Schema extends z.ZodObject>(
   return event.type === definition.type;
 }
 
-/** Tells a subscription's word that it has caught up from an event. */
+/** Whether a subscription yielded its caught-up marker, and not an event. */
 export function isCaughtUp(said: RecordedEvent | CaughtUp): said is CaughtUp {
   return said.type === '$caughtUp';
 }

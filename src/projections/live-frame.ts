@@ -1,13 +1,13 @@
-/** One thing a listener of the live tail is told, and the question whether a listener wants to be told it. */
+/** One frame of the live tail, and the filter that decides which frames a listener gets. */
 import type { Position, StreamName } from '../events/event.ts';
 import type { EventFilter } from '../events/log.ts';
 
 export interface LiveFrame {
   /** The name on the wire: `audit.started`, or an event type in the raw view. */
   readonly type: string;
-  /** Other names it is asked for by: the event type behind a preview, the preview family of an event. */
+  /** A second name that filters match: the event type behind a preview, the preview family of an event. */
   readonly alias: string | undefined;
-  /** Everything up to here has been told once this frame has been. */
+  /** A listener that got this frame has got everything up to this position. */
   readonly position: Position;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -17,7 +17,7 @@ export interface LiveFrame {
   readonly userPath: string | undefined;
   /** Of the request; undefined for what belongs to no request. */
   readonly path: string | undefined;
-  /** A value to be written as JSON, by way of `toJSON` where that takes work. Nobody changes it any more. */
+  /** A value to be written as JSON, by way of `toJSON` where that takes work. It does not change any more. */
   readonly data: unknown;
   /** About how many bytes it keeps alive. */
   readonly weight: number;
@@ -65,7 +65,7 @@ function isNamed(name: string, word: string): boolean {
   return name === word || name.startsWith(word.endsWith('.') ? word : `${word}.`);
 }
 
-/** What the log can leave out already: `view` is what the view needs, narrowed to the streams asked for. */
+/** The log's filter: `view`, the events that the view needs, narrowed to the streams of the listener's filter. */
 export function narrowed(view: EventFilter, { stream }: LiveFilter): EventFilter {
   if (stream === undefined) return view;
   const streams = (view.streams ?? ['']).flatMap((prefix) => {
@@ -88,14 +88,14 @@ export function frameBytes(frame: LiveFrame): Buffer {
 }
 
 /**
- * A frame about what happened before the listener came. It carries no `id:`, so that a listener which is cut off
- * between two of them asks for all of them again.
+ * A frame about an event before the listener connected. It carries no `id:`, so that a listener that loses its
+ * connection between two of them gets all of them again.
  */
 export function snapshotBytes(frame: LiveFrame): Buffer {
   return eventBytes(frame.type, envelope(frame), undefined);
 }
 
-/** `heartbeat` or `reset`: says only how far the listener has been told everything. */
+/** `heartbeat` or `reset`: carries only the position up to which the listener has got everything. */
 export function controlBytes(type: 'heartbeat' | 'reset', position: Position, at: number): Buffer {
   return eventBytes(type, { seq: position, type, timestamp: new Date(at).toISOString() }, position);
 }

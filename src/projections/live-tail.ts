@@ -1,10 +1,10 @@
 /**
- * The live tail: the log, told as frames to whoever listens. One subscription and one fold serve all listeners of a
- * view; the last frames are kept, so that a listener steps from its own catch-up onto the shared tail at an exact
- * place, and one that comes back after a short break needs no reading at all.
+ * The live tail sends the log to its listeners as frames. One subscription and one fold serve all listeners of a view.
+ * The last frames are kept, so that a listener moves from its own catch-up to the shared tail at an exact position, and
+ * a listener that reconnects after a short break causes no read of the log.
  *
- * A listener goes through it in a circle: `catchUp` from its cursor at its own pace, `join` when it is near the end,
- * and back to `catchUp` when it cannot keep up.
+ * A listener alternates between two states: `catchUp` from its cursor at its own pace, `join` when it is near the end,
+ * and `catchUp` again when it cannot keep up.
  */
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { auditTime, buffer, connect, filter, interval, Observable, share, tap } from 'rxjs';
@@ -16,9 +16,9 @@ import type { LiveFold, LiveView } from './live-view.ts';
 
 /** Frames are handed over together after this time, so that a burst costs a listener one write. */
 const BATCH_MS = 10;
-/** How often a view is asked for what it held back. */
+/** How often a view's delayed frames are sent. */
 const DUE_EVERY_MS = 500;
-/** Frames kept for listeners that join, and what they may weigh. */
+/** Frames kept for listeners that join, and their size in bytes. */
 const KEPT_FRAMES = 2_000;
 const KEPT_BYTES = 8 * 1024 * 1024;
 /** A listener that catches up lets others run at least this often. */
@@ -26,7 +26,7 @@ const YIELD_EVERY_MS = 5;
 
 export interface CatchUpStep {
   readonly frame: LiveFrame | undefined;
-  /** Everything up to here has been told. */
+  /** Everything up to here has been yielded or filtered out. */
   readonly position: Position;
 }
 
@@ -44,7 +44,7 @@ export interface Listener {
 }
 
 interface Numbered {
-  /** Counts frames. Positions cannot: what was held back is told at the position of something else. */
+  /** Numbers the frames. Positions are not unique: a delayed frame carries the position of another event. */
   readonly number: number;
   readonly frame: LiveFrame;
 }
@@ -79,7 +79,7 @@ export class LiveTail {
     );
   }
 
-  /** Those with a seat now. With none, nothing is read. */
+  /** Listeners with a seat. Without any, the log is not read. */
   get listeners(): number {
     return this.#listeners;
   }
@@ -99,13 +99,13 @@ export class LiveTail {
         yieldedAt = performance.now();
       }
     }
-    // What the filter left out counts as told.
+    // Events that the filter left out count as yielded.
     if (end > position) yield { frame: undefined, position: end };
   }
 
   /**
-   * A seat for a listener that has been told everything up to `position`. Undefined when some of what came since is
-   * not kept any more: it must catch up first.
+   * A seat for a listener that has got everything up to `position`. Undefined when some later frames are not kept any
+   * more: the listener must catch up first.
    */
   join(position: Position, listener: Listener): Seat | undefined {
     if (this.#listeners === 0) this.#restart(position);
@@ -117,7 +117,7 @@ export class LiveTail {
       seated = false;
       this.#listeners -= 1;
       subscription.unsubscribe();
-      // What was kept for others to join is of no use when there are none.
+      // Frames are kept for listeners that join; the last listener has left.
       if (this.#listeners === 0) this.#restart(this.#position);
     };
     const missed = this.#kept.filter(({ frame }) => frame.position > position).map(({ frame }) => frame);
@@ -153,7 +153,7 @@ export class LiveTail {
     this.#handedOverNumber = this.#lastNumber;
   }
 
-  /** Runs while somebody is subscribed, and begins where `#restart` said. */
+  /** Runs while there are subscribers, and begins at the position that `#restart` set. */
   #frames(): Observable<Numbered> {
     return new Observable((subscriber) => {
       const stopping = new AbortController();
@@ -184,7 +184,7 @@ export class LiveTail {
       this.#position = event.position;
       if (frame !== undefined) tell(frame);
     }
-    // A log that ends a subscription nobody cancelled is closing.
+    // The log ended the subscription without an abort: it is closing.
     if (!signal.aborted) throw new Error('the log was closed');
   }
 

@@ -1,7 +1,7 @@
 /**
- * Which exchanges are open, for those who ask: the start after a crash, and listeners of the live tail. A running
- * gateway knows its own open exchanges, so nothing is folded while nobody asks; instead it is written down from time
- * to time from where a fold would have to begin, which is just before the oldest of them.
+ * The open exchanges, read by the start after a crash and by listeners of the live tail. A running gateway knows its
+ * own open exchanges, so the fold starts with the first read. Until then a checkpoint is saved regularly: the position
+ * before the oldest open exchange, where a fold has to begin.
  */
 import type { Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
@@ -45,9 +45,9 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
     return this.#run().whenProcessed(position);
   }
 
-  /** Writes down from where the next fold is to begin. @throws what SQLite throws when the disk is full */
+  /** Saves the position at which the next fold begins. @throws what SQLite throws when the disk is full */
   async mark(): Promise<void> {
-    // Once somebody has asked, the projection follows the log and is saved like any other.
+    // After the first read the projection follows the log and is saved like any other.
     if (this.#running !== undefined) return;
     const { log, views, foldFrom } = this.#options;
     this.#logId ??= await logIdOf(log);
@@ -67,7 +67,7 @@ export class OpenExchangesView implements Pick<RunningProjection<InFlight>, 'sta
   }
 }
 
-/** The exchanges that the last run left open. To be called before anything is appended. */
+/** The exchanges that the last process left open. To be called before anything is appended. */
 export async function exchangesLeftOpen(log: EventLog, views: ViewStore): Promise<InFlight> {
   const projections = createProjectionRunner(log, views);
   const folded = projections.run(inFlight);

@@ -1,9 +1,9 @@
 /**
  * The previews of the live tail. Every request begins with one `audit.started` and ends with exactly one of
- * `audit.completed` (it was answered as asked) and `audit.failed` (refused, failed, or its client left); both are
- * final and on disk already, so they say `_live_pending: false`, and no `audit.flushed` follows. In between come
- * `audit.updated` (what was decided) and, for streams, `audit.stream` (the answer so far). `usage.completed` tells
- * what it cost.
+ * `audit.completed` (answered) and `audit.failed` (refused, failed, or its client left); both are final and on disk
+ * already, so they carry `_live_pending: false`, and no `audit.flushed` follows. In between come `audit.updated`
+ * (model, history, attempts) and, for streams, `audit.stream` (the answer so far). `usage.completed` carries tokens and
+ * cost.
  */
 import {
   attemptFailed,
@@ -38,7 +38,7 @@ import {
 } from './request-preview.ts';
 import { usagePreview } from './usage-preview.ts';
 
-/** The answer so far is told at most this often for one request. */
+/** The answer so far of one request is sent at most this often. */
 const ANSWER_EVERY_MS = 500;
 
 const previewTypes = new Map<string, string>([
@@ -55,7 +55,7 @@ const previewTypes = new Map<string, string>([
   [usageRecorded.type, 'usage.completed'],
 ]);
 
-/** The preview an event is told as; undefined for events that are no part of a request. */
+/** The preview type of an event; undefined for events that have no preview. */
 export function previewTypeOf(eventType: string): string | undefined {
   return previewTypes.get(eventType);
 }
@@ -95,7 +95,7 @@ export function snapshotFrames(
 class PreviewFold implements LiveFold {
   readonly #log: EventLog;
   readonly #open = new Map<StreamName, RequestSoFar>();
-  /** Requests whose answer grew since it was last told. */
+  /** Requests whose answer grew since it was last sent. */
   readonly #growing = new Map<StreamName, RequestSoFar>();
 
   constructor(log: EventLog) {
@@ -152,7 +152,7 @@ class PreviewFold implements LiveFold {
       this.#growing.delete(stream);
       told = { liveState: type, pending: false, ending: endingOf(event), requestBody: true, answer: 'whole' };
     } else {
-      // The body is told once, with the first decision about it: a list merges previews by id.
+      // The body is sent once, with `model.resolved`: a list merges previews by id.
       told = { liveState: type, pending: true, requestBody: event.type === modelResolved.type };
     }
     return frameOf(request, told, event.type, stream, position, at);

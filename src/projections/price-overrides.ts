@@ -18,7 +18,7 @@ const override = z.object({
 export type PriceOverride = Readonly<z.infer<typeof override>>;
 
 export interface PriceOverrides {
-  /** Counts the changes, so that whoever has worked something out of them knows when to do it again. */
+  /** Counts the changes, so that values derived from the overrides can be recomputed after a change. */
   version: number;
   readonly bySelector: Map<string, PriceOverride>;
 }

@@ -18,7 +18,7 @@ export type StoredCredential = z.infer<typeof storedCredential>;
 /** By name, in the order in which they were first set up. */
 export type StoredCredentials = ReadonlyMap<string, StoredCredential>;
 
-/** Each state is a new map: it changes rarely, and whoever holds one may compare. */
+/** Each state is a new map, since it changes rarely: callers detect changes by comparing references. */
 export const providerCredentialsView: Projection<StoredCredentials> = {
   name: 'provider-credentials',
   version: 1,

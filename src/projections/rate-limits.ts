@@ -25,11 +25,11 @@ export interface RateLimitsState {
   readonly rules: Map<string, RateLimitRule>;
   /** The newest revision of each stream that these came from, by its scope and subject. */
   readonly revisions: Map<string, string>;
-  /** Counts the changes, so that who has looked can tell whether there is anything new. */
+  /** Counts the changes, so that a caller can detect whether the rules changed since its last read. */
   changes: number;
 }
 
-/** Under which a rule is kept: `user_path:/team 60`. */
+/** The key of a rule in `rules`: `user_path:/team 60`. */
 export function rateLimitKey(scope: RateLimitScope, subject: string, periodSeconds: number): string {
   return `${scope}:${subject} ${periodSeconds}`;
 }

@@ -1,4 +1,4 @@
-/** One request as the live tail tells of it: the flat form in which a row of a list is shown while it happens. */
+/** The preview of one request in the live tail: the flat form of a row that lists show while the request is open. */
 import type { z } from 'zod';
 import type { requestReceived } from '../events/catalogue/exchange.ts';
 import { managedKeyId, type RecordedEvent } from '../events/event.ts';
@@ -30,7 +30,7 @@ export interface RequestSoFar {
   attempts: AttemptPreview[];
   attemptStartedAt: number;
   answer: AnswerText;
-  /** When the answer so far was last told, and whether there is more of it by now. */
+  /** When the answer so far was last sent, and whether it has grown since. */
   answerToldAt: number;
   answerGrew: boolean;
 }
@@ -63,7 +63,7 @@ export interface Told {
   readonly answer?: 'partial' | 'whole';
 }
 
-/** Later events do not change it. The work is put off until somebody wants to read it, but for a partial answer. */
+/** Later events do not change it. Its details are computed when it is serialised, except for a partial answer. */
 export function auditPreview(id: string, request: RequestSoFar, told: Told): object {
   const { received, resolved, answer } = request;
   const { data, context } = received;
@@ -116,7 +116,7 @@ export function weightOf(request: RequestSoFar, told: Told): number {
   );
 }
 
-/** What a listener that has just come is told of a request that is under way. Bodies are not read for it. */
+/** The preview of an open request for a listener that has just connected. Bodies are not read for it. */
 export function snapshotPreview(exchange: InFlightExchange, liveState: string): object {
   const { attempt } = exchange;
   return {

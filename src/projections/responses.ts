@@ -27,18 +27,18 @@ export interface StoredResponse {
   /** Whether the provider keeps this response too, under the same id. */
   readonly native: boolean;
   readonly previousResponseId: string | null;
-  /** Of whoever created it; undefined when they had none. */
+  /** Of the creator; undefined when the creator had none. */
   readonly userPath: UserPath | undefined;
   readonly createdBy: Actor;
   /** Milliseconds since the epoch. */
   readonly storedAt: number;
-  /** Of the snapshot in its stream: expected by whoever appends the next one. */
+  /** Of the snapshot in its stream: the expected revision of the next append. */
   readonly revision: bigint;
   /** The stored bytes: JSON `{"response": …, "input_items": […]}`. */
   readonly bytes: Uint8Array;
-  /** What the client saw. Parsed when first asked for. @throws when the stored bytes are damaged */
+  /** The response that the client got. Parsed at the first access. @throws when the stored bytes are damaged */
   readonly response: Readonly<Record<string, unknown>>;
-  /** The input as the client sent it, normalised, oldest first. Parsed when first asked for. */
+  /** The client's input, normalised, oldest first. Parsed at the first access. */
   readonly inputItems: readonly Readonly<{ id: string; type: string; [member: string]: unknown }>[];
 }
 

@@ -44,11 +44,11 @@ export interface RunningProjection<State> {
 
 export interface RunnerOptions {
   /**
-   * How often changed snapshots are saved, in milliseconds; less often when that takes long, since everybody waits
-   * meanwhile. Default 5000.
+   * How often changed snapshots are saved, in milliseconds; less often when saving takes long, since it blocks the
+   * event loop. Default 5000.
    */
   readonly saveEveryMs?: number;
-  /** Told of a projection that stopped, and of a snapshot that could not be saved. */
+  /** Called when a projection stopped, and when a snapshot could not be saved. */
   readonly onError?: (error: Error) => void;
 }
 
@@ -163,7 +163,7 @@ function start<State>(
   let knewEverythingAt = performance.now();
   let waiting: { position: Position; resolve: () => void; reject: (error: Error) => void }[] = [];
   const first = Promise.withResolvers<void>();
-  // A caller that never asks must not be told by an unhandled rejection: `status` and `onError` say it as well.
+  // Without a caller that waits, this must not become an unhandled rejection: `status` and `onError` report the error.
   first.promise.catch(() => {});
 
   function reached(): void {

@@ -1,6 +1,6 @@
 /**
- * Projections that start together, and from the same place, read what there is of the log together: each event is
- * fetched and decoded once, however many want it. From there on each follows the log by itself.
+ * Projections that start together, and from the same position, read the existing log together: each event is fetched
+ * and decoded once for all of them. After that each follows the log by itself.
  */
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { CompiledFilter } from '../events/filter.ts';
@@ -31,7 +31,7 @@ export class SharedReading {
     this.#signal = signal;
   }
 
-  /** Says that somebody will `join`, or `leave`: nobody reads before all have who said so. */
+  /** Announces one later `join` or `leave`. The reading begins when all announced calls have been made. */
   expect(): void {
     this.#expected += 1;
   }
@@ -44,8 +44,8 @@ export class SharedReading {
   }
 
   /**
-   * Resolves with the place up to which everything was taken: for one that reads alone, the place where it is.
-   * @throws what `take` threw, or the log, or AbortError when it is to stop
+   * Resolves with the position up to which every event was taken: for a member that reads alone, its own `after`.
+   * @throws what `take` threw, or the log, or AbortError when the signal is aborted
    */
   join(member: Member): Promise<Position> {
     const { promise, resolve, reject } = Promise.withResolvers<Position>();

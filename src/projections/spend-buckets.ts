@@ -1,6 +1,6 @@
 /**
- * What was spent at one user path, or under one label, over time: by the hour of late, by the day before. From it a
- * budget that is made in the middle of a period learns what was spent in it already.
+ * Spending of one user path, or one label, over time: by hour for recent days, by day before that. A budget that is
+ * made in the middle of a period starts with the spending of that period so far.
  */
 
 /** Pairs of an hour, counted from the epoch, and the nano-dollars spent from it on; ascending. */
@@ -9,7 +9,7 @@ export type Buckets = number[];
 const HOUR_MS = 3_600_000;
 const DAY_HOURS = 24;
 
-/** For how long spending is remembered: the longest month, and some. */
+/** For how long spending is kept: longer than the longest month. */
 export const KEPT_DAYS = 35;
 
 export function hourOf(at: number): number {
@@ -27,7 +27,7 @@ export function firstHour(day: number): number {
 
 /**
  * @param fineFrom the hour from which on buckets are hours; before it they are days
- * @param nano may be negative, for a correction: a bucket never falls below nothing
+ * @param nano may be negative, for a correction: a bucket never falls below zero
  */
 export function addSpend(buckets: Buckets, hour: number, nano: number, fineFrom: number): void {
   const start = hour < fineFrom ? hour - (hour % DAY_HOURS) : hour;
@@ -44,8 +44,8 @@ export function addSpend(buckets: Buckets, hour: number, nano: number, fineFrom:
 }
 
 /**
- * What was spent from a moment on. A moment within a bucket counts the whole of it: too much rather than too little.
- * @returns undefined when there was nothing that could be spent
+ * Spending since a time. A time within a bucket counts the whole bucket, so the result is never too small.
+ * @returns undefined when no bucket reaches past that time
  */
 export function spentSince(buckets: Buckets, at: number, fineFrom: number): number | undefined {
   let spent: number | undefined;

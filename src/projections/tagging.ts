@@ -12,7 +12,7 @@ const taggingState = z.object({
 
 export type TaggingState = z.infer<typeof taggingState>;
 
-/** Each state is a new object: whoever works something out from one may compare. */
+/** Each state is a new object: callers detect changes by comparing references. */
 export const taggingView: Projection<TaggingState> = {
   name: 'tagging',
   version: 1,

@@ -13,10 +13,10 @@ export interface TrackedObject {
   readonly provider: string;
   /** Of a batch that was made by `/v1/messages/batches`. */
   readonly dialect?: 'messages' | undefined;
-  /** Of whoever made it; undefined when they had none. */
+  /** Of the creator; undefined when the creator had none. */
   readonly userPath: UserPath | undefined;
   readonly createdBy: Actor;
-  /** Of its newest event: expected by whoever appends the next one. */
+  /** Of its newest event: the expected revision of the next append. */
   readonly revision: bigint;
 }
 

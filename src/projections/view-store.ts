@@ -33,7 +33,7 @@ export interface ViewStore {
 }
 
 export interface ViewStoreOptions {
-  /** Told when an unusable file had to be replaced. */
+  /** Called when an unusable file was replaced. */
   readonly onDiscarded?: (reason: Error) => void;
 }
 

@@ -1,4 +1,4 @@
-/** What the gateway asks analytics: SQL over HTTP, from another process, so that no question holds up a request. */
+/** The gateway's analytics queries: SQL over HTTP to another process, so that no query delays a request. */
 import type { ClickHouseClient } from '@clickhouse/client';
 
 export interface AnalyticsAddress {

@@ -2,7 +2,7 @@
 import type { AnalyticsFiles } from './analytics-db.ts';
 import { type AuditFilter, auditConditions } from './audit-queries.ts';
 
-/** The file is held whole before it is sent; a larger one is asked for in parts. */
+/** Most rows of one file. A file is held in memory before it is sent; clients fetch larger exports in parts. */
 export const MOST_PARQUET_ROWS = 200_000;
 
 /** The columns of the CSV export under the same names, typed: times, numbers, a list of labels, NULL for what is not known. */

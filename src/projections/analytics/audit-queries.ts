@@ -151,7 +151,7 @@ export async function auditThreads(
     ),
     one<{ total: string }>(db, `SELECT countIf(session_id = '') AS total FROM $db.exchanges WHERE ${sql}`),
   ]);
-  // Behind the last page there is no row to tell it.
+  // A page behind the last one has no row that carries the count.
   const sessions =
     found[0] ??
     (await one<{ sessions: string }>(
@@ -193,13 +193,13 @@ async function rowsAt(
 
 export interface AuditSession {
   readonly sessionId: string;
-  /** Empty when the requests are on nobody's account. */
+  /** Empty when the requests have no user path. */
   readonly userPath: string;
   /** Milliseconds since the epoch: the session is looked for so far before and after it. */
   readonly at: number;
 }
 
-/** Longer than this from the request on, nobody goes on with what was said. */
+/** How far before and after the given time the requests of a session are searched. */
 const SESSION_REACH_MS = 31 * 86_400_000;
 
 /** The ids of the session's requests nearest to a time, oldest first. @param limit at the most */

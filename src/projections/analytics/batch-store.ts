@@ -1,11 +1,11 @@
 /**
- * Where batches are stored: a ClickHouse, spoken to with `@clickhouse/client`. Whether that is a server or the embedded
- * one behind its HTTP interface makes no difference here.
+ * Stores batches in ClickHouse with `@clickhouse/client`: in a server, or in the embedded one behind its HTTP
+ * interface.
  *
- * What makes it exact. A batch is announced in `_batches` (which range of the log it is) before its first row is sent,
- * and only when the batch before it has been stored whole. So whatever happens, at most the batch announced last is
- * unfinished. Its rows are told by their position in the log: the ones that are there are left alone, the others sent.
- * A row that a lost connection leaves on its way is waited for first; and as a second guard every insert carries a
+ * Each event is stored exactly once. A batch is announced in `_batches` (its range of the log) before its first row is
+ * sent, and only after the batch before it has been stored whole. So at most the batch announced last is unfinished.
+ * Its rows are identified by their position in the log: rows that are stored already are kept, the others are sent.
+ * The store first waits for rows that a lost connection may still deliver; as a second guard every insert carries a
  * deduplication token.
  */
 import { randomUUID } from 'node:crypto';
@@ -198,7 +198,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     },
     async announce({ after, to, resumeAfter, events }, logId) {
       const row = `${after}\t${to}\t${resumeAfter}\t${events}\t${logId}\t${projectionVersion}\n`;
-      // Said anew each time: a token whose row a crash took must not keep the same range from being announced again.
+      // A new token each time: a token whose row was lost in a crash must not prevent a second announcement.
       await insert('_batches', batchColumns, Buffer.from(row), `chancery:announced:${randomUUID()}`);
     },
     async write(batch, logId, threads) {

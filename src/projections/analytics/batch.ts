@@ -154,7 +154,7 @@ export class BatchBuilder {
     return batch;
   }
 
-  /** Takes the memory of a batch that nobody needs any more, for one to come: its rows are gone. */
+  /** Reuses the memory of a batch that is no longer needed for a later one. Its rows are cleared. */
   reuse({ rows }: RowBatch): void {
     for (const each of Object.values(rows)) each.clear();
     this.#spare.push(rows);

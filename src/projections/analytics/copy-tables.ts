@@ -1,9 +1,9 @@
-/** The part of the tables that a rebuild keeps: whole batches, so that what follows is made as if it had gone on. */
+/** Copies the part of the tables that a rebuild keeps: whole batches, so that the projector continues after them. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { type BatchStore, batchColumns } from './batch-store.ts';
 import { tableKeys, tables, toldColumns } from './tables.ts';
 
-/** No batch that is stored whole ends at or before the position asked for. */
+/** No batch that is stored whole ends at or before the requested position. */
 export class NothingToKeep extends Error {
   readonly code = 'analytics_nothing_to_keep';
 }

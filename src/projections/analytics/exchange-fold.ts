@@ -1,6 +1,6 @@
 /**
- * Exchanges that have begun and not ended, as far as their row in `exchanges` needs them. An exchange is told from its
- * `request.received` on; its row is a function of its own events up to its end, and nothing else.
+ * Open exchanges, reduced to the values of their row in `exchanges`. An exchange begins with its `request.received`;
+ * its row is a function of its own events up to its end, and of nothing else.
  */
 import type { z } from 'zod';
 import {
@@ -38,7 +38,7 @@ export interface ExchangeTold {
   resumed: number;
   replayedFrom: string;
   usage?: ExchangeUsage;
-  /** What it costs becomes known later, when its row has been written. */
+  /** The cost becomes known later, after the row has been written. */
   isDeferred: boolean;
   end?: ExchangeEnd;
 }
@@ -60,15 +60,15 @@ export interface ExchangeEnd {
 const CLIENT_LEFT = 499;
 
 /**
- * An exchange ends in one append: its last word, and then what it used. So it is finished once an event of another
- * stream follows, or the log has been read to its end: then all of that append has been seen.
+ * An exchange ends in one append: its final event, then its usage. So it is finished once an event of another stream
+ * follows, or the log has been read to its end: then all of that append has been read.
  */
 export class ExchangeFold {
   readonly #open = new Map<StreamName, ExchangeTold>();
   #ending: ExchangeTold | undefined;
   #endingStream: StreamName | undefined;
 
-  /** Whether an exchange has had its last word, and what it used may still follow. */
+  /** Whether the final event of an exchange was read and its usage may still follow. */
   get isEnding(): boolean {
     return this.#ending !== undefined;
   }
@@ -80,7 +80,7 @@ export class ExchangeFold {
     return undefined;
   }
 
-  /** The exchange as far as it is told; undefined of one that is finished, or has not begun. */
+  /** The state of an open exchange; undefined when it is finished or has not begun. */
   get(stream: StreamName): ExchangeTold | undefined {
     return this.#open.get(stream);
   }
@@ -92,7 +92,7 @@ export class ExchangeFold {
     return finished;
   }
 
-  /** Nothing follows for now. @returns the exchange that had its last word */
+  /** To be called at the end of the log. @returns the exchange whose final event was read */
   finish(): ExchangeTold | undefined {
     const finished = this.#ending;
     if (this.#endingStream !== undefined) this.#open.delete(this.#endingStream);

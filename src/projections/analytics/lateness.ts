@@ -1,4 +1,4 @@
-/** For how long a reader of the log has been late, told from where the log's end was at earlier moments. */
+/** For how long a reader of the log has been late, computed from earlier positions of the log's end. */
 
 interface Moment {
   readonly at: number;
@@ -6,7 +6,7 @@ interface Moment {
   readonly head: number;
 }
 
-/** More are thinned out: the oldest half then tells times twice as coarsely. */
+/** Most moments kept. When they are reached, every second one is removed, which halves the resolution. */
 const MOST_MOMENTS = 512;
 
 export class Lateness {
@@ -15,14 +15,14 @@ export class Lateness {
   /** The last moment whose end is stored. */
   #currentAt: number;
 
-  /** @param startedAt what is in the log at the first call counts as late since then */
+  /** @param startedAt events in the log at the first call count as late since then */
   constructor(startedAt: number) {
     this.#currentAt = startedAt;
   }
 
   /**
-   * Milliseconds since the last moment of which everything is stored; 0 when everything is stored now. As exact as the
-   * calls are frequent: what came between two calls counts from the earlier one.
+   * Milliseconds since the last moment up to which every event is stored; 0 when every event is stored now. The
+   * precision is the time between calls: an event appended between two calls counts from the earlier one.
    */
   of(stored: number, head: number, now: number): number {
     const next = this.#open.findIndex((moment) => moment.head > stored);

@@ -1,7 +1,7 @@
 /**
- * Follows the log and stores what it tells in ClickHouse: in large batches while it catches up, within about a second
- * when it is live. Whatever fails, the log or ClickHouse, it begins again from what is stored, after a pause that grows
- * to half a minute; so a crash of this process is nothing special either (see `batch-store.ts`).
+ * Follows the log and stores rows in ClickHouse: in large batches while it catches up, within about a second when it
+ * is live. After a failure of the log or of ClickHouse it begins again from the stored position, after a pause that
+ * grows to half a minute; after a crash of the process it does the same (see `batch-store.ts`).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RecordedEvent } from '../../events/event.ts';
@@ -43,9 +43,9 @@ export interface ProjectorOptions {
   readonly longestPauseMs?: number;
   /** The first pause after a failure, in milliseconds; doubled each time up to 30 s. Default 250. */
   readonly retryMs?: number;
-  /** Told of each batch that is stored whole. */
+  /** Called with each batch that is stored whole. */
   readonly onStored?: (batch: RowBatch) => void;
-  /** Told of every failure. */
+  /** Called with every failure. */
   readonly onError?: (error: Error) => void;
 }
 

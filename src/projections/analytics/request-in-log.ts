@@ -1,4 +1,4 @@
-/** One request as the log has it, with what was said: exact, and there before analytics is. */
+/** One request read from the log, with its request and answer bodies: exact, and available before analytics has it. */
 import type { z } from 'zod';
 import {
   attemptFailed,
@@ -23,7 +23,7 @@ export interface RequestInLog {
   readonly cut: { readonly bytes: number; readonly sha256: string } | undefined;
   /** What providers sent with their errors, by the number of the attempt. */
   readonly failures: ReadonlyMap<number, Uint8Array>;
-  /** What the last provider said. */
+  /** The answer of the last provider. */
   readonly said: FirstBytes;
 }
 
@@ -47,7 +47,7 @@ export async function requestInLog(stream: StreamName, log: Reader): Promise<Req
       said.add(event.body);
       continue;
     }
-    // What a provider had said before it was given up is not in the answer.
+    // Chunks of an attempt that failed are not part of the answer.
     if (isA(event, attemptStarted)) said.clear();
     if (isA(event, attemptFailed) && event.body !== undefined) failures.set(event.data.attempt, event.body);
     if (isA(event, requestReceived)) received = receivedIn(event);

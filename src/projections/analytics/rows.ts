@@ -112,7 +112,7 @@ export function writeExchange(rows: TsvRows, told: ExchangeTold, end: ExchangeEn
   rows.end(end.position);
 }
 
-/** Families of events that tell of a change an administrator can make. */
+/** Families of events that record changes by administrators. */
 const changes = [
   'key.',
   'user.',

@@ -36,7 +36,7 @@ export interface SqlQuestion {
 
 /**
  * The whole answer: it is bounded, and what goes wrong is known before any of it is given on.
- * @throws SqlRefused, or whatever `fetch` throws when nobody answers
+ * @throws SqlRefused, or the error of `fetch` when ClickHouse cannot be reached
  */
 export async function askSql(
   { url, username, password, database }: AnalyticsAddress,

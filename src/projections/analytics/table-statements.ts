@@ -10,8 +10,9 @@ export interface Existing {
 }
 
 /**
- * A batch that is sent twice is recognised by its token (see `batch-store.ts`), which a single server only remembers
- * when told to. Parts are synced when they are written: what the batch table says has been stored is on disk.
+ * ClickHouse recognises a batch that is sent twice by its token (see `batch-store.ts`); a single server remembers
+ * tokens only with `non_replicated_deduplication_window`. Parts are synced when they are written: a batch that the
+ * batch table lists as stored is on disk.
  */
 const settings = [
   'non_replicated_deduplication_window = 1000',

@@ -1,6 +1,6 @@
 /**
- * The tables analysts ask, as data: from here come the statements that make them, the order in which rows are written,
- * and the data dictionary in docs/analytics.md. Columns are only ever added, at the end.
+ * The analysts' tables, as data. The statements that make the tables, the order of values in written rows and the data
+ * dictionary in docs/analytics-tables.md are derived from it. Columns are only ever added, at the end.
  */
 
 export interface Column {
@@ -8,9 +8,9 @@ export interface Column {
   /** ClickHouse's type. */
   readonly type: string;
   readonly codec?: string;
-  /** What ClickHouse makes it of, when it is not told: an expression of other columns. */
+  /** An expression of other columns, from which ClickHouse computes it. Rows are then sent without this column. */
   readonly madeOf?: string;
-  /** What it is in rows that are older than the column; without it 0, or empty. */
+  /** Its value in rows that are older than the column. Default: 0, or empty. */
   readonly before?: string;
   /** For the data dictionary, and as the column's comment in ClickHouse. */
   readonly about: string;
@@ -20,9 +20,9 @@ export interface Table {
   readonly name: string;
   readonly about: string;
   readonly columns: readonly Column[];
-  /** Unless each row is told by its `position`, which column does it. */
+  /** The sorting key of the table. */
   readonly orderBy: string;
-  /** What the month of a row is counted from. */
+  /** The column whose month decides the partition of a row. */
   readonly time: string;
   /** Data skipping indexes by name. */
   readonly indexes?: Readonly<Record<string, string>>;
@@ -407,7 +407,7 @@ export const tableKeys = [
   'guardrailVerdicts',
 ] as const satisfies readonly TableKey[];
 
-/** The columns that a row is told with, in their order. */
+/** The columns that are sent with a row, in their order: all but those that ClickHouse computes. */
 export function toldColumns({ columns }: Table): readonly string[] {
   return columns.filter(({ madeOf }) => madeOf === undefined).map((column) => column.name);
 }

@@ -35,7 +35,7 @@ const summed = [
 ];
 const isCost = (column: string) => column.endsWith('_cost') || column.endsWith('priced');
 
-/** What is told of the sums by kind of cache. */
+/** Columns of the answer, computed from the sums by kind of cache. */
 function sums(mode: CacheMode): string {
   const cached = ['input', 'output'].map((kind) => `sumIf(u.${kind}_tokens, ${counted.cached})`);
   return [
@@ -48,15 +48,15 @@ function sums(mode: CacheMode): string {
   ].join(', ');
 }
 
-/** What no group may have more of: those with the most tokens are told. */
+/** Most groups in an answer: those with the most tokens are returned. */
 const MOST_GROUPS = 5000;
 
 /** The time of a row as it is in the sums that ClickHouse keeps inside the table. */
 const quarterHour = 'toStartOfFifteenMinutes(u.at)';
 
 /**
- * Sums by group and by kind of cache. It is so written that ClickHouse answers it from the sums by quarters of an hour
- * (see `tables.ts`) whenever the filter asks for nothing that those do not know.
+ * Sums by group and by kind of cache. ClickHouse answers it from the sums by quarters of an hour (see `tables.ts`)
+ * unless the filter or the groups need a column that those sums lack (label, session).
  * @param by names of groups, with their expressions
  */
 function inner(filter: UsageFilter, by: Readonly<Record<string, string>>): Question {
@@ -142,7 +142,7 @@ export function usageBySession(filter: UsageFilter, mode: CacheMode, { limit, of
   };
 }
 
-/** One row: `total`, for when a page has no session to tell it. */
+/** One row, `total`: the number of sessions, for pages without a session row that carries it. */
 export function countSessions(filter: UsageFilter, mode: CacheMode): Question {
   const { sql, parameters } = ofRows(filter);
   return {

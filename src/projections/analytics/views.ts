@@ -1,4 +1,4 @@
-/** Views over the tables, for questions that are asked often. */
+/** Views over the tables, for frequent queries. */
 import { costColumns, tokenColumns } from './tables.ts';
 
 export interface View {
