@@ -10,7 +10,7 @@ const counterLimit = 2 ** 26;
 let counter = 0;
 let millisecond = 0;
 let timePrefix = '';
-/** Drawn anew with each millisecond; within one, the counter tells ids apart. */
+/** Drawn anew with each millisecond; within one, the counter makes ids differ. */
 let random = '';
 
 function nextRandom(): number {

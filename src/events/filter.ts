@@ -1,10 +1,10 @@
-/** An `EventFilter` made ready to be asked once per event. */
+/** An `EventFilter` compiled for one check per event. */
 import type { EventFilter } from './log.ts';
 
 export class CompiledFilter {
   /** Nothing is filtered out. */
   readonly everything: boolean;
-  /** Any stream will do, so that nobody needs to look at the name. */
+  /** Every stream passes, so that the name need not be checked. */
   readonly anyStream: boolean;
   readonly #types: readonly string[] | undefined;
   readonly #streams: readonly string[];

@@ -62,7 +62,7 @@ export interface SubscribeOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Said by a subscription each time it has yielded everything there was and begins to wait. */
+/** Yielded by a subscription each time it has yielded all existing events and begins to wait. */
 export interface CaughtUp {
   readonly type: '$caughtUp';
   /** Everything up to here has been yielded or filtered out. */

@@ -15,8 +15,8 @@ export async function newestEvent(
 }
 
 /**
- * Resolves once the stream's newest event is another one than `from`, or after half a second: for a writer that was told
- * that somebody else was faster, before it reads again.
+ * Resolves once the stream's newest event is another one than `from`, or after half a second. A writer whose append
+ * failed because of another writer's event waits here before it reads again.
  */
 export async function untilMoved(
   stream: StreamName,

@@ -4,9 +4,9 @@ import { type EventLog, START } from './log.ts';
 import { formatPosition, parsePosition } from './sequence-position.ts';
 
 /**
- * A place before which nothing happened at `at` (milliseconds since the epoch) or later, found by looking at a few
- * events: for engines that number their events. Times of neighbouring events may be out of order by a moment, so
- * whoever reads on from there sees a few that are older.
+ * A position before which there is no event of time `at` (milliseconds since the epoch) or later, found by binary
+ * search: for engines that number their events. Times of neighbouring events may be slightly out of order, so a read
+ * from there may yield a few older events.
  */
 export async function positionAtTime(log: EventLog, at: number): Promise<Position> {
   let low = 0;

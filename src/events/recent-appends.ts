@@ -50,7 +50,7 @@ export class RecentAppends<Outcome> {
   }
 }
 
-/** Whether events came with ids: others cannot be appended again, as nobody knows their ids. */
+/** Whether events came with ids. Without given ids a repeated append cannot be recognised. */
 export function haveIds(writes: readonly StreamWrite[]): boolean {
   for (const { events } of writes) for (const { id } of events) if (id !== undefined) return true;
   return false;

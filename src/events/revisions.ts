@@ -13,7 +13,7 @@ export function checkExpectedRevision(write: Pick<StreamWrite, 'stream' | 'expec
   }
 }
 
-/** The revisions that a read asks for, in the order in which they are yielded, of a stream that ends at `last`. */
+/** The revisions to read, in the order in which they are yielded, of a stream that ends at `last`. */
 export function* revisionRange(last: number, options: ReadStreamOptions): Generator<number> {
   const maxCount = options.maxCount ?? Number.POSITIVE_INFINITY;
   if (options.direction === 'backwards') {

@@ -72,8 +72,8 @@ export class SubscriptionHub {
   }
 
   /**
-   * Hands a batch to all that have caught up. Called in the order of positions, once per event. What it costs is the
-   * number of events and of those who want one: a subscriber that wants none is not asked about each.
+   * Hands a batch to all that have caught up. Called in the order of positions, once per event. The cost grows with the
+   * number of events and of their takers: a subscription that takes none of them is called once per batch.
    */
   publish(batch: LiveBatch): void {
     if (this.#live.size === 0) return;

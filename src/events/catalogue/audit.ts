@@ -1,4 +1,4 @@
-/** The audit family: who looked at what others had said, on stream `audit-reads`. */
+/** The audit family: reads of recorded bodies and queries of analysts, on stream `audit-reads`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 

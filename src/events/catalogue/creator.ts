@@ -1,4 +1,4 @@
-/** Who created a stored object, told by events that another actor may cause: a restart, an administrator's request. */
+/** The creator of a stored object, in events that another actor may cause: a restart, an administrator's request. */
 import { z } from 'zod';
 
 export const createdBy = z

@@ -8,9 +8,9 @@ const durationMs = z.number().describe('milliseconds since `request.received`');
 const labels = z.array(z.string()).readonly().describe('of the key and of tagging headers');
 const sessionId = z.string().describe('what the client calls its session, within its user path');
 
-/** What providers are asked in. `forward`: a model endpoint that is passed on as it is, such as `/v1/audio/speech`. */
+/** Formats of model endpoints. `forward`: requests are passed on unchanged, such as `/v1/audio/speech`. */
 const modelDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough'] as const;
-/** What clients ask in. `none`: a request that begins no exchange, and was refused. */
+/** Formats of client requests. `none`: a request that begins no exchange, and was refused. */
 const clientDialects = [...modelDialects, 'none'] as const;
 const providerDialects = [...modelDialects, 'ollama_chat', 'ollama_embed'] as const;
 
@@ -258,7 +258,7 @@ const cost = {
   caveat: z.string().optional().describe('what the cost leaves out, or why it is not known'),
 };
 
-/** What usage is told of, in the event itself and in its corrections. */
+/** What usage is counted for: members of the event and of its corrections. */
 const spentOn = {
   provider: z.string(),
   providerType: z.string(),

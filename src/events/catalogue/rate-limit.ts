@@ -1,4 +1,4 @@
-/** The rate limit family: how much may be asked at a time, on stream `rate-limit-<scope>:<subject>`. */
+/** The rate limit family: limits per period, on stream `rate-limit-<scope>:<subject>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 

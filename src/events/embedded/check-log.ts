@@ -35,9 +35,9 @@ export interface LogCheck {
   readonly streams: number;
   /** Uncompressed bytes of the batches that were read. */
   readonly bytes: number;
-  /** Bytes behind the last whole batch: a write that a crash interrupted, or one that is going on. */
+  /** Bytes behind the last whole batch: a write that a crash interrupted, or one in progress. */
   readonly unfinishedBytes: number;
-  /** The first thing that is wrong; what comes after it has not been looked at. */
+  /** The first problem; the log after it has not been checked. */
   readonly problem?: LogProblem;
 }
 
@@ -179,7 +179,7 @@ class Check {
     return position;
   }
 
-  /** What the next writer would find to be missing, or why it could not tell. */
+  /** The parts that the next writer would find missing, or the damage that prevents the inspection. */
   #inspect(durable: number | undefined): Inspection | LogCorrupted {
     const indexed = indexedSegments(this.dir, this.mark);
     let damage: LogCorrupted | undefined;

@@ -60,7 +60,7 @@ export interface EmbeddedLogOptions {
   /** How many streams of closed segments may be in memory until the index has them. Default 400,000. */
   readonly maxStreamsInMemory?: number;
   readonly commit?: Partial<GroupCommitOptions>;
-  /** Told of what goes wrong in the background and is tried again. */
+  /** Called with failures of background work that is tried again. */
   readonly warn?: (message: string, error: unknown) => void;
   /** Given to open a log of which something is missing: that is then recorded as lost, and no position is used again. */
   readonly acceptLoss?: LossAcceptance;

@@ -93,8 +93,8 @@ interface Known<Meaning> {
 }
 
 /**
- * The meanings of byte strings that come again and again, found without making a string of them. Each has one place,
- * told by its length and some of its bytes; a newcomer takes it over.
+ * The meanings of recurring byte strings, found without decoding them. The length and some of the bytes select one
+ * slot; another byte string with the same slot replaces the earlier one.
  */
 class Recurring<Meaning> {
   readonly #slots: (Known<Meaning> | undefined)[];

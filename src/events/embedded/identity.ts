@@ -26,8 +26,8 @@ export interface LogIdentity {
 }
 
 /**
- * The identity, for reading. When the file is lost or damaged the mark is told by the segments, and the id is empty.
- * @throws LogCorrupted when there are segments and neither the file nor they tell the mark
+ * The identity, for reading. When the file is lost or damaged the mark is read from the segments, and the id is empty.
+ * @throws LogCorrupted when there are segments and neither the file nor a segment yields the mark
  */
 export async function readIdentity(disk: Disk, dir: string): Promise<LogIdentity | undefined> {
   const found = identityInFile(disk, dir);

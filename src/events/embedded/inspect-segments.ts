@@ -56,7 +56,7 @@ export interface Inspection {
   readonly leftovers: readonly string[];
   /** Files of compressed segments that cannot be read, full paths: without their other half, or with a wrong one. */
   readonly halves: readonly string[];
-  /** Segments with events of another writer behind the place where the log goes on elsewhere. */
+  /** Segments with events of another writer behind the place where the log continues in another segment. */
   readonly surplus: readonly Surplus[];
 }
 
@@ -153,7 +153,7 @@ class SegmentInspection {
     return firsts;
   }
 
-  /** What is wrong with a compressed segment as far as its table and the size of its file tell. */
+  /** The defect of a compressed segment that its table and the size of its file show. */
   #compressedDefect(first: number, kinds: readonly ('json' | 'zst')[]): UnusableSegment | undefined {
     const { disk, dir } = this.#log;
     const name = segmentName(first);
@@ -175,8 +175,8 @@ class SegmentInspection {
   }
 
   /**
-   * Index of the first segment that may not have been wholly on disk when the writer ended: the last one, and those
-   * before it that it had not heard to be, unless they are compressed already.
+   * Index of the first segment that may not have been wholly on disk when the writer ended: the one after the last
+   * segment that is compressed or noted as durable to its end.
    */
   #firstUnsure(firsts: readonly number[]): number {
     const { durable = 0 } = this.#known;
@@ -300,7 +300,7 @@ class SegmentInspection {
     this.#missing.push({ positions: { first, last }, files: this.#namesOfMissing(first, last) });
   }
 
-  /** The files that held the positions, as far as their names can be told. */
+  /** The files that held the positions, as far as their names are known. */
   #namesOfMissing(first: number, last: number): string[] {
     const torn = this.#end.at(-1);
     if (torn?.defect !== undefined) return [`${torn.segment.name}.seg from byte ${torn.segment.bytes} on`];

@@ -99,7 +99,7 @@ export class LogReader implements EventReader {
       const from = this.#offset;
       const defect = this.#block === undefined ? 'the segment ends too early' : this.#enterFrame(this.#block);
       if (defect === undefined) return true;
-      // frames before the wanted one were stepped over, and the block ended: it goes on in the next
+      // frames before the wanted one were skipped and the block ended: the search continues in the next block
       if (this.#offset > from) continue;
       // the segment may have come to its end, or it was replaced while it was open
       if (++attempts > 2) throw this.#corrupted(defect);

@@ -1,6 +1,6 @@
 /**
- * Positions of which an operator has said that they are lost for good: kept beside the segments, so that readers step
- * over them and no later event gets one of them. An entry is on disk before anything else of an acceptance is done.
+ * Positions that an operator accepted as lost, kept beside the segments, so that readers skip them and no later event
+ * gets one of them. An entry is on disk before any other step of an acceptance.
  */
 import path from 'node:path';
 import { z } from 'zod';
@@ -18,9 +18,9 @@ const acceptanceSchema = z.object({
   reason: z.string(),
   /** Ranges of positions, both ends included. None when only a file without events was missing. */
   positions: z.array(z.object({ first: position, last: position })),
-  /** What was missing, as it was named to the operator. */
+  /** The missing files, under the names that the operator saw. */
   files: z.array(z.string()),
-  /** Whether the log has the event that tells of it. */
+  /** Whether the log has the event that records the loss. */
   recorded: z.boolean(),
 });
 

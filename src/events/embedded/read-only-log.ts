@@ -42,7 +42,7 @@ export interface ReadOnlyLogOptions {
   readonly pollMs?: number;
 }
 
-/** After so long without news it is asked whether there is a writer at all. */
+/** After so long without new events the reader checks whether there is a writer. */
 const quietMs = 1_000;
 
 export class ReadOnlyLog implements EventLog, ReadableSegments {

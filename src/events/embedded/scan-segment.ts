@@ -69,7 +69,7 @@ export function scanSegment(
       }
       if (typeof frame === 'string') {
         if (judgedAt !== segment.bytes) {
-          // A writer may have gone on since this was read. The end is looked at first: before what lies there, a frame
+          // A writer may have continued since this was read. The end is read first: before what lies there, a frame
           // must have been written here.
           judgedAt = segment.bytes;
           fileBytes = disk.size(fd);

@@ -15,7 +15,7 @@ export class SealedBlocks implements SegmentBlocks {
   readonly #name: string;
   readonly #manifest: Manifest;
   readonly #unpack: Unpack;
-  /** The block that was asked for last, and those that will probably be asked for next. */
+  /** The block that was read last, and those that will probably be read next. */
   readonly #loaded = new Map<number, Promise<Buffer>>();
 
   constructor(disk: Disk, fd: number, name: string, manifest: Manifest, unpack: Unpack) {

@@ -110,8 +110,8 @@ export class SegmentWriter {
   }
 
   /**
-   * Goes on in a new segment when the active one is full, and returns the new one. A disk that refuses a new file
-   * is no reason to refuse events: then the active one grows on, and the disk's error is returned.
+   * Makes a new segment active when the active one is full, and returns the new one. When the disk refuses a new file,
+   * events are still accepted: the active segment keeps growing, and the disk's error is returned.
    */
   rotateWhenFull(nextPosition: number): Segment | Error | undefined {
     if (this.#active.segment.bytes < this.#segmentBytes) return undefined;
@@ -175,13 +175,13 @@ export class SegmentWriter {
   }
 
   /**
-   * After a failed sync: what the kernel still holds of the unsynced frames cannot be trusted, although it may say that
-   * all is well. Writes them, from memory, into a new segment beside those that hold them; it is on disk when this
+   * For use after a failed sync: the kernel's copy of the unsynced frames cannot be trusted, even if a later sync
+   * succeeds. Writes the frames from memory into a new segment beside those that hold them; it is on disk when this
    * resolves, and the next opening finds it if the process ends before `finishRewrite`. Nothing is removed until then.
    * When it rejects it may be called again.
    * @param frames all that is not on disk, in order; at least one
-   * @returns what makes the new segment the active one, and tells which segment was cut, if it has anything left: to be
-   *   called at once, and together with what else must know of it
+   * @returns a function that makes the new segment the active one and returns the segment that was cut, if it still has
+   *   events: to be called at once, together with the updates of everything else that refers to these segments
    */
   async rewrite(frames: readonly WrittenFrame[]): Promise<() => Segment | undefined> {
     const suspects = [...this.#unsynced, this.#active];

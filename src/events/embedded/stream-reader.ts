@@ -18,7 +18,7 @@ export interface StreamPart {
   readonly last: number;
   /** Pairs of frame offset and first revision in that frame, ascending. */
   readonly frames: readonly number[];
-  /** Told by the index, which may be wrong, and not by the frames themselves. */
+  /** From the index, which may be wrong, and not from the frames themselves. */
   readonly indexed?: boolean;
 }
 
@@ -187,7 +187,7 @@ class FrameAccess {
   }
 }
 
-/** What is told by the frames themselves and contradicts them was changed since. */
+/** A wrong place from the index makes the index wrong; a wrong place from the frames means that the log is damaged. */
 function wrongPlace({ segment, offset, indexed }: FramePlace, reason: string): Error {
   return indexed
     ? new IndexIsWrong(segment.first, `at ${offset}: ${reason}`)

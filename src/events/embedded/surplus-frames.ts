@@ -1,4 +1,4 @@
-/** Finds what a second writer wrote behind the place where the log goes on in another segment. */
+/** Finds frames of a second writer behind the place where the log continues in another segment. */
 import { frameHeaderBytes, readFrameHeader } from './frame.ts';
 import type { LogFiles } from './log-files.ts';
 import type { WrittenRange } from './scan-segment.ts';

@@ -1,6 +1,6 @@
 /**
- * A note beside the segments of the last position known to be on disk, rewritten after every sync. It tells other
- * processes how far they may read, and at the next opening whether a damaged end had been acknowledged to anyone.
+ * A note beside the segments of the last position known to be on disk, rewritten after every sync. Other processes
+ * read up to it, and the next opening compares a damaged end with it to know whether lost events were acknowledged.
  * The note itself is not synced: after a power cut it may be old, never too new.
  */
 import path from 'node:path';
@@ -35,7 +35,7 @@ export class Watermark {
     const created = new Watermark(disk, disk.open(file, 'create'), mark);
     try {
       created.reset(0);
-      // once there is a note it must never be missing: without it a missing end cannot be told from none
+      // once there is a note it must never be missing: without it a missing end of the log would not be noticed
       await datasync(disk, created.#fd);
       await syncDirectory(disk, dir);
       return created;

@@ -10,7 +10,7 @@ import { LogLocked } from './log-errors.ts';
 
 const lockFile = 'writer.lock';
 const holderFile = 'writer.json';
-/** Someone who only asks whether there is a writer holds the lock for an instant. */
+/** How long to retry: a process that only checks for a writer holds the lock for an instant. */
 const patienceMs = 500;
 
 /** Referred to from here: a connection that is garbage collected lets go of its lock. */

@@ -1,9 +1,9 @@
 /**
- * Which writer a log has, beside the note of what is on disk. The lock keeps a second one out where the file system
- * keeps locks; where a lock is lost (network file systems), the note tells the first writer that it has been replaced.
+ * Names the writer of the log, in the file of the watermark. The lock excludes a second writer where the file system
+ * keeps locks; where a lock is lost (network file systems), the first writer learns from the note that it was replaced.
  *
- * A writer takes the log over before it looks where the log ends, and asks before it acknowledges anything whether it is
- * still the one. So whatever a writer acknowledged was there when the next one looked.
+ * A writer writes its note before it looks for the end of the log, and reads the note before each acknowledgement. So
+ * every acknowledged event was in the log when the next writer looked for its end.
  */
 import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -30,7 +30,7 @@ export class WriterNote {
   readonly #read = Buffer.alloc(noteBytes);
   #writer = 0;
   #secret = 0;
-  /** What the note said before this writer. */
+  /** The note before this writer's own. */
   #before: FoundNote | undefined;
   #isNoted = false;
 

@@ -1,8 +1,8 @@
 /**
- * What happens to a segment when it is full: it is entered in the stream index and compressed, in the background, one
- * segment at a time. Until a segment is in the index its streams are kept in memory, as far as there is room for them;
- * those of other segments that are not in the index, for example after a crash, are found by reading the segment. The
- * index is asked and segments are read by the finder, on a thread of its own.
+ * Archives full segments: enters each in the stream index and compresses it, in the background, one segment at a time.
+ * Until a segment is in the index its streams are kept in memory, as far as there is room for them; streams of other
+ * segments that are not in the index, for example after a crash, are found by reading the segment. The finder queries
+ * the index and reads segments on a thread of its own.
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import type { StreamName } from '../../event.ts';
@@ -45,7 +45,7 @@ export interface ArchiveParts {
 }
 
 const retryMs = 1_000;
-/** A step that goes on failing is tried again ever less often, down to this. */
+/** Longest pause before a step that keeps failing is tried again. */
 const longestRetryMs = 60_000;
 /** With more full segments than these waiting, archiving no longer leaves all processor time to others. */
 const idleSegments = 3;
@@ -82,7 +82,7 @@ export class Archive {
     return this.#unindexed.reduce((count, { streams }) => (streams === undefined ? count + 1 : count), 0);
   }
 
-  /** Goes on with what there is to do: what an earlier run left, or segments that are wholly on disk by now. */
+  /** Archives the waiting segments: those that an earlier process left, and those that are wholly on disk by now. */
   start(): void {
     if (this.#stop.signal.aborted) return;
     this.#working ??= this.#workOff().finally(() => {
@@ -165,7 +165,7 @@ export class Archive {
     return { unindexed, index: !this.#indexIsWrong };
   }
 
-  /** Asks again, once, when the index cannot be used: then the segments tell. */
+  /** Searches again, once, when the index cannot be used: then the finder reads the segments. */
   async #find<Found>(ask: () => Promise<Found>): Promise<Found> {
     try {
       return await ask();
@@ -377,7 +377,7 @@ export class Archive {
     while (this.#working !== undefined) await this.#working;
   }
 
-  /** Stops what is going on; it is taken up again at the next opening. */
+  /** Stops the running step; the next opening begins it again. */
   async close(): Promise<void> {
     this.#stop.abort();
     await this.settled();

@@ -16,7 +16,7 @@ export interface IndexSnapshot {
 const attempts = 3;
 
 /**
- * Changes no file. Undefined when there is no index, or none that can be used; the segments themselves then tell.
+ * Changes no file. Undefined when there is no index, or none that can be used; callers then read the segments.
  * @throws nothing that only concerns the index
  */
 export function lookIntoIndex(dir: string, mark: number, stream: StreamName): IndexSnapshot | undefined {

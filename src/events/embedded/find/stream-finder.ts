@@ -18,7 +18,7 @@ export interface UnindexedSegment {
 }
 
 export interface SearchedPlaces {
-  /** Whether the index is to be asked. */
+  /** Whether to query the index. */
   readonly index: boolean;
   /** Segments to be read, in order. */
   readonly unindexed: readonly UnindexedSegment[];
