@@ -6,5 +6,5 @@
  */
 export const gatewayFlags = ['--max-semi-space-size=16'];
 
-/** glibc keeps an arena of free memory for each thread unless told otherwise; the thread pool has several. */
+/** By default glibc keeps an arena of free memory for each thread, and the thread pool has several. */
 export const gatewayEnvironment = { MALLOC_ARENA_MAX: '2' };

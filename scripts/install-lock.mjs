@@ -1,7 +1,8 @@
 /**
- * A lock between processes, made of a directory: whoever creates it holds the lock and puts a file named after its
- * process id inside. The lock of a process that died is taken over. Taking over cannot hit the wrong lock, because it
- * removes only the dead owner's file and then the directory, and a directory with another file in it cannot be removed.
+ * A lock between processes, made of a directory: the process that creates it holds the lock and puts a file named after
+ * its process id inside. The lock of a process that died is taken over. Taking over cannot hit the wrong lock, because
+ * it removes only the dead owner's file and then the directory, and a directory with another file in it cannot be
+ * removed.
  */
 import { mkdirSync, readdirSync, rmdirSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

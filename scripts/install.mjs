@@ -13,7 +13,7 @@ import { withLock } from './install-lock.mjs';
 const oldestUsableNode = 24;
 const nodeOfProject = join('node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
-/** Its message is for the person at the terminal: what failed, and what to do. */
+/** The message is printed on the terminal: it states what failed, and what to do. */
 export class InstallFailed extends Error {}
 
 /**
@@ -87,7 +87,7 @@ async function installDependencies(root) {
 /** The Node to run, relative to `root` when it is the project's own. */
 async function usableNode(root) {
   if (nodeRuns(join(root, nodeOfProject))) return nodeOfProject;
-  // npm was told not to run install scripts (`ignore-scripts`), and the `node` package fetches its binary in one.
+  // npm did not run install scripts (`ignore-scripts`), and the `node` package fetches its binary in one.
   let output = '';
   if (existsSync(join(root, 'node_modules', 'node', 'installArchSpecificPackage.js'))) {
     say("fetching the project's Node (npm did not run its install script)");

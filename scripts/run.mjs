@@ -7,8 +7,8 @@
  * - SIGINT, SIGTERM and SIGHUP are passed on, each once. A Ctrl-C in a terminal reaches the child directly as well, so
  *   a child must take two equal signals at the same moment as one.
  * - The wrapper outlives the child and ends as it ended: with its exit code or its signal.
- * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: should the wrapper be killed outright, the
- *   channel's `disconnect` tells the gateway to stop.
+ * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: when the wrapper is killed outright, the
+ *   gateway stops at the channel's `disconnect`.
  * Under `npm run` the file is stopped when npm's shell is gone (see stop-with-parent.mjs).
  */
 import { spawn } from 'node:child_process';

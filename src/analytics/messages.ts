@@ -63,5 +63,5 @@ export const queryRecorded = z.object({
 
 export type QueryRecorded = z.infer<typeof queryRecorded>;
 
-/** The process ends with this when to start it again cannot help: it has said why. */
+/** Exit code of a process that must not be started again. It has printed the reason. */
 export const OFF_FOR_GOOD = 78;

@@ -37,7 +37,7 @@ import { type Patience, processorMsOf, Watchdog } from './watchdog.ts';
 export interface AnalyticsStatus {
   /**
    * `down`: it does not run, or cannot store anything. `behind`: it is late by more than a minute. `off`: it cannot run
-   * here, and has said why.
+   * here, and has printed the reason.
    */
   readonly health: 'ok' | 'behind' | 'down' | 'off';
   /** Events that are not stored yet, by its last report; undefined before the first. */
@@ -50,7 +50,7 @@ export interface AnalyticsProcess {
   start(record?: RecordQuery): void;
   status(): AnalyticsStatus;
   /**
-   * Where the gateway asks for figures; undefined until it has said so.
+   * The address for the gateway's queries; undefined until the process has reported it.
    * @param user `administrator`: for the queries of `POST /admin/sql`. On a server these run as its user for analysts, and
    *   nowhere when none is configured.
    */
@@ -62,7 +62,7 @@ export interface AnalyticsProcess {
 export interface AnalyticsProcessOptions {
   readonly config: Config;
   readonly logger: Logger;
-  /** Told of each line for the operator. */
+  /** Called with each line for the operator. */
   readonly say: (line: string) => void;
   /** When it ends it is not started again: called with its exit code. */
   readonly onEnd?: (code: number) => void;
@@ -86,7 +86,7 @@ const LOG_POLL_MS = 250;
 /** After so long, a process that does not stop is killed: nothing can be lost. */
 const STOP_MS = 10_000;
 
-/** Undefined when analytics is switched off, or cannot be on; `say` is told why when that is not by choice. */
+/** Undefined when analytics is switched off, or cannot run; in the second case `say` gets the reason. */
 export function analyticsProcess(options: AnalyticsProcessOptions): AnalyticsProcess | undefined {
   if (!options.config.analytics.enabled) return undefined;
   const reason = reasonToBeOff(options.config);
@@ -246,7 +246,7 @@ class Supervised implements AnalyticsProcess {
     child.kill('SIGKILL');
   }
 
-  /** Says where people ask, and notes it for other programs. */
+  /** Prints the address for analysts' queries, and notes it for other programs. */
   #introduce(): void {
     const { config, say } = this.#options;
     const { analytics, dataDir } = config;

@@ -23,7 +23,7 @@ export function takeShare(share: Share): void {
   }
 }
 
-/** 0 stands for the process, where threads cannot be told apart. */
+/** The ids of this process's threads; `[0]`, the whole process, where they cannot be listed. */
 function threads(): number[] {
   try {
     return readdirSync('/proc/self/task').map(Number);

@@ -12,16 +12,16 @@ import { analyticsFolder } from './launch.ts';
 import { lockForAnalytics, writingAccess } from './writing-access.ts';
 
 export interface RebuildOptions {
-  /** What was made of the events up to here is kept. Default: nothing is. */
+  /** Rows made of the events up to this position are kept. Default: none. */
   readonly from?: number | undefined;
   readonly signal: AbortSignal;
-  /** Told of each batch that is stored. */
+  /** Called with each batch that is stored. */
   readonly onProgress: (position: string, head: string) => void;
 }
 
 /**
- * Resolves to the position up to which the new tables go. Until they are whole, the old ones are as they were; should it
- * end between the two renamings, the next analytics process begins with no tables and makes them.
+ * Resolves to the position up to which the new tables go. Until they are whole, the old ones are unchanged; if the
+ * process ends between the two renamings, the next analytics process begins with no tables and makes them.
  * @throws NothingToKeep, or Error when an analytics process runs on this data folder, ClickHouse cannot be reached, or an event is poisoned
  */
 export async function rebuildAnalytics(config: Config, { from, signal, onProgress }: RebuildOptions): Promise<string> {

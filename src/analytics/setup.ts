@@ -12,7 +12,7 @@ class NothingToSetUp extends Error {
 export interface SetupOptions {
   /** Who may manage access. Default: the user who writes. */
   readonly admin?: { readonly user: string; readonly password: string } | undefined;
-  /** Told of each statement and of each check, without passwords. */
+  /** Called with each statement and each check, without passwords. */
   readonly onStep: (step: string) => void;
 }
 

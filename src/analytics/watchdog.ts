@@ -1,7 +1,7 @@
 /**
- * Tells a process that hangs from one that gets no processor. One that hangs either works on something without end, or
- * waits for something that does not come; one that is starved does neither: its own processor time stands still, and
- * sooner or later it answers.
+ * Distinguishes a process that hangs from one that gets no processor time. A process that hangs either loops without
+ * end, or waits for an event that never comes. A starved process does neither: its own processor time does not grow,
+ * and it answers late.
  */
 import { readFileSync } from 'node:fs';
 

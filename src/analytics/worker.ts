@@ -180,7 +180,7 @@ function send(report: AnalyticsReport): void {
 function stopRequest(): AbortSignal {
   const stopping = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stopping.abort());
-  // It is asked to stop by this, or the process that started it is gone, however it went.
+  // The gateway disconnects to stop this process; the channel also closes when the gateway ended in another way.
   if (process.connected) process.once('disconnect', () => stopping.abort());
   return stopping.signal;
 }

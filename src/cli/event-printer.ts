@@ -7,7 +7,7 @@ import { type Terminal, writeLine } from './terminal.ts';
 /** Line width where the output is no terminal. */
 const usualWidth = 200;
 
-/** Prints events in the form that `--json` and `--full` ask for; false once nobody reads any more. */
+/** Prints events in the form of `--json` and `--full`; resolves with false once the terminal's signal is aborted. */
 export function eventPrinter(
   { switches }: ParsedArguments,
   terminal: Terminal,

@@ -8,7 +8,7 @@ export interface Progress {
 
 const redrawMs = 100;
 
-/** One line that is drawn again and again; only where somebody looks at it. */
+/** One line that is redrawn in place; nothing is shown when stderr is no terminal. */
 export function progressOn({ stderr }: Terminal): Progress {
   if (!('isTTY' in stderr) || stderr.isTTY !== true) return { show: () => {}, clear: () => {} };
   let drawnAt = 0;

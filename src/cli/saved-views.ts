@@ -30,7 +30,7 @@ export interface SavedView {
 
 export interface FoldOptions {
   readonly signal: AbortSignal;
-  /** Told of each event that was taken in. */
+  /** Called with each event that was folded. */
   readonly onEvent?: (event: RecordedEvent) => void;
 }
 

@@ -16,7 +16,7 @@ export const analyticsView = {
   about: 'everything, in ClickHouse; kept by the analytics process',
 } as const;
 
-/** How far the analytics process has come, or why that cannot be told. */
+/** The position that the analytics process has reached, or why it is not known. */
 export type AnalyticsProgress = { readonly position: number } | { readonly unknown: string };
 
 export async function viewsList(args: ParsedArguments, terminal: Terminal): Promise<number> {

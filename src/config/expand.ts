@@ -14,8 +14,8 @@ export interface ExpandedValue {
 const reference = /\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}\\]|\\.)*))?\}/g;
 
 /**
- * @param keepsTypes tells for a path whether a value that is one single reference gets the type it would have had if
- *   it had been written there (`4096` a number, `true` a boolean); elsewhere a reference yields text
+ * @param keepsTypes returns for a path whether a value that is one single reference gets the type of its content
+ *   (`4096` a number, `true` a boolean); elsewhere a reference yields text
  */
 export function expandVariables(
   value: unknown,
@@ -46,7 +46,7 @@ export function expandVariables(
   return { value: visit(value, []), missing };
 }
 
-/** Only what reads back as it was written changes its type: `007` and digits past 2^53 stay text. */
+/** A text becomes a number only when the number prints as the same text: `007` and digits past 2^53 stay text. */
 function scalarOf(text: string): string | number | boolean {
   if (text === 'true' || text === 'false') return text === 'true';
   return text !== '' && String(Number(text)) === text ? Number(text) : text;

@@ -3,7 +3,7 @@ import { isMapping, type RawSettings, type Source } from './raw-settings.ts';
 import type { Environment } from './sources.ts';
 
 interface Family {
-  /** Where their rows are in chancery.yaml, and by which member these are told apart. */
+  /** Where their rows are in chancery.yaml, and the member that identifies a row. */
   readonly path: readonly [string, string];
   readonly by: string;
   readonly prefix: string;

@@ -1,4 +1,4 @@
-/** What is wrong with the configuration, said so that it can be put right without reading any documentation. */
+/** Problems of the configuration, with texts that are enough to correct them without the documentation. */
 import type { z } from 'zod';
 import type { Origin, RawSettings, Source } from './raw-settings.ts';
 import { isSecretAt, keysAt } from './schema-walk.ts';

@@ -23,7 +23,7 @@ import {
   whole,
 } from './setting.ts';
 
-/** What the configuration must know about a provider type; handed in, so that this folder imports nobody. */
+/** What the configuration needs to know about a provider type; passed in, so that this folder imports no other. */
 export interface ProviderTypeFacts {
   /** Works without an API key. */
   readonly keyless: boolean;

@@ -13,7 +13,7 @@ export interface SettingFacts {
   readonly secret?: boolean;
   /** The variable holds it as JSON text. */
   readonly json?: boolean;
-  /** Its rows are told apart by this member: those of the variable are put beside the file's, and over those alike. */
+  /** The member that identifies a row: the variable's rows are added to the file's and replace those with its value. */
   readonly rowsBy?: string;
   /** An empty value is a value of its own, `none`; everywhere else empty means not set. */
   readonly emptyIsNone?: boolean;
