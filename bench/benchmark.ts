@@ -108,7 +108,7 @@ async function measureSideBySide({ options, workDir, upstreams, stand, progress 
   }
 }
 
-/** What was asked for counts more than what a full run measures. */
+/** The cells to measure: the command line's options override those of a full run. */
 function cellsOf(work: Work, { connections, servers, choosesServers }: Options): Work['cells'] {
   const counts = connections ?? work.cells.map((cell) => cell.connections);
   return counts.map((count) => ({

@@ -1,4 +1,4 @@
-/** The pieces of work that are measured, and how each server is asked for the same piece. */
+/** The pieces of work that are measured, and the request of each server for the same piece. */
 import { Buffer } from 'node:buffer';
 import type { Load } from './load/load.ts';
 import type { SubjectKind } from './servers/subject-kinds.ts';
@@ -14,7 +14,7 @@ export interface Work {
   readonly upstream: UpstreamName;
   /** The first part of the upstream's path, which says how it answers. */
   readonly route: string;
-  /** In which language the gateway is asked. The upstream only speaks chat completions. */
+  /** The format of the requests to the gateway. The upstream only supports chat completions. */
   readonly dialect: 'chat' | 'responses' | 'messages';
   /** The provider of the gateway behind which the upstream's route is. */
   readonly provider: string;
@@ -150,7 +150,7 @@ const QUESTION =
   'Which records would tell me who owned the mill at the lower bridge between the two surveys, and in which order ' +
   'should I look at them?';
 
-/** How a server wants to be asked. */
+/** How requests to a server are made. */
 export interface Asked {
   readonly origin: string;
   /** Whether it is a gateway, which takes the work's own dialect, or relays the upstream's. */
@@ -166,7 +166,7 @@ export interface Asked {
 
 export type Request = Pick<Load, 'url' | 'body' | 'headers' | 'expect' | 'stream' | 'stamped'>;
 
-/** The request for one piece of work. A server that only relays is asked in chat completions, as the upstream is. */
+/** The request for one piece of work. A server that only relays gets the upstream's format, chat completions. */
 export function requestFor(work: Work, asked: Asked): Request {
   const { origin, isGateway, headers, path = '/{route}/v1/chat/completions', model = 'canned' } = asked;
   const dialect = isGateway ? work.dialect : 'chat';

@@ -1,4 +1,4 @@
-/** Analytics while the gateway works: how late a request can be asked for, and what it takes away from the gateway. */
+/** Analytics beside a busy gateway: how late a request can be queried, and how much slower the gateway becomes. */
 import { execFileSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,15 +15,15 @@ const CONNECTIONS = 50;
 const POLL_MS = 100;
 
 export interface Lag {
-  /** From the end of the newest request that can be asked for until now, each time that was looked at. */
+  /** Time since the end of the newest request that can be queried, one sample per poll. */
   readonly behindMs: Histogram;
   readonly load: LoadResult;
   readonly eventsPerSecond: number;
-  /** Processor time of analytics for an event, in microseconds, with what it took to look. */
+  /** Processor time of analytics per event, in microseconds, including the polls. */
   readonly eventMicros: number;
 }
 
-/** Streams at that rate, each with its chunks, while it is looked again and again what can be asked for. */
+/** Sends streams at that rate, each with its chunks, and polls for the newest request that can be queried. */
 export async function measureLag(
   gateway: Server,
   dataDir: string,

@@ -1,4 +1,4 @@
-/** A history to ask questions of, and how fast analytics takes it in. */
+/** A generated history for the queries, and how fast analytics stores it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';

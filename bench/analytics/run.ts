@@ -1,8 +1,8 @@
 /**
- * What analytics costs and gives, on a history of its own: `npm run bench:analytics -- --events 20000000`.
+ * Measures analytics on a generated history: `npm run bench:analytics -- --events 20000000`.
  *
- * It measures how fast it catches up, the memory of its process, how long the questions of the admin API take over
- * 30 days and at any depth, how late a request can be asked for while others run, and how much slower the gateway is
+ * It measures how fast analytics catches up, the memory of its process, how long the queries of the admin API take over
+ * 30 days and at any depth, how late a request can be queried while others run, and how much slower the gateway is
  * beside it. Linux with `taskset` (util-linux).
  */
 import { mkdirSync, rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ const { values: options } = parseArgs({
   options: {
     /** In the history, about. */
     events: { type: 'string', default: '200000' },
-    /** How often each question is asked. */
+    /** How often each query is sent. */
     times: { type: 'string', default: '20' },
     /** Streams per second while the lag is measured, and the words of each. */
     rate: { type: 'string', default: '1000' },
@@ -32,7 +32,7 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '20' },
     /** Of the work with and without analytics; each takes a second. */
     rounds: { type: 'string', default: '15' },
-    /** A folder in which the history is kept, and used again when it is there. Default: one that is taken away. */
+    /** A folder in which the history is kept, and used again when it is there. Default: a folder that is removed. */
     data: { type: 'string' },
     /** Some of these alone, separated by commas. */
     only: { type: 'string', default: 'questions,lag,beside' },

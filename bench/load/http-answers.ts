@@ -1,5 +1,5 @@
 /**
- * The least HTTP/1.1 client that can tell one answer from the next: status line, `Content-Length` or chunked body.
+ * A minimal HTTP/1.1 client that finds the end of each answer: status line, `Content-Length` or chunked body.
  * Written for the load generator, which must not take the processor from what it measures.
  */
 

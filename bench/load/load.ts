@@ -1,7 +1,7 @@
 /**
- * The load generator, in a process of its own: keep-alive connections, each of which asks again as soon as it has the
- * whole answer, or when its time has come. It has to cost far less than what it measures: raw sockets, request bytes
- * made once, one read buffer for all. Started with an IPC channel (`load-process.ts`), or by hand:
+ * The load generator, in a process of its own: keep-alive connections, each of which sends its next request as soon as
+ * it has the whole answer, or at its due time. It has to cost far less than what it measures: raw sockets, request
+ * bytes made once, one read buffer for all. Started with an IPC channel (`load-process.ts`), or by hand:
  *
  *   node bench/load/load.ts '{"url":"http://127.0.0.1:4010/json/v1/chat/completions","body":"{…}","connections":10,"seconds":3,"expect":{"end":"}"}}'
  */
@@ -22,8 +22,8 @@ export interface Load {
   /** Over which the connections are opened, one after the other. Default: at once. */
   readonly rampSeconds?: number;
   /**
-   * Requests per second of all connections together, each at its time. A connection whose answer comes late asks at
-   * once, and latencies count from the time at which it was to ask. Default: as soon as there is an answer.
+   * Requests per second of all connections together, each at its due time. A connection whose answer comes late sends
+   * its next request at once, and latencies count from the due time. Default: as soon as there is an answer.
    */
   readonly perSecond?: number;
   readonly expect: Expected;
@@ -82,7 +82,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
 
   function connection(index: number): Promise<void> {
     let requests = 0;
-    /** When it is to ask next. */
+    /** When its next request is due. */
     const dueAt = () => {
       if (load.perSecond === undefined) return Number.POSITIVE_INFINITY;
       return started + ((index + load.connections * requests) / load.perSecond) * 1000;

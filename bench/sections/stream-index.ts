@@ -14,8 +14,8 @@ import type { ExpectedRevision } from '../../src/events/log.ts';
 import { median } from './median.ts';
 
 /**
- * What is appended to: `new`, a stream named after the time, as each request has; `random`, a new stream whose name tells
- * nothing; `old`, a stream that is in the index and was not used since.
+ * The stream of an append: `new`, a stream named after the time, as each request has; `random`, a new stream with a
+ * random name; `old`, a stream that is in the index and was not used since.
  */
 export const APPENDS = ['new', 'random', 'old'] as const;
 type AppendKind = (typeof APPENDS)[number];

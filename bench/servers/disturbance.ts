@@ -15,7 +15,7 @@ export interface CoreTimes {
 /** Shares of the time of the server's processors, 0 to 1. */
 export interface Disturbance {
   readonly stolen: number;
-  /** Other processes, and what the kernel did for nobody in particular. */
+  /** Other processes, and kernel work that belongs to no process. */
   readonly others: number;
 }
 

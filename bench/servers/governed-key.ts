@@ -1,4 +1,4 @@
-/** A managed key with everything in force that may be asked of a request: a list of models, a budget, rate limits. */
+/** A managed key with every kind of restriction: a list of models, a budget, rate limits. */
 import { GATEWAY_KEY } from './gateway.ts';
 import type { Server } from './launch.ts';
 

@@ -9,9 +9,9 @@ export interface Subject {
   readonly kind: SubjectKind | 'peer';
   /** Whether nothing runs on the servers' processors while it is measured. */
   readonly isAlone: boolean;
-  /** How it is asked for what that upstream answers; undefined when it does not stand in front of it. */
+  /** How requests for that upstream are sent to it; undefined when it does not serve that upstream. */
   asked(upstream: UpstreamName): Asked | undefined;
-  /** The process that is asked, whose threads and children count with it. */
+  /** The process that gets the requests; its threads and children count with it. */
   process(upstream: UpstreamName): Server;
   /** Waits until nothing put off is left to do. @returns false when it did not come to rest in time */
   rest(): Promise<boolean>;

@@ -1,4 +1,4 @@
-/** What a simulated model answers: a pure function of what it was asked, the same in every dialect. */
+/** The answer of a simulated model: a pure function of the request, the same in every dialect. */
 import type { Ask } from './ask.ts';
 import { exactReply, recalled, subjectsOf, type Turn } from './recall.ts';
 import { instanceOf } from './schema-instance.ts';
@@ -15,13 +15,13 @@ export interface Citation {
 }
 
 export interface Answer {
-  /** What it answers: the last thing the user said. */
+  /** The text that it answers: the last user turn. */
   readonly prompt: string;
   readonly reasoning: readonly string[];
   /** The text, token by token. */
   readonly tokens: readonly string[];
   readonly text: string;
-  /** The text says no, and is to be told as a refusal where a dialect knows such. */
+  /** The text is a refusal, and is sent as such in dialects that have a member for it. */
   readonly refused: boolean;
   readonly citations: readonly Citation[];
   readonly calls: readonly ToolCall[];
@@ -38,7 +38,7 @@ const REFUSE = /^\s*refuse:\s*(.+)$/im;
 const FILTER = /^\s*filter:\s*(.+)$/im;
 const CITE = /\bcite\b|\bwith (?:a )?citations?\b/i;
 
-/** `choice` tells the answers of one request with `n` > 1 apart. */
+/** `choice` numbers the answers of one request with `n` > 1, which differ by it. */
 export function answer(ask: Ask, choice = 0): Answer {
   const seed = seedOf(ask, choice);
   const prompt = ask.turns.findLast((turn) => turn.role === 'user')?.text ?? '';

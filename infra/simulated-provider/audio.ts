@@ -44,7 +44,7 @@ function* soundFrames(bytes: Buffer, tokens: number): Generator<Frame> {
   yield dataFrame('finish', { type: 'speech.audio.done', usage });
 }
 
-/** A file of plain text is heard as its words; any other as a sentence that its bytes decide. */
+/** Transcribes a file of plain text as its words, and any other as a sentence derived from its bytes. */
 export function heard({ fields, files }: Form, task: 'transcribe' | 'translate', { words }: Rendering): Reply {
   const file = files.find(({ field }) => field === 'file');
   if (file === undefined) throw missing('file');

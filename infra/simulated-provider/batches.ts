@@ -83,7 +83,7 @@ export class Batches {
     return { status: 200, json: pageOf(all, query, { usual: 20, most: 100 }) };
   }
 
-  /** Tells of `cancelling` once, and of `cancelled` from then on. */
+  /** Returns the batch as `cancelling`; later reads return `cancelled`. */
   cancel(id: string): Reply {
     const stored = this.#find(id);
     const { status } = this.#now(stored);

@@ -225,7 +225,7 @@ function* chunks(
   yield DONE;
 }
 
-/** The stop sequence that ended an answer, as vLLM names it: `finish_reason` does not tell which it was. */
+/** The stop sequence that ended an answer, in vLLM's member `stop_reason`: `finish_reason` does not contain it. */
 function stoppedBy(given: Answer | undefined): { readonly stop_reason?: string } {
   return given?.stopSequence === undefined ? {} : { stop_reason: given.stopSequence };
 }

@@ -1,4 +1,4 @@
-/** Puts an answer on the wire, in time or with the faults that were asked for. */
+/** Sends an answer, in time or with the selected faults. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,8 +1,8 @@
-/** In whose words errors are told, whole and in the middle of a stream: OpenAI's, Anthropic's, Ollama's. */
+/** Formats of errors, whole and in the middle of a stream: OpenAI's, Anthropic's, Ollama's. */
 import type { JsonObject } from './json.ts';
 import type { Frame } from './reply.ts';
 
-/** What went wrong, before it is put in anybody's words. */
+/** An error, before it is written in a dialect's format. */
 export interface Trouble {
   readonly status: number;
   readonly message: string;
@@ -82,7 +82,7 @@ export const OLLAMA: Dialect = {
   errorFrame: (trouble) => `${JSON.stringify(OLLAMA.errorBody(trouble))}\n`,
 };
 
-/** `GET /v1/models` belongs to two of them; the header tells. */
+/** `GET /v1/models` belongs to two dialects; the header `anthropic-version` decides. */
 export function dialectOf(path: string, anthropicVersion: unknown): Dialect {
   if (path.startsWith('/api/')) return OLLAMA;
   if (path === '/v1/messages' || path.startsWith('/v1/messages/')) return ANTHROPIC;

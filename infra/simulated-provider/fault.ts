@@ -99,7 +99,7 @@ const NAMED: Readonly<Record<string, Fault>> = {
 };
 
 /**
- * What a model id asks for: `fault-<name>`, `fault-<status>` or, with any id before it, `…-pace-<ms>` and
+ * The fault that a model id selects: `fault-<name>`, `fault-<status>` or, with any id before it, `…-pace-<ms>` and
  * `…-burst` (all frames at once).
  * Undefined for an ordinary id.
  */

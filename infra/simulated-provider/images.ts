@@ -8,7 +8,7 @@ import type { Reply } from './reply.ts';
 import { countTokens } from './tokens.ts';
 import { hashOf, noise } from './words.ts';
 
-/** One transparent pixel. What stands behind the end of a PNG is of no meaning, and tells pictures apart. */
+/** One transparent pixel. Bytes behind the end of a PNG have no meaning; they make pictures differ. */
 const PIXEL = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==',
   'base64',
@@ -16,7 +16,7 @@ const PIXEL = Buffer.from(
 const IMAGE_TOKENS = 272;
 const MOST = 10;
 
-/** @param pictures those to be edited; undefined when new ones are asked for */
+/** @param pictures those to be edited; undefined in requests for new ones */
 export function images(body: JsonObject, { now }: Rendering, pictures?: readonly FormFile[]): Reply {
   const prompt = textIn(body.prompt);
   if (prompt === undefined || prompt === '') throw missing('prompt');

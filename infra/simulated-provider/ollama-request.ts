@@ -30,7 +30,7 @@ function stopOf(stop: Json | undefined): string[] {
   });
 }
 
-/** Left to the prompt when it is not said. */
+/** Undefined when the request does not contain it: then the prompt decides. */
 function thinks(think: Json | undefined): boolean | undefined {
   if (think === undefined || think === null) return undefined;
   if (typeof think === 'boolean') return think;

@@ -89,10 +89,10 @@ export function ollamaEmbed(body: JsonObject): Reply {
   return { status: 200, json };
 }
 
-/** The member `logprobs` of what says these tokens, when it was asked for. */
+/** The member `logprobs` for these tokens, when the request contains it. */
 type Likely = (tokens: readonly string[]) => JsonObject;
 
-/** Alternatives are told only when there are some. */
+/** Alternatives are included only when there are some. */
 function logprobsOf({ logprobs, top_logprobs }: JsonObject, tokens: readonly string[]): JsonObject {
   if (logprobs !== true || tokens.length === 0) return {};
   const entries = tokens.map((token) => {

@@ -1,4 +1,4 @@
-/** What a simulated provider can be told about itself. */
+/** Options of a simulated provider. */
 import type { JsonObject } from './json.ts';
 
 export interface SimulatedModel {
@@ -26,7 +26,7 @@ export const FAMILIES = {
 
 export type Family = keyof typeof FAMILIES;
 
-/** Each family is `native` unless it is said to be `absent`. */
+/** Each family is `native` by default. */
 export interface SimulatedProviderOptions extends Readonly<Partial<Record<Family, Offer>>> {
   readonly models?: readonly (string | SimulatedModel)[];
   /** Refuse models that are not listed with a 404. Otherwise every id is answered, as llama.cpp does. */
@@ -37,7 +37,7 @@ export interface SimulatedProviderOptions extends Readonly<Partial<Record<Family
   readonly paceMs?: number;
   /** Length of an ordinary answer, in tokens. */
   readonly words?: number;
-  /** For `/props`; the route is absent when `false`. The context window is also what Ollama's `/api/show` tells. */
+  /** For `/props`; the route is absent when `false`. Ollama's `/api/show` returns the same context window. */
   readonly props?: false | { readonly contextWindow?: number; readonly modalities?: Readonly<Record<string, boolean>> };
   /** How many requests are remembered. */
   readonly remember?: number;

@@ -1,4 +1,4 @@
-/** What a simulated model understands of a prompt: an exact reply that is asked for, and facts stated earlier. */
+/** What a simulated model recognises in a prompt: a request for an exact reply, and facts stated earlier. */
 
 export interface Turn {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
@@ -20,7 +20,7 @@ const QUESTION =
   /\bwhat(?:'s|’s| is| was| are| were)? (my|the) ([\p{L}\p{N} _-]{1,60}?)(?: (?:again|i told you|i gave you|you|that)\b[^?]*)?[?.!]*\s*$/iu;
 const FACT = /\b(my|the) ([\p{L}\p{N} _-]{1,60}?) (?:is|was|are|=) ["'`]?([\p{L}\p{N}_-]+)/giu;
 
-/** "Your name is Ada." to "What is my name?", when an earlier turn said "My name is Ada". The newest statement wins. */
+/** "Your name is Ada." for "What is my name?" after an earlier "My name is Ada". The newest statement wins. */
 export function recalled(turns: readonly Turn[]): string | undefined {
   const last = turns.at(-1);
   if (last === undefined || last.role !== 'user') return undefined;

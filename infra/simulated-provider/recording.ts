@@ -10,7 +10,7 @@ export interface RecordedRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: string;
-  /** The body as it came, for those that are not text. */
+  /** The body unchanged, for bodies that are not text. */
   readonly bytes: Buffer;
   readonly outcome: Outcome;
   readonly aborted: boolean;

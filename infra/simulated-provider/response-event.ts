@@ -13,7 +13,7 @@ export interface EventOptions {
   /** The request body, which says whether logprobs are wanted. */
   readonly body: JsonObject;
   readonly fault?: Fault;
-  /** Only events with a greater sequence number are sent, as `starting_after` asks. */
+  /** `starting_after`: only events with a greater sequence number are sent. */
   readonly after?: number;
   /** Obfuscating filler on deltas. */
   readonly obfuscation?: boolean;

@@ -5,7 +5,7 @@ import { DONE, type Frame } from './reply.ts';
 import type { EventOptions, ResponseEvent } from './response-event.ts';
 import { itemEvents } from './response-item-events.ts';
 
-/** What a stream that is under way tells at its ends. */
+/** Members of a response that is queued, in progress or cancelled. */
 const UNFINISHED = { completed_at: null, incomplete_details: null, error: null, output: [], usage: null };
 
 export function inState(response: JsonObject, status: 'queued' | 'in_progress' | 'cancelled'): JsonObject {

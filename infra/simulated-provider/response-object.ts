@@ -27,7 +27,7 @@ function toolOf(tool: Json): Tool[] {
   return type === 'function' ? [{ name, parameters: parameters ?? { type: 'object' } }] : [];
 }
 
-/** Told again when they were asked for, and absent otherwise. */
+/** Request members that the response repeats when the request contains them. */
 const ECHOED = ['prompt', 'prompt_cache_retention', 'prompt_cache_options', 'conversation', 'context_management'];
 
 /** The finished response: the 31 members that Open Responses requires, and those that OpenAI adds. */
