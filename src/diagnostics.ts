@@ -9,16 +9,23 @@ export interface DiagnosticsOptions {
   readonly format: 'auto' | 'text' | 'json';
 }
 
-/** @param output default: standard error, written to at once, and given up quietly when nobody reads it any more */
+/** @param output default: standard error, written to at once */
 export function createDiagnostics(
   { level, format }: DiagnosticsOptions,
-  output: DestinationStream = pino.destination({ dest: process.stderr.fd, sync: true }),
+  output: DestinationStream = standardError(),
   isTerminal = process.stderr.isTTY === true,
 ): Logger {
   const isText = format === 'text' || (format === 'auto' && isTerminal);
   const shown = isText ? readableLine : printable;
   const destination = { write: (line: string) => output.write(shown(line)) };
   return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+}
+
+/** A line that cannot be written, because the disk behind it is full or its reader has gone, is lost without an error. */
+function standardError(): DestinationStream {
+  const output = pino.destination({ dest: process.stderr.fd, sync: true });
+  output.on('error', () => {});
+  return output;
 }
 
 /**

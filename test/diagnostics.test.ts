@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, openSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createDiagnostics, readableLine } from '../src/diagnostics.ts';
@@ -7,6 +10,22 @@ function written(format: 'auto' | 'text' | 'json', isTerminal: boolean, level = 
   const logger = createDiagnostics({ level, format }, { write: (line: string) => void lines.push(line) }, isTerminal);
   return { logger, text: () => lines.join('') };
 }
+
+describe('diagnostics on standard error', () => {
+  it.skipIf(!existsSync('/dev/full'))('lose their lines, and end nothing, while the disk is full', () => {
+    const file = JSON.stringify(join(import.meta.dirname, '../src/diagnostics.ts'));
+    const program = `import { createDiagnostics } from ${file};
+      const logger = createDiagnostics({ level: 'info', format: 'json' });
+      for (let line = 0; line < 100; line++) logger.warn('no room');
+      setTimeout(() => console.log('still running'), 50);`;
+    const full = openSync('/dev/full', 'w');
+    const { stdout, status } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', full],
+    });
+    expect(stdout.toString()).toBe('still running\n');
+    expect(status).toBe(0);
+  });
+});
 
 describe('the format of diagnostics', () => {
   it.each([

@@ -30,6 +30,27 @@ const hello = { model, messages: user('Reply with exactly: hello') };
 describe('a chat completion stream', () => {
   const stream = { ...hello, stream: true };
 
+  it.each([
+    ['chat', PATH, 'data: [DONE]'],
+    ['Responses', '/v1/responses', 'event: response.completed'],
+    ['Messages', '/v1/messages', 'event: message_stop'],
+  ])('ends when its provider has ended the answer and keeps the connection open: %s', async (_name, path, last) => {
+    const frames = [
+      { choices: [{ index: 0, delta: { role: 'assistant', content: 'hi' }, finish_reason: null }] },
+      { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+    ];
+    scripted.script(({ path: called }, response) => {
+      if (called.endsWith('/responses')) return void response.writeHead(404).end();
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(`${frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`).join('')}data: [DONE]\n\n`);
+    });
+    const body = { model: 'vllm/scripted', stream: true, max_tokens: 9, messages: user('hi'), input: 'hi' };
+    const answer = await gateway.post(path, body, { signal: AbortSignal.timeout(10_000) });
+    expect(await answer.text()).toContain(last);
+    const isEnd = ({ type }: { readonly type: string }) => type === 'exchange.completed';
+    await eventsUntil(gateway, `stream=exchange-${exchangeOf(answer)}`, isEnd);
+  });
+
   it('is the very bytes the provider sent, whatever their form', async () => {
     const bytes = [
       ': a comment\r\n\r\n',

@@ -134,6 +134,22 @@ describe('a rate limit', () => {
 });
 
 describe('requests', () => {
+  test.each([
+    ['a background response that is not stored', { input: 'hi', background: true, store: false }, 400],
+    ['an unknown earlier response', { input: 'hi', previous_response_id: 'resp_unknown' }, 404],
+    ['an unknown item', { input: [{ type: 'item_reference', id: 'msg_unknown' }] }, 404],
+  ])('do not count when they are refused for %s', async (name, body, status) => {
+    const path = `/refused-${status}-${name.length}`;
+    await put({ user_path: path, limit_key: { period: 'hour' }, max_requests: 2 });
+    const headers = { 'x-gateway-user-path': path };
+    for (let request = 0; request < 3; request++) {
+      const refused = await gateway.post('/v1/responses', { model: MODEL, ...body }, { headers });
+      expect(refused.status).toBe(status);
+    }
+    expect((await row(path, 'hour')).requests_used).toBe(0);
+    expect((await chat(path)).status).toBe(200);
+  });
+
   test('are refused beyond the limit, and told how much room there is', async () => {
     await put({ user_path: '/rpm', limit_key: { period: 'minute' }, max_requests: 2 });
     const first = await chat('/rpm/a');

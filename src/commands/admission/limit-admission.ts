@@ -161,11 +161,11 @@ class LimitTicket implements Ticket {
     hold.charge(charge);
   }
 
-  settle(isRecorded: boolean): void {
+  settle(isRecorded: boolean, wasCalled = this.#wasEntered): void {
     if (this.#settled) return;
     this.#settled = true;
     const { limits, hold, at, path, over } = this.#parts;
-    if (!this.#wasEntered) limits.takeBack(path, at);
+    if (!wasCalled) limits.takeBack(path, at);
     limits.leave(path);
     limits.leave(this.#entered);
     hold?.settle(isRecorded);

@@ -63,8 +63,9 @@ export interface Ticket extends Reservation {
   /**
    * Gives back what was reserved.
    * @param isRecorded whether what was charged is on record; what is not is charged when the record is closed
+   * @param wasCalled whether a provider was called: a request that was refused before does not count in the rate limits
    */
-  settle(isRecorded: boolean): void;
+  settle(isRecorded: boolean, wasCalled?: boolean): void;
 }
 
 /** Of an exchange that nothing limits. */

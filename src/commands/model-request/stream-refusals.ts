@@ -51,5 +51,6 @@ export function gatewayStopping(): Refusal {
     type: 'internal_error',
     code: 'stopping',
     message: 'The gateway was stopped before the answer was complete.',
+    retryAfterSeconds: 5,
   });
 }

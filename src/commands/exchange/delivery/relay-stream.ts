@@ -20,6 +20,8 @@ import type { BeforeFirstByte } from './opening.ts';
 const HIGH_WATER_BYTES = 256 * 1024;
 /** After this long without output the client gets a comment, so that no proxy closes the stream as idle. */
 export const HEARTBEAT_MS = 15_000;
+/** After the end of an answer its provider's connection is closed when the provider has not ended it itself. */
+const CLOSE_WITHIN_MS = 1_000;
 const NOTHING_MORE: FrameAnswer = { terminal: true };
 export const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
@@ -71,7 +73,9 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let passedOn: Promise<unknown> = Promise.resolve();
   let behind: Promise<void> | undefined;
   let lost: unknown;
-  let quiet = true;
+  let closing: NodeJS.Timeout | undefined;
+  /** Whether the provider's stream has ended, in whichever way. */
+  let isRead = false;
 
   const observe = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
@@ -81,7 +85,11 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       received.chunks += 1;
       received.bytes += frame.raw.length;
       refusal ??= answer.refusal;
-      terminal ||= answer.terminal;
+      if (answer.terminal && !terminal) {
+        terminal = true;
+        // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
+        closing = setTimeout(() => reply.body.cancel(), CLOSE_WITHIN_MS);
+      }
       if (answer.bytes === undefined) continue;
       if (terminal) {
         rest.push(answer.bytes);
@@ -119,7 +127,8 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
         if (!client.ended.aborted) client.begin(reply.status, options.headers);
       });
     }
-    quiet = false;
+    // A timer that was cleared would begin again.
+    if (!isRead) heartbeat.refresh();
     return gate === undefined ? send(bytes) : gate.then(() => send(bytes));
   };
 
@@ -134,8 +143,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   };
 
   const heartbeat = setInterval(() => {
-    if (quiet && !terminal) pass(HEARTBEAT);
-    quiet = true;
+    if (!terminal) pass(HEARTBEAT);
   }, HEARTBEAT_MS);
 
   const lose = (error: unknown): void => {
@@ -161,7 +169,9 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;
     failure = error;
   } finally {
+    isRead = true;
     clearInterval(heartbeat);
+    clearTimeout(closing);
   }
   await passedOn;
 

@@ -31,7 +31,7 @@ function reserve({ exchange, asked, route }: WithHistory, deps: ExchangeDependen
     bodyBytes: body.length,
     exchangeId: record.id,
   });
-  scope.atEnd((isRecorded) => ticket.settle(isRecorded));
+  scope.atEnd((isRecorded) => ticket.settle(isRecorded, record.called));
   return ticket;
 }
 
