@@ -37,15 +37,17 @@ describe('the examples of the documents', () => {
       'README.md: does not end, and runs every test',
       'README.md: needs the keys of providers',
       'README.md: needs Claude Code',
-      'README.md: the configuration of Codex',
       'README.md: does not end',
-      'README.md: needs a log in which events are missing',
-      'README.md: takes minutes',
       'docs/admin.md: would ask OpenAI',
       'docs/analytics.md: needs a ClickHouse server',
       'docs/analytics.md: needs an event that a read model cannot take in',
       'docs/analytics.md: needs Docker',
+      'docs/clients.md: needs Claude Code',
+      'docs/clients.md: the configuration of Codex',
+      'docs/contributing.md: takes minutes',
       'docs/messages.md: needs Claude Code',
+      'docs/operating.md: does not end',
+      'docs/operating.md: needs a log in which events are missing',
     ]);
   });
 
