@@ -48,7 +48,7 @@ describe('the format of diagnostics', () => {
 });
 
 describe('a line of text', () => {
-  it('has the error, what it is about, and its stack below', () => {
+  it('has the error, its fields, and its stack below', () => {
     const { logger, text } = written('text', false);
     logger.error(
       { err: new Error('no such table'), method: 'GET', url: '/v1/models', note: 'two words' },
@@ -60,13 +60,13 @@ describe('a line of text', () => {
     expect(stack.every((frame) => frame.startsWith('    at '))).toBe(true);
   });
 
-  it('says an error without a message of its own once', () => {
+  it('has an error without a message of its own once', () => {
     const { logger, text } = written('text', false);
     logger.error(new Error('disk full'));
     expect(text().split('\n')[0]).toMatch(/ERROR disk full$/);
   });
 
-  it('is one, whatever is said in it', () => {
+  it('is one line, whatever the values contain', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (msg, value) => {
         const text = readableLine(JSON.stringify({ level: 30, time: '2026-01-01T00:00:00Z', msg, value }));

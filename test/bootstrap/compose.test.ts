@@ -31,7 +31,7 @@ test('every file that compose mounts is there', () => {
   for (const one of mounted) expect(existsSync(join(infra, one.split(':')[0] ?? '')), one).toBe(true);
 });
 
-test.each(['gateway', 'analytics-setup'])('what compose sets is what the %s reads', (service) => {
+test.each(['gateway', 'analytics-setup'])('the variables that compose sets are those that the %s reads', (service) => {
   const { environment: set = {} } = services[service] ?? {};
   const env = Object.fromEntries(Object.entries(set).map(([name, value]) => [name, value.replace(/^\$\{.*\}$/, '')]));
   const loaded = loadConfig({
@@ -51,7 +51,7 @@ test.each(['gateway', 'analytics-setup'])('what compose sets is what the %s read
   expect([masterKey, providers]).toEqual([undefined, []]);
 });
 
-test('all that the image runs is copied into it', () => {
+test('all files that the image runs are copied into it', () => {
   const copied = [...read('Dockerfile').matchAll(/^COPY (.+) \S+$/gm)].flatMap(([, from = '']) => from.split(' '));
   for (const path of copied) expect(existsSync(join(infra, '..', path)), path).toBe(true);
   const kept = read('Dockerfile.dockerignore')
@@ -60,7 +60,7 @@ test('all that the image runs is copied into it', () => {
   expect(kept?.toSorted()).toEqual(copied.toSorted());
 });
 
-test('the data sources are those the dashboards ask', () => {
+test('the data sources are those of the dashboards', () => {
   const { datasources } = parse(read('grafana/provisioning/datasources/chancery.yaml'));
   const known = new Set(datasources.map(({ uid }: { uid: string }) => uid));
   for (const name of ['spend', 'requests', 'gateway']) {

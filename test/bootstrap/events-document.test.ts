@@ -9,7 +9,7 @@ const root = dirname(dirname(import.meta.dirname));
 describe('docs/events.md', () => {
   const text = eventsDocument(root);
 
-  test('it is what the catalogue says (npm run docs:events)', () => {
+  test('it is generated from the catalogue (npm run docs:events)', () => {
     expect(readFileSync(join(root, eventsDocumentPath), 'utf8')).toBe(text);
   });
 
@@ -19,13 +19,13 @@ describe('docs/events.md', () => {
     }
   });
 
-  test('it tells the events of a family in the order in which they happen', () => {
+  test('it has the events of a family in the order in which they happen', () => {
     const places = ['request.received', 'model.resolved', 'attempt.started', 'chunk.received', 'exchange.completed'];
     const found = places.map((type) => text.indexOf(`### \`${type}\``));
     expect(found).toEqual([...found].sort((a, b) => a - b));
   });
 
-  test('it tells the fields with their types, nested ones too, and the body', () => {
+  test('it has the fields with their types, nested ones too, and the body', () => {
     expect(text).toContain('| `stream` | boolean |');
     expect(text).toContain('| `capture` | `full`, `metadata` | the capture level in force |');
     expect(text).toContain('| `code` | string or null |');

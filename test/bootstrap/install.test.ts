@@ -35,7 +35,7 @@ describe('the first run installs the project', () => {
     expect(project.npmCalls()).toHaveLength(2);
   });
 
-  test('but not when somebody has run npm there already', async () => {
+  test('but not when npm was run there before', async () => {
     const packages = { '': {}, 'node_modules/x': { version: '1.0.0', integrity: 'sha512-x' } };
     const onlyForTests = { 'node_modules/y': { version: '1.0.0', dev: true } };
     project.write('package-lock.json', JSON.stringify({ packages: { ...packages, ...onlyForTests } }));
@@ -46,7 +46,7 @@ describe('the first run installs the project', () => {
     expect(project.npmCalls()).toEqual([]);
   });
 
-  test('and does when what is there is not what package-lock.json says', async () => {
+  test('and again when the installed packages differ from package-lock.json', async () => {
     project.write('package-lock.json', '{"packages":{"":{},"node_modules/x":{"version":"2.0.0"}}}');
     project.installNode();
     project.write('node_modules/.package-lock.json', '{"packages":{"node_modules/x":{"version":"1.0.0"}}}');
@@ -55,7 +55,7 @@ describe('the first run installs the project', () => {
     expect(project.npmCalls()).toHaveLength(1);
   });
 
-  test('and does when a tool is missing that only a full install has', async () => {
+  test('and again when a tool is missing that only a full install has', async () => {
     project.installNode();
     project.standInForNpm('fs.writeFileSync("node_modules/tool.mjs", "console.log(`tool`)"); node();');
     await project.run(['a.ts']);
@@ -73,7 +73,7 @@ describe('the first run installs the project', () => {
     expect(await project.run(['a.ts'])).toMatchObject({ code: 0, stdout: 'ran\n' });
   });
 
-  test('a lockfile that npm does not accept does not stand in the way, and is not rewritten', async () => {
+  test('a lockfile that npm does not accept stops nothing, and is not rewritten', async () => {
     project.standInForNpm(
       'if (process.argv[2] === "ci") { console.error("npm error code EUSAGE"); process.exit(1); } node();',
     );

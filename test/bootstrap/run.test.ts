@@ -64,7 +64,7 @@ describe('scripts/run.mjs runs a file with the project’s Node', () => {
     expect(stderr).toContain('nowhere.ts');
   });
 
-  test('without a file it says how it is used', async () => {
+  test('without a file it prints its usage', async () => {
     expect(await project.run([])).toMatchObject({ code: 2, stderr: expect.stringContaining('usage') });
   });
 
@@ -86,7 +86,7 @@ async function useThisNode(): Promise<void> {
 }
 
 describe('under npm run', () => {
-  /** As npm does it: in a shell that stays, and that tells nobody when it is stopped. */
+  /** As npm does it: in a shell that stays, and that passes no signal on when it is stopped. */
   async function stoppedShell(env: Record<string, string>): Promise<string> {
     project.write(
       'a.ts',
@@ -101,7 +101,7 @@ describe('under npm run', () => {
     return (await end).stdout;
   }
 
-  test('the file is asked to stop when the shell around it is gone', async () => {
+  test('the file gets SIGTERM when the shell around it is gone', async () => {
     expect(await stoppedShell({ npm_lifecycle_event: 'start' })).toBe('ready\nasked to stop\n');
   });
 
@@ -121,7 +121,7 @@ describe('the gateway under the wrapper', () => {
     process.on('disconnect', () => { console.log('left alone'); process.exit(0); });
     if (process.connected) console.log('ready');`;
 
-  test('it learns that the wrapper was killed', async () => {
+  test('it notices that the wrapper was killed', async () => {
     project.write('src/main.ts', main);
     const child = project.start(['src/main.ts', 'serve', '--port', '1']);
     const output = ended(child);

@@ -39,7 +39,7 @@ describe('a budget', () => {
       .given(isSet('10'))
       .when(set(20))
       .then([isSet('20')]));
-  test('stays when it is what is wanted already', () => spec.given(isSet('10')).when(set(10)).then([]));
+  test('gives no event when nothing changes', () => spec.given(isSet('10')).when(set(10)).then([]));
   test('of another period is another budget', () => {
     const weekly = { ...of, periodSeconds: 604_800 };
     spec
@@ -52,18 +52,18 @@ describe('a budget', () => {
       .given(isSet('10'))
       .when(remove)
       .then([budgetRemoved.create(daily, context)]));
-  test('that is not there is not removed', () => spec.given().when(remove).then('budget_not_found'));
+  test('that does not exist is not removed', () => spec.given().when(remove).then('budget_not_found'));
   test('that was removed is made again', () =>
     spec
       .given(isSet('10'), budgetRemoved.create(daily, context))
       .when(set(10))
       .then([isSet('10')]));
-  test('is reset, as often as is asked', () =>
+  test('is reset, as often as requested', () =>
     spec
       .given(isSet('10'), budgetReset.create(daily, context))
       .when(reset)
       .then([budgetReset.create(daily, context)]));
-  test('that is not there is not reset', () => spec.given().when(reset).then('budget_not_found'));
+  test('that does not exist is not reset', () => spec.given().when(reset).then('budget_not_found'));
 
   test('that is declared is made', () =>
     spec
@@ -75,7 +75,7 @@ describe('a budget', () => {
       .given(isSet('10'))
       .when(declare(10))
       .then([isSet('10', 'config')]));
-  test('that is declared as it is changes nothing', () => spec.given(isSet('10', 'config')).when(declare(10)).then([]));
+  test('that is declared unchanged gives no event', () => spec.given(isSet('10', 'config')).when(declare(10)).then([]));
   test('that is declared is not changed by hand', () =>
     spec.given(isSet('10', 'config')).when(set(20)).then({ code: 'budget_managed', status: 409 }));
   test('that is declared is not removed by hand', () =>
@@ -107,12 +107,12 @@ describe('the settings of budgets', () => {
       .given()
       .when({ changes: { dailyResetHour: 6 }, context })
       .then([changed]));
-  test('keep what is not named', () =>
+  test('keep members that are not named', () =>
     spec
       .given(changed)
       .when({ changes: { monthlyResetDay: 31 }, context })
       .then([budgetSettingsChanged.create({ ...defaultAnchors, dailyResetHour: 6, monthlyResetDay: 31 }, context)]));
-  test('stay when they are what is wanted already', () =>
+  test('give no event when nothing changes', () =>
     spec
       .given(changed)
       .when({ changes: { dailyResetHour: 6, dailyResetMinute: undefined }, context })
@@ -147,19 +147,19 @@ describe('a rate limit', () => {
       .given(isSet(10))
       .when(set(null, 500))
       .then([isSet(null, 500)]));
-  test('stays when it is what is wanted already', () => spec.given(isSet(10, 5)).when(set(10, 5)).then([]));
+  test('gives no event when nothing changes', () => spec.given(isSet(10, 5)).when(set(10, 5)).then([]));
   test('is removed', () =>
     spec
       .given(isSet(10))
       .when(remove)
       .then([rateLimitRemoved.create(minute, context)]));
-  test('that is not there is not removed', () => spec.given().when(remove).then('rate_limit_not_found'));
+  test('that does not exist is not removed', () => spec.given().when(remove).then('rate_limit_not_found'));
   test('is reset', () =>
     spec
       .given(isSet(10))
       .when(reset)
       .then([rateLimitReset.create(minute, context)]));
-  test('that is not there is not reset', () => spec.given().when(reset).then('rate_limit_not_found'));
+  test('that does not exist is not reset', () => spec.given().when(reset).then('rate_limit_not_found'));
   test('that is declared is not changed by hand', () =>
     spec
       .given(isSet(10, null, 'config'))
@@ -199,7 +199,7 @@ describe('an amount', () => {
   });
 });
 
-describe('what a higher administrator set', () => {
+describe('a setting of a higher administrator', () => {
   const lower = { isUnder: (actor: string) => actor === 'master' };
   const own = { actor: 'key:own' } as const;
   const period = { periodSeconds: 60 };

@@ -82,7 +82,7 @@ describe('the period of a budget', () => {
   const seconds = fc.oneof(fc.constantFrom(HOURLY, DAILY, WEEKLY, MONTHLY), fc.integer({ min: 1, max: 40_000_000 }));
   const moment = fc.integer({ min: utc('1971-01-01T00:00'), max: utc('2100-01-01T00:00') });
 
-  test('holds the moment that it was asked for, and follows on the one before without a gap', () => {
+  test('contains the given moment, and follows on the one before without a gap', () => {
     fc.assert(
       fc.property(seconds, anchors, moment, (length, at, now) => {
         const period = periodAt(length, at, now);
@@ -112,11 +112,11 @@ describe('the names of periods', () => {
     ['monthly', 2_592_000],
     ['90', 90],
     ['31622400', 31_622_400],
-  ])('a budget knows %s', (written, seconds) => {
+  ])('a budget accepts %s', (written, seconds) => {
     expect(budgetPeriod(written)).toBe(seconds);
   });
 
-  test.each(['', '0', '-1', '1.5', 'yearly', 'minute', '31622401', '1e3', 'NaN'])('and no %j', (written) => {
+  test.each(['', '0', '-1', '1.5', 'yearly', 'minute', '31622401', '1e3', 'NaN'])('and not %j', (written) => {
     expect(budgetPeriod(written)).toBeUndefined();
   });
 
@@ -127,11 +127,11 @@ describe('the names of periods', () => {
     ['concurrent', 0],
     ['0', 0],
     ['90', 90],
-  ])('a rate limit knows %s', (written, seconds) => {
+  ])('a rate limit accepts %s', (written, seconds) => {
     expect(rateLimitPeriod(written)).toBe(seconds);
   });
 
-  test('what has no name is told by its seconds', () => {
+  test('without a name has its seconds', () => {
     expect([3600, 86_400, 604_800, 2_592_000, 90].map(budgetPeriodLabel)).toEqual([
       'hourly',
       'daily',

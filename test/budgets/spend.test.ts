@@ -10,7 +10,7 @@ import { anchored, budget, budgetGone, corrected, DAY_MS, forgiven, HOUR_MS, MON
 
 const NOON = MONDAY + 12 * HOUR_MS;
 
-/** What is spent of a budget at a moment. */
+/** The spend of a budget at a moment. */
 function spent(
   events: readonly RecordedEvent[],
   now: number,
@@ -24,8 +24,8 @@ function spent(
   return { nano, hasUsage, start, end };
 }
 
-describe('what is spent of a budget', () => {
-  test('is what was used at its path and below it, in its period', () => {
+describe('the spend of a budget', () => {
+  test('is the usage at its path and below it, in its period', () => {
     const events = [
       budget(NOON, 100, { subject: '/team' }),
       used(NOON + 1, { cost: 1, userPath: '/team' }),
@@ -37,12 +37,12 @@ describe('what is spent of a budget', () => {
     expect(spent(events, NOON + 6, { subject: '/team' })).toMatchObject({ nano: 11, hasUsage: true });
   });
 
-  test('at the root is everything, also what was used without a path', () => {
+  test('at the root is everything, also usage without a path', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 1 }), used(NOON, { cost: 2, userPath: '/a' })];
     expect(spent(events, NOON)).toMatchObject({ nano: 3 });
   });
 
-  test('of a label is what was used under it, once, wherever', () => {
+  test('of a label is the usage under it, once, wherever', () => {
     const label = { scope: 'label', subject: 'batch' } as const;
     const events = [
       budget(NOON, 100, label),
@@ -53,7 +53,7 @@ describe('what is spent of a budget', () => {
     expect(spent(events, NOON, label)).toMatchObject({ nano: 5 });
   });
 
-  test('begins anew with the next period, also when nothing is used in it', () => {
+  test('begins anew with the next period, also without usage in it', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5 })];
     expect(spent(events, MONDAY + DAY_MS - 1)).toMatchObject({ nano: 5 });
     expect(spent(events, MONDAY + DAY_MS)).toEqual({
@@ -65,13 +65,13 @@ describe('what is spent of a budget', () => {
     expect(spent([...events, used(MONDAY + DAY_MS, { cost: 7 })], MONDAY + DAY_MS)).toMatchObject({ nano: 7 });
   });
 
-  test('leaves out what came from a cache, and what nobody knows the price of', () => {
+  test('leaves out cached answers, and usage without a known price', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5, cached: true }), used(NOON, { cost: null })];
     expect(spent(events, NOON)).toMatchObject({ nano: 0, hasUsage: false });
     expect(spent([...events, used(NOON, { cost: 0 })], NOON)).toMatchObject({ nano: 0, hasUsage: true });
   });
 
-  test('is forgiven by a reset, and the period ends when it would have', () => {
+  test('is cleared by a reset, and the end of the period does not change', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5 }), forgiven(NOON + 10)];
     expect(spent(events, NOON + 10)).toEqual({
       nano: 0,
@@ -90,13 +90,13 @@ describe('what is spent of a budget', () => {
     expect(fold(spendView, events).meters.get(budgetKey('user_path', '/', 86_400))?.amount).toBe(200);
   });
 
-  test('is nothing any more when the budget is gone', () => {
+  test('is undefined when the budget is removed', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5 }), budgetGone(NOON)];
     expect(spent(events, NOON)).toBeUndefined();
     expect(metersOn(fold(spendView, events), '/')).toEqual([]);
   });
 
-  test('is corrected when the past is priced anew', () => {
+  test('is corrected when recorded costs are recalculated', () => {
     const events = [budget(NOON, 100), used(NOON, { cost: 5 }), used(NOON + 1, { cost: null })];
     const cheaper = corrected(NOON + 2, { usedAt: NOON, from: 5, to: 2 });
     const known = corrected(NOON + 3, { usedAt: NOON + 1, from: null, to: 7 });
@@ -104,7 +104,7 @@ describe('what is spent of a budget', () => {
     expect(spent([...events, cheaper, known], NOON + 3)).toMatchObject({ nano: 9 });
   });
 
-  test('is not touched by corrections of an earlier period', () => {
+  test('is not changed by corrections of an earlier period', () => {
     const events = [
       budget(NOON, 100),
       used(NOON, { cost: 5 }),
@@ -119,7 +119,7 @@ describe('when the clock is set back', () => {
   const days = (count: number) => NOON + count * DAY_MS;
   const wrong = [budget(NOON, 100), used(NOON, { cost: 5 }), used(days(400), { cost: 20 })];
 
-  test('what is used counts on, and what was spent stays spent until the period ends that it is in now', () => {
+  test('usage still counts, and the spend is kept until the current period ends', () => {
     expect(spent(wrong, days(1))).toMatchObject({ nano: 20, start: MONDAY + DAY_MS, end: MONDAY + 2 * DAY_MS });
     const events = [...wrong, used(days(1), { cost: 30 }), used(days(1) + 1, { cost: 1 })];
     expect(spent(events, days(1) + 2)).toMatchObject({ nano: 51, end: MONDAY + 2 * DAY_MS });
@@ -127,12 +127,12 @@ describe('when the clock is set back', () => {
     expect(spent([...events, used(days(2), { cost: 3 })], days(2))).toMatchObject({ nano: 3 });
   });
 
-  test('a reset made meanwhile does not forgive what is used after it', () => {
+  test('a reset made meanwhile does not clear later usage', () => {
     const events = [...wrong, forgiven(days(400) + 1), used(days(1), { cost: 30 })];
     expect(spent(events, days(1) + 1)).toMatchObject({ nano: 30, end: MONDAY + 2 * DAY_MS });
   });
 
-  test('a budget made later knows again what was spent before it', () => {
+  test('a budget made later includes earlier usage', () => {
     const events = [...wrong, used(days(2), { cost: 30, userPath: '/a' }), budget(days(2) + 1, 100, { subject: '/a' })];
     expect(spent(events, days(2) + 2, { subject: '/a' })).toMatchObject({ nano: 30 });
   });
@@ -160,14 +160,14 @@ describe('a budget that is made in the middle of a period', () => {
     ['monthly', { subject: '/a', periodSeconds: 2_592_000 }, 1011],
     ['of a label', { scope: 'label', subject: 'l' } as const, 1000],
     ['where nothing was used', { subject: '/d' }, 0],
-  ])('knows what was spent in it already: %s', (_name, which, nano) => {
+  ])('includes the earlier usage of the period: %s', (_name, which, nano) => {
     expect(spent([...before, budget(NOON + 1, 5000, which)], NOON + 1, which)).toMatchObject({
       nano,
       hasUsage: nano > 0,
     });
   });
 
-  test('knows of the whole month, also when it is long and its days are kept as days', () => {
+  test('includes the whole month, also when it is long and its days are kept as days', () => {
     const days = Array.from({ length: 31 }, (_, day) => {
       return used(Date.parse('2026-03-01T13:00:00Z') + day * DAY_MS, { cost: 10 ** (day % 3) });
     });
@@ -190,7 +190,7 @@ describe('a budget that is made in the middle of a period', () => {
 });
 
 describe('when periods are made to begin at another time', () => {
-  test('what is spent is counted from there', () => {
+  test('the spend is counted from there', () => {
     const events = [
       budget(MONDAY, 100),
       used(MONDAY + HOUR_MS, { cost: 1 }),
@@ -265,7 +265,7 @@ describe('any history', () => {
     );
   });
 
-  test('never leaves less than nothing spent, nor buckets without end', () => {
+  test('never has a negative spend, nor buckets without end', () => {
     fc.assert(
       fc.property(historyOf(step), (events) => {
         const { meters, paths: accounts } = fold(spendView, events);
@@ -278,7 +278,7 @@ describe('any history', () => {
     );
   });
 
-  test('leaves spent what was used in the period at the path and below it', () => {
+  test('has the usage of the period at the path and below it', () => {
     fc.assert(
       fc.property(historyOf(usage), which, (events, one) => {
         const all = [budget(MONDAY, 1, one), ...events];
@@ -304,7 +304,7 @@ describe('any history', () => {
   });
 });
 
-test('the meters of a path are those of the paths above it, root first, and its own', () => {
+test('the meters of a path are its own and those of the paths above it, root first', () => {
   const state = fold(spendView, [
     budget(NOON, 1, { subject: '/a' }),
     budget(NOON, 2),

@@ -1,4 +1,4 @@
-/** `chancery log accept-loss` as it is typed, on a log in files of which the newest segment was deleted. */
+/** `chancery log accept-loss` on the command line, for a log in files whose newest segment was deleted. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ function chancery(cwd: string, ...args: string[]) {
   });
 }
 
-test('a log without its newest segment is refused by name, and goes on once the loss was accepted', async () => {
+test('a log without its newest segment is refused by name, and continues once the loss was accepted', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'chancery-log-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const dir = join(folder, 'data', 'log');

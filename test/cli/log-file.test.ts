@@ -1,4 +1,4 @@
-/** The log commands as they are typed, on a log in files that a gateway is writing. */
+/** The log commands on the command line, for a log in files that a gateway is writing. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -102,7 +102,7 @@ describe('the log commands beside a gateway that writes', () => {
       errors += piece;
     });
     const exit = once(child, 'close');
-    // The tail only learns that nobody reads when it writes.
+    // The tail notices a closed pipe only when it writes.
     await once(child.stdout, 'data');
     let index = 100;
     const more = setInterval(() => void append(index, index++), 50);
@@ -112,7 +112,7 @@ describe('the log commands beside a gateway that writes', () => {
     expect(errors).toBe('');
   });
 
-  test('stat says what is in the log', async () => {
+  test('stat prints the figures of the log', async () => {
     const { code, stdout } = await chancery('log', 'stat');
     expect(code).toBe(0);
     expect(stdout).toMatch(new RegExp(`^log +${join(folder, 'data', 'log')} `));
@@ -132,7 +132,7 @@ describe('the log commands beside a gateway that writes', () => {
     expect(stdout).toMatch(/is whole: [\d,]+ events in 1 stream, .* in 1 segment\n/);
   });
 
-  test('a log that is not there is an error that says so', async () => {
+  test('a missing log is an error with its path', async () => {
     const { code, stderr } = await chancery('log', 'tail', '--data-dir', 'nowhere');
     expect(code).toBe(1);
     expect(stderr).toMatch(/^chancery: the log file:.*nowhere\/log cannot be opened: /);
@@ -147,7 +147,7 @@ describe('the log commands beside a gateway that writes', () => {
   });
 });
 
-describe('chancery log check of a log that is not as it was written', () => {
+describe('chancery log check of a changed log', () => {
   /** A copy of the log with its newest segment changed. */
   /** Behind them the writer has laid out zeros. */
   const endOfFrames = (bytes: Buffer) => bytes.findLastIndex((byte) => byte !== 0) + 1;
@@ -179,7 +179,7 @@ describe('chancery log check of a log that is not as it was written', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ whole: false, problem: { offset: expect.any(Number) } });
   });
 
-  test('a torn end is no damage, and it is told', async () => {
+  test('a torn end is no damage, and is reported', async () => {
     const url = changed((path) => {
       const frames = readFileSync(path);
       writeFileSync(path, Buffer.concat([frames.subarray(0, endOfFrames(frames)), Buffer.from('torn')]));
@@ -190,13 +190,13 @@ describe('chancery log check of a log that is not as it was written', () => {
     expect(stdout).toMatch(/^4 bytes behind the last whole batch: /m);
   });
 
-  test('of a log that is not there nothing can be told: exit code 2', async () => {
+  test('a missing log has exit code 2', async () => {
     const { code, stderr } = await chancery('log', 'check', '--log-url', 'file:nowhere');
     expect(code).toBe(2);
     expect(stderr).toMatch(/^chancery: there is no event log in .*nowhere\n$/);
   });
 
-  test('the log of another engine is not its business', async () => {
+  test('the log of another engine is refused', async () => {
     const { code, stderr } = await chancery('log', 'check', '--log-url', 'kafka://host:9092/p');
     expect([code, stderr]).toEqual([2, expect.stringContaining('works on a log in files')]);
   });

@@ -50,7 +50,7 @@ describe('the command line', () => {
     [['log', '--help'], /^ {2}chancery log tail/],
     [['serve', '--help'], /-p, --port <PORT>\s+port to listen on/],
     [['log', 'cat', '-h'], /^chancery log cat <stream> \[flags\]/],
-  ])('%j explains', async (args, expected) => {
+  ])('%j prints help or the version', async (args, expected) => {
     const { code, stdout } = await chancery(args);
     expect(stdout).toMatch(expected);
     expect(code).toBe(0);
@@ -78,7 +78,7 @@ describe('the command line', () => {
 });
 
 describe('chancery config', () => {
-  test('check says that all is well, and which providers there are', async () => {
+  test('check reports success, and lists the providers', async () => {
     expect(await chancery(['config', 'check'], { LLAMACPP_BASE_URL: 'http://x/v1' })).toEqual({
       code: 0,
       stdout: 'the configuration is good; providers: llamacpp\n',
@@ -86,7 +86,7 @@ describe('chancery config', () => {
     });
   });
 
-  test('check says everything that is wrong, and exits with 1', async () => {
+  test('check reports every problem, and exits with 1', async () => {
     const file = join(cwd, 'bad.yaml');
     writeFileSync(file, 'server: { prot: 1 }\n');
     const { code, stdout, stderr } = await chancery(['config', 'check', '--config', 'bad.yaml'], { PORT: 'abc' });
@@ -97,7 +97,7 @@ describe('chancery config', () => {
     ]);
   });
 
-  test('check tells what was left out', async () => {
+  test('check reports providers that were left out', async () => {
     const { code, stderr } = await chancery(['config', 'check'], { LLAMACPP_API_KEY: 'k' });
     expect([code, stderr]).toEqual([
       0,

@@ -58,7 +58,7 @@ const skip = (name: string, values: Record<string, string>, shown = screen()) =>
   viewsSkip(typed({ operands: [name], values }), log, dataDir, 'ada', shown);
 
 describe('chancery views list', () => {
-  test('names every view once, with what it is about', async () => {
+  test('names every view once, with its subject', async () => {
     const shown = screen();
     expect(await viewsList(typed({ on: ['json'] }), shown)).toBe(0);
     const names = JSON.parse(shown.out()).map(({ name }: { name: string }) => name);
@@ -68,7 +68,7 @@ describe('chancery views list', () => {
 });
 
 describe('chancery views status', () => {
-  test('says how far each has come', async () => {
+  test('reports how far each has come', async () => {
     await runOnce(keysView);
     const head = await log.head();
     await writeHistory(log, { exchanges: 3, seed: 4 });
@@ -98,7 +98,7 @@ describe('chancery views status', () => {
 });
 
 describe('chancery views rebuild', () => {
-  test('makes what a running gateway makes, and the next start begins with it', async () => {
+  test('makes the same as a running gateway, and the next start begins with it', async () => {
     const live = await runOnce(keysView);
     const before = savedSnapshots(viewsFile(dataDir)).get('keys');
     rmSync(viewsFile(dataDir));
@@ -118,7 +118,7 @@ describe('chancery views rebuild', () => {
     expect(savedSnapshots(viewsFile(dataDir)).get(name)?.position).toBe(await log.head());
   });
 
-  test('stopped half way it leaves what there was', async () => {
+  test('stopped half way it leaves the earlier state', async () => {
     await runOnce(keysView);
     const before = savedSnapshots(viewsFile(dataDir));
     const shown = screen();
@@ -128,7 +128,7 @@ describe('chancery views rebuild', () => {
     expect(savedSnapshots(viewsFile(dataDir))).toEqual(before);
   });
 
-  test('of an empty log there is nothing to make', async () => {
+  test('of an empty log makes nothing', async () => {
     const shown = screen();
     expect(await viewsRebuild(typed({ operands: ['keys'] }), new MemoryLog(), dataDir, shown)).toBe(0);
     expect(shown.out()).toMatch(/the log is empty/);
@@ -177,7 +177,7 @@ describe('a poisoned event', () => {
     return { bad, projection };
   }
 
-  test('stops that projection, and its error says what to do; skipped, it goes on, and who and why is on record', async () => {
+  test('stops that projection with advice in its error; skipped, it continues, and who and why is on record', async () => {
     const { bad, projection } = await poisoned();
     const advice = `chancery views skip keys --position ${bad.position} --reason`;
     expect((await runOnce(projection)).error).toContain(`event ${bad.position} (key.created of ${bad.stream})`);
@@ -240,7 +240,7 @@ describe('a poisoned event', () => {
     );
   });
 
-  test('that was taken in already is not skipped', async () => {
+  test('that was processed already is not skipped', async () => {
     await runOnce(keysView);
     const { bad } = await poisoned();
     const shown = screen();

@@ -55,7 +55,7 @@ describe('rules about headers in numbered variables', () => {
       'TAGGING_HEADER_3',
     ],
     [{ SESSION_HEADER_1: 'x', SESSION_HEADER_1_TRANSFORM: 'upper' }, 'session.headers.0.transform', 'SESSION_HEADER_1'],
-  ])('that cannot be are told by their place: %j', (env, path, variable) => {
+  ])('that are invalid are reported with their place: %j', (env, path, variable) => {
     expect(problemsFrom({ env })).toMatchObject([{ path, variable, source: 'environment' }]);
   });
 });

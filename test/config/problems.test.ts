@@ -4,7 +4,7 @@ import { problemsFrom, type Written } from './load.ts';
 
 const said = (written: Written) => problemsFrom(written).map(describeProblem);
 
-describe('what is wrong is said so that it can be put right', () => {
+describe('a configuration problem names its place and the expected value', () => {
   test.each<[string, Written, string]>([
     [
       'a bad variable names the setting, the variable, the value and what is expected',

@@ -7,8 +7,8 @@ const LLAMACPP = { LLAMACPP_BASE_URL: 'http://a/v1' };
 const GPU = { LLAMACPP_GPU_BASE_URL: 'http://b/v1' };
 const HOUR = 3_600_000;
 
-describe('how long to wait for a provider', () => {
-  test('is what is set for all, for a remote one', () => {
+describe('the timeouts of a provider', () => {
+  test('are the general ones, for a remote one', () => {
     expect(timeoutsOf({ env: OPENAI }, 'openai')).toEqual({
       headers: { ms: 600_000, setting: 'HTTP_RESPONSE_HEADER_TIMEOUT' },
       answer: { ms: 600_000, setting: 'HTTP_TIMEOUT' },
@@ -16,7 +16,7 @@ describe('how long to wait for a provider', () => {
     });
   });
 
-  test('is an hour, for a local one, and the setting that changes it is its own', () => {
+  test('are an hour, for a local one, with settings of its own', () => {
     expect(timeoutsOf({ env: LLAMACPP }, 'llamacpp')).toEqual({
       headers: { ms: HOUR, setting: 'LLAMACPP_TIMEOUT' },
       answer: { ms: HOUR, setting: 'LLAMACPP_TIMEOUT' },
@@ -25,7 +25,7 @@ describe('how long to wait for a provider', () => {
     expect(timeoutsOf({ env: GPU }, 'llamacpp-gpu')?.idle.setting).toBe('LLAMACPP_GPU_STREAM_IDLE_TIMEOUT');
   });
 
-  test('is what somebody set for all, for a local one too', () => {
+  test('are the general ones where they are set, for a local one too', () => {
     const env = { ...LLAMACPP, HTTP_TIMEOUT: '20s', HTTP_STREAM_IDLE_TIMEOUT: '10s' };
     expect(timeoutsOf({ env }, 'llamacpp')).toEqual({
       headers: { ms: HOUR, setting: 'LLAMACPP_TIMEOUT' },
@@ -36,7 +36,7 @@ describe('how long to wait for a provider', () => {
     expect(timeoutsOf({ env: LLAMACPP, yaml }, 'llamacpp')?.headers.ms).toBe(30_000);
   });
 
-  test('is its own, before that', () => {
+  test('are its own before the general ones', () => {
     const env = {
       ...OPENAI,
       ...LLAMACPP,
@@ -55,7 +55,7 @@ describe('how long to wait for a provider', () => {
     });
   });
 
-  test('is that of its type, where an instance has none', () => {
+  test('are those of its type, where an instance has none', () => {
     const env = { ...LLAMACPP, ...GPU, LLAMACPP_TIMEOUT: '5m', LLAMACPP_STREAM_IDLE_TIMEOUT: '6m' };
     const gpu = timeoutsOf({ env: { ...env, LLAMACPP_GPU_TIMEOUT: '7m' } }, 'llamacpp-gpu');
     expect([gpu?.answer, gpu?.idle]).toEqual([
@@ -67,7 +67,7 @@ describe('how long to wait for a provider', () => {
     expect(providersFrom({ env: withoutOwn }).has('llamacpp')).toBe(false);
   });
 
-  test('is in chancery.yaml too, under the name of the provider', () => {
+  test('are in chancery.yaml too, under the name of the provider', () => {
     const yaml = [
       'providers:',
       '  big-box:',
@@ -89,19 +89,19 @@ describe('how long to wait for a provider', () => {
     expect(timeoutsOf({ yaml, env: { LLAMACPP_TIMEOUT: '9s' } }, 'big-box')?.headers.ms).toBe(2 * HOUR);
   });
 
-  test('registers no provider, and of one that there is not is ignored with a notice', () => {
+  test('register no provider, and are ignored with a notice when there is no such provider', () => {
     const config = configFrom({ env: { OLLAMA_TIMEOUT: '5m', OPENAI_TIMEOUT: '1m', LLAMACPP_GPU_TIMEOUT: '1m' } });
     expect(config.providers).toEqual([]);
     expect(config.notices).toEqual(['LLAMACPP_GPU_TIMEOUT is ignored: there is no provider llamacpp-gpu']);
   });
 
-  test.each(['0', 'soon', '-1s'])('is no %s', (value) => {
+  test.each(['0', 'soon', '-1s'])('refuse %s', (value) => {
     expect(problemsFrom({ env: { ...LLAMACPP, LLAMACPP_TIMEOUT: value } })).toMatchObject([
       { path: 'providers.llamacpp.timeout', variable: 'LLAMACPP_TIMEOUT' },
     ]);
   });
 
-  test('is known by type, for providers that are set up at run time', () => {
+  test('have defaults by type, for providers that are set up at run time', () => {
     const { timeoutsByType } = configFrom({ env: { HTTP_TIMEOUT: '20s' } });
     expect(timeoutsByType.openai?.answer).toEqual({ ms: 20_000, setting: 'HTTP_TIMEOUT' });
     expect(timeoutsByType.llamacpp?.answer.ms).toBe(20_000);

@@ -110,7 +110,7 @@ describe('providers in environment variables', () => {
     expect(providers.get('azure-eu')?.options).toEqual({ apiVersion: '2025-01-01' });
   });
 
-  test('variables of other programs that begin like a type are none of ours', () => {
+  test('variables of other programs that begin like a type are ignored', () => {
     const env = {
       OPENAI_API_KEY: 'k',
       OPENAI_ORG_ID: 'org',
@@ -160,7 +160,7 @@ describe('providers in environment variables', () => {
 });
 
 describe('providers in the settings file', () => {
-  test('a provider has any name and says its type', () => {
+  test('a provider has any name and a type', () => {
     const yaml = `
 providers:
   Local.1:
@@ -229,7 +229,7 @@ providers:
     ]);
   });
 
-  test("a provider's own resilience overrides what is said for all, member by member", () => {
+  test("a provider's own resilience overrides the general one, member by member", () => {
     const yaml = `
 resilience: { retry: { max_retries: 5, initial_backoff: 2s } }
 providers:
@@ -251,7 +251,7 @@ providers:
   mine: { type: openai, api_key: mine }
 `;
 
-  test('bare variables win over the provider named after the type, and leave alone what they do not say', () => {
+  test('bare variables win over the provider named after the type, and keep its other members', () => {
     const providers = providersFrom({ yaml, env: { OPENAI_API_KEY: 'env' } });
     expect(providers.get('openai')).toMatchObject({
       apiKeys: ['env'],
@@ -276,7 +276,7 @@ providers:
     ]);
   });
 
-  test('a provider in the file that has the name of another type gives way to that type, with a notice', () => {
+  test('a provider in the file that has the name of another type is replaced by that type, with a notice', () => {
     const config = configFrom({
       yaml: 'providers: { openai: { type: llamacpp, base_url: "http://x/v1" } }',
       env: { OPENAI_API_KEY: 'k' },

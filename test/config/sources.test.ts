@@ -5,7 +5,7 @@ import { configFrom, load, problemsFrom } from './load.ts';
 const MIB = 1024 * 1024;
 
 describe('where settings come from', () => {
-  test('with nothing written anywhere every setting has its default', () => {
+  test('without any source every setting has its default', () => {
     const { cwd, ...loaded } = load({});
     if (!loaded.ok) throw new Error('defaults must be valid');
     const { config } = loaded;
@@ -121,7 +121,7 @@ describe('where settings come from', () => {
     expect(problem?.message).toContain('nowhere.yaml: cannot be read');
   });
 
-  test('a file that is no YAML is a problem that tells the line', () => {
+  test('a file that is not valid YAML is a problem with its line', () => {
     const [problem] = problemsFrom({ yaml: 'server:\n  port: 1\n  port: 2\n' });
     expect(problem?.message).toMatch(/chancery\.yaml: is not valid YAML: Map keys must be unique at line 3/);
   });
@@ -200,7 +200,7 @@ describe('every setting has its variable', () => {
     expect(configFrom({ env: { [variable]: value } })).toHaveProperty(path, expected);
   });
 
-  test('without the admin endpoints there is no dashboard, and the gateway says so', () => {
+  test('without the admin endpoints there is no dashboard, and a notice names that', () => {
     const config = configFrom({ env: { ADMIN_ENDPOINTS_ENABLED: 'false' } });
     expect(config.admin).toEqual({ endpointsEnabled: false, uiEnabled: false });
     expect(config.notices).toEqual([expect.stringContaining('dashboard')]);

@@ -37,7 +37,7 @@ describe('policies of user paths', () => {
       'users.0.path (USERS): expected a user path such as /team/alpha, got "/a b"',
     ],
     ['[{"path":"/a","allowed_models":[],"model":1}]', 'users.0.model (USERS): unknown key "model"'],
-  ])('that are wrong are told by their place: %s', (text, message) => {
+  ])('that are wrong are reported with their place: %s', (text, message) => {
     const [problem] = problemsFrom({ env: { USERS: text } });
     expect(problem && describeProblem(problem)).toContain(message);
   });

@@ -48,7 +48,7 @@ describe('virtual models that are declared', () => {
     ]);
   });
 
-  test('are none when nothing is written', () => {
+  test('are none by default', () => {
     expect(configFrom({}).virtualModels).toEqual([]);
   });
 
@@ -62,7 +62,7 @@ describe('virtual models that are declared', () => {
     ['[{"target_model":"b"}]', 'virtual_models.0.source', 'expected a name'],
     ['{"source":"a"}', 'virtual_models', 'a JSON array of objects'],
     ['fast', 'virtual_models', 'a JSON array of objects'],
-  ])('that cannot be, as %s, are told with their place', (text, path, message) => {
+  ])('that are invalid, as %s, are reported with their place', (text, path, message) => {
     const [problem] = problemsFrom({ env: { VIRTUAL_MODELS: text } });
     expect(problem).toMatchObject({ path, variable: 'VIRTUAL_MODELS' });
     expect(problem?.message).toContain(message);

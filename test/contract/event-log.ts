@@ -1,4 +1,4 @@
-/** What every engine of the log promises, as a suite. An engine runs it by handing over how to make an empty log. */
+/** The contract of every engine of the log, as a suite. An engine runs it with a function that makes an empty log. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EventContext, NewEvent, RecordedEvent, StreamName } from '../../src/events/event.ts';
@@ -73,7 +73,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
     };
 
     describe('append', () => {
-      it('numbers the events of a stream from 0 without gaps, and says where they are', async () => {
+      it('numbers the events of a stream from 0 without gaps, and returns their positions', async () => {
         const first = await log.append([write(a, 'noStream', noted({ n: 0 }), noted({ n: 1 }))]);
         const second = await log.append([write(a, 1n, noted({ n: 2 }))]);
         const events = await collect(log.readStream(a));
@@ -129,7 +129,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         for (const position of [json.event.position, json.durableHead]) expect(position).toMatch(/^\d{1,20}$/);
       });
 
-      it('gives back what it was given', async () => {
+      it('reads every event unchanged', async () => {
         const at = 1_700_000_000_123.25;
         const id = mintEventId();
         const full: EventContext = {
@@ -162,7 +162,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(first?.at).toBeLessThanOrEqual(Date.now() + 5);
       });
 
-      it.each([0, 1, 300, 70_000, 5_000_000])('keeps a body of %i bytes as it was', async (size) => {
+      it.each([0, 1, 300, 70_000, 5_000_000])('keeps a body of %i bytes unchanged', async (size) => {
         const body = Buffer.alloc(size);
         for (let index = 0; index < size; index++) body[index] = (index * 131 + (index >> 8)) & 255;
         if (size > log.capabilities.maxEventBytes) return;
@@ -171,7 +171,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(Buffer.compare(Buffer.from(event?.body ?? 'none'), body)).toBe(0);
       });
 
-      it('tells an empty body from none', async () => {
+      it('distinguishes an empty body from none', async () => {
         await log.append([write(a, 'any', noted({}, { body: new Uint8Array(0) }), noted())]);
         const [empty, none] = await collect(log.readStream(a));
         expect(empty?.body?.length).toBe(0);
@@ -185,7 +185,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect([...(event?.body ?? [])]).toEqual(Array.from({ length: 256 }, (_, index) => index));
       });
 
-      it('has the content of the moment of the call, whatever the caller does with it afterwards', async () => {
+      it('has the content of the moment of the call, also when the caller changes it afterwards', async () => {
         const data = { n: 1 };
         const body = Buffer.from('before');
         const appended = log.append([write(a, 'any', noted(data, { body }))]);
@@ -216,7 +216,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(events[0]?.position).toBe(position);
       });
 
-      it('refuses an event that is too large, whole, and goes on', async () => {
+      it('refuses an event that is too large, whole, and accepts later ones', async () => {
         const { maxEventBytes } = log.capabilities;
         const body = new Uint8Array(maxEventBytes + 1);
         const tooLarge = log.append([write(a, 'any', noted({ n: 0 }), noted({ n: 1 }, { body }))]);
@@ -225,7 +225,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(numbersOf(await collect(log.readAll()))).toEqual([2]);
       });
 
-      it('refuses data that is not JSON, whole, and goes on', async () => {
+      it('refuses data that is not JSON, whole, and accepts later events', async () => {
         const circular: { n: number; self?: unknown } = { n: 0 };
         circular.self = circular;
         await expect(log.append([write(a, 'any', noted({ n: 1 }), noted(circular))])).rejects.toThrow();
@@ -233,7 +233,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(numbersOf(await collect(log.readAll()))).toEqual([2]);
       });
 
-      it('keeps the order of appends that were not waited for', async () => {
+      it('keeps the order of appends that were not awaited', async () => {
         const appends = Array.from({ length: 500 }, (_, n) => log.append([write(a, 'any', noted({ n }))]));
         const positions = (await Promise.all(appends)).map(({ position }) => position);
         expect(positions).toEqual(positions.toSorted());
@@ -280,7 +280,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
     describe('an append of events with ids', () => {
       const withIds = (...numbers: number[]) => numbers.map((n) => noted({ n }, { id: mintEventId() }));
 
-      it('records them once when it is made again, and says where they are', async () => {
+      it('records them once when it is repeated, and returns their positions', async () => {
         const writes = [write(a, 'any', ...withIds(0, 1)), write(b, 'any', ...withIds(2))];
         const first = await log.append(writes);
         await appendNumbers(a, 3, 1);
@@ -397,7 +397,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(await log.head()).toBe(START);
       });
 
-      it('goes on after a position, up to a number of events', async () => {
+      it('continues after a position, up to a number of events', async () => {
         await appendNumbers(a, 0, 6);
         const all = await collect(log.readAll());
         const after = all[1]?.position;
@@ -445,7 +445,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(seen).toEqual([0, 1]);
       });
 
-      it('refuses a position that is none', async () => {
+      it('refuses a malformed position', async () => {
         await expect(async () => collect(log.readAll({ after: 'nonsense' as typeof START }))).rejects.toThrow(
           /nonsense/,
         );
@@ -453,7 +453,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
     });
 
     describe('subscribe', () => {
-      it('yields what there is, says that it has caught up, and goes on with what comes', async () => {
+      it('yields existing events, then $caughtUp, then new events', async () => {
         await appendNumbers(a, 0, 3);
         const subscription = log.subscribe()[Symbol.asyncIterator]();
         const next = async () => (await subscription.next()).value;
@@ -467,7 +467,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect((await subscription.next()).done).toBe(true);
       });
 
-      it('says at once that it has caught up with an empty log', async () => {
+      it('yields $caughtUp at once for an empty log', async () => {
         const [first] = await collect(log.subscribe(), 1);
         expect(first).toEqual({ type: '$caughtUp', position: START });
       });
@@ -490,7 +490,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(seen).toEqual([2, 3, 5]);
       });
 
-      it('tells how far it is although it wanted none of the events that passed', async () => {
+      it('yields $caughtUp with its position although its filter matched no event', async () => {
         const subscription = log.subscribe({ filter: { types: ['never.'] } });
         const reached = eventsUntil(subscription, '0000000000000003');
         await appendNumbers(a, 0, 3);
@@ -537,7 +537,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
           if (!isEvent(item)) {
             caughtUp++;
             if (seen.length >= total) break;
-            // it is live now: 8 MB come while it does not look
+            // it is live now: 8 MB come while it does not read
             for (let n = appends.length; n < total; n++) {
               appends.push(log.append([write(a, 'any', noted({ n }, { body }))]));
               if (n % 100 === 0) await appends.at(-1);
@@ -551,7 +551,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(seen).toEqual(Array.from({ length: total }, (_, n) => n));
       });
 
-      it('shows live what a later reader of the log sees', async () => {
+      it('yields live the events that a later reader of the log gets', async () => {
         const live: RecordedEvent[] = [];
         const subscription = log.subscribe();
         const following = (async () => {
@@ -616,7 +616,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
     });
 
     describe('close', () => {
-      it('keeps what was appended before and refuses what comes after', async () => {
+      it('keeps earlier events and refuses later appends', async () => {
         const appends = Array.from({ length: 50 }, (_, n) => log.append([write(a, 'any', noted({ n }))]));
         const closing = log.close();
         await expect(Promise.all(appends)).resolves.toHaveLength(50);
@@ -628,7 +628,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
       });
     });
 
-    it('does what a simple model does, whatever is appended in whatever order', async () => {
+    it('behaves like a simple model, whatever is appended in whatever order', async () => {
       const expectation = fc.oneof(
         fc.constantFrom<ExpectedRevision>('any', 'noStream', 'exists'),
         fc.bigInt({ min: 0n, max: 4n }),

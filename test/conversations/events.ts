@@ -1,4 +1,4 @@
-/** Words for specs of conversations: given these events, when this command, then those events. */
+/** Functions for specs of conversations: given these events, when this command, then those events. */
 
 import {
   type ConversationCommand,
@@ -15,7 +15,7 @@ import type { EventContext, NewEvent, UserPath } from '../../src/events/event.ts
 export const id = `conv_${'0'.repeat(32)}`;
 export const context: EventContext = { actor: 'master' };
 
-/** The context of somebody at a user path. */
+/** The context of a caller at a user path. */
 export function at(userPath: string): EventContext {
   return { actor: 'key:k1', userPath: userPath as UserPath };
 }
@@ -52,7 +52,7 @@ export function command<K extends Kind>(kind: K, rest: Rest<K>, by = context): C
   return { kind, id, context: by, sight, ...rest } as unknown as ConversationCommand;
 }
 
-/** What is decided: types and data of the events, or the code of the refusal. */
+/** The decision: types and data of the events, or the code of the refusal. */
 export function decided(events: readonly NewEvent[], ask: ConversationCommand) {
   const outcome = conversationDecider.decide(ask, stateAfter(...events));
   if (outcome instanceof Refusal) return { status: outcome.status, code: outcome.code, param: outcome.param };

@@ -42,8 +42,8 @@ function plain(state: ConversationState) {
   return { createdAt, texts, owner, items: [...itemsOf(state).values()] };
 }
 
-describe('conversations, whatever is asked of them', () => {
-  it('are after a restart what they were before: the fold of the history is the live state', async () => {
+describe('conversations, after any commands', () => {
+  it('are the same after a restart: the fold of the history is the live state', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(commands, { maxLength: 25 }), async (asked) => {
         const log = new MemoryLog();

@@ -23,7 +23,7 @@ import { added, context, created, id, message } from './events.ts';
 const EXCHANGE = '01930000-0000-7000-8000-000000000001';
 const stream = streamName('exchange', EXCHANGE);
 
-/** What the provider said: an answer to a chat request, whole or as the first piece of a stream. */
+/** The answer of a provider to a chat request, whole or as the first piece of a stream. */
 function answered(log: MemoryLog, asked: object, chunks: readonly string[], by: EventContext = context) {
   const request = { model: 'local/m', input: 'hi', conversation: id, ...asked };
   const target = { provider: 'local', providerType: 'llamacpp', model: 'm' };
@@ -88,7 +88,7 @@ const whole = JSON.stringify({
 const piece = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'hel' } }] })}\n\n`;
 
 describe('a turn that was cut by a crash', () => {
-  it('is in its conversation, once, when the provider had said everything', async () => {
+  it("is in its conversation, once, when the provider's answer was whole", async () => {
     const log = new MemoryLog();
     await answered(log, {}, [whole]);
     const first = await restarted(log);
@@ -101,7 +101,7 @@ describe('a turn that was cut by a crash', () => {
     expect((await restarted(log)).items).toEqual(first.items);
   });
 
-  it('is not in its conversation when the provider had not', async () => {
+  it('is not in its conversation when the answer was not whole', async () => {
     const log = new MemoryLog();
     await answered(log, { stream: true }, [piece]);
     const { items, end } = await restarted(log);

@@ -41,11 +41,11 @@ describe('a provider credential', () => {
     spec.given().when(save()).then([saved()]);
   });
 
-  test('that is saved as it is changes nothing', () => {
+  test('that is saved unchanged gives no event', () => {
     spec.given(saved()).when(save()).then([]);
   });
 
-  test('keeps being switched off until somebody says otherwise', () => {
+  test('stays disabled until a command enables it', () => {
     spec
       .given(saved({ enabled: false }))
       .when(save())

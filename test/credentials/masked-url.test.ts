@@ -32,7 +32,7 @@ describe('an address', () => {
     expect(readUrl(given)).toBeUndefined();
   });
 
-  test('is told to everybody without credentials and query', () => {
+  test('is public without credentials and query', () => {
     expect(publicUrl('https://user:secret@host/v1?key=secret')).toBe('https://host/v1');
   });
 });

@@ -16,7 +16,7 @@ describe('a sealed secret', () => {
     );
   });
 
-  test('tells nothing of what is in it but how long it is', () => {
+  test('reveals only its length', () => {
     const sealed = sealer.seal('openai', 'api_keys', 'sk-secret-secret-secret');
     expect(sealed).toMatch(/^v1\.[0-9a-f]{8}\.[\w-]+$/);
     const bytes = Buffer.from(sealed.split('.')[2] ?? '', 'base64url');
@@ -34,7 +34,7 @@ describe('a sealed secret', () => {
     );
   });
 
-  test('means nothing for another provider or field', () => {
+  test('cannot be opened for another provider or field', () => {
     fc.assert(
       fc.property(name, name, field, field, fc.string(), (provider, another, of, elsewhere, secret) => {
         fc.pre(provider !== another || of !== elsewhere);
@@ -62,7 +62,7 @@ describe('a sealed secret', () => {
     }
   });
 
-  test('says which key it was sealed with, and which one is at hand', () => {
+  test('names the key that it was sealed with, and the one at hand', () => {
     const other = createSealer('another key of at least 32 characters');
     const sealed = other.seal('openai', 'api_keys', 'sk-1');
     expect(keyIdOf(sealed)).toBe(other.keyId);

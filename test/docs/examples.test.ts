@@ -1,5 +1,5 @@
 /**
- * Every example of the README and of `docs/`, run as it is written. What is replaced: the addresses of the gateway and of
+ * Every example of the README and of `docs/`, run as it is. Replaced are the addresses of the gateway and of
  * ClickHouse, and what a reader fills in (`PLACEHOLDERS`). An example that cannot be run says why in the line before it:
  * `<!-- not run: … -->`. Such examples are listed here, so that none is left out by mistake.
  */
@@ -141,7 +141,7 @@ describe.skipIf(!hasChdb)('an example that is run beside a gateway', () => {
 
   const meant = (text: string) => placeholders.reduce((said, [written, now]) => said.replaceAll(written, now), text);
 
-  /** As an analyst asks over HTTP. */
+  /** Queries over HTTP as an analyst. */
   async function sql(query: string): Promise<{ status: number; text: string }> {
     const [, password = ''] = placeholders.find(([written]) => written === 'analyst:…')?.[1].split(':') ?? [];
     const url = placeholders.find(([written]) => written.endsWith(':8123'))?.[1];

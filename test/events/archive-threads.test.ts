@@ -48,7 +48,7 @@ function firstTask(dir: string): ArchiveTask {
 }
 
 describe('archiving full segments', () => {
-  it('goes on while the thread that appends is busy', async () => {
+  it('continues while the thread that appends is busy', async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir, small);
     await appendThings(log, 0, 20);
@@ -88,7 +88,7 @@ describe('archiving full segments', () => {
     expect(await readThings(log)).toEqual(upTo(20));
   });
 
-  it('names a damaged segment and leaves it as it is', async () => {
+  it('names a damaged segment and leaves it unchanged', async () => {
     const { dir } = await unarchivedLog();
     const [damaged = ''] = filesOf(dir, '.seg');
     const bytes = readFileSync(damaged);
@@ -102,7 +102,7 @@ describe('archiving full segments', () => {
     expect(readFileSync(damaged)).toEqual(bytes);
   });
 
-  it('is given up by closing the log, and done at the next opening', async () => {
+  it('is cancelled by closing the log, and done at the next opening', async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir, { segmentBytes: 1_000_000 });
     await Promise.all(upTo(1_500).map((n) => appendThing(log, n, Buffer.alloc(1_000, n))));

@@ -16,7 +16,7 @@ async function logOf(count: number): Promise<{ dir: string; log: EmbeddedLog }> 
 }
 
 describe('checking a log', () => {
-  it('counts what is there when all is well, beside its writer and without one', async () => {
+  it('counts the events of a sound log, beside its writer and without one', async () => {
     const { dir, log } = await logOf(50);
     await log.append([
       {
@@ -49,7 +49,7 @@ describe('checking a log', () => {
     }
   });
 
-  it('finds that a manifest says something else than its segment', async () => {
+  it('finds a manifest that differs from its segment', async () => {
     const { dir, log } = await logOf(50);
     await log.close();
     const [manifest = ''] = filesOf(dir, '.json');
@@ -61,7 +61,7 @@ describe('checking a log', () => {
     expect((await checkLog(dir)).problem?.reason).toMatch(/hash/);
   });
 
-  it('finds an event that is not as the catalogue says', async () => {
+  it('finds an event that does not match the catalogue', async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir);
     const good = gatewayStarted.create(
@@ -75,7 +75,7 @@ describe('checking a log', () => {
     expect(events).toBe(1);
   });
 
-  it('tells an unfinished write from a lost one', async () => {
+  it('distinguishes an unfinished write from a lost one', async () => {
     const { dir, log } = await logOf(3);
     await log.close();
     const segment = fileOf(dir, '.seg');
@@ -94,14 +94,14 @@ describe('checking a log', () => {
     expect((await checkLog(dir)).problem?.reason).toMatch(/missing|ends too early/);
   });
 
-  it('says so when there is no log', async () => {
+  it('reports that there is no log', async () => {
     await expect(checkLog(temporaryDirectory())).rejects.toThrow(/no event log/);
     await expect(checkLog('/nowhere/at/all')).rejects.toThrow();
   });
 });
 
 describe('the figures of a log', () => {
-  it('say how large it is and what is in it', async () => {
+  it('are its size and its counts', async () => {
     const { dir, log } = await logOf(50);
     await log.append([{ stream: streamName('key', 'k'), events: [thing(50)], expectedRevision: 'any' }]);
     const stat = await statLog(dir);

@@ -48,7 +48,7 @@ async function failureOf(append: Promise<unknown>): Promise<LogUnavailable> {
   return error as LogUnavailable;
 }
 
-describe('when the disk refuses to be written', () => {
+describe('when the disk refuses writes', () => {
   it.each(['ENOSPC', 'EIO', 'EROFS', 'EDQUOT', 'EFBIG', 'EACCES'])(
     '%s: refuses the append, keeps what there was, and goes on by itself when the disk does',
     async (code) => {
@@ -81,7 +81,7 @@ describe('when the disk refuses to be written', () => {
     expect(readFileSync(fileOf(dir, '.seg'))).toEqual(before);
   });
 
-  it('is not confused by what it could not cut off again', async () => {
+  it('appends correctly behind a part that it could not cut off', async () => {
     const { disk, log, dir } = await faultyLog();
     await appendThings(log, 0, 2);
     disk.failWrites('ENOSPC', 70);
@@ -97,7 +97,7 @@ describe('when the disk refuses to be written', () => {
     expect(await readThings(await openTestLog(dir))).toEqual(upTo(4));
   });
 
-  it('gives back the revisions and positions that the refused appends had been given', async () => {
+  it('reuses the revisions and positions of refused appends', async () => {
     const { disk, log } = await faultyLog();
     const old = streamName('thing', 'old');
     const fresh = streamName('thing', 'fresh');
@@ -131,7 +131,7 @@ describe('when the disk refuses to be written', () => {
     expect(touched).toBe(0);
   });
 
-  it('tells its listeners once that it went and once that it came back', async () => {
+  it('notifies its listeners once of the failure and once of the recovery', async () => {
     const { disk, log } = await faultyLog();
     const states: string[] = [];
     log.onStatusChange(({ state }) => states.push(state));
@@ -144,7 +144,7 @@ describe('when the disk refuses to be written', () => {
     expect(states).toEqual(['unavailable', 'ok']);
   });
 
-  it('goes on in the old segment when a new one cannot be created', async () => {
+  it('continues in the old segment when a new one cannot be created', async () => {
     const { dir, disk, log } = await faultyLog({ ...soon, segmentBytes: 500, seal: false });
     disk.failCreations('EMFILE');
     await appendThings(log, 0, 10);
@@ -176,7 +176,7 @@ describe('events with ids whose append failed', () => {
     expect(await readThings(log)).toEqual([0]);
   });
 
-  it('are recorded once, when it was not known whether they had been', async () => {
+  it('are recorded once, when the outcome of the first append was unknown', async () => {
     const { disk, log, append } = await faultyAppend();
     disk.failSyncs('EIO');
     expect((await failureOf(append())).outcome).toBe('unknown');
@@ -211,7 +211,7 @@ describe('events with ids whose append failed', () => {
 });
 
 describe('when a sync fails', () => {
-  it('says that the outcome is unknown, writes everything again elsewhere, and goes on', async () => {
+  it('reports an unknown outcome, writes everything again elsewhere, and continues', async () => {
     const { dir, disk, log } = await faultyLog();
     await appendThings(log, 0, 3);
     disk.failSyncs('EIO');
@@ -258,7 +258,7 @@ describe('when a sync fails', () => {
     expect(seen).toEqual(upTo(4).map((n) => ({ n })));
   });
 
-  it('survives failing again while it repairs, at any of its steps', async () => {
+  it('survives another failure during the repair, at any of its steps', async () => {
     let steps = 0;
     for (let failing = 0; failing <= steps; failing++) {
       const { dir, disk, log } = await faultyLog();
@@ -397,7 +397,7 @@ describe('when a sync fails', () => {
     expect(await readThings(await openTestLog(dir))).toEqual(upTo(14));
   });
 
-  it('says so when it is closed while the disk still refuses, and keeps what was safe', async () => {
+  it('reports it when it is closed while the disk still refuses, and keeps the synced events', async () => {
     const { dir, disk, log } = await faultyLog();
     await appendThings(log, 0, 2);
     disk.failSyncs('EIO');
@@ -422,7 +422,7 @@ describe('when a sync fails', () => {
 describe('when the disk does not keep up', () => {
   const small = { maxUnsyncedBytes: 1_000, maxQueuedBytes: 5_000, queueTimeoutMs: 50, probeMs: 5 };
 
-  it('lets appends wait, in order, and none is lost when the disk comes round', async () => {
+  it('lets appends wait, in order, and none is lost when the disk recovers', async () => {
     const { disk, log } = await faultyLog({ commit: { ...small, queueTimeoutMs: 10_000 } });
     disk.holdSyncs();
     const appends = upTo(12).map((n) => appendThing(log, n, Buffer.alloc(100)));
@@ -434,7 +434,7 @@ describe('when the disk does not keep up', () => {
     expect(log.status()).toMatchObject({ state: 'ok', queuedBytes: 0, unsyncedBytes: 0 });
   });
 
-  it('refuses what does not fit in the queue, and what has waited too long', async () => {
+  it('refuses appends beyond the queue, and those that waited too long', async () => {
     const { disk, log } = await faultyLog({ commit: small });
     disk.holdSyncs();
     const appends = upTo(40).map((n) => appendThing(log, n, Buffer.alloc(100)));
@@ -451,7 +451,7 @@ describe('when the disk does not keep up', () => {
     expect(log.status().state).toBe('ok');
   });
 
-  it('records of an append that waits what its events were when it was called', async () => {
+  it('records for a waiting append the events of the moment of the call', async () => {
     const { disk, log } = await faultyLog({ commit: { ...small, queueTimeoutMs: 60_000 } });
     disk.holdSyncs();
     const written = appendThing(log, 0, Buffer.alloc(2_000));
@@ -491,7 +491,7 @@ describe('when the disk does not keep up', () => {
     expect(await readThings(log)).toEqual([0, 1]);
   });
 
-  it('refuses those that wait when the disk then refuses the first of them, and recovers', async () => {
+  it('refuses waiting appends when the disk then refuses the first of them, and recovers', async () => {
     const unhandled: unknown[] = [];
     const noteUnhandled = (reason: unknown) => unhandled.push(reason);
     process.on('unhandledRejection', noteUnhandled);
@@ -534,7 +534,7 @@ function mountSmallDisk(dir: string): boolean {
 }
 
 describe('when the disk is really full', () => {
-  it('refuses until there is room again, and then goes on without a restart', async ({ skip }) => {
+  it('refuses until there is room again, and then continues without a restart', async ({ skip }) => {
     const dir = temporaryDirectory();
     if (!mountSmallDisk(dir)) skip('a small disk can only be mounted by root');
     const log = await openTestLog(path.join(dir, 'log'), soon);

@@ -26,13 +26,13 @@ const small: EmbeddedLogOptions = { segmentBytes: 1_200 };
 const raw: EmbeddedLogOptions = { ...small, seal: false };
 
 interface Lost {
-  /** What makes the log incomplete. */
+  /** The change that makes the log incomplete. */
   readonly damage: (dir: string) => void;
   readonly options: EmbeddedLogOptions;
-  /** What the refusal names: positions, and a part of the list of files. */
+  /** Parts of the refusal: positions, and a part of the list of files. */
   readonly positions?: { readonly first: number; readonly last: number };
   readonly names: string;
-  /** How many events are left. */
+  /** The number of events left. */
   readonly left: number;
   /** The segment that a check finds damaged; else it finds positions missing. */
   readonly damaged?: string;
@@ -71,7 +71,7 @@ function removeIndex(dir: string): void {
   for (const file of readdirSync(dir)) if (file.startsWith('index.db')) rmSync(path.join(dir, file));
 }
 
-/** A note from before: after a power cut it may be that old. */
+/** A watermark from before: after a power cut it may be that old. */
 function ageWatermark(dir: string): void {
   const watermark = Watermark.openForReading(nodeDisk, dir, Watermark.find(nodeDisk, dir)?.mark ?? 0, 'write');
   watermark?.reset(0);
@@ -93,7 +93,7 @@ async function logOf(options: EmbeddedLogOptions): Promise<string> {
   return dir;
 }
 
-describe('a log of which something is missing', () => {
+describe('an incomplete log', () => {
   const name = (first: number) => String(first).padStart(16, '0');
   const removeNewest = (dir: string) => removeSegment(dir, -1);
   const newest = { positions: { first: lastFirst, last: events }, names: name(lastFirst), left: lastFirst - 1 };
@@ -268,7 +268,7 @@ describe('a log of which something is missing', () => {
     },
   );
 
-  it('is not told from a note that is older than the log', async () => {
+  it('is not reported for a watermark that is older than the log', async () => {
     const dir = await logOf(raw);
     ageWatermark(dir);
     expect(await readThings(await openTestLog(dir, raw))).toEqual(upTo(events));
@@ -284,7 +284,7 @@ describe('a log of which something is missing', () => {
     expect(await readThings(await openTestLog(dir, raw))).toEqual(upTo(events));
   });
 
-  it('names every part that is missing at once', async () => {
+  it('names every missing part at once', async () => {
     const dir = await logOf(raw);
     removeSegment(dir, 1);
     removeNewest(dir);

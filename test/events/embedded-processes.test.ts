@@ -30,7 +30,7 @@ async function openReader(dir: string): Promise<ReadOnlyLog> {
 const numberOf = ({ data }: RecordedEvent) => (data as { n: number }).n;
 
 describe('a log that has a writer', () => {
-  it('is refused to a second one, of the same process and of another, and says who has it', async () => {
+  it('is refused to a second one, of the same process and of another, with the holder named', async () => {
     const dir = temporaryDirectory();
     const { child, lines } = start('hold', dir);
     await lines.next();
@@ -42,7 +42,7 @@ describe('a log that has a writer', () => {
     await expect(openTestLog(own)).rejects.toBeInstanceOf(LogLocked);
   });
 
-  it('is free at once when its writer was killed, with all that the writer had been told is safe', async () => {
+  it('is free at once when its writer was killed, with all events that it had acknowledged', async () => {
     const dir = temporaryDirectory();
     const { child, lines } = start('append', dir);
     let acknowledged = -1;
@@ -136,7 +136,7 @@ describe('a log that is opened for reading only', () => {
     expect(seen).toEqual([0, 1, 2, 3]);
   });
 
-  it('says so when there is no log', async () => {
+  it('reports that there is no log', async () => {
     const dir = temporaryDirectory();
     await expect(ReadOnlyLog.open(path.join(dir, 'nowhere'))).rejects.toThrow(/no event log/);
     await expect(ReadOnlyLog.open(dir)).rejects.toThrow(/no event log/);

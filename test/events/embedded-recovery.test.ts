@@ -29,7 +29,7 @@ function forgetWatermark(dir: string): void {
 
 const acceptLoss = { by: 'olga', reason: 'the disk is gone', at: new Date(0) };
 
-/** Makes the note say what it said when the log was as `earlier` holds it. */
+/** Replaces the watermark with that of the log in `earlier`. */
 function takeWatermarkBack(dir: string, earlier: string): void {
   copyFileSync(path.join(earlier, 'durable'), path.join(dir, 'durable'));
 }
@@ -119,7 +119,7 @@ describe('a log whose last write was torn', () => {
     expect(reopened.recovery).toMatchObject({ keptBytes: boundary, lostEvents: 0 });
   });
 
-  it('says how many acknowledged events are gone when the disk lost what it had promised to keep', async () => {
+  it('reports how many acknowledged events are gone when the disk lost synced bytes', async () => {
     const dir = temporaryDirectory();
     const boundaries = await frameBoundaries(dir, 5);
     truncateSync(fileOf(dir, '.seg'), (boundaries[3] ?? 0) + 7);
@@ -135,7 +135,7 @@ describe('a log whose last write was torn', () => {
     expect(statSync(aside).size).toBe(7);
   });
 
-  it('opens although the disk is full, and records the recovery when it is not any more', async () => {
+  it('opens although the disk is full, and records the recovery when there is room again', async () => {
     const dir = temporaryDirectory();
     const [, end = 0] = await frameBoundaries(dir, 1);
     truncateSync(fileOf(dir, '.seg'), end - 1);
@@ -149,7 +149,7 @@ describe('a log whose last write was torn', () => {
     expect(await readAll(log)).toHaveLength(1);
   });
 
-  it('says so too when the file ends between two batches', async () => {
+  it('reports that too when the file ends between two batches', async () => {
     const dir = temporaryDirectory();
     const boundaries = await frameBoundaries(dir, 5);
     truncateSync(fileOf(dir, '.seg'), boundaries[4]);
@@ -166,7 +166,7 @@ function flip(file: string, offset: number, mask: number): void {
   writeFileSync(file, bytes);
 }
 
-describe('a log of which a byte has changed', () => {
+describe('a log with a changed byte', () => {
   const masks = [0x01, 0x80, 0xff, 0x20];
 
   interface Pristine {
@@ -222,7 +222,7 @@ describe('a log of which a byte has changed', () => {
     }
   });
 
-  it('is not opened either when the note of what is on disk is lost', async () => {
+  it('is not opened either when the watermark is lost', async () => {
     const { dir } = await pristineLog();
     forgetWatermark(dir);
     flip(fileOf(dir, '.seg'), 60, 0x10);
@@ -255,7 +255,7 @@ describe('what belongs to a log', () => {
     expect(statSync(fileOf(dir, '.seg')).mode & 0o777).toBe(0o600);
   });
 
-  it('does not take a batch of another log for one of its own', async () => {
+  it('does not accept a batch of another log', async () => {
     const dir = temporaryDirectory();
     const other = temporaryDirectory();
     await frameBoundaries(dir, 1);
@@ -268,7 +268,7 @@ describe('what belongs to a log', () => {
     expect(log.recovery).toMatchObject({ keptBytes: size, cutBytes: foreign.length, lostEvents: 0 });
   });
 
-  it("does not take a client's bytes for a batch, even if they are one", async () => {
+  it("does not accept a client's bytes as a batch, even if they are one", async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir);
     await appendThings(log, 0, 2);

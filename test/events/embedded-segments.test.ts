@@ -126,7 +126,7 @@ describe('full segments', () => {
     expect(shapes.size).toBeGreaterThan(5);
   });
 
-  it('stay as they are when they cannot be compressed, and are tried again', async () => {
+  it('stay uncompressed when they cannot be compressed, and are tried again', async () => {
     const dir = temporaryDirectory();
     const disk = faultyDisk();
     const warnings: string[] = [];
@@ -143,8 +143,8 @@ describe('full segments', () => {
   });
 });
 
-describe('a sealed segment of which a byte has changed', () => {
-  it('is never read as something else, wherever the byte is', async () => {
+describe('a sealed segment with a changed byte', () => {
+  it('is never read with other contents, wherever the byte is', async () => {
     const { dir, log } = await sealedLog(15);
     await log.close();
     for (const file of filesOf(dir, '.zst')) {
@@ -210,7 +210,7 @@ describe('the stream index', () => {
     await until(() => existsSync(index(dir)));
   });
 
-  it('is not believed when it is of another log', async () => {
+  it('is not used when it is of another log', async () => {
     const { dir, log } = await sealedLog();
     const other = await sealedLog(60);
     await log.close();
@@ -220,7 +220,7 @@ describe('the stream index', () => {
     await expectStreams(reopened, 40);
   });
 
-  it('of a later state of the same log tells that segments are missing, and is made again without them', async () => {
+  it('of a later state of the same log shows that segments are missing, and is made again without them', async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir, small);
     await appendThings(log, 0, 40);

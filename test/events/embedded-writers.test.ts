@@ -64,7 +64,7 @@ describe('a writer whose log another one has taken over', () => {
     },
   );
 
-  it('does not acknowledge what it had written and not synced, and every event that it did is there', async () => {
+  it('does not acknowledge events that it wrote and did not sync, and every acknowledged event is there', async () => {
     const dir = temporaryDirectory();
     const disk = faultyDisk();
     const first = await openTestLog(dir, { ...raw, disk });
@@ -100,7 +100,7 @@ describe('a writer whose log another one has taken over', () => {
 });
 
 describe('a log that was not closed', () => {
-  it('goes on in a new segment, so that a writer that still runs cannot overwrite it', async () => {
+  it('continues in a new segment, so that a writer that still runs cannot overwrite it', async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir, raw);
     await appendThings(log, 0, 2);
@@ -146,7 +146,7 @@ function rewrittenBy(writer: number, bytes: Buffer, at: number, mark: number, fi
 describe('a log that two writers wrote at the same time', () => {
   const markOf = (dir: string) => Watermark.find(nodeDisk, dir)?.mark ?? 0;
 
-  it('is refused, says which positions are from whom, and goes on with all of them when that was accepted', async () => {
+  it('is refused with the positions of each writer, and continues with all of them after accept-loss', async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir, raw);
     const boundaries = [0];
@@ -194,11 +194,11 @@ describe('a log that two writers wrote at the same time', () => {
   });
 });
 
-describe('a log whose frames do not say who wrote them', () => {
+describe('a log whose frames name no writer', () => {
   /** Written before frames had a writer: compressed segments and one that is not. */
   const earlier = path.join(import.meta.dirname, 'logs', 'frames-without-writer');
 
-  it('is read, checked and continued, and its bytes stay as they are', async () => {
+  it('is read, checked and continued, and its bytes are unchanged', async () => {
     const dir = temporaryDirectory();
     cpSync(earlier, dir, { recursive: true });
     expect(await checkLog(dir)).toMatchObject({ problem: undefined, events: 14 });

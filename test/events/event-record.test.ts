@@ -50,7 +50,7 @@ function written(event: NewEvent, stream: StreamName, revision: number, at: numb
 }
 
 describe('the record of an event', () => {
-  it('gives back every event as it was written, and ends where it says', () => {
+  it('encodes and decodes every event, and ends where its length says', () => {
     const records = new RecordReader();
     fc.assert(
       fc.property(record, ({ type, schema, stream, revision, at, data, context, body, before }) => {
@@ -81,7 +81,7 @@ describe('the record of an event', () => {
     );
   });
 
-  it('is not written when its names could not be read back as they were', () => {
+  it('is refused for names that could not be read back unchanged', () => {
     const event = { type: 'thing.noted', schema: 1, data: {}, context: { actor: 'system' as const } };
     expect(() => written(event, 'thing-\ud800' as StreamName, 0, 0)).toThrow(RangeError);
     expect(() => written({ ...event, id: '\udc00' }, 'thing-a' as StreamName, 0, 0)).toThrow(RangeError);
@@ -89,7 +89,7 @@ describe('the record of an event', () => {
     expect(() => written(event, `thing-${'s'.repeat(65_536)}` as StreamName, 0, 0)).toThrow(RangeError);
   });
 
-  it('gives events of one exchange one context, which nobody can change', () => {
+  it('gives events of one exchange the same frozen context', () => {
     const records = new RecordReader();
     const event = {
       type: 'a.b',
@@ -115,7 +115,7 @@ describe('the record of an event', () => {
     }
   });
 
-  it('is passed over when the filter does not want it', () => {
+  it('is skipped when the filter does not match', () => {
     const records = new RecordReader();
     const { buffer } = written(
       { type: 'a.b', schema: 1, data: {}, context: { actor: 'system' } },
@@ -134,7 +134,7 @@ describe('the record of an event', () => {
 });
 
 describe('the places of frames', () => {
-  it('come back as they were, also past 2^32', () => {
+  it('are decoded unchanged, also past 2^32', () => {
     const pairs = fc.array(fc.tuple(fc.nat({ max: 2 ** 26 }), fc.maxSafeNat()), { maxLength: 50 });
     fc.assert(
       fc.property(pairs, (list) => {

@@ -1,4 +1,4 @@
-/** The zeros that the writer lays out behind the frames: nobody takes them for events, or for damage. */
+/** The zeros that the writer lays out behind the frames: readers take them neither for events nor for damage. */
 import { cpSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -57,7 +57,7 @@ describe('a segment that is written to', () => {
     expect(await readThings(await openTestLog(dir))).toEqual(upTo(60));
   });
 
-  it('is opened again after a kill without a loss, a cut or a note of one, and goes on', async () => {
+  it('is opened again after a kill without a loss or a cut, and continues', async () => {
     const { dir } = await logOf(5);
     const copy = copyOf(dir);
     const log = await openTestLog(copy, { layOutBytes });

@@ -47,7 +47,7 @@ const expiry = (expiresAt: number | null, by: EventContext = context) => keyExpi
 const secret = { secretHash: 'cd'.repeat(32), lastCharacters: 'abcd', previousValidUntil: 1_500_000 };
 const rotated = keyRotated.create(secret, context);
 
-/** An administrator that is below the master key and above nobody. */
+/** An administrator below the master key and above no other. */
 const belowMaster: Authority = { isUnder: (actor) => actor === 'master' };
 const lower = {
   authority: belowMaster,
@@ -65,7 +65,7 @@ const ofLower = { actor: 'key:admin' as const };
 const onOwn = { ...on, by: { ...lower, key: { ...lower.key, id: 'k1' } } };
 
 describe('a new key', () => {
-  it('is one event that tells everything but the key', () => {
+  it('is one event with every fact but the key', () => {
     given()
       .when({ ...on, kind: 'create', ...facts })
       .then([made]);
@@ -148,7 +148,7 @@ describe('a key', () => {
       .then([]);
   });
 
-  it('that is as the command wants it already stays without an event', () => {
+  it('that already has the value of the command gets no event', () => {
     given(made)
       .when({ ...on, kind: 'set labels', labels: ['blue', 'old'] })
       .then([]);
@@ -160,7 +160,7 @@ describe('a key', () => {
       .then([]);
   });
 
-  it('that is deactivated may still be put in order', () => {
+  it('that is deactivated may still be changed', () => {
     given(made, ended)
       .when({ ...on, kind: 'set labels', labels: [] })
       .then([labelled()]);
@@ -289,7 +289,7 @@ describe('reactivating a key', () => {
   });
 });
 
-describe('a key that is not there', () => {
+describe('a key that does not exist', () => {
   it.each([
     [{ ...on, kind: 'set labels', labels: [] }],
     [{ ...on, kind: 'rename label', from: 'a', to: 'b' }],

@@ -1,4 +1,4 @@
-/** Numbers that a client may write however it likes: what is recorded of them stays an exact integer. */
+/** Numbers of any size from a client: the recorded ones are exact integers. */
 import { describe, expect, test } from 'vitest';
 import { forwardOperations, unitsAsked } from '../../src/commands/model-request/forward-operations.ts';
 import { answersAsked, expectedOutput, outputLimit } from '../../src/commands/model-request/token-estimate.ts';
@@ -23,19 +23,19 @@ describe.each([1e300, Number.MAX_VALUE, 2 ** 53, 1e12])('%d', (huge) => {
   });
 });
 
-describe('how much is asked for', () => {
-  test('is by the longest of the limits that a request names', () => {
+describe('the output that a request allows', () => {
+  test('is the longest of the limits that it names', () => {
     expect(outputLimit({ max_tokens: 1, max_completion_tokens: 5000 })).toBe(5000);
     expect(outputLimit({ max_completion_tokens: 1, max_tokens: 5000 })).toBe(5000);
     expect(outputLimit({ max_tokens: 0, max_output_tokens: 'many' })).toBeUndefined();
   });
 
-  test.each(['n_predict', 'num_predict', 'max_new_tokens'])('is also by %s, which local servers prefer', (name) => {
+  test.each(['n_predict', 'num_predict', 'max_new_tokens'])('includes %s, which local servers prefer', (name) => {
     expect(outputLimit({ max_tokens: 1, [name]: 1000 })).toBe(1000);
     expect(outputLimit({ max_tokens: 1, [name]: -1 })).toBeUndefined();
   });
 
-  test('is also by the options that Ollama takes', () => {
+  test('includes the options that Ollama takes', () => {
     expect(outputLimit({ max_tokens: 1, options: { num_predict: 1000 } })).toBe(1000);
     expect(outputLimit({ max_tokens: 1, options: { num_predict: -1 } })).toBeUndefined();
   });

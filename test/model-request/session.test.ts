@@ -31,7 +31,7 @@ describe('the session in the headers', () => {
     expect(sessions.inHeaders({ 'x-session-id': value, 'session-id': 'next' }, undefined)).toBe('next');
   });
 
-  test('is named by further headers before the built-in ones, by their UUID where that is asked for', () => {
+  test('is named by further headers before the built-in ones, by their UUID with session-uuid', () => {
     const own = createSessions({
       ...builtin,
       headers: [
@@ -64,7 +64,7 @@ describe('the session in the body', () => {
     expect(sessions.inBody({ ...body, metadata: { user_id: `session_${UUID}` } }, undefined)).toBe(UUID);
   });
 
-  test('is not named by a user who is none of Claude Code', () => {
+  test('is not named by a user that is not from Claude Code', () => {
     expect(sessions.inBody({ metadata: { user_id: 'alice' }, session_id: 7 }, undefined)).toBeUndefined();
   });
 
@@ -102,24 +102,24 @@ describe('a session under a user path', () => {
     expect(sessions.inBody({ session_id: 's' }, path('/a'))).toBe(a);
   });
 
-  test('cannot be named by anybody without that path', () => {
+  test('cannot be named from outside that path', () => {
     const theirs = sessions.inHeaders({ 'x-session-id': 's' }, path('/a')) ?? '';
     expect(sessions.inHeaders({ 'x-session-id': theirs }, undefined)).not.toBe(theirs);
     expect(sessions.inHeaders({ 'x-session-id': theirs }, path('/a'))).not.toBe(theirs);
   });
 });
 
-describe('a session that nobody named', () => {
+describe('an unnamed session', () => {
   const found = createSessions({ ...builtin, autoDetect: true });
   const turn = (role: string, content: string) => ({ role, content });
   const opening = { model: 'm', messages: [turn('system', 'be brief'), turn('user', 'hello')] };
 
-  test('is looked for only when that is asked for', () => {
+  test('is detected only when autoDetect is on', () => {
     expect(sessions.inBody(opening, undefined)).toBeUndefined();
     expect(found.inBody(opening, undefined)).toMatch(/^auto-[0-9a-f]{32}$/);
   });
 
-  test('stays the same while the conversation goes on', () => {
+  test('stays the same while the conversation continues', () => {
     const later = { ...opening, messages: [...opening.messages, turn('assistant', 'hi'), turn('user', 'and now?')] };
     expect(found.inBody(later, undefined)).toBe(found.inBody(opening, undefined));
   });
@@ -137,13 +137,13 @@ describe('a session that nobody named', () => {
     expect(found.inBody(opening, path('/a'))).not.toBe(found.inBody(opening, path('/b')));
   });
 
-  test('is known by the input of the Responses API too', () => {
+  test('is detected in the input of the Responses API too', () => {
     expect(found.inBody({ model: 'm', input: 'hello' }, undefined)).toMatch(/^auto-/);
     expect(found.inBody({ model: 'm', input: [turn('user', 'hello')] }, undefined)).toMatch(/^auto-/);
     expect(found.inBody({ model: 'm', input: [] }, undefined)).toBeUndefined();
   });
 
-  test('has the name that somebody gave it, if there is one', () => {
+  test('has the name in the request, if there is one', () => {
     expect(found.inBody({ ...opening, session_id: 's' }, undefined)).toBe('s');
   });
 });
@@ -155,7 +155,7 @@ describe('switches', () => {
     expect(off.inBody({ session_id: 's' }, undefined)).toBeUndefined();
   });
 
-  test('without the built-in rules only the own headers count', () => {
+  test('without the built-in rules only the configured headers count', () => {
     const own = createSessions({
       ...builtin,
       builtinRules: false,

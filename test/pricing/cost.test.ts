@@ -24,7 +24,7 @@ function costOf(pricing: ModelPricing, usage: Partial<TokenUsage>, beside: Besid
 
 const chat: ModelPricing = { input_per_mtok: 2.5, output_per_mtok: 10, cached_input_per_mtok: 1.25 };
 
-describe('what usage costs', () => {
+describe('the cost of usage', () => {
   it('is its tokens at their rates, in nano-dollars', () => {
     expect(costOf(chat, { inputTokens: 1000, outputTokens: 100 })).toEqual({
       inputCost: '2500000',
@@ -45,7 +45,7 @@ describe('what usage costs', () => {
     expect(costOf(plain, { inputTokens: 1000, cachedInputTokens: 800, outputTokens: 0 }).inputCost).toBe('2500000');
   });
 
-  it('tells writes for an hour from those for five minutes', () => {
+  it('prices cache writes for an hour apart from those for five minutes', () => {
     const pricing = { ...chat, cache_write_per_mtok: 3, cache_write_1h_per_mtok: 5 };
     const usage = { inputTokens: 100, cacheWriteInputTokens: 60, cacheWrite1hInputTokens: 20, outputTokens: 0 };
     // 40 plain at 2.5, 40 at 3, 20 at 5.
@@ -77,7 +77,7 @@ describe('what usage costs', () => {
     });
   });
 
-  it('says so when audio or images are charged as text for want of a rate', () => {
+  it('has a caveat when audio or images are charged as text without a rate of their own', () => {
     const { caveat } = costOf(chat, { inputTokens: 10, audioInputTokens: 5, outputTokens: 10, imageOutputTokens: 5 });
     expect(caveat).toBe('without a rate of their own: audio input tokens, image output tokens');
   });
@@ -105,13 +105,13 @@ describe('what usage costs', () => {
     });
   });
 
-  it('is nothing where everything is free, whatever was reported', () => {
+  it('is zero where everything is free, whatever was reported', () => {
     const free = { input_per_mtok: 0, output_per_mtok: 0 };
     expect(costOf(free, unknownUsage)).toMatchObject({ inputCost: '0', outputCost: '0', totalCost: '0' });
     expect(costOf(free, { inputTokens: 5, outputTokens: 5 })).toMatchObject({ totalCost: '0' });
   });
 
-  it('is not known where a side that was used has no rate', () => {
+  it('is not known where a used side has no rate', () => {
     expect(costOf({ input_per_mtok: 1 }, { inputTokens: 10, outputTokens: 5 })).toMatchObject({
       inputCost: '10000',
       outputCost: null,
@@ -120,7 +120,7 @@ describe('what usage costs', () => {
     });
   });
 
-  it('is not known when the total tells of an output that is not counted', () => {
+  it('is not known when the total includes an output that is not reported', () => {
     expect(costOf(chat, { inputTokens: 10, totalTokens: 30 })).toMatchObject({
       inputCost: '25000',
       outputCost: null,
@@ -143,7 +143,7 @@ describe('what usage costs', () => {
     expect(costOf({ per_second_input: 0.0001 }, { inputSeconds: 12.5 }).totalCost).toBe('1250000');
   });
 
-  it('is not known where all that has a rate is what nobody counts', () => {
+  it('is not known where all rates are for units that are not counted', () => {
     expect(costOf({ per_page: 0.001 }, { inputTokens: 10, outputTokens: 1 })).toMatchObject({
       totalCost: null,
       caveat: 'not counted: per_page',
@@ -165,7 +165,7 @@ describe('what usage costs', () => {
     expect(at(201)).toMatchObject({ inputCost: '804000', outputCost: '80000', price: { input_per_mtok: 4 } });
   });
 
-  it('charges what was in a batch as such, and says which other service was not', () => {
+  it('charges batches at batch rates, and names another service in a caveat', () => {
     const batch = { ...chat, batch_input_per_mtok: 1.25, batch_output_per_mtok: 5 };
     const usage = (service_tier: string) => readUsage({ input_tokens: 100, output_tokens: 10, service_tier });
     expect(costOf(batch, usage('batch'))).toMatchObject({ inputCost: '125000', outputCost: '50000' });
@@ -174,7 +174,7 @@ describe('what usage costs', () => {
     expect(costOf(chat, usage('standard')).caveat).toBeUndefined();
   });
 
-  it('says that an answer broke off', () => {
+  it('has a caveat when the answer broke off', () => {
     expect(costOf(chat, { inputTokens: 10, outputTokens: 1 }, { isPartial: true })).toMatchObject({
       totalCost: '35000',
       caveat: 'the answer broke off',

@@ -37,8 +37,8 @@ function costOf(book: PriceBook, raw: unknown, model = 'small', type = 'openai')
 const raw = { prompt_tokens: 1000, completion_tokens: 0, total_tokens: 1000 };
 const at = (dollars: number) => ({ input_per_mtok: dollars, output_per_mtok: dollars });
 
-describe('which price holds', () => {
-  it('is none where nobody gives one, and the cost is not known', () => {
+describe('the price in force', () => {
+  it('is none without any source, and the cost is not known', () => {
     expect(costOf(bookOf({}).book, raw)).toEqual({ inputCost: null, outputCost: null, totalCost: null });
   });
 
@@ -58,12 +58,12 @@ describe('which price holds', () => {
     expect(costOf(book, raw, 'small', 'groq')).toMatchObject({ priceSource: 'override:small' });
   });
 
-  it('the configuration counts more than the snapshot', () => {
+  it('is that of the configuration before that of the snapshot', () => {
     const { book } = bookOf({ snapshot: { 'openai/small': at(1) }, configured: { 'openai-1/small': at(2) } });
     expect(costOf(book, raw)).toMatchObject({ totalCost: '2000000', priceSource: 'config' });
   });
 
-  it('takes each rate from the strongest that names it, and says who had a say', () => {
+  it('takes each rate from the most specific source that names it, and lists the sources', () => {
     const { book } = bookOf({
       overrides: { small: { cached_input_per_mtok: 0.5 } },
       configured: { 'openai-1/small': { output_per_mtok: 9 } },
@@ -75,7 +75,7 @@ describe('which price holds', () => {
     });
   });
 
-  it('an override of a rate holds in all tiers that are said less strongly', () => {
+  it('has an override of a rate in all tiers of weaker sources', () => {
     const tiers = [{ up_to_tokens: 2000, ...at(1) }];
     const { book } = bookOf({ overrides: { small: at(7) }, snapshot: { 'openai/small': { ...at(2), tiers } } });
     expect(costOf(book, raw)).toMatchObject({ totalCost: '7000000', priceSource: 'override:small' });
@@ -105,7 +105,7 @@ describe('which price holds', () => {
     expect(costOf(book, { ...raw, cost }, 'any', 'openrouter')).toMatchObject({ priceSource: 'override:/' });
   });
 
-  it('gives a number to compare models by, and none where no price is known', () => {
+  it('is a number to compare models by, and none where no price is known', () => {
     const { book, set } = bookOf({ snapshot: { 'openai/small': { input_per_mtok: 1, output_per_mtok: 4 } } });
     expect(book.priceOf('openai-1', 'small')).toBe(5);
     expect(book.rates('openai-1', 'small')).toEqual({ inputPerMtok: 1, outputPerMtok: 4, perRequest: 0 });
@@ -115,7 +115,7 @@ describe('which price holds', () => {
     expect(book.priceOf('openai-1', 'small')).toBe(6);
   });
 
-  it('is that of the type which a provider of this name has now', () => {
+  it('is that of the current type of the provider', () => {
     const { book } = bookOf({ snapshot: { 'openai/small': at(1), 'groq/small': at(2) } });
     const asType = (providerType: string) =>
       book.costOf({ provider: 'mine', providerType, model: 'small', endpoint: '/v1/x', usage: readUsage(raw) });
@@ -124,7 +124,7 @@ describe('which price holds', () => {
     expect(asType('openai').totalCost).toBe('1000000');
   });
 
-  it('forgets what it has worked out rather than to grow with the names that clients make up', () => {
+  it('is computed again rather than cached for all names that clients invent', () => {
     const { book } = bookOf({ overrides: { '/': at(1) } });
     for (let i = 0; i < 25_000; i++) costOf(book, raw, `made-up-${i}`);
     expect(costOf(book, raw, 'made-up-1')).toMatchObject({ totalCost: '1000000' });
@@ -138,7 +138,7 @@ describe('the snapshot that comes with the gateway', () => {
     expect(priceSnapshot.date).toMatch(/^\d{4}-\d\d-\d\d$/);
   });
 
-  it('holds only prices that an administrator could have written too', () => {
+  it('holds only prices that an administrator could have set too', () => {
     for (const [type, model] of [
       ['openai', 'gpt-4o-mini'],
       ['openai', 'gpt-5.5'],
@@ -168,7 +168,7 @@ describe('the snapshot that comes with the gateway', () => {
     ['llamacpp', 'gpt-4o'],
     ['ollama', 'llama3'],
     ['__proto__', 'toString'],
-  ])('makes nothing up for %s/%s', (type, model) => {
+  ])('has no price for %s/%s', (type, model) => {
     expect(find(type, model)).toBeUndefined();
   });
 

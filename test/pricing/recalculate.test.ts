@@ -30,7 +30,7 @@ function perToken(nano: number | null): Pricing {
   };
 }
 
-describe.each(engines)('pricing the past anew, with the %s engine', (engine) => {
+describe.each(engines)('recalculating recorded costs, with the %s engine', (engine) => {
   let opened: TestLog;
   beforeEach(async () => {
     opened = await openTestLog(engine);
@@ -70,7 +70,7 @@ describe.each(engines)('pricing the past anew, with the %s engine', (engine) => 
     return found;
   }
 
-  it('appends what each exchange costs now, with what it cost before, on its own stream', async () => {
+  it('appends the current cost of each exchange, with the cost before, on its own stream', async () => {
     await spend('a', { labels: ['blue'] });
     await spend('b', { pricing: perToken(3), userPath: '/other' });
     expect(await again(perToken(3))).toEqual({
@@ -96,7 +96,7 @@ describe.each(engines)('pricing the past anew, with the %s engine', (engine) => 
     });
   });
 
-  it('does nothing the second time, and takes up every change of a price, back and forth', async () => {
+  it('does nothing the second time, and records every change of a price, back and forth', async () => {
     await spend('a', { pricing: perToken(1) });
     const told: unknown[] = [];
     for (const nano of [1, 2, 2, 1, 1, null, null, 1]) {
@@ -121,13 +121,13 @@ describe.each(engines)('pricing the past anew, with the %s engine', (engine) => 
     ]);
   });
 
-  it('a price from elsewhere that comes to the same is no correction', async () => {
+  it('makes no correction for an equal cost from another source', async () => {
     await spend('a', { pricing: perToken(1) });
     const moved: Pricing = { costOf: (spent) => ({ ...perToken(1).costOf(spent), priceSource: 'override:/' }) };
     expect(await again(moved)).toMatchObject({ matched: 1, recalculated: 0 });
   });
 
-  it('keeps to what was asked for', async () => {
+  it('is limited to its scope', async () => {
     await spend('a', { userPath: '/team/x' });
     await spend('b', { userPath: '/team' });
     await spend('c', { userPath: '/teams' });
@@ -152,7 +152,7 @@ describe.each(engines)('pricing the past anew, with the %s engine', (engine) => 
     expect(await again(perToken(1))).toMatchObject({ matched: 300, recalculated: 0 });
   });
 
-  it('ends early when it is told to, and does the rest the next time', async () => {
+  it('ends early when it is aborted, and does the rest the next time', async () => {
     for (let i = 0; i < 20; i++) await spend(`e${i}`);
     const stop = new AbortController();
     let priced = 0;
@@ -168,7 +168,7 @@ describe.each(engines)('pricing the past anew, with the %s engine', (engine) => 
     expect(await again(perToken(1))).toMatchObject({ status: 'ok', matched: 20, recalculated: 15 });
   });
 
-  it('corrects an exchange of which more was told after its usage', async () => {
+  it('corrects an exchange that got an event after its usage', async () => {
     await spend('a');
     await spend('b');
     const later = { type: 'exchange.told', schema: 1, data: {}, context } as const;
@@ -188,7 +188,7 @@ describe.each(engines)('pricing the past anew, with the %s engine', (engine) => 
     expect(await run(job)).toMatchObject({ recalculated: 0 });
   });
 
-  it('leaves what somebody else corrected meanwhile to the next time', async () => {
+  it('leaves corrections made meanwhile by another run to the next time', async () => {
     await spend('a');
     await spend('b');
     const [one, other] = await Promise.all([again(perToken(1)), again(perToken(1))]);
@@ -203,7 +203,7 @@ describe('the newest corrections', () => {
     revision,
   });
 
-  it('are kept as far as there is room, and of the others it is known that there are some', () => {
+  it('are kept as far as there is room, and others are known to exist', () => {
     const corrections = new NewestCorrections(2);
     corrections.note(streamName('exchange', 'a'), word('1', 3n));
     corrections.note(streamName('exchange', 'b'), word('2', 3n));
@@ -216,8 +216,8 @@ describe('the newest corrections', () => {
   });
 });
 
-describe('the streams that were seen', () => {
-  it('are all known again, and few others are taken for them', () => {
+describe('the set of seen streams', () => {
+  it('has every name added, and few others by mistake', () => {
     const seen = new SeenNames();
     for (let i = 0; i < 20_000; i++) seen.add(streamName('exchange', `0199-${i}`));
     let mistaken = 0;
@@ -229,7 +229,7 @@ describe('the streams that were seen', () => {
   });
 });
 
-describe('the models that a selector means', () => {
+describe('the models of a selector', () => {
   const known = {
     knows: (provider: string) => provider === 'openai',
     find: (selector: string) => (selector === 'tiny' ? { provider: 'local', model: 'tiny' } : undefined),

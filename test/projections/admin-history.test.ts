@@ -59,14 +59,14 @@ describe('subjects', () => {
     expect(parseSubject(text)).toBeUndefined();
   });
 
-  test('are not what clients write', () => {
+  test('are not the streams of clients', () => {
     expect(subjectOf(streamName('exchange', '1'))).toBeUndefined();
     expect(subjectOf(streamName('conversation', '1'))).toBeUndefined();
   });
 });
 
-describe('the history of one thing', () => {
-  test('says who changed what, from what to what, the newest first', async () => {
+describe('the history of one subject', () => {
+  test('has who changed what, from what to what, the newest first', async () => {
     const context = { actor: 'key:7', userPath: '/a', requestId: 'req-2' } as const;
     const [, second] = await write(opened.log, [
       policySet('/a', ['m']),
@@ -97,7 +97,7 @@ describe('the history of one thing', () => {
     expect(page?.changes[2]).toMatchObject({ before: null });
   });
 
-  test('adds up what the events of a key each say of it', async () => {
+  test('combines the events of a key', async () => {
     const onKey = (event: Written['event']): Written => ({ stream: streamName('key', '1'), event });
     await write(opened.log, [
       keyMade('1', { userPath: '/a' }),
@@ -113,7 +113,7 @@ describe('the history of one thing', () => {
     expect(page?.changes[0]?.after).toMatchObject({ user_path: '/a', labels: ['x'], active: false, name: 'key 1' });
   });
 
-  test('never shows a secret, a hash or a ciphertext, but that it changed', async () => {
+  test('never shows a secret, a hash or a ciphertext, only that it changed', async () => {
     await write(opened.log, [keyMade('1'), credentialSaved('one'), credentialSaved('one', false)]);
     const pages = [await historyOf('key:1'), await historyOf('credential:one')];
     const text = JSON.stringify(pages);
@@ -124,7 +124,7 @@ describe('the history of one thing', () => {
     expect(pages[1]?.changes[1]?.changed).toContain('api_keys');
   });
 
-  test('keeps the periods of a budget apart, and tells amounts in dollars', async () => {
+  test('keeps the periods of a budget apart, and has amounts in dollars', async () => {
     const budget = { scope: 'user_path', subject: '/a' } as const;
     const set = (periodSeconds: number, amount: string): Written => ({
       stream: streamName('budget', '/a'),
@@ -143,7 +143,7 @@ describe('the history of one thing', () => {
     expect(forgiven).toMatchObject({ after: { amount: 2, period_seconds: 3600 }, changed: ['last_reset_at'] });
   });
 
-  test('tells of a provider by the ids of its models', async () => {
+  test('lists the models of a provider by their ids', async () => {
     const listed = providerModelsListed.create(
       { models: [{ id: 'a', created: 1, ownedBy: 'x', metadata: { pages: 'of it' } }] },
       { actor: 'system' },
@@ -162,7 +162,7 @@ describe('the history of one thing', () => {
     ]);
   });
 
-  test('is undefined of what was never heard of', async () => {
+  test('is undefined for an unknown subject', async () => {
     expect(await historyOf('key:none')).toBeUndefined();
     await write(opened.log, [keyMade('1')]);
     expect(await historyOf('key:1', { before: '0000000000000001' as Position })).toEqual({
@@ -196,7 +196,7 @@ test('the changes of a subject are a chain: each begins where the one before it 
   );
 });
 
-test('pages of any size, of one subject or of everything, tell every change once and in order', async () => {
+test('pages of any size, of one subject or of everything, have every change once and in order', async () => {
   await fc.assert(
     fc.asyncProperty(history, fc.integer({ min: 1, max: 7 }), fc.boolean(), async (written, limit, forwards) => {
       const { log, discard } = await openTestLog('memory');
@@ -223,7 +223,7 @@ test('pages of any size, of one subject or of everything, tell every change once
   );
 });
 
-test('the history of everything has each change as the history of its subject tells it', async () => {
+test('the history of everything has each change as the history of its subject has it', async () => {
   const events = await write(opened.log, fc.sample(history, { numRuns: 5, seed: 3 }).flat());
   const everything = await allHistory(opened.log, journalOf(events), { limit: 10_000 });
   expect(everything.changes.length).toBeGreaterThan(20);

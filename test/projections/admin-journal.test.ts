@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 afterEach(() => opened.discard());
 
-/** The journal of a log, and the events it knows of. */
+/** The journal of a log, and its events. */
 function journalOf(events: readonly RecordedEvent[]): { journal: AdminJournal; known: RecordedEvent[] } {
   const { types = [] } = adminJournal.filter;
   const known = events.filter(({ type }) =>
@@ -66,7 +66,7 @@ describe('the journal of administrators', () => {
     expect(() => adminJournal.load?.([{ family: 'key', places: [1, 2], times: [1] }])).toThrow('torn');
   });
 
-  test('knows the newest change by a time, that very millisecond included', () => {
+  test('finds the newest change up to a time, including that millisecond', () => {
     const journal = fold(adminJournal, timed(1000.2, 1000.9, 2000.5));
     expect(newestBy(journal, 999)).toBeUndefined();
     expect(newestBy(journal, 1000)?.position).toBe(formatPosition(2));
@@ -74,7 +74,7 @@ describe('the journal of administrators', () => {
     expect(newestBy(journal, 2000)?.position).toBe(formatPosition(3));
   });
 
-  test('takes the order of the log for the order of things when the clock was set back', () => {
+  test('keeps the order of the log when the clock was set back', () => {
     const journal = fold(adminJournal, timed(5000, 1000, 6000));
     expect(newestBy(journal, 2000)).toBeUndefined();
     expect(newestBy(journal, 5000)?.position).toBe(formatPosition(2));
@@ -113,7 +113,7 @@ describe('a page of the journal', () => {
     expect(journalPage(journal, { limit: 6 }).hasMore).toBe(false);
   });
 
-  test('goes on before a position', () => {
+  test('continues before a position', () => {
     expect(positions(journalPage(journal, { limit: 2, before: formatPosition(4) }))).toEqual([3, 2]);
     expect(journalPage(journal, { limit: 2, before: formatPosition(4) }).hasMore).toBe(true);
     expect(journalPage(journal, { limit: 2, before: formatPosition(1) })).toEqual({ positions: [], hasMore: false });

@@ -13,14 +13,14 @@ function answerOf(...chunks: string[]) {
 
 const event = (data: object) => `event: ${'x'}\ndata: ${JSON.stringify(data)}\n\n`;
 
-test('the words of a chat stream are put together, whatever else comes with them', () => {
+test('the text of a chat stream is put together, whatever else comes with it', () => {
   const role = event({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant' } }] });
   const usage = event({ object: 'chat.completion.chunk', choices: [], usage: { total_tokens: 3 } });
   const soFar = answerOf(role, chatChunk('Hel'), ': comment\n\n', chatChunk('lo'), usage, 'data: [DONE]\n\n');
   expect(soFar).toEqual({ value: 'Hello', tooBig: false });
 });
 
-test('a Responses stream is its words until its terminal event brings the whole object', () => {
+test('a Responses stream is its text until its terminal event brings the whole object', () => {
   const delta = event({ type: 'response.output_text.delta', delta: 'Hi' });
   const created = event({ type: 'response.created', response: { id: 'r', status: 'in_progress' } });
   expect(answerOf(created, delta)).toEqual({ value: 'Hi', tooBig: false });
@@ -28,17 +28,17 @@ test('a Responses stream is its words until its terminal event brings the whole 
   expect(answerOf(created, delta, completed)).toEqual({ value: { id: 'r', status: 'completed' }, tooBig: false });
 });
 
-test('a JSON answer is shown as it is', () => {
+test('a JSON answer is shown unchanged', () => {
   const answer = { object: 'chat.completion', choices: [{ message: { content: 'hi' } }], type: 'anything' };
   expect(answerOf(JSON.stringify(answer, null, 2))).toEqual({ value: answer, tooBig: false });
   expect(answerOf('[[0.1, 0.2]]')).toEqual({ value: [[0.1, 0.2]], tooBig: false });
 });
 
-test('what cannot be read says nothing', () => {
+test('an unreadable answer has no text', () => {
   expect(answerOf('data: {broken\n\n', 'data: 7\n\n', '\u0000\u0001', '')).toBeUndefined();
 });
 
-test('a long answer is cut between characters and says so', () => {
+test('a long answer is cut between characters and marked as cut', () => {
   const soFar = answerOf(...Array.from({ length: 400 }, () => chatChunk('äöü')));
   expect(soFar?.tooBig).toBe(true);
   expect(Buffer.byteLength(String(soFar?.value))).toBeLessThanOrEqual(limit);
@@ -46,7 +46,7 @@ test('a long answer is cut between characters and says so', () => {
   expect(answerOf(JSON.stringify({ text: 'x'.repeat(limit) }))).toEqual({ value: undefined, tooBig: true });
 });
 
-test('it makes no difference when, and how often, somebody looks', () => {
+test('the text is the same whenever, and however often, it is read', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 60 })), fc.array(fc.boolean()), (words, looks) => {
       const answer = new AnswerText(limit);
@@ -59,7 +59,7 @@ test('it makes no difference when, and how often, somebody looks', () => {
   );
 });
 
-test('a stream of Messages events, or of lines, is its words', () => {
+test('a stream of Messages events, or of lines, is its text', () => {
   const delta = (text: string) => event({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } });
   const thought = event({ type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: 'hm' } });
   expect(answerOf(event({ type: 'message_start', message: {} }), thought, delta('Hel'), delta('lo'))).toEqual({

@@ -18,7 +18,7 @@ import { virtualModelsView } from '../../src/projections/virtual-models.ts';
 import { admin, credentialSaved, history, keyMade, noise, policySet, type Written, write } from './admin-events.ts';
 import { engines, openTestLog } from './log-engines.ts';
 
-/** What a fold has seen, in order: two that have seen the same are the same. */
+/** The events that a fold has seen, in order: two that have seen the same are the same. */
 function seen(...types: string[]): Projection<string[]> {
   return {
     name: `seen ${types.join()}`,
@@ -39,7 +39,7 @@ const projections = [
   seen('key.', 'budget.'),
 ];
 
-/** Every read model that can be asked for as it was, each as its name, its fold, and what it saves. */
+/** Every read model with `as_of`, each as its name, its fold, and its saved form. */
 const views = [
   view(keysView),
   view(usersView),
@@ -82,7 +82,7 @@ async function journalOf(log: EventLog) {
 }
 
 describe.each(engines)('a state as of a position, from a log in %s', (engine) => {
-  test('is the fold of what had happened by then, at every position', async () => {
+  test('is the fold of all events up to it, at every position', async () => {
     await fc.assert(
       fc.asyncProperty(history, async (written) => {
         const { log, discard } = await openTestLog(engine);
@@ -128,7 +128,7 @@ describe.each(engines)('a state as of a position, from a log in %s', (engine) =>
     );
   });
 
-  test('as of the head it is what a projection that follows the log has', async () => {
+  test('at the head is the state of a projection that follows the log', async () => {
     const { log, discard } = await openTestLog(engine);
     await write(log, fc.sample(history, { numRuns: 3, seed: 7 }).flat());
     const runner = createProjectionRunner(log);
@@ -144,7 +144,7 @@ describe.each(engines)('a state as of a position, from a log in %s', (engine) =>
     await discard();
   });
 
-  test('reads nothing behind the last change of a family, also when the fold does not want that one', async () => {
+  test('reads nothing behind the last change of a family, also when the fold does not use that one', async () => {
     const { log, discard } = await openTestLog(engine);
     const removed = {
       stream: streamName('credential', 'one'),
@@ -168,7 +168,7 @@ describe.each(engines)('a state as of a position, from a log in %s', (engine) =>
     await discard();
   });
 
-  test('is read from where the changes are, and not from the log between them', async () => {
+  test('reads only the ranges with changes, and not the log between them', async () => {
     const { log, discard } = await openTestLog(engine);
     const between: Written[] = Array.from({ length: 3000 }, () => fc.sample(noise, { numRuns: 1, seed: 1 })).flat();
     await write(log, [keyMade('1'), policySet('/a', ['m']), ...between, keyMade('2'), ...between, keyMade('3')]);

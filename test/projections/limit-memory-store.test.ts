@@ -1,4 +1,4 @@
-/** What the rate limits have counted is written down, with the place in the log that it is true at. */
+/** The counts of rate limits are saved, with the position in the log that they are true at. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type NewEvent, streamName } from '../../src/events/event.ts';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';
@@ -40,7 +40,7 @@ const fails = (error: unknown) => {
 };
 const storeOf = () => new LimitMemoryStore({ log, views, onError: fails, saveEveryMs: 1e9 });
 
-/** Writes down once, as at a stop. */
+/** Saves once, as at a stop. */
 async function write(counts: LimitCounts, store = storeOf()): Promise<LimitMemoryStore> {
   store.begin(() => counts);
   await store.stop();
@@ -49,13 +49,13 @@ async function write(counts: LimitCounts, store = storeOf()): Promise<LimitMemor
 
 const gauge = { key: 'k', resetAt: 7, requests: [[3, 1] as const], tokens: [] };
 
-test('it is read back as it was written', async () => {
+test('saved counts are loaded unchanged', async () => {
   const position = await say();
   await write({ gauges: [gauge], open: ['e'] });
   expect(await storeOf().load()).toEqual({ gauges: [gauge], open: ['e'], position });
 });
 
-test('its place moves on with the log, and nothing is written again while nothing else changes', async () => {
+test('the saved position moves with the log, and nothing else is written while nothing else changes', async () => {
   await say();
   const counts = { gauges: [gauge], open: [] };
   const store = await write(counts);
@@ -74,7 +74,7 @@ test('without any rule nothing is written', async () => {
   expect(await storeOf().load()).toBeUndefined();
 });
 
-test('what is of another log, or further than the log goes, is not taken', async () => {
+test('counts of another log, or from behind its end, are not loaded', async () => {
   await say();
   const position = await say();
   await write({ gauges: [gauge], open: [] });

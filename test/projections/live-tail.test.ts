@@ -29,7 +29,7 @@ const written = async (count: number, body?: Uint8Array): Promise<Position[]> =>
   return positions;
 };
 
-/** A listener that keeps the positions it is told. */
+/** A listener that keeps the positions it gets. */
 function sit(tail: LiveTail, position: Position) {
   const told: Position[] = [];
   const failures: unknown[] = [];
@@ -44,7 +44,7 @@ function sit(tail: LiveTail, position: Position) {
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe('a listener that joins', () => {
-  test('is handed what is kept from its position on, before anything new', async () => {
+  test('gets the kept events from its position on, before anything new', async () => {
     const tail = new LiveTail(log, eventView(log));
     const first = sit(tail, START);
     const old = await written(10);
@@ -55,7 +55,7 @@ describe('a listener that joins', () => {
     await expect.poll(() => second.told).toEqual([...old.slice(4), ...fresh]);
   });
 
-  test('ahead of the shared tail is not told again what it knows', async () => {
+  test('ahead of the shared tail does not get events again', async () => {
     const gate = Promise.withResolvers<void>();
     const slowToFollow: EventLog = new Proxy(log, {
       get(target, name) {
@@ -93,7 +93,7 @@ describe('a listener that joins', () => {
     expect(near.told).toEqual(old.slice(-2));
   });
 
-  test('with nobody there begins a tail of its own, at its position', async () => {
+  test('while there are no others begins a tail of its own, at its position', async () => {
     const tail = new LiveTail(log, eventView(log));
     const old = await written(5);
     const first = sit(tail, old[1] as Position);
@@ -105,7 +105,7 @@ describe('a listener that joins', () => {
     await expect.poll(() => second.told).toEqual(old);
   });
 
-  test('is told when the log goes away, and its seat is gone', async () => {
+  test('gets an error when the log is closed, and its seat is gone', async () => {
     const tail = new LiveTail(log, eventView(log));
     const one = sit(tail, START);
     await written(1);
@@ -116,7 +116,7 @@ describe('a listener that joins', () => {
   });
 });
 
-test('wherever listeners join and leave, each is told exactly what follows, and never claims to know more', async () => {
+test('wherever listeners join and leave, each gets exactly the events that follow, and has no later position', async () => {
   const step = fc.oneof(
     { weight: 3, arbitrary: fc.record({ do: fc.constant('write' as const), count: fc.integer({ min: 1, max: 4 }) }) },
     { weight: 2, arbitrary: fc.record({ do: fc.constant('join' as const), back: fc.nat(8) }) },
@@ -135,7 +135,7 @@ test('wherever listeners join and leave, each is told exactly what follows, and 
       const check = () => {
         for (const { seat, told, from } of listeners) {
           expect(told).toEqual(all.slice(from, from + told.length));
-          // Whoever resumes from here must not miss anything.
+          // A listener that resumes from here must not miss anything.
           const claimed = all.filter((position) => position <= (seat?.position ?? START)).length;
           expect(claimed).toBeLessThanOrEqual(from + told.length);
         }

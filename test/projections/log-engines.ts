@@ -10,7 +10,7 @@ export type Engine = (typeof engines)[number];
 
 export interface TestLog {
   readonly log: EventLog;
-  /** Closes the log, once, however often it is asked. */
+  /** Closes the log, once, however often it is called. */
   close(): Promise<void>;
   /** Closes the log and removes its files. */
   discard(): Promise<void>;

@@ -59,13 +59,13 @@ describe.each(engines)('the archive of responses in a log in %s', (engine) => {
     expect(found?.inputItems).toEqual([{ id: 'msg_1', type: 'message', role: 'user', content: [] }]);
   });
 
-  test('knows the newest state, and the revision to write the next one at', async () => {
+  test('has the newest state, and the revision to write the next one at', async () => {
     await store('resp_1', 'queued');
     await store('resp_1', 'completed');
     expect(await archive.load('resp_1')).toMatchObject({ status: 'completed', revision: 1n });
   });
 
-  test('has forgotten what was deleted, until it is stored again', async () => {
+  test('has no deleted response, until it is stored again', async () => {
     await store('resp_1', 'completed');
     const stream = streamName('response', 'resp_1');
     await opened.log.append([{ stream, events: [responseDeleted.create({}, context)], expectedRevision: 0n }]);
@@ -74,11 +74,11 @@ describe.each(engines)('the archive of responses in a log in %s', (engine) => {
     expect(await archive.load('resp_1')).toMatchObject({ revision: 2n });
   });
 
-  test('has nothing under an id nobody stored', async () => {
+  test('has nothing under an unknown id', async () => {
     expect(await archive.load('resp_none')).toBeUndefined();
   });
 
-  test('says so when the stored bytes are damaged, and only to who reads them', async () => {
+  test('reports damaged stored bytes, and only to their reader', async () => {
     await store('resp_1', 'completed', '{"response":');
     const found = await archive.load('resp_1');
     expect(found?.status).toBe('completed');

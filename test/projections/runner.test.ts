@@ -87,7 +87,7 @@ async function life(projection: Projection<Seen>, on = log) {
 }
 
 describe('a projection', () => {
-  test('sees what there is, then what comes, and only what its filter names', async () => {
+  test('gets existing events, then new ones, and only those that its filter names', async () => {
     await say(2);
     await log.append([{ stream: streamName('other', 'x'), events: [event()], expectedRevision: 'any' }]);
     const { projection, calls } = seen();
@@ -138,7 +138,7 @@ describe('a projection', () => {
     views.close();
   });
 
-  test('that throws stops there, says so, and skips nothing', async () => {
+  test('that throws stops there, reports it, and skips nothing', async () => {
     await say(2);
     const failures: Error[] = [];
     const views = openViewStore(file());
@@ -166,7 +166,7 @@ describe('a projection', () => {
     expect(state.positions).toHaveLength(4);
   });
 
-  test('that is closed lets nobody wait for ever', async () => {
+  test('rejects waiting calls when it is closed', async () => {
     const runner = createProjectionRunner(log);
     const running = runner.run(seen().projection);
     await running.caughtUp;
@@ -255,7 +255,7 @@ describe('a snapshot is thrown away and the log folded again', () => {
     expect(third.calls).toHaveLength(0);
   });
 
-  test('wherever the file was damaged: what is believed is always the fold of the log', {
+  test('wherever the file was damaged: the state is always the fold of the log', {
     timeout: 20_000,
   }, async () => {
     await say(3);
@@ -319,7 +319,7 @@ test('saving that takes long is done less often, and once more at the end', asyn
   views.close();
 });
 
-test('a state that has not changed is not saved again, however far the log goes on beside it', async () => {
+test('an unchanged state is not saved again, however far the log moves on', async () => {
   const views = openViewStore(file());
   const runner = createProjectionRunner(log, views);
   let saves = 0;
@@ -352,7 +352,7 @@ test('a state that has not changed is not saved again, however far the log goes 
   expect(next.state.positions).toHaveLength(3);
 });
 
-test('a start that changes nothing moves the snapshot that it began with', async () => {
+test('a start that changes nothing moves its snapshot', async () => {
   await say(2);
   await life(seen().projection);
   const { position } = await log.append([

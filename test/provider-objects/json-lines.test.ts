@@ -44,7 +44,7 @@ describe('a file of JSON lines', () => {
     );
   });
 
-  it('tells of a line that is no JSON', async () => {
+  it('has undefined for a line that is not JSON', async () => {
     expect(await read([Buffer.from('{"a":1}\nnot json\n[2]')])).toEqual([{ a: 1 }, undefined, [2]]);
   });
 
@@ -73,7 +73,7 @@ describe('the members of a JSON text', () => {
     );
   });
 
-  it('are told as often as they are there', () => {
+  it('are listed as often as they occur', () => {
     const found = membersIn(Buffer.from('{"a":1, "\\u0061" : {"a":"}"} ,"b":[2]}'));
     expect(found.map(({ name, value }) => [name, value.toString()])).toEqual([
       ['a', '1'],

@@ -50,11 +50,11 @@ describe('the context window', () => {
   const meta = { n_ctx: 4096, n_ctx_train: 131072 };
   const props = { default_generation_settings: { n_ctx: 512 } };
 
-  test('is the one of the entry', async () => {
+  test('comes from the entry', async () => {
     expect(await metadataOf(server([{ id: 'm', meta }], props))).toEqual([{ context_window: 4096 }]);
   });
 
-  test('is the one of /props when the entry has none', async () => {
+  test('comes from /props when the entry has none', async () => {
     expect(await metadataOf(server([{ id: 'm', meta: { n_ctx_train: 131072 } }], props))).toEqual([
       { context_window: 512 },
     ]);
@@ -78,7 +78,7 @@ describe('the context window', () => {
     expect(await metadataOf(server([{ id: 'm', max_model_len: 2048 }]))).toEqual([{ context_window: 2048 }]);
   });
 
-  test('of several models is the one of each entry, without a call of /props', async () => {
+  test('of several models comes from each entry, without a call of /props', async () => {
     const { llamacpp, asked } = await serving(
       server([{ id: 'a', meta }, { id: 'b', meta: { n_ctx_train: 8 } }, { id: 'c' }], props),
     );

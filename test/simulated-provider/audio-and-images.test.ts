@@ -37,7 +37,7 @@ describe('speech', () => {
     expect(bytes).toEqual(await bytesOf(await post(path, ask)));
   });
 
-  it('comes in pieces, stands still and breaks off when a fault says so', async () => {
+  it('comes in pieces, pauses and breaks off at the frames of a fault', async () => {
     const whole = await bytesOf(await post(path, ask));
     const arrived = provider.nextRequest();
     const response = await post(path, { ...ask, simulate: { chunks: 4, holdAfterChunks: 2 } });
@@ -61,7 +61,7 @@ describe('a transcription', () => {
   const send = (fields: Record<string, string> = {}, content: string | Buffer = 'Good morning, Ada.') =>
     sendForm(path, { model: 'm', ...fields }, { file: content });
 
-  it('is what stands in a file of text, and a sentence for any other', async () => {
+  it('is the contents of a text file, and a sentence for any other', async () => {
     expect(await (await send()).json()).toMatchObject({ text: 'Good morning, Ada.', usage: { type: 'tokens' } });
     const noise = Buffer.from([0, 1, 2, 3, 200]);
     const text: Answered = await (await send({}, noise)).json();
@@ -69,7 +69,7 @@ describe('a transcription', () => {
     expect(await (await send({}, noise)).json()).toEqual(text);
   });
 
-  it('comes in the format that was asked for', async () => {
+  it('comes in the requested format', async () => {
     const text = async (response_format: string) => {
       const response = await send({ response_format });
       return [response.headers.get('content-type'), await response.text()];
@@ -109,7 +109,7 @@ describe('a transcription', () => {
     expect(await response.json()).toEqual({ text: 'Good morning.' });
   });
 
-  it("works with OpenAI's own client, which speaks too", async () => {
+  it("works with OpenAI's own client, also for speech", async () => {
     const openai = client();
     const spoken = await openai.audio.speech.create({ model: 'm', input: 'Hello', voice: 'alloy' });
     const file = new File([new Uint8Array(await spoken.arrayBuffer())], 'hello.mp3');

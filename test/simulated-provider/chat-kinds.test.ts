@@ -19,7 +19,7 @@ describe('a chat completion', () => {
     expect((await deltas('Refuse: No, thanks.')).map(({ refusal }) => refusal ?? '').join('')).toBe('No, thanks.');
   });
 
-  it('ends where a filter took offence', async () => {
+  it('ends with content_filter', async () => {
     expect(await choice('Filter: half a')).toMatchObject({
       message: { content: 'half a' },
       finish_reason: 'content_filter',
@@ -57,7 +57,7 @@ describe('a chat completion', () => {
   });
 });
 
-describe('what conformance programs ask of chat', () => {
+describe('a chat completion for conformance programs has', () => {
   it.each([{}, { stream: true }])('log probabilities, alternatives and n, with %j', async (more) => {
     const body = ask('Tell me something.', { logprobs: true, top_logprobs: 2, n: 2, ...more });
     const chunks = 'stream' in more ? dataOf(await events(path, body)) : [await json(path, body)];
@@ -68,7 +68,7 @@ describe('what conformance programs ask of chat', () => {
     expect(entries.every((entry: Answered) => entry.top_logprobs.length === 2)).toBe(true);
   });
 
-  it('one token, and the reason why there are no more', async () => {
+  it('one token, and the finish reason length', async () => {
     expect(await choice('Tell me something.', { max_tokens: 1 })).toMatchObject({ finish_reason: 'length' });
     expect(await choice('Tell me something.', { max_completion_tokens: 1 })).toMatchObject({ finish_reason: 'length' });
   });
@@ -98,12 +98,12 @@ describe('what conformance programs ask of chat', () => {
     });
   });
 
-  it('as many dimensions as asked for', async () => {
+  it('as many dimensions as requested', async () => {
     const { data } = await json('/v1/embeddings', { model: 'm', input: 'x', dimensions: 256 });
     expect(data[0].embedding).toHaveLength(256);
   });
 
-  it('a clear no to what is not a request', async () => {
+  it('a clear refusal of malformed requests', async () => {
     for (const body of [{}, { model: 'm', messages: 'not-an-array' }, '[]', '']) {
       const response = await post(path, body);
       expect(response.status).toBe(400);

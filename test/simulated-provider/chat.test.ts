@@ -45,7 +45,7 @@ describe('a chat completion', () => {
     expect(streamed.at(-1).usage).toEqual(whole.usage);
   });
 
-  it('ends for length when max_tokens is reached, and counts only what it said', async () => {
+  it('ends for length when max_tokens is reached, and counts only the tokens it sent', async () => {
     const answer = await json(chat, { model: 'm', messages: user('hi'), max_tokens: 1 });
     expect(answer.choices[0].finish_reason).toBe('length');
     expect(answer.usage.completion_tokens).toBe(1);
@@ -53,7 +53,7 @@ describe('a chat completion', () => {
     expect(countTokens(other.choices[0].message.content)).toBe(5);
   });
 
-  it('is as long as the prompt asks', async () => {
+  it('has the length that the prompt names', async () => {
     const answer = await json(chat, { model: 'm', messages: user('Write 120 words about the sea.') });
     expect(answer.usage.completion_tokens).toBe(120);
   });
@@ -68,7 +68,7 @@ describe('a chat completion', () => {
     expect(answer.choices[0].message.content).toBe(reply);
   });
 
-  it('remembers what was said earlier in the conversation, the newest first', async () => {
+  it('recalls facts of earlier turns in the conversation, the newest first', async () => {
     const messages = [
       ...user('Hello! My name is Bob.'),
       { role: 'assistant', content: 'Hello.' },
@@ -96,7 +96,7 @@ describe('a chat completion', () => {
     expect(three.usage.prompt_tokens).toBe(one.usage.prompt_tokens);
   });
 
-  it('gives logprobs of its tokens when asked, in a stream too', async () => {
+  it('has logprobs of its tokens on request, in a stream too', async () => {
     const ask = { model: 'm', messages: user('hi'), logprobs: true, top_logprobs: 2, max_tokens: 3 };
     const whole = (await json(chat, ask)).choices[0];
     expect(whole.logprobs.content.map((entry: { token: string }) => entry.token).join('')).toBe(whole.message.content);
@@ -165,7 +165,7 @@ describe('a chat completion', () => {
 describe('a chat stream', () => {
   const ask = { model: 'm', messages: user('Tell me something.'), stream: true };
 
-  it('begins with the role, says the same as the whole answer, gives the finish reason and ends in [DONE]', async () => {
+  it('begins with the role, has the text of the whole answer, gives the finish reason and ends in [DONE]', async () => {
     const whole = await json(chat, { ...ask, stream: false });
     const all = await events(chat, ask);
     const chunks = dataOf(all);
@@ -176,7 +176,7 @@ describe('a chat stream', () => {
     expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
   });
 
-  it('has usage only when asked: a last chunk without choices, and null in all others', async () => {
+  it('has usage only on request: a last chunk without choices, and null in all others', async () => {
     const without = dataOf(await events(chat, ask));
     expect(without.some((chunk) => 'usage' in chunk)).toBe(false);
     const chunks = dataOf(await events(chat, { ...ask, stream_options: { include_usage: true } }));
@@ -278,7 +278,7 @@ describe('function calling', () => {
 });
 
 describe('the other endpoints', () => {
-  it('list the models, say they are well, and describe the server', async () => {
+  it('list the models, report health, and describe the server', async () => {
     const models = await json('/v1/models');
     expect(models.data.map((model: { id: string }) => model.id)).toEqual([
       'simulated-small',

@@ -44,7 +44,7 @@ describe('an error answer', () => {
   });
 });
 
-describe('how a fault is asked for', () => {
+describe('a fault is selected', () => {
   it('by the model id', async () => {
     expect((await post(chat, { ...ask, model: 'fault-429' })).status).toBe(429);
     expect((await post(chat, { ...ask, model: 'fault-500' })).status).toBe(500);
@@ -90,7 +90,7 @@ describe('how a fault is asked for', () => {
 });
 
 describe('the shape of an answer', () => {
-  it('has the text, the deltas and the headers asked for', async () => {
+  it('has the text, the deltas and the headers of the fault', async () => {
     const text = 'Grüße, 世界 🎉!';
     const response = await post(chat, withFault({ text, headers: { 'x-quota': '9' } }));
     expect(response.headers.get('x-quota')).toBe('9');
@@ -137,7 +137,7 @@ describe('the shape of an answer', () => {
   });
 });
 
-describe('a stream that goes wrong', () => {
+describe('a broken stream', () => {
   it('breaks off after so many frames, and is recorded as cut', async () => {
     const arrived = provider.nextRequest();
     const response = await post(chat, streamWithFault({ cutAfterChunks: 3 }));
@@ -175,7 +175,7 @@ describe('a stream that goes wrong', () => {
     expect(dataOf(told).at(-1)).toMatchObject({ type: 'error', code: expect.any(String), message: expect.any(String) });
   });
 
-  it('stands still until it is released', async () => {
+  it('pauses until it is released', async () => {
     const arrived = provider.nextRequest();
     const answer = events(chat, streamWithFault({ holdAfterChunks: 2 }));
     const request = await arrived;
@@ -215,7 +215,7 @@ describe('the pace of an answer', () => {
     expect(performance.now() - start).toBeGreaterThan(28 + 38 + 45);
   });
 
-  it('is read off the model id', async () => {
+  it('is part of the model id', async () => {
     const start = performance.now();
     await (
       await post(chat, { ...stream, model: 'simulated-small-pace-5', simulate: undefined, max_tokens: 10 })
@@ -249,7 +249,7 @@ describe('the pace of an answer', () => {
   });
 });
 
-describe('what is remembered', () => {
+describe('the record of a request', () => {
   it('is method, path, headers and body, and whether the client stayed', async () => {
     await json(`${chat}?trace=1`, ask);
     const request = provider.requests.at(-1);
@@ -260,10 +260,10 @@ describe('what is remembered', () => {
   });
 });
 
-describe('a provider that is strict', () => {
+describe('a strict provider', () => {
   const strict = withProvider({ apiKey: 'sk-right', strictModels: true, remember: 2 });
 
-  it('demands its key, and knows only its models', async () => {
+  it('requires its key, and serves only its models', async () => {
     expect((await strict.post(chat, ask)).status).toBe(401);
     const headers = { authorization: 'Bearer sk-right', 'content-type': 'application/json' };
     const asked = (model: string) =>
@@ -274,7 +274,7 @@ describe('a provider that is strict', () => {
     expect(await unknown.json()).toMatchObject({ error: { code: 'model_not_found' } });
   });
 
-  it('remembers only as many requests as it was told to', async () => {
+  it('keeps only the configured number of requests', async () => {
     for (const model of ['a', 'b', 'c']) await strict.post(chat, { ...ask, model });
     expect(strict.provider.requests.map((request) => JSON.parse(request.body).model)).toEqual(['b', 'c']);
   });

@@ -44,7 +44,7 @@ describe('a message', () => {
     });
   });
 
-  it('is the same answer that chat gives, for a system text as a string or in blocks', async () => {
+  it('is the same answer as in chat, for a system text as a string or in blocks', async () => {
     const chat = await started.json('/v1/chat/completions', {
       model: 'm',
       messages: [{ role: 'system', content: 'Be kind.' }, ...user('Tell me something.')],
@@ -56,7 +56,7 @@ describe('a message', () => {
     }
   });
 
-  it('stops at the tokens it was given, and at a stop sequence, which it names', async () => {
+  it('stops at its token limit, and at a stop sequence, which it names', async () => {
     expect(await answer({ ...said('Tell me something.'), max_tokens: 1 })).toMatchObject({
       stop_reason: 'max_tokens',
       stop_sequence: null,
@@ -70,12 +70,12 @@ describe('a message', () => {
     });
   });
 
-  it('goes on where the client has begun it', async () => {
+  it('continues the text that the client has begun', async () => {
     const messages = [...user('Reply with exactly: one two three'), { role: 'assistant', content: 'one' }];
     expect((await answer({ messages })).content).toEqual([{ type: 'text', text: ' two three' }]);
   });
 
-  it('thinks before it speaks when told to, and signs its thoughts', async () => {
+  it('has signed thinking before its text when thinking is enabled', async () => {
     const thinking = { type: 'enabled', budget_tokens: 1024 };
     const { content } = await answer({ ...said('Tell me something.'), thinking });
     expect(content).toEqual([
@@ -89,7 +89,7 @@ describe('a message', () => {
     expect((await answer({ messages: again })).content).toEqual([{ type: 'text', text: 'fine' }]);
   });
 
-  it('calls tools as it is told to, and answers to their results', async () => {
+  it('calls tools as tool_choice requires, and answers to their results', async () => {
     const ask = { ...said('What is the weather in Paris and Rome?'), tools: [weather] };
     const called = await answer(ask);
     expect(called.stop_reason).toBe('tool_use');
@@ -118,7 +118,7 @@ describe('a message', () => {
     expect((await answer({ ...ask, messages })).content[0].text).toContain('rain; sun');
   });
 
-  it('takes pictures along', async () => {
+  it('accepts images', async () => {
     const source = { type: 'base64', media_type: 'image/png', data: 'AAAA' };
     const content = [
       { type: 'image', source },
@@ -127,7 +127,7 @@ describe('a message', () => {
     expect((await answer({ messages: [{ role: 'user', content }] })).content[0].text).toBe('seen');
   });
 
-  it('writes what is marked into the cache once, and reads it from then on', async () => {
+  it('writes marked blocks into the cache once, and reads them from then on', async () => {
     const system = [{ type: 'text', text: 'A long text.', cache_control: { type: 'ephemeral' } }];
     const first = (await answer({ ...said('hi'), system })).usage;
     const second = (await answer({ ...said('hi'), system })).usage;
@@ -168,7 +168,7 @@ describe('a message that is refused', () => {
     expect(response.headers.get('request-id')).toEqual(expect.any(String));
   });
 
-  it('when it does not say which version of the API it wants', async () => {
+  it('when it names no version of the API', async () => {
     const response = await send(said('hi'), {});
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { message: 'anthropic-version: header is required' } });
@@ -176,7 +176,7 @@ describe('a message that is refused', () => {
 });
 
 describe('a message in a stream', () => {
-  it('is told in order, block by block', async () => {
+  it('comes in order, block by block', async () => {
     const events = await stream(said('Reply with exactly: one two'));
     expect(events.map((event) => event.event)).toEqual([
       'message_start',
@@ -289,7 +289,7 @@ describe('faults of messages', () => {
   });
 });
 
-describe('a provider that is strict', () => {
+describe('a strict provider', () => {
   const strict = withProvider({ apiKey: 'sk-right', strictModels: true });
   const absent = withProvider({ messages: 'absent' });
   const ask = async (headers: Record<string, string>, model: string) => {
@@ -302,7 +302,7 @@ describe('a provider that is strict', () => {
     return [response.status, ((await response.json()) as Answered).error?.type];
   };
 
-  it('takes its key in either header, and knows only its models', async () => {
+  it('takes its key in either header, and serves only its models', async () => {
     expect(await ask({}, 'simulated-small')).toEqual([401, 'authentication_error']);
     expect(await ask({ 'x-api-key': 'sk-right' }, 'simulated-small')).toEqual([200, undefined]);
     expect(await ask({ authorization: 'Bearer sk-right' }, 'simulated-small')).toEqual([200, undefined]);

@@ -33,7 +33,7 @@ describe("Ollama's chat", () => {
     });
   });
 
-  it('streams in lines unless told otherwise, and counts in the last', async () => {
+  it('streams in lines by default, and counts in the last', async () => {
     const told = await lines(ask('Reply with exactly: one two'));
     expect(told.map(({ message, done }) => [message.content, done])).toEqual([
       ['one', false],
@@ -43,7 +43,7 @@ describe("Ollama's chat", () => {
     expect(told.at(-1)).toMatchObject({ done_reason: 'stop', eval_count: 2, prompt_eval_count: expect.any(Number) });
   });
 
-  it('tells how likely each token was when asked, and alternatives only when there are some', async () => {
+  it('has log probabilities on request, and alternatives only when there are some', async () => {
     const asked = { logprobs: true };
     const entry = { token: expect.any(String), logprob: expect.any(Number), bytes: expect.any(Array) };
     expect((await whole('Reply with exactly: one two', asked)).logprobs).toEqual([entry, entry]);
@@ -63,7 +63,7 @@ describe("Ollama's chat", () => {
     }
   });
 
-  it('heeds its options and its format', async () => {
+  it('follows its options and its format', async () => {
     expect(await whole('Tell me something.', { options: { num_predict: 1 } })).toMatchObject({
       done_reason: 'length',
       eval_count: 1,
@@ -79,7 +79,7 @@ describe("Ollama's chat", () => {
     expect(Object.keys(instance)).toEqual(['city', 'unit']);
   });
 
-  it('thinks when told to, and as it likes when not', async () => {
+  it('thinks with think: true, and chooses itself without the member', async () => {
     const thinking = async (more: object) => (await whole('Think hard.', more)).message.thinking;
     expect(await thinking({ think: true })).toEqual(expect.any(String));
     expect(await thinking({ think: 'low' })).toEqual(expect.any(String));
@@ -106,7 +106,7 @@ describe("Ollama's chat", () => {
     expect((await json(chat, { model: 'm', messages, tools, stream: false })).message.content).toContain('rain');
   });
 
-  it('loads a model when there is nothing to say', async () => {
+  it('loads a model when there is no message', async () => {
     expect(await json(chat, { model: 'm' })).toMatchObject({ done: true, done_reason: 'load' });
   });
 
@@ -127,7 +127,7 @@ describe("Ollama's chat", () => {
   });
 });
 
-describe('around it', () => {
+describe("around Ollama's chat", () => {
   it('models are listed and shown with the length of their context', async () => {
     const { models } = await json('/api/tags');
     expect(models[0]).toMatchObject({ name: 'simulated-small', model: 'simulated-small', digest: expect.any(String) });
@@ -151,7 +151,7 @@ describe('around it', () => {
     expect((await post('/api/embed', { model: 'm', input: [1] })).status).toBe(400);
   });
 
-  it('it tells its version, and that it runs', async () => {
+  it('the version and the status are served', async () => {
     expect(await json('/api/version')).toEqual({ version: expect.stringMatching(/^\d+\.\d+/) });
     expect(await (await get('/')).text()).toBe('Ollama is running');
     expect((await absent.get('/api/tags')).status).toBe(404);

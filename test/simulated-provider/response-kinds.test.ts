@@ -18,7 +18,7 @@ describe('a response', () => {
     expect(types(told)).not.toContain('response.output_text.delta');
   });
 
-  it('is incomplete when a filter took offence', async () => {
+  it('is incomplete after a content filter', async () => {
     const response = await json(responses, ask('Filter: half a'));
     expect(response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'content_filter' } });
   });
@@ -53,7 +53,7 @@ describe('a response', () => {
     expect(answered.output[0].content[0].text).toContain('a.txt');
   });
 
-  it('calls only the tools that are allowed, and one at a time if told so', async () => {
+  it('calls only the allowed tools, and one at a time without parallel calls', async () => {
     const tools = ['first', 'second'].map((name) => ({ type: 'function', name, parameters: { type: 'object' } }));
     const allowed = { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'second' }] };
     const names = async (more: object) =>
@@ -66,7 +66,7 @@ describe('a response', () => {
     expect(await names({ tool_choice: 'none' })).toEqual([undefined]);
   });
 
-  it('searches the web before it speaks', async () => {
+  it('searches the web before its text', async () => {
     const told = await events(responses, ask('Search for news', { tools: [{ type: 'web_search' }], stream: true }));
     expect(types(told)).toEqual(expect.arrayContaining(['response.web_search_call.searching']));
     expect(
@@ -76,7 +76,7 @@ describe('a response', () => {
     ).toEqual(['web_search_call', 'message']);
   });
 
-  it('carries encrypted reasoning, log probabilities and obfuscation when they are asked for', async () => {
+  it('carries encrypted reasoning, log probabilities and obfuscation on request', async () => {
     const include = ['reasoning.encrypted_content', 'message.output_text.logprobs'];
     const { output } = await json(responses, ask('Think.', { include, top_logprobs: 2 }));
     expect(output[0]).toMatchObject({ type: 'reasoning', encrypted_content: expect.stringMatching(/.{8}/) });
@@ -88,7 +88,7 @@ describe('a response', () => {
     expect(hidden.find((event) => event.type === 'response.output_text.delta').obfuscation).toMatch(/^x+$/);
   });
 
-  it('tells again what it was asked with', async () => {
+  it('repeats the members of its request', async () => {
     const asked = {
       metadata: { a: 'b' },
       instructions: 'Be brief.',
@@ -124,7 +124,7 @@ describe('a response', () => {
     expect(told.at(-1)).toMatchObject({ type: 'response.failed', response: failed });
   });
 
-  it('can be compacted, and still be remembered from that', async () => {
+  it('can be compacted, and still recall facts from that', async () => {
     const input = [
       { role: 'user', content: 'Hello' },
       { role: 'assistant', content: 'The code is 4711.' },
@@ -165,7 +165,7 @@ describe('a response in the background', () => {
     await expect.poll(async () => (await json(`${responses}/${id}`)).status).toBe('completed');
   });
 
-  it('can be cancelled at any moment before its end, and is given as it is after that', async () => {
+  it('can be cancelled at any moment before its end, and is unchanged after it', async () => {
     const simulate = { holdBackground: 'in_progress' };
     const { id } = await json(responses, ask('hi', { background: true, simulate }));
     await expect.poll(async () => (await json(`${responses}/${id}`)).status).toBe('in_progress');
@@ -211,7 +211,7 @@ describe('a response in the background', () => {
   });
 });
 
-it('an error in mid-stream is numbered as the event it stands in place of', async () => {
+it('an error in mid-stream has the number of the event that it replaces', async () => {
   const told = dataOf(await events(responses, ask('hi', { stream: true, simulate: { errorInStream: 4 } })));
   expect(told.map((event) => event.sequence_number)).toEqual([0, 1, 2, 3, 4]);
 });

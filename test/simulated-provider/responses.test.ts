@@ -48,7 +48,7 @@ describe('a response', () => {
     expect((await json(responses, { model: 'm', input })).output[0].content[0].text).toBe('yes');
   });
 
-  it('calls functions, reasons first when asked, and answers to results', async () => {
+  it('calls functions, reasons first on request, and answers to results', async () => {
     const called = await json(responses, {
       model: 'm',
       input: 'Weather in Paris?',
@@ -97,7 +97,7 @@ describe('a stored response', () => {
     expect(third.output[0].content[0].text).toContain('Ada');
   });
 
-  it('lists its input items, newest first unless asked otherwise, in pages', async () => {
+  it('lists its input items, newest first by default, in pages', async () => {
     const input = ['one', 'two', 'three'].map((content) => ({ role: 'user', content }));
     const { id } = await json(responses, { model: 'm', input });
     const newest = await json(`${responses}/${id}/input_items?limit=2`);
@@ -163,7 +163,7 @@ describe('a response stream', () => {
   const types = async (body: object) =>
     (await events(responses, { model: 'm', stream: true, ...body })).map((event) => event.event);
 
-  it('tells a message in order, and ends in [DONE]', async () => {
+  it('has the events of a message in order, and ends in [DONE]', async () => {
     const all = await events(responses, { model: 'm', input: 'Reply with exactly: one two', stream: true });
     expect(all.map((event) => event.event)).toEqual([
       'response.created',
@@ -194,7 +194,7 @@ describe('a response stream', () => {
     expect(await json(`${responses}/${completed.id}`)).toEqual(completed);
   });
 
-  it('tells of reasoning and function calls', async () => {
+  it('has the events of reasoning and function calls', async () => {
     expect(
       new Set(await types({ input: 'Weather in Paris?', tools: [weather], reasoning: { effort: 'low' } })),
     ).toEqual(

@@ -24,7 +24,7 @@ export function specify<State, Command>(decider: Decider<State, Command>) {
         when(command: Command): Outcome<State> {
           const decided = decider.decide(command, before);
           return {
-            // biome-ignore lint/suspicious/noThenProperty: the word of the method; nobody awaits a specification
+            // biome-ignore lint/suspicious/noThenProperty: the word of the method; a specification is never awaited
             then(expected) {
               if (decided instanceof Refusal) expectRefusal(decided, expected);
               else expect(decided.map(facts)).toEqual(Array.isArray(expected) ? expected.map(facts) : expected);

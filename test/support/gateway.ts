@@ -23,7 +23,7 @@ export interface TestGatewayOptions {
   /** How the simulated provider is registered: environment variables made from its URL. */
   readonly register?: (url: string) => Record<string, string>;
   readonly dataDir?: string;
-  /** What it asks for figures. */
+  /** The analytics that it queries for reports. */
   readonly analytics?: AskedAnalytics;
 }
 

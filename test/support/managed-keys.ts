@@ -7,7 +7,7 @@ import { json } from './with-gateway.ts';
 export interface ManagedKey {
   readonly id: string;
   readonly value: string;
-  /** As the admin API told of it when it was made. */
+  /** The admin API's answer when it was made. */
   readonly told: Answered;
   /** `fetch` with this key; `json` makes it a POST unless `method` says otherwise. */
   fetch(path: string, init?: RequestInit & { json?: unknown }): Promise<Response>;

@@ -1,10 +1,10 @@
-/** What the gateway goes by where nobody has configured anything. */
+/** The defaults of a gateway without configuration. */
 import type { KeyDirectory } from '../../src/commands/access/key-directory.ts';
 import type { ModelAccess } from '../../src/commands/access/model-access.ts';
 import type { ModelPolicies } from '../../src/commands/access/model-policies.ts';
 import type { Pricing } from '../../src/commands/pricing/pricing.ts';
 
-/** Nobody has restricted anything. */
+/** No restriction is set. */
 export const everythingAllowed: ModelAccess = {
   allows: () => true,
   denial: () => undefined,

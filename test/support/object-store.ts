@@ -15,7 +15,7 @@ export interface ObjectStore {
   readonly asked: string[];
 }
 
-/** @param name begins its ids, so that they tell whose they are */
+/** @param name begins its ids, so that they show their provider */
 export function objectStore(name: string, now: () => number): ObjectStore {
   const files: ObjectStore['files'] = new Map();
   const batches: ObjectStore['batches'] = new Map();

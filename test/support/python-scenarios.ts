@@ -83,7 +83,7 @@ function run(
   });
 }
 
-/** Through this a program asks for the next fault of the provider behind a model. */
+/** A program sets the next fault of the provider behind a model through this server. */
 async function startFaults(providerOf: (model: string) => SimulatedProvider) {
   const server = createServer(async (request, response) => {
     const pieces: Buffer[] = [];

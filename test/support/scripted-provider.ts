@@ -1,4 +1,4 @@
-/** A provider that says, byte for byte, what a test tells it to. */
+/** A provider whose answers a test writes, byte for byte. */
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -20,12 +20,12 @@ export interface ScriptedProvider {
   last(): ScriptedRequest;
   /** The models that it lists from now on. */
   list(...models: readonly string[]): void;
-  /** What is answered from now on. */
+  /** Sets the script of later answers. */
   script(answer: Script): void;
   close(): Promise<void>;
 }
 
-/** Lists one model, `scripted`, unless it is told otherwise. Everything else goes to the script. */
+/** Lists one model, `scripted`, by default. Everything else goes to the script. */
 export async function startScriptedProvider(): Promise<ScriptedProvider> {
   let script: Script = (_request, response) => response.writeHead(500).end();
   let last: ScriptedRequest | undefined;
@@ -42,7 +42,7 @@ export async function startScriptedProvider(): Promise<ScriptedProvider> {
     try {
       for await (const piece of request) pieces.push(piece);
     } catch {
-      // The request broke off: there is nobody to answer.
+      // The request broke off: there is no client to answer.
       return;
     }
     last = { method, path, headers, body: Buffer.concat(pieces) };

@@ -14,7 +14,7 @@ export interface SeveralProviders<Name extends string> {
   readonly provider: Readonly<Record<Name, SimulatedProvider>>;
   /** The requests that a provider got, besides the listing of its models. */
   asked(name: Name): RecordedRequest[];
-  /** How often each was asked since the last time this was called. */
+  /** The requests that each got since the last call. */
   counted(): Readonly<Record<Name, number>>;
 }
 

@@ -1,4 +1,4 @@
-/** A gateway for the length of one test file, and a few words to talk to it. */
+/** A gateway for the length of one test file, and functions to call it. */
 
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
@@ -172,14 +172,14 @@ export async function readUntil(answer: Response, words: string): Promise<string
   return text;
 }
 
-/** Every event of an exchange, as the live tail tells them: waits for what is not there yet. */
+/** Every event of an exchange from the live tail; waits for events that are not there yet. */
 export async function eventsOfExchange(gateway: Pick<TestGateway, 'fetch'>, id: string): Promise<LoggedEvent[]> {
   let tokensAreCounted = true;
   return eventsUntil(gateway, `stream=exchange-${id}`, ({ type, data }) => {
     if (type === 'request.received') tokensAreCounted = data.dialect !== 'passthrough';
     if (type === 'usage.recorded' && data.failedAttempt === undefined) return true;
     if (type === 'request.refused') return true;
-    // The usage of what a provider did answer is the last word.
+    // The usage of a provider's answer is the last event.
     return ENDS.has(type) && !(tokensAreCounted && data.chunks > 0);
   });
 }
@@ -189,7 +189,7 @@ const ENDS = new Set(['exchange.completed', 'exchange.failed', 'client.disconnec
 /** An event as JSON, its data open to any look. */
 export type LoggedEvent = EventJson & { readonly data: Answered };
 
-/** The events from the beginning of the log on that the query asks for, up to the first that `isLast` accepts. */
+/** The events from the beginning of the log on that match the query, up to the first that `isLast` accepts. */
 export async function eventsUntil(
   gateway: Pick<TestGateway, 'fetch'>,
   query: string,

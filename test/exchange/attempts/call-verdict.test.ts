@@ -26,7 +26,7 @@ describe('the end of a call', () => {
     },
   );
 
-  it.each([429, 501])('with %i says nothing of the provider, whatever the configured statuses', (status) => {
+  it.each([429, 501])('with %i is neutral, whatever the configured statuses', (status) => {
     expect(verdictOf(refused({ status }), { isFailure: () => true })).toBe('neutral');
     expect(verdictOf(broken(status), policy)).toBe('neutral');
   });
@@ -40,7 +40,7 @@ describe('the end of a call', () => {
     expect(verdictOf(refused({ failure }), policy)).toBe('failed');
   });
 
-  it('with an answer that makes no sense is a failure, whatever the configured statuses', () => {
+  it('with a malformed answer is a failure, whatever the configured statuses', () => {
     expect(verdictOf(refused({ status: 502, isSenseless: true }), { isFailure: () => false })).toBe('failed');
   });
 
@@ -49,7 +49,7 @@ describe('the end of a call', () => {
     expect(verdictOf(broken(502, 'answer_too_large'), policy)).toBe('neutral');
   });
 
-  it("by the client's own hand is neutral", () => {
+  it('by the client is neutral', () => {
     expect(verdictOf(refused({ failure: 'aborted' }), policy)).toBe('neutral');
     expect(verdictOf(refused({ reason: 'upload_failed' }), policy)).toBe('neutral');
     expect(verdictOf({ kind: 'abandoned' } as unknown as Outcome, policy)).toBe('neutral');

@@ -37,16 +37,16 @@ describe('a failed attempt', () => {
     expect(retryDelay({ attempt: 1, transport }, policy, middle)).toBeUndefined();
   });
 
-  it("waits as long as the provider's Retry-After asks, also when that is not at all", () => {
+  it("waits for the provider's Retry-After, also when that is zero", () => {
     expect(retryDelay({ attempt: 1, status: 429, retryAfterMs: 7000 }, policy, middle)).toBe(7000);
     expect(retryDelay({ attempt: 1, status: 429, retryAfterMs: 0 }, policy, middle)).toBe(0);
   });
 
-  it('is given up when the provider asks for more patience than the longest wait', () => {
+  it('is not made again when Retry-After is longer than the longest wait', () => {
     expect(retryDelay({ attempt: 1, status: 429, retryAfterMs: 30_001 }, policy, middle)).toBeUndefined();
   });
 
-  it('never waits less than nothing or longer than the longest wait', () => {
+  it('never has a negative wait, or one above the longest', () => {
     const any = fc.record({
       attempt: fc.integer({ min: 1, max: 50 }),
       maxRetries: fc.integer({ min: 0, max: 60 }),

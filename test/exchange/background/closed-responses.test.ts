@@ -20,7 +20,7 @@ const context = { actor: 'master' } as const;
 const data = (event: object) => `data: ${JSON.stringify(event)}\n\n`;
 const says = (delta: object) => data({ choices: [{ index: 0, delta }] });
 
-/** The exchange, closed as at the start after a crash. @returns the response, and its stream as it is told from then on */
+/** The exchange, closed as at the start after a crash. @returns the response, and its stream as later readers get it */
 async function closed(dialect: 'chat' | 'responses', providerType: string, chunks: readonly string[]) {
   const log = new MemoryLog();
   const target = { provider: 'local', providerType, model: 'm' };

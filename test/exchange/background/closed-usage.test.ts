@@ -1,4 +1,4 @@
-/** What an exchange had cost that a crash left open, of those whose answers are only passed on. */
+/** The cost of an exchange that a crash left open, when its answer is only passed on. */
 import { expect, it } from 'vitest';
 import { recoverExchanges } from '../../../src/commands/exchange/background/recover-exchanges.ts';
 import { archiveOf } from '../../../src/commands/responses/archive.ts';
@@ -79,7 +79,7 @@ it.each<[string, Told, object]>([
     },
     { model: 'asked', endpoint: '/v1/completions', totalTokens: 7, partial: true },
   ],
-])('is recorded as far as it was told: %s', async (_what, told, expected) => {
+])('is recorded as far as the provider reported it: %s', async (_what, told, expected) => {
   expect(await usageOf(told)).toMatchObject({ provider: 'local', source: 'provider', ...expected });
 });
 
@@ -95,6 +95,6 @@ it('is estimated for a stream of a model that was cut off before its usage was r
 it.each<[string, (string | undefined)[]]>([
   ['a file', ['\u0000\u0001\u0002']],
   ['what was not kept', [undefined]],
-])('is not made up: %s', async (_what, chunks) => {
+])('is not invented: %s', async (_what, chunks) => {
   expect(await usageOf({ dialect: 'passthrough', path: '/p/local/x', chunks })).toBeUndefined();
 });

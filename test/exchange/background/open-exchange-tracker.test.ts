@@ -28,7 +28,7 @@ function records(failures: number, log = new MemoryLog()) {
 }
 
 describe('an exchange whose end could not be recorded', () => {
-  it('is closed although the log never said that anything was wrong, and tried again until it is', async () => {
+  it('is closed although the log reported no fault, and tried again until it is', async () => {
     const { open, closed, errors } = records(3);
     open.begun(stream);
     open.leftOpen(stream);

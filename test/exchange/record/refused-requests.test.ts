@@ -76,7 +76,7 @@ describe('the refusals of one key in one minute', () => {
     ]);
   });
 
-  it('are told apart by user path, and leave out an endpoint that is not the same for all', async () => {
+  it('are counted by user path, and leave out an endpoint that is not the same for all', async () => {
     refuse(2);
     refuse(1, request('key:a', '/x'));
     refuse(1, request('key:a', '/x', '/v1/responses'));

@@ -58,7 +58,7 @@ async function read(pieces: AsyncIterable<Buffer>, limit = 1_000_000): Promise<P
 }
 
 describe('a form', () => {
-  it('is read as it was written, however it is cut on its way', async () => {
+  it('is read unchanged, however its bytes are cut', async () => {
     await fc.assert(
       fc.asyncProperty(forms, cuts, async (form, places) => {
         const parts: Part[] = form.map(({ kind: _kind, ...part }) =>
