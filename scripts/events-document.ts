@@ -10,9 +10,9 @@ export const eventsDocumentPath = 'docs/events.md';
 const head = `<!-- Generated from src/events/catalogue by "npm run docs:events"; changes made here are lost. -->
 # Events
 
-Every event carries the same envelope: \`id\` (UUIDv7), \`type\`, \`schema\` (the version below), \`stream\`, \`revision\` (its place in the stream), \`position\` (its place in the whole log: 1, 2, 3, … without gaps), \`at\`, and a context: \`actor\` (\`master\`, \`key:<id>\` or \`system\`), \`userPath\`, \`requestId\`, \`correlationId\`, \`causationId\`, \`traceparent\`. What differs is \`data\`, described here for each type, and \`body\`: raw bytes, kept exactly as they were. In JSON, \`revision\` and \`position\` are strings of decimal digits: read them as unsigned 64-bit integers.
+Every event carries the same envelope: \`id\` (UUIDv7), \`type\`, \`schema\` (the version below), \`stream\`, \`revision\` (its place in the stream), \`position\` (its place in the whole log: 1, 2, 3, … without gaps), \`at\`, and a context: \`actor\` (\`master\`, \`key:<id>\` or \`system\`), \`userPath\`, \`requestId\`, \`correlationId\`, \`causationId\`, \`traceparent\`. \`data\`, described here for each type, and \`body\` depend on the type. \`body\` contains raw bytes, unchanged. In JSON, \`revision\` and \`position\` are strings of decimal digits: read them as unsigned 64-bit integers.
 
-Events of an older version are brought to the newest one when they are read; what is stored is never rewritten.
+Events of an older version are converted to the newest one when they are read; stored events are never rewritten.
 `;
 
 /** @param root the project's folder; a family's introduction is the first comment of its file */

@@ -4,7 +4,7 @@ import { defineEvent } from './define.ts';
 
 export const auditRead = defineEvent({
   type: 'audit.read',
-  when: 'An administrator is about to be given recorded bodies that are not their own, or a query of an analyst is about to run: one event per request, connection or query.',
+  when: "The gateway is about to send recorded bodies of another actor to an administrator, or to run an analyst's query: one event per request, connection or query.",
   data: z.object({
     what: z
       .enum([
@@ -24,14 +24,14 @@ export const auditRead = defineEvent({
         'audit_export',
         'sql',
       ])
-      .describe('the live tail, by its view, or what was read by its id, or the kind of question'),
-    id: z.string().optional().describe('of what was read; absent for the live tail and for questions'),
-    owner: z.string().optional().describe('the actor whose bodies they are; absent as well'),
-    ownerPath: z.string().optional().describe('the user path they are recorded under'),
+      .describe('the view of the live tail, the kind of object that was read, or the kind of query'),
+    id: z.string().optional().describe('of the object that was read; absent for the live tail and for queries'),
+    owner: z.string().optional().describe('the actor who owns the bodies; absent for the live tail and for queries'),
+    ownerPath: z.string().optional().describe('the user path of the recorded bodies'),
     filter: z
       .record(z.string(), z.string())
       .optional()
-      .describe('how the live tail was narrowed, or what was asked: the filter of an export, the text of a query'),
+      .describe('the filter of the live tail or of an export, or the text of a query'),
     clickhouseUser: z
       .string()
       .optional()

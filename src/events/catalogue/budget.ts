@@ -16,7 +16,7 @@ const budget = {
 
 export const budgetSet = defineEvent({
   type: 'budget.set',
-  when: 'A budget was made, or another amount was given to it. The running period goes on.',
+  when: 'A budget was created or its amount was changed. The running period continues.',
   data: z.object({
     ...budget,
     amount: z.string().describe('nano-dollars for each period'),
@@ -26,26 +26,26 @@ export const budgetSet = defineEvent({
 
 export const budgetRemoved = defineEvent({
   type: 'budget.removed',
-  when: 'A budget was taken away, or is no longer declared in the configuration.',
+  when: 'A budget was removed, or is no longer declared in the configuration.',
   data: z.object(budget),
 });
 
 export const budgetReset = defineEvent({
   type: 'budget.reset',
-  when: 'What was spent in the running period is forgiven: the period begins anew here, and ends when it would have.',
+  when: 'The spending of the running period was set to zero. The period still ends at its regular time.',
   data: z.object(budget),
 });
 
 export const budgetSettingsChanged = defineEvent({
   type: 'budget_settings.changed',
-  when: 'The moments at which days, weeks and months of budgets begin were moved. On stream `settings-budgets`.',
+  when: 'The times at which days, weeks and months of budgets begin were changed. On stream `settings-budgets`.',
   data: z.object({
-    dailyResetHour: z.number().int().describe('UTC, like all of them'),
+    dailyResetHour: z.number().int().describe('UTC, as are the other times'),
     dailyResetMinute: z.number().int(),
     weeklyResetWeekday: z.number().int().describe('0 is Sunday'),
     weeklyResetHour: z.number().int(),
     weeklyResetMinute: z.number().int(),
-    monthlyResetDay: z.number().int().describe('a day that the month does not have is its last'),
+    monthlyResetDay: z.number().int().describe('in shorter months the last day'),
     monthlyResetHour: z.number().int(),
     monthlyResetMinute: z.number().int(),
   }),

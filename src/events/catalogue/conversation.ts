@@ -12,11 +12,11 @@ export const conversationCreated = defineEvent({
 
 export const conversationItemsAdded = defineEvent({
   type: 'conversation.items_added',
-  when: 'Items were put at the end of the conversation: by a client, or as the turn of a response that succeeded.',
-  body: 'JSON array of the items, normalised, each with its id; one whose id is there already changes nothing',
+  when: 'Items were appended to the conversation: by a client, or as the turn of a response that succeeded.',
+  body: 'JSON array of the items, normalised, each with its id; an item whose id exists already changes nothing',
   data: z.object({
     itemIds: z.array(z.string()),
-    responseId: z.string().optional().describe('the response whose input and output they are'),
+    responseId: z.string().optional().describe('the response whose input and output are added'),
     exchangeId: z.string().optional(),
   }),
 });
@@ -30,11 +30,11 @@ export const conversationItemDeleted = defineEvent({
 export const conversationMetadataUpdated = defineEvent({
   type: 'conversation.metadata_updated',
   when: 'A client changed the metadata of the conversation.',
-  data: z.object({ metadata: metadata.describe('all of it, as it is now') }),
+  data: z.object({ metadata: metadata.describe('the complete metadata after the change') }),
 });
 
 export const conversationDeleted = defineEvent({
   type: 'conversation.deleted',
-  when: 'A client deleted the conversation; whatever follows on its stream changes nothing.',
+  when: 'A client deleted the conversation; later events of its stream have no effect.',
   data: z.object({}),
 });

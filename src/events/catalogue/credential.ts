@@ -1,4 +1,4 @@
-/** The credential family: a provider that an administrator set up, on stream `credential-<name>`. */
+/** The credential family: a provider that an administrator created, on stream `credential-<name>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
@@ -6,14 +6,14 @@ const sealed = z.string().describe('encrypted: `v1.<id of the key>.<nonce, ciphe
 
 export const providerCredentialSaved = defineEvent({
   type: 'provider_credential.saved',
-  when: 'An administrator set up a provider, or changed it. It is the whole of it; secrets are there only sealed.',
+  when: 'An administrator created or changed a provider. The event contains its complete definition, with encrypted secrets.',
   data: z.object({
     name: z.string(),
     type: z.string(),
-    enabled: z.boolean().describe('a provider that is not is kept, and asked nothing'),
-    apiKeys: z.array(sealed).describe('in the order in which they take turns'),
+    enabled: z.boolean().describe('a disabled provider is kept, but gets no requests'),
+    apiKeys: z.array(sealed).describe('in the order of their rotation'),
     baseUrl: z.string().optional().describe('with a password and the values of a query masked'),
-    sealedBaseUrl: sealed.optional().describe('the whole of it, when something in it is masked'),
+    sealedBaseUrl: sealed.optional().describe('the complete URL, when parts of `baseUrl` are masked'),
     proxyUrl: z.string().optional().describe('with its password masked'),
     sealedProxyUrl: sealed.optional(),
     models: z.array(z.string()),
@@ -24,6 +24,6 @@ export const providerCredentialSaved = defineEvent({
 
 export const providerCredentialRemoved = defineEvent({
   type: 'provider_credential.removed',
-  when: 'An administrator removed a provider that was set up before.',
+  when: 'An administrator removed a stored provider.',
   data: z.object({ name: z.string() }),
 });

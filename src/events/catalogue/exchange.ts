@@ -6,7 +6,7 @@ const attempt = z.number().int().min(1).describe('1 for the first call to a prov
 const durationMs = z.number().describe('milliseconds since `request.received`');
 
 const labels = z.array(z.string()).readonly().describe('of the key and of tagging headers');
-const sessionId = z.string().describe('what the client calls its session, within its user path');
+const sessionId = z.string().describe("the client's session id, unique within its user path");
 
 /** Formats of model endpoints. `forward`: requests are passed on unchanged, such as `/v1/audio/speech`. */
 const modelDialects = ['chat', 'responses', 'embeddings', 'messages', 'forward', 'passthrough'] as const;
@@ -17,15 +17,15 @@ const providerDialects = [...modelDialects, 'ollama_chat', 'ollama_embed'] as co
 export const requestReceived = defineEvent({
   type: 'request.received',
   when:
-    'A request was authenticated and read whole, before anything else is done with it; or a request that begins no ' +
-    'exchange was refused, as the following `request.refused` states.',
+    'The gateway authenticated a request and read it whole, and has done nothing else with it yet; or it refused a ' +
+    'request that begins no exchange, as the following `request.refused` states.',
   body: "the client's request body, untouched; of a refused request the first 4 KiB",
   data: z.object({
     dialect: z.enum(clientDialects),
     method: z.string(),
     path: z.string().describe('path and query, with credentials in the query redacted'),
     headers: z.record(z.string(), z.string()).describe('request headers, with credentials redacted'),
-    model: z.string().optional().describe('the selector as the client wrote it'),
+    model: z.string().optional().describe("the selector in the client's spelling"),
     stream: z.boolean(),
     clientIp: z.string().optional(),
     authMethod: z.enum(['master_key', 'api_key', 'no_key']),
@@ -43,14 +43,14 @@ export const requestReceived = defineEvent({
 
 export const requestBodyReceived = defineEvent({
   type: 'request.body_received',
-  when: 'A piece of a body that is passed on as it comes arrived; it is forwarded once this is recorded.',
+  when: 'A piece of a streamed request body arrived. It is forwarded once this event is recorded.',
   body: 'the bytes of the piece',
   data: z.object({ index: z.number().int().min(0) }),
 });
 
 export const requestPartReceived = defineEvent({
   type: 'request.part_received',
-  when: 'A part of a multipart form went by. The bytes of a file are kept as `request.body_received`, or not at all.',
+  when: 'A part of a multipart form was read. The bytes of a file are kept as `request.body_received`, or not at all.',
   data: z.object({
     name: z.string(),
     filename: z.string().optional().describe('absent for a text field'),
@@ -63,7 +63,7 @@ export const requestPartReceived = defineEvent({
 
 export const requestRefused = defineEvent({
   type: 'request.refused',
-  when: 'The gateway itself said no, before any provider was called.',
+  when: 'The gateway refused the request before any provider was called.',
   data: z.object({
     status: z.number().int(),
     type: z.string(),
@@ -77,8 +77,8 @@ export const requestRefused = defineEvent({
 export const requestsRefused = defineEvent({
   type: 'requests.refused',
   when:
-    'Requests of one key that the gateway refused for one reason within one minute, beyond those that are recorded one ' +
-    'by one; and requests that begin no exchange and were over a rate limit, or that the gateway failed to handle (5xx). ' +
+    'Requests of one key that the gateway refused for one reason within one minute, beyond those that are recorded ' +
+    'individually; and requests that begin no exchange and exceeded a rate limit or failed in the gateway (5xx). ' +
     'On the stream `refusals-<key id or actor>`.',
   data: z.object({
     status: z.number().int(),
@@ -97,7 +97,7 @@ export const requestsAnswered = defineEvent({
   type: 'requests.answered',
   when:
     'Requests of one key to one route, within one minute, that began no exchange: under /v1 those that were not refused ' +
-    '(lists, lookups, changes), elsewhere, as under /admin, all of them. What they changed or read of others is in events of its own. On the stream `requests-<key id or actor>`.',
+    "(lists, lookups, changes), elsewhere, as under /admin, all of them. Their changes, and reads of other actors' bodies, are separate events. On the stream `requests-<key id or actor>`.",
   data: z.object({
     method: z.string(),
     endpoint: z.string().describe('the route, with its parameters by name'),
@@ -118,29 +118,29 @@ export const modelResolved = defineEvent({
     provider: z.string(),
     providerType: z.string(),
     model: z.string(),
-    through: z.array(z.string()).readonly().optional().describe('the virtual models gone through, outermost first'),
+    through: z.array(z.string()).readonly().optional().describe('the resolved virtual models, outermost first'),
   }),
 });
 
 export const historyReplayed = defineEvent({
   type: 'history.replayed',
-  when: 'Earlier turns were put in front of the input, because the provider cannot look them up itself.',
+  when: 'The gateway put earlier turns in front of the input, because the provider does not store them.',
   data: z.object({
     responses: z.array(z.string()).describe('response ids, oldest first'),
-    conversation: z.string().optional().describe('the conversation whose items they are, when it is one'),
+    conversation: z.string().optional().describe('the conversation that holds the items, when there is one'),
     items: z.number().int(),
   }),
 });
 
 export const exchangeResumed = defineEvent({
   type: 'exchange.resumed',
-  when: 'A background response that was interrupted before its first output is taken up again.',
-  data: z.object({ attempts: z.number().int().describe('calls to a provider made before') }),
+  when: 'The gateway resumes a background response that was interrupted before its first output.',
+  data: z.object({ attempts: z.number().int().describe('earlier calls to a provider') }),
 });
 
 export const answerReplayed = defineEvent({
   type: 'answer.replayed',
-  when: 'The request repeats an earlier one under the same idempotency key: that answer is given again.',
+  when: 'The request repeats an earlier one with the same idempotency key: the gateway returns the earlier answer.',
   data: z.object({ exchangeId: z.string().describe('the exchange that made the answer') }),
 });
 
@@ -153,13 +153,13 @@ export const attemptStarted = defineEvent({
     provider: z.string(),
     providerType: z.string(),
     model: z.string().optional(),
-    dialect: z.enum(providerDialects).describe('the dialect spoken to the provider'),
+    dialect: z.enum(providerDialects).describe('the format of the request to the provider'),
   }),
 });
 
 export const attemptFailed = defineEvent({
   type: 'attempt.failed',
-  when: 'A provider could not be reached, answered with an error, or broke off.',
+  when: 'A provider could not be reached, returned an error, or ended its answer early.',
   body: "the provider's error body, when it sent one",
   data: z.object({
     attempt,
@@ -174,13 +174,13 @@ export const attemptFailed = defineEvent({
 export const chunkReceived = defineEvent({
   type: 'chunk.received',
   when: "One piece of a provider's answer arrived: one stream event, or the whole body of a JSON answer.",
-  body: 'the bytes of the piece, as the provider sent them',
+  body: 'the bytes of the piece, unchanged',
   data: z.object({ attempt, index: z.number().int().min(0) }),
 });
 
 export const answerReceived = defineEvent({
   type: 'answer.received',
-  when: 'An answer came to its end whose bytes are not kept: audio, images, files.',
+  when: 'An answer is complete whose bytes are not kept: audio, images, files.',
   data: z.object({
     attempt,
     contentType: z.string().optional(),
@@ -192,7 +192,7 @@ export const answerReceived = defineEvent({
 export const exchangeCompleted = defineEvent({
   type: 'exchange.completed',
   when: 'The answer is complete and on its way to the client.',
-  body: 'what the client gets, when it is not what the provider sent: the translated answer or terminal response',
+  body: "the client's answer, when it differs from the provider's bytes: the translated answer or terminal response",
   data: z.object({
     status: z.number().int(),
     attempt,
@@ -210,7 +210,7 @@ export const exchangeCompleted = defineEvent({
 export const exchangeFailed = defineEvent({
   type: 'exchange.failed',
   when: 'The exchange ended with an error, or the gateway stopped in the middle of it.',
-  body: "the partial answer, when there was one and it is not what the provider's chunks say",
+  body: "the partial answer, when there is one and it differs from the provider's chunks",
   data: z.object({
     status: z.number().int().describe('the status the client got, or 0 when it got none'),
     type: z.string(),
@@ -233,14 +233,14 @@ export const exchangeFailed = defineEvent({
 
 export const clientDisconnected = defineEvent({
   type: 'client.disconnected',
-  when: 'The client left before its answer was complete; the provider call was cancelled.',
+  when: 'The client disconnected before its answer was complete; the gateway cancelled the provider call.',
   data: z.object({ chunks: z.number().int(), bytes: z.number().int(), durationMs, responseId: z.string().optional() }),
 });
 
 const tokens = () => z.number().int().nullable();
 const nanoDollars = () => z.string().nullable();
 
-/** What usage cost. Amounts are nano-dollars as decimal text; null is not known, "0" is free. */
+/** The cost of usage. Amounts are nano-dollars as decimal text; null is not known, "0" is free. */
 const cost = {
   price: z
     .record(z.string(), z.number())
@@ -272,21 +272,21 @@ export const usageRecorded = defineEvent({
   type: 'usage.recorded',
   version: 2,
   when:
-    'Tokens were spent: once per exchange that a provider answered, also when the answer broke off; and once for each ' +
-    'attempt before that which failed although its provider had told what it spent.',
+    'Tokens were used: once per exchange that a provider answered, also when the answer ended early; and once for each ' +
+    'earlier attempt that failed after its provider had reported usage.',
   data: z.object({
     ...spentOn,
     providerId: z
       .string()
       .optional()
-      .describe("the provider's own id of the answer, or of the work; absent when it gave none"),
-    cacheType: z.enum(['exact', 'semantic']).optional().describe('answered from a cache of answers: nothing was spent'),
-    inputTokens: tokens().describe('with all that went through a prompt cache'),
-    outputTokens: tokens().describe('with what was thought'),
+      .describe("the provider's own id of the answer, response or batch; absent when it gave none"),
+    cacheType: z.enum(['exact', 'semantic']).optional().describe('answered from a cache of answers, without cost'),
+    inputTokens: tokens().describe('including those read from or written to a prompt cache'),
+    outputTokens: tokens().describe('including reasoning tokens'),
     totalTokens: tokens(),
     cachedInputTokens: tokens(),
     cacheWriteInputTokens: tokens(),
-    cacheWrite1hInputTokens: tokens().describe('of `cacheWriteInputTokens`, those to be kept for an hour'),
+    cacheWrite1hInputTokens: tokens().describe('of `cacheWriteInputTokens`, those kept for an hour'),
     reasoningTokens: tokens(),
     audioInputTokens: tokens(),
     audioOutputTokens: tokens(),
@@ -294,16 +294,16 @@ export const usageRecorded = defineEvent({
     imageOutputTokens: tokens(),
     acceptedPredictionTokens: tokens(),
     rejectedPredictionTokens: tokens(),
-    inputSeconds: z.number().optional().describe('of audio, where a provider counts that'),
-    inputCharacters: z.number().int().optional().describe('of a text to be spoken'),
-    outputImages: z.number().int().optional().describe('images asked for'),
-    partial: z.literal(true).optional().describe('the answer broke off: this is what was reported until then'),
-    answers: z.number().int().optional().describe('of a batch: how many of its answers are summed up here'),
+    inputSeconds: z.number().optional().describe('of audio, where the provider counts seconds'),
+    inputCharacters: z.number().int().optional().describe('of the text of a speech request'),
+    outputImages: z.number().int().optional().describe('number of requested images'),
+    partial: z.literal(true).optional().describe('the answer ended early: the usage reported until then'),
+    answers: z.number().int().optional().describe('of a batch: number of its answers in these sums'),
     estimated: z
       .literal(true)
       .optional()
       .describe(
-        'the provider reported too little: the cost is that of the estimated tokens; the other counts are as reported',
+        'the provider reported incomplete usage: the cost is that of the estimated tokens; the other counts are as reported',
       ),
     estimatedInputTokens: z.number().int().optional(),
     estimatedOutputTokens: z.number().int().optional(),
@@ -311,8 +311,8 @@ export const usageRecorded = defineEvent({
       .number()
       .int()
       .optional()
-      .describe('the attempt, when it is one that failed: what was spent on it is not in the usage of the answer'),
-    source: z.enum(['provider', 'unknown']).describe('`unknown`: the provider reported no usage; nothing is made up'),
+      .describe('the number of a failed attempt: its usage is not part of the usage of the answer'),
+    source: z.enum(['provider', 'unknown']).describe('`unknown`: the provider reported no usage'),
     raw: z.record(z.string(), z.unknown()).nullable().describe('the usage object exactly as the provider reported it'),
     ...cost,
   }),
@@ -325,8 +325,8 @@ const workId = z.string().describe("the provider's id of the response or the bat
 export const usageDeferred = defineEvent({
   type: 'usage.deferred',
   when:
-    'The provider goes on working after its answer: on a response in the background, or on a batch. The gateway asks ' +
-    'until that is over, and records then what it cost.',
+    'The provider continues work after its answer: on a response in the background, or on a batch. The gateway polls ' +
+    'the provider until the work has ended, and then records its usage and cost.',
   data: z.object({
     ...spentOn,
     kind: workKind,
@@ -343,27 +343,27 @@ export const usageDeferred = defineEvent({
       .readonly()
       .optional()
       .describe(
-        'what was estimated for each model: charged where the provider never says; absent when it was not read',
+        'the estimate for each model: charged when the provider never reports usage; absent when the input was not read',
       ),
     reservedCost: nanoDollars().describe(
-      'reserved of its budgets until `usage.settled`; null when there was no budget',
+      'reserved in the budgets until `usage.settled`; null when there was no budget',
     ),
   }),
 });
 
 export const usageSettled = defineEvent({
   type: 'usage.settled',
-  when: 'Work that went on after an answer is over. What it cost is recorded in the same append, before this.',
+  when: 'Work that continued after an answer has ended. Its usage is recorded in the same append, before this event.',
   data: z.object({
     kind: workKind,
     workId,
     outcome: z
       .enum(['completed', 'incomplete', 'failed', 'cancelled', 'expired', 'deleted', 'lost'])
-      .describe('as the provider says; `lost`: it does not know of it, or could not be asked for too long'),
+      .describe('as the provider reports; `lost`: it does not know the id, or could not be reached for too long'),
   }),
 });
 
-/** Version 1 knew five counts and no cost. What else was reported is still in `raw`. */
+/** Version 1 had five counts and no cost. Other reported counts are still in `raw`. */
 function withoutCost(data: unknown): unknown {
   return {
     ...Object(data),
@@ -383,13 +383,13 @@ function withoutCost(data: unknown): unknown {
 
 export const usageRecalculated = defineEvent({
   type: 'usage.recalculated',
-  when: 'An administrator had the past priced anew, and this exchange costs something else now. Its tokens stay.',
+  when: 'An administrator recalculated the costs of past requests, and the cost of this exchange changed. Its tokens are unchanged.',
   data: z.object({
     ...spentOn,
     usageId: z.string().describe('id of the `usage.recorded` that is corrected'),
-    usageAt: z.number().describe('when that was, in milliseconds since the epoch'),
+    usageAt: z.number().describe('time of that event, in milliseconds since the epoch'),
     ...cost,
-    previousTotalCost: nanoDollars().describe('what it cost until now'),
+    previousTotalCost: nanoDollars().describe('the cost before this correction'),
     previousPriceSource: z.string().optional(),
   }),
 });

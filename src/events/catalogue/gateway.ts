@@ -10,13 +10,13 @@ export const gatewayStarted = defineEvent({
 
 export const gatewayStopped = defineEvent({
   type: 'gateway.stopped',
-  when: 'The gateway stopped in an orderly way: no exchange is open behind this event.',
+  when: 'The gateway stopped after it had ended every open exchange.',
   data: z.object({ reason: z.string(), cutExchanges: z.number().int() }),
 });
 
 export const logRecovered = defineEvent({
   type: 'log.recovered',
-  when: 'The log was opened and ended in a torn write, which was cut off.',
+  when: 'The gateway opened a log that ended in an incomplete write, and removed that write.',
   data: z.object({
     segment: z.string(),
     keptBytes: z.number().int(),
@@ -25,13 +25,13 @@ export const logRecovered = defineEvent({
       .number()
       .int()
       .optional()
-      .describe('events that had been acknowledged as being on disk and are gone, which an operator accepted'),
+      .describe('events that had been acknowledged as on disk and are lost, which an operator accepted'),
   }),
 });
 
 export const logLossAccepted = defineEvent({
   type: 'log.loss_accepted',
-  when: 'An operator accepted that events or files of the log are lost (`chancery log accept-loss`). Positions that are lost are not used again.',
+  when: 'An operator accepted that events or files of the log are lost (`chancery log accept-loss`). Lost positions are not used again.',
   data: z.object({
     acceptedAt: z.string(),
     by: z.string(),
@@ -39,6 +39,6 @@ export const logLossAccepted = defineEvent({
     positions: z
       .array(z.object({ first: z.number().int(), last: z.number().int() }))
       .describe('ranges of lost positions, both ends included'),
-    files: z.array(z.string()).describe('what was missing'),
+    files: z.array(z.string()).describe('the missing files'),
   }),
 });

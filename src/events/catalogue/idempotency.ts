@@ -1,4 +1,4 @@
-/** The idempotency family: who answers requests under one key, on stream `idempotency-<digest of caller, route and key>`. */
+/** The idempotency family: claims of idempotency keys, on stream `idempotency-<digest of caller, route and key>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
@@ -7,6 +7,6 @@ export const idempotencyKeyClaimed = defineEvent({
   when: 'A request with an `Idempotency-Key` began; the newest claim of the stream holds for 24 hours.',
   data: z.object({
     exchangeId: z.string(),
-    requestDigest: z.string().describe('SHA-256 of the request body: another body under the same key is refused'),
+    requestDigest: z.string().describe('SHA-256 of the request body: another body with the same key is refused'),
   }),
 });

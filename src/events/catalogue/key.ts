@@ -1,31 +1,34 @@
-/** The key family: managed API keys, on streams `key-<id>`. The secret itself is nowhere, only its hash. */
+/** The key family: managed API keys, on streams `key-<id>`. Events contain the hash of the secret, never the secret. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
-const labels = z.array(z.string()).describe('all of them, as they are from now on');
-const allowedModels = z.array(z.string()).describe('canonical selectors; empty: the key itself restricts nothing');
+const labels = z.array(z.string()).describe('all labels of the key from now on');
+const allowedModels = z.array(z.string()).describe('canonical selectors; empty: the key allows every model');
 
 export const keyCreated = defineEvent({
   type: 'key.created',
-  when: 'An administrator made a managed key.',
+  when: 'An administrator created a managed key.',
   data: z.object({
     id: z.string(),
     name: z.string(),
     description: z.string().optional(),
-    userPath: z.string().optional().describe('the path the key is bound to, for good'),
+    userPath: z.string().optional().describe('the path the key is bound to; it cannot be changed'),
     labels,
     allowedModels,
     dashboardAccess: z.boolean(),
-    userPathHeader: z.boolean().optional().describe('whether a request header may name the user path; absent: it may'),
-    secretHash: z.string().describe('SHA-256, in hexadecimal, of what follows the prefix of the key'),
-    lastCharacters: z.string().describe('of the key, by which its owner knows it again'),
+    userPathHeader: z
+      .boolean()
+      .optional()
+      .describe('whether a request header may name the user path; absent means true'),
+    secretHash: z.string().describe('SHA-256, in hexadecimal, of the key without its prefix'),
+    lastCharacters: z.string().describe('of the key, so that its owner can recognise it'),
     expiresAt: z.number().optional().describe('milliseconds since the epoch; from then on the key is not accepted'),
   }),
 });
 
 export const keyLabelsChanged = defineEvent({
   type: 'key.labels_changed',
-  when: 'An administrator gave the key other labels.',
+  when: 'An administrator changed the labels of the key.',
   data: z.object({ labels }),
 });
 
@@ -37,20 +40,20 @@ export const keyAllowedModelsChanged = defineEvent({
 
 export const keyDashboardAccessChanged = defineEvent({
   type: 'key.dashboard_access_changed',
-  when: 'An administrator let the key into the admin API, or out of it.',
+  when: 'An administrator allowed or withdrew access to the admin API with the key.',
   data: z.object({ dashboardAccess: z.boolean() }),
 });
 
 export const keyUserPathHeaderChanged = defineEvent({
   type: 'key.user_path_header_changed',
-  when: 'An administrator said whether a request header may name the user path of requests with the key.',
+  when: 'An administrator changed whether a request header may name the user path of requests with the key.',
   data: z.object({ userPathHeader: z.boolean() }),
 });
 
 export const keyRenamed = defineEvent({
   type: 'key.renamed',
   when: 'An administrator changed the name or the description of the key.',
-  data: z.object({ name: z.string(), description: z.string().nullable().describe('null: it has none') }),
+  data: z.object({ name: z.string(), description: z.string().nullable().describe('null: no description') }),
 });
 
 export const keyExpiryChanged = defineEvent({
@@ -61,21 +64,19 @@ export const keyExpiryChanged = defineEvent({
 
 export const keyRotated = defineEvent({
   type: 'key.rotated',
-  when: 'An administrator gave the key a new secret. The id stays, and with it everything the key owns.',
+  when: 'An administrator gave the key a new secret. The id does not change, so the key keeps everything it owns.',
   data: z.object({
     secretHash: z.string().describe('of the new secret, as in `key.created`'),
     lastCharacters: z.string().describe('of the new secret'),
     previousValidUntil: z
       .number()
-      .describe(
-        'milliseconds since the epoch; until then the secret before this one is accepted too, older ones are not',
-      ),
+      .describe('milliseconds since the epoch; until then the previous secret is accepted too, older secrets are not'),
   }),
 });
 
 export const keyDeactivated = defineEvent({
   type: 'key.deactivated',
-  when: 'An administrator deactivated the key. A previous secret that was still accepted ends with it for good.',
+  when: 'An administrator deactivated the key. A previous secret that was still accepted is not accepted again.',
   data: z.object({}),
 });
 

@@ -21,7 +21,7 @@ export const modelPricing = z.object({
   output_per_mtok: rate(),
   cached_input_per_mtok: rate().describe('input read from the prompt cache'),
   cache_write_per_mtok: rate().describe('input written to the prompt cache'),
-  cache_write_1h_per_mtok: rate().describe('the same, to be kept for an hour'),
+  cache_write_1h_per_mtok: rate().describe('the same, kept for an hour'),
   reasoning_output_per_mtok: rate(),
   batch_input_per_mtok: rate(),
   batch_output_per_mtok: rate(),
@@ -36,7 +36,10 @@ export const modelPricing = z.object({
   per_second_output: rate(),
   per_character_input: rate(),
   per_page: rate(),
-  tiers: z.array(tier).optional().describe('by input tokens, the first that is large enough; for the whole request'),
+  tiers: z
+    .array(tier)
+    .optional()
+    .describe('prices by input tokens: the first tier that is large enough applies to the whole request'),
 });
 
 const selector = z
@@ -45,12 +48,12 @@ const selector = z
 
 export const priceOverrideSet = defineEvent({
   type: 'price.override_set',
-  when: 'An administrator said what models cost. It holds for requests that end from then on.',
+  when: 'An administrator set the prices of models. They apply to requests that end after this event.',
   data: z.object({ selector, pricing: modelPricing }),
 });
 
 export const priceOverrideRemoved = defineEvent({
   type: 'price.override_removed',
-  when: 'An administrator took back what was said: a less specific override, the configuration or the snapshot decides.',
+  when: 'An administrator removed a price override: a less specific override, the configuration or the snapshot applies.',
   data: z.object({ selector }),
 });

@@ -1,10 +1,10 @@
-/** The provider family: what the gateway knows of a provider, on stream `provider-<name>`. */
+/** The provider family: configuration and observed state of a provider, on stream `provider-<name>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
 export const providerConfigured = defineEvent({
   type: 'provider.configured',
-  when: 'The gateway has this provider, with a configuration that is not the one before: at a start, or by an administrator.',
+  when: 'The configuration of a provider was added or changed: found at a start, or made by an administrator.',
   data: z.object({
     name: z.string(),
     type: z.string(),
@@ -22,7 +22,7 @@ export const providerRemoved = defineEvent({
 
 export const providerModelsListed = defineEvent({
   type: 'provider.models_listed',
-  when: "The provider's model list was read and is not the one known before.",
+  when: "The provider's model list was read and differs from the last known list.",
   data: z.object({
     models: z.array(
       z.object({
@@ -49,7 +49,7 @@ export const providerBecameAvailable = defineEvent({
 
 export const providerCapabilityLearned = defineEvent({
   type: 'provider.capability_learned',
-  when: 'The provider showed what it can or cannot do, for example by answering 404 to `/v1/responses`.',
+  when: "The gateway learned from a provider's answer whether it supports a capability, for example from a 404 for `/v1/responses`.",
   data: z.object({ capability: z.enum(['responses']), supported: z.boolean() }),
 });
 

@@ -8,12 +8,12 @@ const rule = {
   subject: z
     .string()
     .describe('the user path, for it and all below it; the provider; `<provider>/<model>` or `<model>`'),
-  periodSeconds: z.number().int().describe('length of the sliding window; 0 limits what is under way at the same time'),
+  periodSeconds: z.number().int().describe('length of the sliding window; 0 limits concurrent requests'),
 };
 
 export const rateLimitSet = defineEvent({
   type: 'rate_limit.set',
-  when: 'A rate limit was made or changed. What is counted in its window stays.',
+  when: 'A rate limit was created or changed. The counts of its window are kept.',
   data: z.object({
     ...rule,
     maxRequests: z.number().int().nullable().describe('null: not limited'),
@@ -24,7 +24,7 @@ export const rateLimitSet = defineEvent({
 
 export const rateLimitRemoved = defineEvent({
   type: 'rate_limit.removed',
-  when: 'A rate limit was taken away, or is no longer declared in the configuration.',
+  when: 'A rate limit was removed, or is no longer declared in the configuration.',
   data: z.object(rule),
 });
 

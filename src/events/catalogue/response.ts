@@ -5,15 +5,15 @@ import { defineEvent } from './define.ts';
 
 export const responseStored = defineEvent({
   type: 'response.stored',
-  when: 'A response reached a state worth keeping; the newest one of the stream is the snapshot.',
-  body: 'JSON `{"response": …, "input_items": […]}`: what the client saw, and the input as it sent it, normalised',
+  when: 'A response reached a state that is stored; the newest event of the stream is the snapshot.',
+  body: 'JSON `{"response": …, "input_items": […]}`: the client\'s response and the client\'s input, normalised',
   data: z.object({
     status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
     exchangeId: z.string(),
     provider: z.string(),
     providerType: z.string(),
     model: z.string(),
-    native: z.boolean().describe('whether the provider keeps this response itself, under the same id'),
+    native: z.boolean().describe('whether the provider stores this response too, under the same id'),
     previousResponseId: z.string().nullable(),
     createdBy,
   }),

@@ -1,4 +1,4 @@
-/** The user family: what is set for a user path, on streams `user-<path>`. */
+/** The user family: policies of user paths, on streams `user-<path>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
@@ -7,13 +7,13 @@ export const userPolicySet = defineEvent({
   when: 'An administrator set which models the user path, and all below it, may use.',
   data: z.object({
     userPath: z.string(),
-    allowedModels: z.array(z.string()).describe('canonical selectors; empty: nothing is restricted here'),
+    allowedModels: z.array(z.string()).describe('canonical selectors; empty: this policy allows every model'),
     description: z.string().optional(),
   }),
 });
 
 export const userPolicyRemoved = defineEvent({
   type: 'user.policy_removed',
-  when: 'An administrator removed what was set for the user path.',
+  when: 'An administrator removed the policy of the user path.',
   data: z.object({ userPath: z.string() }),
 });

@@ -1,4 +1,4 @@
-/** The view family: what operators decided about read models, on stream `views-skipped`. */
+/** The view family: decisions of operators about read models, on stream `views-skipped`. */
 import { z } from 'zod';
 import { streamName } from '../event.ts';
 import { defineEvent } from './define.ts';
@@ -7,13 +7,13 @@ export const skippedStream = streamName('views', 'skipped');
 
 export const viewEventSkipped = defineEvent({
   type: 'view.event_skipped',
-  when: 'An operator let a read model go on without an event that it could not take in. The event itself stays in the log.',
+  when: 'An operator let a read model continue without an event that it could not apply. The event itself stays in the log.',
   data: z.object({
     view: z.string().describe('name of the read model'),
-    position: z.string().describe('of the event that is left out'),
+    position: z.string().describe('of the skipped event'),
     eventType: z.string(),
     eventStream: z.string(),
-    reason: z.string().describe('why, in the words of who did it'),
-    by: z.string().describe('name of the user of the machine who did it'),
+    reason: z.string().describe("the operator's reason"),
+    by: z.string().describe("the operator's user name on the machine"),
   }),
 });

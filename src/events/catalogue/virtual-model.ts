@@ -9,19 +9,22 @@ export const strategies = ['round_robin', 'cost', 'failover', 'adaptive'] as con
 
 export const virtualModelSaved = defineEvent({
   type: 'virtual_model.saved',
-  when: 'An administrator made a virtual model, or changed it: this is all of it.',
+  when: 'An administrator created or changed a virtual model. The event contains its complete definition.',
   data: z.object({
     source: z.string().describe('the name that clients use; of a policy, a canonical selector'),
     targets: z
       .array(
         z.object({
-          provider: z.string().optional().describe('absent: another virtual model of that name, or whoever serves it'),
+          provider: z
+            .string()
+            .optional()
+            .describe('absent: another virtual model of that name, or any provider of the model'),
           model: z.string(),
           weight: z.number().optional().describe('1 when absent'),
         }),
       )
       .readonly()
-      .describe('empty: it is a policy'),
+      .describe('empty for an access policy'),
     strategy: z.enum(strategies),
     sessionAffinity: z.boolean(),
     failover: z
@@ -30,16 +33,16 @@ export const virtualModelSaved = defineEvent({
         statuses: z.array(z.number().int()).readonly().optional(),
         phrases: z.array(z.string()).readonly().optional(),
       })
-      .describe('statuses and phrases: in place of those set for all'),
-    userPaths: z.array(z.string()).readonly().describe('who may use it, each with all below; empty: everybody'),
+      .describe('statuses and phrases replace the global ones'),
+    userPaths: z.array(z.string()).readonly().describe('user paths that may use it, each with all below; empty: all'),
     enabled: z.boolean(),
     description: z.string().optional(),
-    renamedFrom: z.string().optional().describe('the name it had, when that is what changed'),
+    renamedFrom: z.string().optional().describe('the previous name, when the name changed'),
   }),
 });
 
 export const virtualModelRemoved = defineEvent({
   type: 'virtual_model.removed',
-  when: 'An administrator removed a virtual model, or gave it another name.',
+  when: 'An administrator removed or renamed a virtual model.',
   data: z.object({ source: z.string(), renamedTo: z.string().optional() }),
 });
