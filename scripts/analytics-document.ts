@@ -8,13 +8,13 @@ const head = `<!-- Generated from src/projections/analytics/tables.ts by "npm ru
 # The tables of analytics
 
 All are in one database, \`chancery\` unless \`CLICKHOUSE_DATABASE\` says otherwise. Times are UTC. Money is in nano-dollars:
-divide by 1e9. Text that is not known is empty. How the tables come about, and how to ask them, is in
-[analytics.md](analytics.md).
+divide by 1e9. Text that is not known is empty. [analytics.md](analytics.md) describes how the tables are filled and
+queried.
 `;
 
 const ownTables = `## \`_batches\` and \`_migrations\`
 
-What the projector keeps for itself: which ranges of the log were stored, and which statements made these tables.
+State of the projector: the stored ranges of the log, and the statements that made these tables.
 `;
 
 export function analyticsDocument(): string {

@@ -1,5 +1,5 @@
 /**
- * What earlier versions wrote otherwise: statements that bring tables of theirs to what is written now, each run once.
+ * Statements that convert tables of earlier versions to the present content of rows, each run once.
  * Columns that are only added need none (see table-statements.ts).
  */
 import type { TableKey } from './tables.ts';
@@ -12,7 +12,7 @@ export interface TableChange {
 
 /** Requests of callers without a user path were stored with an empty one. */
 const rootForEmpty = "ALTER TABLE $table UPDATE user_path = '/' WHERE user_path = ''";
-/** So were events and changes that were recorded without one. */
+/** So were events and changes without a user path. */
 const nullable = 'ALTER TABLE $table MODIFY COLUMN user_path LowCardinality(Nullable(String))';
 const nullForEmpty = "ALTER TABLE $table UPDATE user_path = NULL WHERE user_path = ''";
 

@@ -33,7 +33,7 @@ export interface Table {
 const name = 'LowCardinality(String)';
 const time = "DateTime64(6, 'UTC')";
 const delta = 'Delta, LZ4';
-/** Reports read these of every row: ZSTD makes them no smaller than this, and two and a half times as slow to read. */
+/** Reports read these columns of every row: ZSTD makes them no smaller, and reads take two and a half times as long. */
 const summed = 'T64, LZ4';
 const count = 'Int64';
 
@@ -47,21 +47,21 @@ const retention: Column = {
   name: '_retention_days',
   type: 'UInt16',
   codec: 'ZSTD(1)',
-  about: 'the row is deleted so many days after its time; 0 keeps it for good',
+  about: 'days after which the row is deleted, counted from its time; 0 keeps it without limit',
 };
 const actor: Column = { name: 'actor', type: name, about: '`master`, `system` or `key:<id>`' };
 const keyId: Column = { name: 'auth_key_id', type: name, about: 'id of the managed key; empty when there was none' };
 const userPath: Column = {
   name: 'user_path',
   type: name,
-  about: 'on whose account, such as `/team/alice`; `/` for callers without a user path',
+  about: 'such as `/team/alice`; `/` for callers without a user path',
 };
 const recordedPath: Column = {
   name: 'user_path',
   type: 'LowCardinality(Nullable(String))',
-  about: 'as it was recorded, such as `/team/alice`; NULL when none was',
+  about: 'the recorded user path, such as `/team/alice`; NULL when there was none',
 };
-const requestId: Column = { name: 'request_id', type: 'String', codec: 'LZ4', about: "the client's or ours" };
+const requestId: Column = { name: 'request_id', type: 'String', codec: 'LZ4', about: "the client's, or the gateway's" };
 const labels: Column = {
   name: 'labels',
   type: 'Array(LowCardinality(String))',
@@ -71,15 +71,15 @@ const sessionId: Column = {
   name: 'session_id',
   type: 'String',
   codec: 'LZ4',
-  about: "the client's session; or empty",
+  about: "id of the client's session; or empty",
 };
 const provider: Column = { name: 'provider', type: name, about: 'name of the provider; empty when none was reached' };
 const providerType: Column = { name: 'provider_type', type: name, about: 'such as `openai`' };
 const model: Column = { name: 'model', type: name, about: "the provider's model id" };
 
 export const tokenColumns: readonly Column[] = [
-  ['input_tokens', 'with all that went through a prompt cache'],
-  ['output_tokens', 'with reasoning'],
+  ['input_tokens', 'including those read from or written to a prompt cache'],
+  ['output_tokens', 'including reasoning'],
   ['total_tokens', 'as the provider counts them'],
   ['cached_input_tokens', 'read from the prompt cache'],
   ['cache_write_input_tokens', 'written to the prompt cache'],
@@ -117,7 +117,7 @@ const equals = (column: string) => `${column} TYPE bloom_filter(0.01) GRANULARIT
 
 const events: Table = {
   name: 'events',
-  about: 'Every event of the log, as it was recorded.',
+  about: 'Every event of the log.',
   time: 'at',
   orderBy: 'type, position',
   indexes: { near_position: near('position'), of_stream: equals('stream'), of_request: equals('request_id') },
@@ -143,8 +143,8 @@ const events: Table = {
     { name: 'causation_id', type: 'String', codec: 'ZSTD(1)', about: 'or empty' },
     { name: 'traceparent', type: 'String', codec: 'ZSTD(1)', about: 'W3C trace context; or empty' },
     { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON; read members with JSONExtract…' },
-    { name: 'body', type: 'String', codec: 'ZSTD(3)', about: 'raw bytes the event is about, the first MiB of them' },
-    { name: 'body_bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'how many there are in the log' },
+    { name: 'body', type: 'String', codec: 'ZSTD(3)', about: "raw bytes of the event's body, the first MiB" },
+    { name: 'body_bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'size of the body in the log' },
     retention,
   ],
 };
@@ -159,7 +159,7 @@ const attempts: readonly Column[] = [
   { name: 'attempts.provider', type: 'Array(LowCardinality(String))', about: 'name of the provider' },
   { name: 'attempts.provider_type', type: 'Array(LowCardinality(String))', about: 'its type' },
   { name: 'attempts.model', type: 'Array(LowCardinality(String))', about: "the provider's model id; or empty" },
-  { name: 'attempts.dialect', type: 'Array(LowCardinality(String))', about: 'spoken to the provider' },
+  { name: 'attempts.dialect', type: 'Array(LowCardinality(String))', about: 'format of the request to the provider' },
   { name: 'attempts.started_ms', type: 'Array(Float64)', about: 'milliseconds after the request was received' },
   { name: 'attempts.failed', type: 'Array(UInt8)', about: '1 when the attempt failed' },
   {
@@ -178,8 +178,8 @@ const attempts: readonly Column[] = [
 const exchanges: Table = {
   name: 'exchanges',
   about:
-    'One row for each request to a model, written when it has ended, with its attempts; and one for refused requests that ' +
-    'were counted together, so that `sum(requests)` counts requests.',
+    'One row for each request to a model, written when it has ended, with its attempts; and one row for refused requests ' +
+    'that the log counts in one event, so that `sum(requests)` counts requests.',
   time: 'at',
   orderBy: 'at, position',
   indexes: {
@@ -195,7 +195,8 @@ const exchanges: Table = {
       name: 'id',
       type: 'String',
       codec: 'ZSTD(1)',
-      about: 'of the exchange, whose events are stream `exchange-<id>`; of requests counted together, of their event',
+      about:
+        'of the exchange, whose events are in stream `exchange-<id>`; for requests counted in one event, of that event',
     },
     { name: 'at', type: time, codec: delta, about: 'when the request was received' },
     { name: 'ended_at', type: time, codec: delta, about: 'when it ended' },
@@ -206,28 +207,36 @@ const exchanges: Table = {
     userPath,
     sessionId,
     labels,
-    { name: 'dialect', type: name, about: 'what the client asked in, such as `chat` or `responses`' },
+    { name: 'dialect', type: name, about: "format of the client's request, such as `chat` or `responses`" },
     { name: 'method', type: name, about: 'HTTP method' },
     { name: 'path', type: 'String', codec: 'LZ4', about: 'path and query' },
     { name: 'endpoint', type: name, about: 'the path alone' },
     { name: 'client_ip', type: name, about: 'or empty' },
     { name: 'user_agent', type: name, about: 'or empty' },
-    { name: 'stream', type: 'UInt8', about: '1 when the answer was asked for as a stream' },
+    { name: 'stream', type: 'UInt8', about: '1 when the client requested a stream' },
     { name: 'capture', type: name, about: '`full` when bodies are kept, else `metadata`' },
-    { name: 'requested_model', type: name, about: 'as the client wrote it; or empty' },
+    { name: 'requested_model', type: name, about: "in the client's spelling; or empty" },
     provider,
     providerType,
     model,
-    { name: 'through', type: 'Array(LowCardinality(String))', about: 'virtual models gone through, outermost first' },
+    { name: 'through', type: 'Array(LowCardinality(String))', about: 'resolved virtual models, outermost first' },
     { name: 'outcome', type: name, about: '`completed`, `failed`, `refused` or `disconnected`' },
-    { name: 'status', type: 'UInt16', about: 'the HTTP status the client got; 499 when it left, 0 when it got none' },
+    {
+      name: 'status',
+      type: 'UInt16',
+      about: 'the HTTP status the client got; 499 when it disconnected, 0 when it got none',
+    },
     { name: 'error_type', type: name, about: 'or empty' },
     { name: 'error_code', type: name, about: 'or empty' },
     { name: 'error_message', type: 'String', codec: 'ZSTD(3)', about: 'or empty' },
     { name: 'failure_reason', type: name, about: 'such as `provider_error` or `stream_broken`; or empty' },
-    { name: 'finish_reason', type: name, about: 'as the provider says; or empty' },
+    { name: 'finish_reason', type: name, about: 'as reported by the provider; or empty' },
     { name: 'first_byte_ms', type: 'Nullable(Float64)', about: 'from received to the first byte of the answer' },
-    { name: 'duration_ms', type: 'Float64', about: 'from received to the end; the mean of requests counted together' },
+    {
+      name: 'duration_ms',
+      type: 'Float64',
+      about: 'from received to the end; the mean of requests counted in one event',
+    },
     { name: 'chunks', type: 'UInt32', codec: 'T64, ZSTD(1)', about: 'pieces of the answer' },
     { name: 'bytes', type: 'UInt64', codec: 'T64, ZSTD(1)', about: "size of the provider's answer" },
     { name: 'response_id', type: 'String', codec: 'ZSTD(1)', about: 'of the stored response; or empty' },
@@ -235,10 +244,10 @@ const exchanges: Table = {
       name: 'replayed_from',
       type: 'String',
       codec: 'LZ4',
-      about: 'exchange whose answer was given again; or empty',
+      about: 'exchange whose answer was returned again; or empty',
     },
     { name: 'history_items', type: 'UInt32', about: 'items of earlier turns put in front of the input' },
-    { name: 'resumed', type: 'UInt8', about: 'how often a background response was taken up again' },
+    { name: 'resumed', type: 'UInt8', about: 'how often a background response was resumed' },
     { name: 'attempt_count', type: 'UInt16', about: 'calls to providers' },
     ...attempts,
     ...tokenColumns.slice(0, 7),
@@ -247,13 +256,13 @@ const exchanges: Table = {
     {
       name: 'recorded_cost',
       type: 'Nullable(Int64)',
-      about: 'nano-dollars as first recorded; `usage` has the corrected',
+      about: 'nano-dollars as first recorded; `usage` has the corrected cost',
     },
     {
       name: 'requests',
       type: 'UInt32',
       before: '1',
-      about: 'how many requests the row stands for: 1, but for refused ones that were counted together',
+      about: 'number of requests in this row: 1, or more for refused requests that are counted in one event',
     },
     retention,
   ],
@@ -265,8 +274,8 @@ const sums = [...tokenColumns.slice(0, 7), ...costColumns].map((column) => `sum(
 const usage: Table = {
   name: 'usage',
   about:
-    'What was spent. One row for each `usage.recorded`, and one with the differences for each later correction, at the ' +
-    'time and under the names of the usage it corrects: sums over any rows are what is known today.',
+    'Tokens and costs. One row for each `usage.recorded`, and one row with the differences for each later correction, with ' +
+    'the time and the names of the usage that it corrects: sums over any rows include all corrections.',
   time: 'at',
   orderBy: 'at, position',
   indexes: {
@@ -299,19 +308,20 @@ const usage: Table = {
     {
       name: 'endpoint',
       type: name,
-      about: "such as `/v1/chat/completions`; the whole path on a provider's own API, but for rows of earlier versions",
+      about:
+        "such as `/v1/chat/completions`; the whole path on a provider's own API, except in rows of earlier versions",
     },
     { name: 'cache_type', type: name, about: '`exact` or `semantic` when answered from a cache; or empty' },
-    { name: 'source', type: name, about: '`provider`, or `unknown` when it reported nothing' },
+    { name: 'source', type: name, about: '`provider`, or `unknown` when the provider reported nothing' },
     {
       name: 'requests',
       type: 'Int8',
       about: '1, and 0 for corrections and for attempts that failed: its sum counts requests',
     },
     ...tokenColumns,
-    { name: 'input_seconds', type: 'Float64', about: 'of audio, where a provider counts that' },
-    { name: 'input_characters', type: count, about: 'of a text to be spoken' },
-    { name: 'output_images', type: count, about: 'images asked for' },
+    { name: 'input_seconds', type: 'Float64', about: 'of audio, where the provider counts seconds' },
+    { name: 'input_characters', type: count, about: 'of the text of a speech request' },
+    { name: 'output_images', type: count, about: 'number of requested images' },
     ...costColumns,
     {
       name: 'price_source',
@@ -324,27 +334,27 @@ const usage: Table = {
     {
       name: 'estimated',
       type: 'UInt8',
-      about: '1 when the cost is that of estimated tokens, because the provider reported too little',
+      about: '1 when the cost is that of estimated tokens, because the provider reported incomplete usage',
     },
     { name: 'estimated_input_tokens', type: count, about: 'input tokens that an estimated cost is computed from' },
     { name: 'estimated_output_tokens', type: count, about: 'output tokens that an estimated cost is computed from' },
     {
       name: 'answers',
       type: 'UInt32',
-      about: 'of a batch: how many of its answers are summed up; else 1; 0 for corrections',
+      about: 'of a batch: number of its answers in these sums; else 1; 0 for corrections',
     },
     {
       name: 'provider_id',
       type: 'String',
       codec: 'ZSTD(1)',
-      about: "the provider's own id of the answer, or of the work; empty when it gave none, and for corrections",
+      about: "the provider's own id of the answer, response or batch; empty when it gave none, and for corrections",
     },
     retention,
     {
       name: 'label_set',
       type: name,
       madeOf: 'toJSONString(labels)',
-      about: 'JSON: all `labels` as one value, which is far quicker to group by; not part of `SELECT *`',
+      about: 'JSON: all `labels` as one value, which is faster in GROUP BY; not part of `SELECT *`',
     },
   ],
 };
@@ -352,36 +362,36 @@ const usage: Table = {
 const adminChanges: Table = {
   name: 'admin_changes',
   about:
-    'What administrators, operators and the configuration changed: keys, users, models, prices, budgets, limits, settings, skipped events.',
+    'Changes by administrators, operators and the configuration: keys, users, models, prices, budgets, limits, settings, skipped events.',
   time: 'at',
   orderBy: 'at, position',
   indexes: { near_position: near('position'), of_subject: equals('subject') },
   columns: [
     position,
     { name: 'id', type: 'UUID', codec: 'ZSTD(1)', about: 'of the event' },
-    { name: 'at', type: time, codec: delta, about: 'when it was changed' },
+    { name: 'at', type: time, codec: delta, about: 'time of the change' },
     { name: 'type', type: name, about: 'such as `key.created`' },
-    { name: 'category', type: name, about: 'what was changed, such as `key` or `budget`' },
-    { name: 'subject', type: 'String', codec: 'ZSTD(1)', about: 'which one: the id, path or name in the stream name' },
-    { name: 'revision', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'the how manyth change of it, from 0' },
+    { name: 'category', type: name, about: 'kind of the changed object, such as `key` or `budget`' },
+    { name: 'subject', type: 'String', codec: 'ZSTD(1)', about: 'the id, path or name in the stream name' },
+    { name: 'revision', type: 'UInt64', codec: 'T64, ZSTD(1)', about: 'number of the change in its stream, from 0' },
     actor,
     keyId,
     recordedPath,
     requestId,
-    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: what it is from then on' },
+    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: data of the event' },
     retention,
   ],
 };
 
 const guardrailVerdicts: Table = {
   name: 'guardrail_verdicts',
-  about: 'What guardrails said to an exchange.',
+  about: 'Verdicts of guardrails on exchanges.',
   time: 'at',
   orderBy: 'at, position',
   indexes: { near_position: near('position'), of_exchange: equals('exchange_id') },
   columns: [
     position,
-    { name: 'at', type: time, codec: delta, about: 'when it was said' },
+    { name: 'at', type: time, codec: delta, about: 'time of the verdict' },
     { name: 'type', type: name, about: 'of the event' },
     { name: 'exchange_id', type: 'String', codec: 'ZSTD(1)', about: 'id in `exchanges`' },
     requestId,
@@ -389,10 +399,10 @@ const guardrailVerdicts: Table = {
     keyId,
     userPath,
     { name: 'guardrail', type: name, about: 'its name' },
-    { name: 'phase', type: name, about: 'when it looked; or empty' },
-    { name: 'verdict', type: name, about: 'what it decided; or empty' },
+    { name: 'phase', type: name, about: 'phase of the exchange in which it ran; or empty' },
+    { name: 'verdict', type: name, about: 'its decision; or empty' },
     { name: 'reason', type: 'String', codec: 'ZSTD(3)', about: 'why; or empty' },
-    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: all that was recorded' },
+    { name: 'data', type: 'String', codec: 'ZSTD(3)', about: 'JSON: data of the event' },
     retention,
   ],
 };
