@@ -1,21 +1,21 @@
 /**
- * Which names of headers and query parameters say that the value is a credential. One rule, for what is recorded, what
- * is forwarded to a provider, and what may become a label or the name of a session.
+ * Which names of headers and query parameters mark the value as a credential. One rule for recording, for forwarding
+ * to a provider, and for labels and session names.
  */
 
 /** A part between hyphens that equals one of these, or ends with one: `x-api-key`, `x-amzn-oidc-accesstoken`. */
 const HEADER = /(?:key|token|secret|auth|authorization|password|signature|jwt|assertion|cookie)(?:-|$)/;
 
-/** Signed claims about the user, which the name does not tell. */
+/** Signed claims about the user; the name does not show it. */
 const ALSO_CREDENTIALS: ReadonlySet<string> = new Set(['x-amzn-oidc-data']);
 
-/** Chosen by the client to recognise a request, or figures of a rate limit. */
+/** Names that the client chose to identify a request, or figures of a rate limit. */
 const NO_CREDENTIALS = /^(?:x-)?idempotency-key$|^x-ratelimit-/;
 
-/** As `HEADER`; the parts of a parameter's name are not always separated, so that only its end counts. */
+/** Like `HEADER`; the parts of a parameter's name are not always separated, so only its end counts. */
 const PARAMETER = /(?:key|token|secret|auth|authorization|password|signature|jwt|assertion|cookie|credential|sig)$/;
 
-/** Clients choose the names of headers, so that those remembered need a bound in number and in length. */
+/** Clients choose the names of headers, so the cache is bounded in number and in length. */
 const MAX_REMEMBERED = 1_000;
 const MAX_REMEMBERED_LENGTH = 64;
 const remembered = new Map<string, boolean>();
@@ -29,7 +29,7 @@ export function isCredentialHeader(name: string): boolean {
   return found;
 }
 
-/** @param name as it stands in a query, percent-encoded or not, in any case */
+/** @param name as written in a query, percent-encoded or not, in any case */
 export function isCredentialParameter(name: string): boolean {
   return PARAMETER.test(decoded(name).toLowerCase());
 }

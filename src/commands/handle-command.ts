@@ -1,36 +1,41 @@
-/** One command on one stream: loaded, decided, appended at the very revision it was decided on. */
+/**
+ * Executes one command on one stream: the state is loaded, the events are decided and appended at the revision that
+ * the decision was based on.
+ */
 import type { NewEvent, Position, RecordedEvent, StreamName } from '../events/event.ts';
 import { type EventLog, LogUnavailable, type StreamWrite, WrongExpectedRevision } from '../events/log.ts';
 import { untilMoved } from '../events/newest-event.ts';
 import { Refusal, refusals } from './refusal.ts';
 
-/** An event as a fold sees it, before it is recorded or after. */
+/** An event as a fold sees it, recorded or not yet. */
 export type DecidedEvent = Pick<RecordedEvent, 'type' | 'data' | 'body' | 'context'>;
 
-/** What may happen to one kind of stream. All three are pure, and `evolve` accepts every event that there may be. */
+/** The rules of one kind of stream. All three are pure, and `evolve` accepts every event of the stream. */
 export interface Decider<State, Command> {
   readonly initial: State;
-  /** No events: the state is what the command wants already. */
+  /** Returns no events when the state is already the one that the command requests. */
   decide(command: Command, state: State): readonly NewEvent[] | Refusal;
   evolve(state: State, event: DecidedEvent): State;
 }
 
 export interface LoadedState<State> {
   readonly state: State;
-  /** What the next append has to expect. */
+  /** The revision that the next append has to expect. */
   readonly revision: bigint | 'noStream';
 }
 
 export interface HandleOptions<State> {
   readonly log: EventLog;
   readonly stream: StreamName;
-  /** What the caller saw last, from its `If-Match`: anything newer is refused instead of being decided upon anew. */
+  /**
+   * The revision that the caller read last, from its `If-Match`: a newer one is refused instead of being decided on.
+   */
   readonly ifRevision?: bigint | 'noStream' | undefined;
   /** Writes to other streams that go into the same append. */
   alongside?(events: readonly NewEvent[], before: State): readonly StreamWrite[];
 }
 
-/** Others may append between our reading and our writing this many times before the caller is told to try again. */
+/** Attempts after concurrent appends by others, before the caller gets 409. */
 const MAX_ATTEMPTS = 32;
 
 export async function loadState<State>(
@@ -47,16 +52,16 @@ export async function loadState<State>(
   return { state, revision };
 }
 
-/** What a command has done. */
+/** The result of a command. */
 export interface Handled<State> {
   readonly state: State;
   readonly revision: bigint | 'noStream';
-  /** Of the newest event it appended; undefined when the state was what the command wants already. */
+  /** Position of the newest appended event; undefined when the state was already the requested one. */
   readonly position: Position | undefined;
 }
 
 /**
- * @returns the state after the command, which is on disk by then
+ * @returns the state after the command, which is on disk
  * @throws Refusal: the decider's own, 409 when others kept changing the stream, 503 when the log cannot be written
  */
 export async function handleCommand<State, Command>(
@@ -67,7 +72,10 @@ export async function handleCommand<State, Command>(
   return (await executeCommand(decider, command, options)).state;
 }
 
-/** The same, telling also where in the log it is. @throws Refusal, also 409 when `ifRevision` is not the newest */
+/**
+ * Like `handleCommand`, and returns the position in the log. @throws Refusal, also 409 when `ifRevision` is not the
+ * newest
+ */
 export async function executeCommand<State, Command>(
   decider: Decider<State, Command>,
   command: Command,
@@ -91,7 +99,7 @@ export async function executeCommand<State, Command>(
       if (error instanceof LogUnavailable) throw refusals.logUnavailable(error);
       if (!(error instanceof WrongExpectedRevision)) throw error;
       if (attempt === MAX_ATTEMPTS) throw refusals.changedMeanwhile(stream);
-      // Whoever was faster cannot be read yet; to try again before that would only fail again.
+      // The concurrent append cannot be read yet; a retry before that would fail again.
       await untilMoved(stream, revision === 'noStream' ? undefined : revision, log);
     }
   }

@@ -1,10 +1,10 @@
-/** Which credentials administer the gateway. The one rule for the admin API, its live tails and the metrics. */
+/** Which credentials may administer the gateway. The one rule for the admin API, its live tails and the metrics. */
 import type { Caller } from '../model-request/caller.ts';
 
 /**
- * Why the caller does not administer; undefined when it does. The secret that a rotation replaced is accepted for
- * inference until its grace period ends, and administers nothing from the rotation on: it could otherwise rotate its key
- * again, and end the new secret instead of itself.
+ * Why the caller may not administer; undefined when it may. The secret that a rotation replaced is accepted for
+ * inference until its grace period ends, but not for administration: its holder could otherwise rotate the key again
+ * and so invalidate the new secret.
  */
 export function whyNotAdministrator({
   key,

@@ -1,7 +1,7 @@
 /**
- * Who stands above whom among administrators: the master key and the configuration above all keys, keys of the whole
- * gateway above those of a subtree, and those of a subtree above those of what is below it. What a higher one set
- * is not for a lower one to relax.
+ * The ranks of administrators: the master key and the configuration rank above all keys, keys of the whole gateway
+ * above keys of a subtree, and keys of a subtree above keys of the paths below it. An administrator cannot relax a
+ * setting of a higher one.
  */
 import type { Actor, UserPath } from '../../events/event.ts';
 import type { Caller } from '../model-request/caller.ts';
@@ -10,14 +10,14 @@ import type { KeyDirectory } from './key-directory.ts';
 
 /** The authority of the caller that changes a setting over that setting. */
 export interface Authority {
-  /** Whether what this actor set stands above it. */
+  /** Whether this actor ranks higher, so that its setting is binding. */
   isUnder(actor: Actor): boolean;
 }
 
-/** Nothing stands above it. */
+/** The highest rank. */
 export const highest: Authority = { isUnder: () => false };
 
-/** Of a caller over what concerns itself. */
+/** The authority of a caller over its own settings. */
 export function authorityOf({ key }: Caller, keys: Pick<KeyDirectory, 'byId'>): Authority {
   if (key === undefined) return highest;
   const own = subtreeOf(key);
@@ -33,7 +33,10 @@ export function authorityOf({ key }: Caller, keys: Pick<KeyDirectory, 'byId'>): 
   };
 }
 
-/** Of a caller over the settings of a user path. Below the root of its subtree, and for who has none, nothing is above. */
+/**
+ * The authority of a caller over the settings of a user path. It is the highest below the root of the caller's
+ * subtree, and everywhere for a caller without a subtree.
+ */
 export function authorityAt(path: string, caller: Caller, keys: Pick<KeyDirectory, 'byId'>): Authority {
   return path === subtreeOf(caller.key) ? authorityOf(caller, keys) : highest;
 }

@@ -1,6 +1,6 @@
 /**
- * May this caller use this model? Asked in order: what is set on the side of the model, the key's own list, and the
- * lists of the caller's user path and of every path above it. Each can only narrow: all have to allow it.
+ * Whether a caller may use a model. Three checks apply: the model policies, the key's own list, and the lists of the
+ * caller's user path and of every path above it. All of them have to allow the model.
  */
 import type { UserPath } from '../../events/event.ts';
 import type { CallerKey } from '../model-request/caller.ts';
@@ -10,15 +10,15 @@ import { type SelectorList, selectorList } from './selector.ts';
 
 /** The lists of allowed models that are set at user paths. */
 export interface UserLists {
-  /** Canonical selectors set at exactly this path; undefined or empty: nothing is set there. */
+  /** Canonical selectors set at exactly this path; undefined or empty when nothing is set there. */
   at(path: UserPath): readonly string[] | undefined;
 }
 
-/** The lists that are in force now. */
+/** The lists in force now. */
 export interface CurrentUserLists extends UserLists {
   /** Whether there is any list. */
   readonly any: boolean;
-  /** Another number after each change. */
+  /** Changes with each change of a list. */
   readonly version: number;
 }
 
@@ -27,23 +27,23 @@ export interface Policies<Lists extends UserLists = UserLists> {
   readonly models: ModelPolicies;
 }
 
-/** One question that was asked, and its answer. */
+/** One check and its result. */
 export interface AccessStep {
   readonly check: 'model policy' | 'key' | 'user path';
   /** The policy's selector (`default` when none decides), the key's id, or the user path. */
   readonly subject: string;
   readonly allowed: boolean;
-  /** The list that was looked into; undefined for a model policy. */
+  /** The list that was checked; undefined for a model policy. */
   readonly list?: readonly string[];
 }
 
 export interface Decision {
   readonly allowed: boolean;
-  /** Every question, also those behind the first that was answered with no. */
+  /** Every check, including those after the first that refused. */
   readonly steps: readonly AccessStep[];
 }
 
-/** The decision of `ModelAccess`, told step by step. Pure: of the policies of now, or of any other time. */
+/** The decision of `ModelAccess`, step by step. Pure: works with the current policies or those of an earlier time. */
 export function decide(caller: Asker, provider: string, model: string, { users, models }: Policies): Decision {
   const { key, userPath } = caller;
   const steps: AccessStep[] = [
@@ -65,7 +65,7 @@ export function decide(caller: Asker, provider: string, model: string, { users, 
   return { allowed: steps.every(({ allowed }) => allowed), steps };
 }
 
-/** The root first. Of a caller without a path: none. */
+/** The path and all paths above it, the root first; empty for a caller without a path. */
 export function pathAndAbove(path: UserPath | undefined): UserPath[] {
   if (path === undefined) return [];
   const paths = ['/' as UserPath];
@@ -76,7 +76,7 @@ export function pathAndAbove(path: UserPath | undefined): UserPath[] {
   return paths;
 }
 
-/** Paths come from headers too, so their number has to have a bound. */
+/** Paths come from headers too, so the number of cached paths is bounded. */
 const MAX_PATHS_KEPT = 10_000;
 
 const none: readonly SelectorList[] = [];
@@ -85,7 +85,7 @@ export function createAuthorizer({ users, models }: Policies<CurrentUserLists>):
   let version = users.version;
   const chains = new Map<UserPath, readonly SelectorList[]>();
 
-  /** The lists of a path and of those above it. */
+  /** The lists of a path and of the paths above it. */
   function chainOf(path: UserPath | undefined): readonly SelectorList[] {
     if (path === undefined || !users.any) return none;
     if (version !== users.version || chains.size > MAX_PATHS_KEPT) {

@@ -1,19 +1,19 @@
-/** Which of the listed models may be used at a user path, or with a key: what the authorizer would say of each. */
+/** The listed models that a user path or a key may use, by the rules of the authorizer. */
 import type { UserPath } from '../../events/event.ts';
 import { type Policies, pathAndAbove } from './authorizer.ts';
 import { selectorList } from './selector.ts';
 
 export interface ServedModel {
   readonly provider: string;
-  /** The provider's own id. */
+  /** The provider's own id of the model. */
   readonly model: string;
 }
 
-/** For one answer: it keeps what it has worked out, so the policies must not change under it. */
+/** Used for one answer: it caches its results, so the policies must not change meanwhile. */
 export class EffectiveModels {
   readonly #catalogue: readonly ServedModel[];
   readonly #policies: Policies;
-  /** By path: what the lists there and above leave over. */
+  /** By path: the models that the lists of the path and of those above it allow. */
   readonly #listed = new Map<UserPath | undefined, readonly ServedModel[]>();
   readonly #effective = new Map<UserPath | undefined, readonly ServedModel[]>();
   readonly #selectors = new Map<readonly ServedModel[], readonly string[]>();
@@ -23,7 +23,7 @@ export class EffectiveModels {
     this.#policies = policies;
   }
 
-  /** Selectors `<provider>/<model>`. @param keyList the list of the key, which may narrow the path's further */
+  /** Selectors `<provider>/<model>`. @param keyList the key's own list, which may restrict the path's models further */
   of(path: UserPath | undefined, keyList: readonly string[] = []): readonly string[] {
     const models = this.#at(path);
     if (keyList.length > 0) return narrowed(models, keyList).map(selectorOf);
@@ -56,7 +56,7 @@ export class EffectiveModels {
     return models;
   }
 
-  /** Lists only narrow, so a path has what the one above it has, without what its own list leaves out. */
+  /** Lists only restrict: a path has the models of the path above it, without those that its own list excludes. */
   #left(path: UserPath | undefined): readonly ServedModel[] {
     if (path === undefined) return this.#catalogue;
     let models = this.#listed.get(path);
@@ -77,7 +77,7 @@ function parentOf(path: UserPath): UserPath {
   return (path.slice(0, path.lastIndexOf('/')) || '/') as UserPath;
 }
 
-/** The same array when the list leaves nothing out. */
+/** Returns the same array when the list excludes nothing. */
 function narrowed(models: readonly ServedModel[], list: readonly string[]): readonly ServedModel[] {
   if (list.length === 0 || models.length === 0) return models;
   const selectors = selectorList(list);

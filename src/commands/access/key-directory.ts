@@ -1,16 +1,19 @@
-/** The managed keys as authentication asks for them: from memory. */
+/** The managed keys in memory, for authentication. */
 
 import type { CallerKey } from '../model-request/caller.ts';
 import { isSameHash } from './key-secret.ts';
 
 export interface KnownKey extends CallerKey {
-  /** Of the newest secret. */
+  /** Hash of the newest secret. */
   readonly secretHash: string;
-  /** The one before it, which is accepted until its time. */
+  /** The secret before it, accepted until `validUntil`. */
   readonly previousSecret: { readonly secretHash: string; readonly validUntil: number } | undefined;
   /** Whether a request header may name the user path; without effect on a key that is bound to one. */
   readonly userPathHeader: boolean;
-  /** Milliseconds since the epoch, as `deactivatedAt`. From then on it is not accepted; undefined: for ever. */
+  /**
+   * Milliseconds since the epoch, like `deactivatedAt`. The key is not accepted from then on; undefined when it never
+   * expires.
+   */
   readonly expiresAt: number | undefined;
   readonly deactivatedAt: number | undefined;
 }
@@ -22,7 +25,7 @@ export interface KeyDirectory {
   byId(id: string): KnownKey | undefined;
 }
 
-/** Why a key is not accepted at this moment; undefined when it is. @param now milliseconds since the epoch */
+/** Why a key is not accepted now; undefined when it is. @param now milliseconds since the epoch */
 export function whyNotAccepted(
   { deactivatedAt, expiresAt }: Pick<KnownKey, 'deactivatedAt' | 'expiresAt'>,
   now: number,
@@ -32,7 +35,7 @@ export function whyNotAccepted(
 }
 
 /**
- * Why a secret of a key is not accepted at this moment; undefined when it is. Hashes are compared in constant time.
+ * Why a secret of a key is not accepted now; undefined when it is. Hashes are compared in constant time.
  * @param now milliseconds since the epoch
  */
 export function whySecretNotAccepted(

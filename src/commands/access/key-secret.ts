@@ -1,12 +1,12 @@
-/** The secret of a managed key: made once, shown once, and known here by nothing but its hash. */
+/** The secret of a managed key: generated once, shown once, and stored only as a hash. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** What every managed key begins with. What does not is no managed key, and is not looked for. */
+/** The prefix of every managed key. A text without it is not looked up. */
 export const KEY_PREFIX = 'sk_chy_';
 const SECRET_BYTES = 32;
 
 export interface KeySecret {
-  /** The whole key, for its owner alone. */
+  /** The whole key, shown only to its owner. */
   readonly value: string;
   readonly secretHash: string;
   readonly lastCharacters: string;
@@ -17,7 +17,7 @@ export function mintKeySecret(): KeySecret {
   return { value: `${KEY_PREFIX}${secret}`, secretHash: hashOf(secret), lastCharacters: secret.slice(-4) };
 }
 
-/** The hash under which a key is known; undefined for what is no managed key. */
+/** The hash by which a key is found; undefined for a text that is not a managed key. */
 export function secretHashOf(key: string): string | undefined {
   return key.startsWith(KEY_PREFIX) ? hashOf(key.slice(KEY_PREFIX.length)) : undefined;
 }
@@ -27,7 +27,7 @@ function hashOf(secret: string): string {
   return hash('sha256', secret);
 }
 
-/** In a time that says nothing of where they differ. */
+/** Constant-time comparison. */
 export function isSameHash(one: string, other: string): boolean {
   return one.length === other.length && timingSafeEqual(Buffer.from(one, 'latin1'), Buffer.from(other, 'latin1'));
 }

@@ -1,26 +1,26 @@
-/** Who may use which model: asked by routing, by listings and by everything else that names a model. */
+/** Which callers may use which models. Routing, listings and everything else that names a model use it. */
 import type { Caller } from '../model-request/caller.ts';
 
-/** What of a caller decides. */
+/** The parts of a caller that decide access. */
 export type Asker = Pick<Caller, 'userPath' | 'key'>;
 
-/** Why a model may not be used: the key's own list is in the way, or what holds for everybody at the path. */
+/** Why a model may not be used: the key's own list excludes it, or the rules for all callers at the path do. */
 export type Denial = 'not available for this key' | 'not available';
 
 export interface ModelAccess {
   /**
-   * From memory, without waiting.
+   * Decided from memory, synchronously.
    * @param provider the instance's name
    * @param model the provider's own id
    */
   allows(caller: Asker, provider: string, model: string): boolean;
-  /** The same, telling why not; undefined when it is allowed. */
+  /** Like `allows`, with the reason of a refusal; undefined when the model is allowed. */
   denial(caller: Asker, provider: string, model: string): Denial | undefined;
-  /** Whether any list is in force that could refuse this caller something: when not, nobody needs to look. */
+  /** Whether any list or policy could refuse this caller a model; if not, callers can skip the checks. */
   restricts(caller: Asker): boolean;
   /**
-   * Where no model is named. `all`: every model of the provider, also one that nobody has listed, as its own API
-   * offers them; `any`: at least one.
+   * For requests that name no model. `all`: every model of the provider, including unlisted ones that its own API
+   * offers; `any`: at least one.
    */
   allowsProvider(caller: Asker, provider: string, extent: 'all' | 'any'): boolean;
 }

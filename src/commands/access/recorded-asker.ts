@@ -1,4 +1,4 @@
-/** Who sent a request that is on record, for what is gone on with after a restart or when another caller asks. */
+/** The caller of a recorded request, for work that continues after a restart or that another caller triggers. */
 import type { Actor, UserPath } from '../../events/event.ts';
 import { type Owner, type Sight, sightOf } from '../visibility.ts';
 import type { KeyDirectory, KnownKey } from './key-directory.ts';
@@ -6,9 +6,9 @@ import type { KeyDirectory, KnownKey } from './key-directory.ts';
 export interface RecordedAsker {
   readonly actor: Actor;
   readonly userPath: UserPath | undefined;
-  /** Of a managed key; undefined for the master key. */
+  /** The id of a managed key; undefined for the master key. */
   readonly keyId: string | undefined;
-  /** As it is now. Keys are never deleted, so it is there unless the log lost it. */
+  /** The key in its current state. Keys are never deleted, so it exists unless the log lost it. */
   readonly key: KnownKey | undefined;
   readonly sight: Sight;
 }

@@ -1,6 +1,6 @@
 /**
- * Tells of keys that were not accepted, and lets nobody use that as a weapon: for each reason and key at most one event
- * a minute, with the number of requests it stands for, and so many reasons and keys at a time.
+ * Records keys that were not accepted, at a bounded cost: for each reason and key at most one event per minute, with
+ * the number of requests it represents, and for a limited number of reasons and keys at a time.
  */
 import { accessRefused } from '../../events/catalogue/access.ts';
 import { streamName } from '../../events/event.ts';
@@ -9,13 +9,13 @@ import type { EventLog } from '../../events/log.ts';
 export type RefusedBecause = 'unknown' | 'inactive' | 'expired' | 'rotated';
 
 const WINDOW_MS = 60_000;
-/** Beyond so many keys at a time, those of one reason are counted together. */
+/** Beyond this number of keys at a time, further keys with the same reason are counted together. */
 const MAX_COUNTED = 1000;
 
 interface Counted {
   readonly reason: RefusedBecause;
   readonly keyId: string | undefined;
-  /** Of the refusals that no event has told of yet. */
+  /** Refusals that are not yet recorded in an event. */
   count: number;
   since: number;
   /** When the next event may be written. */
@@ -45,7 +45,7 @@ export class RefusedAccess {
     this.#timer.unref();
   }
 
-  /** Of the first of its kind an event is written at once. */
+  /** Counts a refusal. The first with its reason and key is recorded at once. */
   note(reason: RefusedBecause, keyId?: string): void {
     const now = this.#now();
     const own = `${reason} ${keyId ?? ''}`;
@@ -60,7 +60,7 @@ export class RefusedAccess {
     if (now >= counted.nextAt) this.#write([counted], now);
   }
 
-  /** Writes what is due, and forgets what has not come again for a minute. */
+  /** Records the counts that are due, and drops those without a new refusal for a minute. */
   tell(): void {
     const now = this.#now();
     const due: Counted[] = [];
@@ -72,7 +72,7 @@ export class RefusedAccess {
     this.#write(due, now);
   }
 
-  /** Resolves when everything noted is written or was given up. */
+  /** Resolves when every count is recorded, or its append has failed. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#write(

@@ -1,8 +1,8 @@
 /**
- * Selectors of models, as lists of allowed models and policies hold them. An administrator may write `*`, `/`,
- * `<provider>/*`, `<provider>/`, `<provider>/<model>` or `<model>`; what is kept is canonical: `/` is everything,
- * `<provider>/` all of a provider, a text with a slash one model of one provider, and a text without one a model
- * wherever it is. Providers are meant by the names of their instances; case counts.
+ * Selectors of models, used in lists of allowed models and in policies. An administrator may write `*`, `/`,
+ * `<provider>/*`, `<provider>/`, `<provider>/<model>` or `<model>`. The stored form is canonical: `/` is everything,
+ * `<provider>/` is all of a provider, a text with a slash is one model of one provider, and a text without a slash is
+ * a model of any provider. `<provider>` is the name of an instance; case is significant.
  */
 import { type Refusal, refusals } from '../refusal.ts';
 
@@ -15,7 +15,7 @@ export type Selector =
 const MAX_LENGTH = 512;
 const MAX_ENTRIES = 1000;
 
-/** Of a canonical selector. */
+/** @param canonical a canonical selector */
 export function parseSelector(canonical: string): Selector {
   if (canonical === '/') return { kind: 'everything' };
   const slash = canonical.indexOf('/');
@@ -26,8 +26,8 @@ export function parseSelector(canonical: string): Selector {
 }
 
 /**
- * @param isProvider whether an instance of that name exists
- * @param param the field that holds it, for the refusal
+ * @param isProvider whether an instance with that name exists
+ * @param param the field that holds the selector, for the refusal
  */
 export function canonicalSelector(
   written: string,
@@ -53,7 +53,7 @@ export function canonicalSelector(
   return canonical;
 }
 
-/** A list of them, each once, in the order given. */
+/** The canonical form of a list: each selector once, in the given order. */
 export function canonicalSelectors(
   written: readonly string[],
   isProvider: (name: string) => boolean,
@@ -79,14 +79,14 @@ function notOne(written: string, why: string, param: string): Refusal {
   );
 }
 
-/** A list of canonical selectors, made ready to be asked often. An empty list restricts nothing. */
+/** A list of canonical selectors, prepared for many lookups. An empty list restricts nothing. */
 export class SelectorList {
   readonly written: readonly string[];
   readonly #everything: boolean;
   readonly #providers = new Set<string>();
   readonly #models = new Set<string>();
   readonly #exact = new Set<string>();
-  /** The providers of which single models are named. */
+  /** The providers of the selectors that name one model. */
   readonly #named = new Set<string>();
 
   constructor(written: readonly string[]) {
@@ -108,7 +108,7 @@ export class SelectorList {
     return this.#exact.size > 0 && this.#exact.has(`${provider}/${model}`);
   }
 
-  /** `all`: whatever the provider serves; `any`: something of it, or something that it might have. */
+  /** `all`: every model of the provider is in the list; `any`: a model that it serves, or might serve, is. */
   hasOf(provider: string, extent: 'all' | 'any'): boolean {
     if (this.#everything || this.#providers.has(provider)) return true;
     return extent === 'any' && (this.#named.has(provider) || this.#models.size > 0);
@@ -116,8 +116,8 @@ export class SelectorList {
 }
 
 /**
- * Whether whatever the selectors let through, the list does too. An empty list, like `/`, is everything.
- * @param selectors canonical, as the list
+ * Whether the list allows everything that the selectors allow. An empty list, like `/`, allows everything.
+ * @param selectors canonical, like the list
  */
 export function covers(list: readonly string[], selectors: readonly string[]): boolean {
   if (list.length === 0 || list.includes('/')) return true;
@@ -129,7 +129,7 @@ export function covers(list: readonly string[], selectors: readonly string[]): b
   });
 }
 
-/** A list is never changed in place, so what was made of it can be kept beside it. */
+/** A list is never changed in place, so its prepared form can be cached by identity. */
 const lists = new WeakMap<readonly string[], SelectorList>();
 
 export function selectorList(written: readonly string[]): SelectorList {

@@ -1,15 +1,15 @@
-/** The listed models as one caller may see them: what may not be used is not there. */
+/** The listed models that one caller may use; others are left out. */
 import type { Asker, ModelAccess } from './model-access.ts';
 
 interface Listed {
   readonly provider: string;
-  /** The provider's own id. */
+  /** The provider's own id of the model. */
   readonly model: string;
 }
 
 interface Listing<Model> {
   list(): readonly Model[];
-  /** The listed model that a selector means. */
+  /** The listed model that a selector names. */
   find(selector: string): Model | undefined;
 }
 

@@ -1,10 +1,10 @@
-/** What each administrator said last of one setting, the oldest word first. Folded from the events of the setting. */
+/** The last value that each administrator set for one setting, oldest first. Folded from the events of the setting. */
 import type { Actor } from '../../events/event.ts';
 import type { Authority } from './authority.ts';
 
 interface Word<Value> {
   readonly by: Actor;
-  /** Undefined: that there be none. */
+  /** Undefined when the administrator removed the setting. */
   readonly value: Value | undefined;
 }
 
@@ -14,7 +14,10 @@ export function withWord<Value>(words: Words<Value> = [], by: Actor, value: Valu
   return [...words.filter((word) => word.by !== by), { by, value }];
 }
 
-/** What the newest word of those sets who stand above; undefined when there is none, or when it removes the setting. */
+/**
+ * The newest value set by a higher-ranked administrator; undefined when there is none, or when it removes the
+ * setting.
+ */
 export function bindingWord<Value>(words: Words<Value> = [], { isUnder }: Authority): Value | undefined {
   return words.findLast(({ by }) => isUnder(by))?.value;
 }

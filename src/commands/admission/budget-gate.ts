@@ -1,10 +1,10 @@
 /**
- * Lets requests through as long as their budgets last. What a request is likely to cost is reserved before its provider
- * is asked; what it did cost takes the place of that, and stays reserved until the ledger has counted that very usage. So
- * there is no moment in which a cost is neither reserved nor spent, and none in which it is both.
- *
- * Reservations are in memory: a crash gives them back, and what an interrupted exchange did cost is recorded when it is
- * closed at the next start. What is reserved for work that goes on after its exchange is on record, and reserved again.
+ * Admits requests while their budgets last. The expected cost of a request is reserved before its provider is called.
+ * The actual cost then replaces it, and stays reserved until the ledger has counted the same usage. So a cost is
+ * always either reserved or spent, and never both.
+ * Reservations are in memory: a crash drops them, and the cost of an interrupted exchange is recorded when it is
+ * closed at the next start. Reservations for work that continues after its exchange are on record, and are restored
+ * at the start.
  */
 import type { StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -15,7 +15,7 @@ import { refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
 import type { CostForecast } from './cost-forecast.ts';
 
-/** A budget, and how much of it is spent in the period it is in. Nano-dollars; milliseconds since the epoch. */
+/** A budget, and the amount spent in its current period. Nano-dollars; milliseconds since the epoch. */
 export interface BudgetMeter {
   readonly scope: 'user_path' | 'label';
   readonly subject: string;
@@ -25,25 +25,25 @@ export interface BudgetMeter {
   readonly spent: number;
 }
 
-/** What is spent, as far as the log has been read. */
+/** The spent amounts, as far as the log has been read. */
 export interface SpendLedger {
-  /** Whether there is any budget at all. */
+  /** Whether there is any budget. */
   readonly any: boolean;
-  /** The budgets of the path, of those above it, and of the labels, as they stand at that moment. */
+  /** The budgets of the path, of the paths above it, and of the labels, in their state at that time. */
   metersOf(userPath: string, labels: readonly string[] | undefined, at: number): readonly BudgetMeter[];
 }
 
-/** What an exchange has reserved. */
+/** The reservation of one exchange. */
 export interface BudgetHold {
-  /** Reserves so much in place of what was expected. @throws Refusal 429 `budget_exceeded` */
+  /** Replaces the expected cost by this amount. @throws Refusal 429 `budget_exceeded` */
   reserve(nano: number): void;
-  /** Reserves by this forecast in place of the one before it. @throws Refusal 429 `budget_exceeded` */
+  /** Replaces the forecast on which the reservation is based. @throws Refusal 429 `budget_exceeded` */
   expect(forecast: CostForecast): void;
-  /** What is reserved stays so after `settle`, until `release`. @returns nano-dollars */
+  /** Keeps the reservation after `settle`, until `release`. @returns nano-dollars */
   defer(): number;
-  /** Called before the log is told of it. */
+  /** Called before the cost is appended to the log. */
   charge(charge: Pick<Charge, 'totalCost' | 'isFailed'>): void;
-  /** Called once, at its end. @param isRecorded whether the ledger is going to hear of what was charged */
+  /** Called once, at the end of the exchange. @param isRecorded whether the charged usage is recorded for the ledger */
   settle(isRecorded: boolean): void;
 }
 
@@ -52,9 +52,9 @@ const SHARE_OF_THE_UNKNOWN = 10;
 export class BudgetGate {
   readonly #ledger: SpendLedger;
   readonly #now: () => number;
-  /** By what is charged: all budgets of one path, or of one label, together. */
+  /** Reserved nano-dollars by subject: all budgets of one path, or of one label, together. */
   readonly #reserved = new Map<string, number>();
-  /** What is reserved and not yet counted, by the stream in which its cost will be found. */
+  /** Reservations that the ledger has not counted yet, by the stream in which their cost is recorded. */
   readonly #holds = new Map<StreamName, Hold>();
 
   /** @param now milliseconds since the epoch */
@@ -63,18 +63,18 @@ export class BudgetGate {
     this.#now = now;
   }
 
-  /** Whether any budget could refuse anything. */
+  /** Whether no budget could refuse a request. */
   get isOpen(): boolean {
     return !this.#ledger.any;
   }
 
-  /** Nano-dollars that are reserved at this moment, for all budgets of a path or label. */
+  /** Nano-dollars that are reserved now, for all budgets of a path or label. */
   reserved(scope: 'user_path' | 'label', subject: string): number {
     return this.#reserved.get(`${scope}:${subject}`) ?? 0;
   }
 
   /**
-   * @param forecast asked for only when there is a budget for the request
+   * @param forecast called only when there is a budget for the request
    * @throws Refusal 429 `budget_exceeded`
    */
   admit(request: AdmissionRequest, forecast: () => CostForecast): BudgetHold | undefined {
@@ -106,7 +106,7 @@ export class BudgetGate {
     };
   }
 
-  /** Reserves again what was reserved before a restart, for work that has not ended. */
+  /** Restores the reservation of work that started before a restart and has not ended. */
   restore(stream: StreamName, account: Pick<AdmissionRequest, 'labels'> & { readonly userPath: string }, nano: number) {
     const meters = this.#ledger.metersOf(account.userPath, account.labels, this.#now());
     if (meters.length === 0) return;
@@ -115,7 +115,7 @@ export class BudgetGate {
     hold.settle(true);
   }
 
-  /** The work that went on after this exchange is over, and the ledger has counted what it cost. */
+  /** The work that continued after this exchange is over, and the ledger has counted its cost. */
   release(stream: StreamName): void {
     const hold = this.#holds.get(stream);
     if (hold === undefined) return;
@@ -131,7 +131,7 @@ export class BudgetGate {
     return hold;
   }
 
-  /** The ledger has counted one usage of this exchange. @param nano what it cost */
+  /** The ledger has counted one usage of this exchange. @param nano its cost in nano-dollars */
   counted(stream: StreamName, nano: number): void {
     const hold = this.#holds.get(stream);
     if (hold === undefined) return;
@@ -148,7 +148,7 @@ export class BudgetGate {
     let exceeded: BudgetMeter | undefined;
     for (const meter of meters) {
       const reserved = this.reserved(meter.scope, meter.subject);
-      // Of several, the one that lasts longest: before its end nothing is going to be served.
+      // Of several exceeded budgets, the one whose period ends last determines when a retry can succeed.
       if (isExceeded(meter, reserved, forecast) && (exceeded === undefined || meter.end > exceeded.end))
         exceeded = meter;
     }
@@ -170,9 +170,9 @@ export class BudgetGate {
 
 class Hold {
   readonly #change: (nano: number) => void;
-  /** What is likely to be spent yet. */
+  /** The cost that is still expected. */
   #expected = 0;
-  /** What was spent and is not yet counted, and in how many parts. */
+  /** The cost that was charged and is not yet counted, and the number of charges. */
   #due = 0;
   #parts = 0;
   #settled = false;
@@ -182,7 +182,7 @@ class Hold {
     this.#change = change;
   }
 
-  /** Nothing more is going to come of it. */
+  /** Whether no further charge or count can follow. */
   get over(): boolean {
     return this.#settled && !this.#deferred && this.#parts === 0;
   }
@@ -191,7 +191,7 @@ class Hold {
     this.#resize(amount, this.#due);
   }
 
-  /** After an attempt that failed as much as before may be spent on the next. */
+  /** After a failed attempt, the expected cost stays reserved for the next attempt. */
   charge({ totalCost, isFailed }: Pick<Charge, 'totalCost' | 'isFailed'>): void {
     this.#parts += 1;
     this.#resize(isFailed ? this.#expected : 0, this.#due + Number(totalCost ?? 0));
@@ -240,14 +240,14 @@ function completed(forecast: CostForecast, meters: readonly BudgetMeter[]): Comp
   return { ...forecast, likely, most: Math.max(likely, Math.ceil(forecast.most ?? 0)) };
 }
 
-/** Of the smallest budget: so many requests at once, and no more, while their cost is unknown. */
+/** A share of the smallest budget. It bounds the number of concurrent requests while their cost is unknown. */
 function shareOf(meters: readonly BudgetMeter[]): number {
   return Math.min(...meters.map(({ amount }) => amount)) / SHARE_OF_THE_UNKNOWN;
 }
 
 /**
- * Beside others, a request is refused unless the longest answer that it allows fits. Alone, it is refused for what it is
- * likely to cost; an estimate without samples does not refuse it.
+ * When other reservations exist, a request is refused unless the longest answer that it allows fits. Without other
+ * reservations, its likely cost decides, and an estimate without samples does not refuse it.
  */
 function isExceeded(
   { amount, spent }: BudgetMeter,
@@ -258,7 +258,7 @@ function isExceeded(
   return reserved > 0 ? spent + reserved + most > amount : learned && spent + likely > amount;
 }
 
-/** Without amounts. */
+/** The message without amounts. */
 function plainMessageOf({ subject, periodSeconds }: BudgetMeter): string {
   return `The ${budgetPeriodLabel(periodSeconds)} budget of '${subject}' does not allow this request.`;
 }

@@ -1,6 +1,6 @@
 /**
- * The expected cost of a request: from its size, from how long it lets the answer become, and
- * from what requests to the same model have cost recently. Too much is better than too little, since it is given back.
+ * The expected cost of a request: from its size, from the answer length that it allows, and from the recent cost of
+ * requests to the same model. The forecast is rather too high than too low, since the excess is released.
  */
 
 import type { AdmissionRequest, Charge } from '../model-request/admission.ts';
@@ -13,17 +13,20 @@ import { reportsCost } from '../pricing/reported-cost.ts';
 
 /** Nano-dollars. */
 export interface CostForecast {
-  /** What it costs whatever it says: a price for each request. 0 where `likely` was learned, which is no less. */
+  /**
+   * The cost that does not depend on the content: a price per request. 0 where `likely` was learned, which is no
+   * less.
+   */
   readonly least: number;
-  /** Undefined: its provider is going to tell what it costs, and has not done so yet. */
+  /** Undefined when the provider reports its cost and has not reported any yet. */
   readonly likely: number | undefined;
-  /** With the longest answer that the request allows; `likely` where it does not say. */
+  /** The cost of the longest answer that the request allows; `likely` when the request sets no limit. */
   readonly most: number | undefined;
-  /** Whether it is based on recorded requests. An estimate that is not never refuses a request that runs alone. */
+  /** Whether it is based on recorded requests. If not, it never refuses a request while no other reservation exists. */
   readonly learned: boolean;
 }
 
-/** What one request of a batch is likely to take. */
+/** The expected size and cost of one request of a batch. */
 export interface BatchLineForecast {
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -36,21 +39,21 @@ interface Assumed extends Pick<AdmissionRequest, 'endpoint' | 'units'> {
   readonly outputTokens: number;
 }
 
-/** What was seen of one model: the recent maximum, which decays towards the average. */
+/** Observations of one model: the recent maximum, which decays towards the average. */
 interface Seen {
   inputPerByte: number;
   outputTokens: number;
-  /** Of a model without a price whose provider says itself what it costs. */
+  /** For a model without a price whose provider reports the cost. */
   cost: number;
 }
 
 const FADING = 0.05;
-/** Models beyond this many push out those seen first. */
+/** When there are more models, the model observed first is dropped. */
 const MAX_MODELS = 10_000;
-/** English has four or five bytes in a token, and JSON around it. */
+/** English text has four or five bytes per token, plus the JSON around it. */
 const BYTES_PER_TOKEN = 3;
 const OUTPUT_TOKENS = 1024;
-/** Names a model and makes no use of it. */
+/** This endpoint names a model without calling it. */
 const COUNTING = '/v1/messages/count_tokens';
 const EMBEDDINGS = '/v1/embeddings';
 const BATCHES = '/v1/batches';
@@ -66,8 +69,8 @@ export class CostForecaster {
   }
 
   /**
-   * Of the dearest of those that may be asked.
-   * @param earlierTokens of turns that go in front of what the request says itself
+   * The forecast of the most expensive candidate.
+   * @param earlierTokens tokens of earlier turns that are put in front of the request's own input
    */
   forecast(request: AdmissionRequest, earlierTokens = 0): CostForecast {
     if (request.endpoint === COUNTING) return freeForecast;
@@ -80,8 +83,8 @@ export class CostForecaster {
   }
 
   /**
-   * Of one request of a batch. Where it does not say how long its answer may be, no less is assumed than what the model
-   * has answered recently.
+   * The forecast of one request of a batch. When it sets no limit on its answer, at least the model's recent answer
+   * length is assumed.
    */
   ofBatch(target: Target, endpoint: string, json: Record<string, unknown>, bytes: number): BatchLineForecast {
     const seen = this.#seen.get(keyOf(target, endpoint));
@@ -94,7 +97,7 @@ export class CostForecaster {
     return { inputTokens, outputTokens, cost };
   }
 
-  /** Remembers what a request turned out to cost. */
+  /** Learns from the actual cost of a request. */
   learn(
     target: Target,
     { endpoint, bodyBytes, asked }: Pick<AdmissionRequest, 'endpoint' | 'bodyBytes' | 'asked'>,
@@ -120,7 +123,8 @@ export class CostForecaster {
   #forecastFor(target: Target, request: AdmissionRequest, earlierTokens: number): CostForecast {
     const { bodyBytes, asked, endpoint, units } = request;
     const seen = this.#seen.get(keyOf(target, endpoint));
-    // Nearly nothing that names no model costs anything, a list or a file; a passthrough does as others did before it.
+    // Requests without a model, such as lists and files, rarely cost anything; a passthrough is expected to cost as
+    // much as recent ones.
     if (target.model === '') return { least: 0, likely: seen?.cost ?? 0, most: seen?.cost ?? 0, learned: true };
     const answers = answersAsked(asked.json);
     const limit = endpoint === EMBEDDINGS ? undefined : outputLimit(asked.json);
@@ -130,7 +134,7 @@ export class CostForecaster {
     const assumed = { endpoint, units, inputTokens, outputTokens };
     const likely = this.#costOf(target, assumed);
     if (likely === undefined) {
-      // Without a price table and a reported cost nothing can be charged.
+      // Without a price and without a reported cost, nothing can be charged.
       if (!reportsCost(target.provider.type)) return freeForecast;
       return { least: 0, likely: seen?.cost, most: seen?.cost, learned: seen !== undefined };
     }
@@ -154,7 +158,7 @@ function keyOf({ provider, model }: Target, endpoint: string): string {
   return `${provider.name}/${model || endpoint}`;
 }
 
-/** A target without a known price counts as the dearest. */
+/** A target without a known price counts as the most expensive. */
 function isDearer(one: CostForecast, other: CostForecast): boolean {
   return (one.likely ?? Number.POSITIVE_INFINITY) > (other.likely ?? Number.POSITIVE_INFINITY);
 }

@@ -1,6 +1,9 @@
 import type { EstimatedTokens } from '../model-request/units.ts';
 
-/** The tokens that rate limits count: those of the estimate where there is one, else as reported; null: not known. */
+/**
+ * The tokens that rate limits count: the estimate where there is one, else the reported number; null when it is
+ * unknown.
+ */
 export function countedTokens(reported: number | null, estimate: EstimatedTokens | undefined): number | null {
   return estimate === undefined ? reported : estimate.inputTokens + estimate.outputTokens;
 }

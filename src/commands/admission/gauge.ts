@@ -1,13 +1,13 @@
-/** One rate limit with what it has counted. Times are milliseconds since the epoch. */
+/** One rate limit and its counts. Times are milliseconds since the epoch. */
 import { type SavedWindow, SlidingWindow } from './sliding-window.ts';
 
-/** A rate limit, as it is now. */
+/** A rate limit in its current state. */
 export interface RateLimitRule {
   readonly scope: 'user_path' | 'provider' | 'model';
   readonly subject: string;
-  /** 0: of what is under way at the same time. */
+  /** 0 for a limit of concurrent requests. */
   readonly periodSeconds: number;
-  /** Null: not limited. */
+  /** Null when requests are not limited. */
   readonly maxRequests: number | null;
   readonly maxTokens: number | null;
   readonly lastResetAt?: number | undefined;
@@ -15,7 +15,7 @@ export interface RateLimitRule {
 
 export interface SavedGauge {
   readonly key: string;
-  /** The last reset that it knew of. */
+  /** The last reset of the rule when the counts were saved. */
   readonly resetAt?: number | undefined;
   readonly requests: SavedWindow;
   readonly tokens: SavedWindow;
@@ -23,9 +23,9 @@ export interface SavedGauge {
 
 export class Gauge {
   rule: RateLimitRule;
-  /** Requests under way. */
+  /** Concurrent requests. */
   inFlight = 0;
-  /** Undefined for a limit of what is under way. */
+  /** Undefined for a limit of concurrent requests. */
   readonly requests: SlidingWindow | undefined;
   readonly tokens: SlidingWindow | undefined;
 
@@ -35,7 +35,7 @@ export class Gauge {
     this.tokens = rule.periodSeconds === 0 ? undefined : new SlidingWindow(rule.periodSeconds);
   }
 
-  /** The rule was changed; when it was reset, nothing is counted any more. */
+  /** Applies a changed rule; clears the counts when the rule was reset. */
   follow(rule: RateLimitRule): void {
     const wasReset = rule.lastResetAt !== this.rule.lastResetAt;
     this.rule = rule;
@@ -44,7 +44,7 @@ export class Gauge {
     this.tokens?.clear();
   }
 
-  /** Milliseconds until one more request has room; 0 when it has now. */
+  /** Milliseconds until one more request has room; 0 when it has room now. */
   msUntilRoom(at: number): number {
     const { maxRequests, maxTokens } = this.rule;
     if (this.requests === undefined) return maxRequests !== null && this.inFlight >= maxRequests ? 1000 : 0;
@@ -62,12 +62,12 @@ export class Gauge {
     this.inFlight -= 1;
   }
 
-  /** What was counted before the rule was reset stays forgotten. */
+  /** Counts a request, unless the rule was reset after it was admitted. */
   countRequest(at: number): void {
     if (at >= (this.rule.lastResetAt ?? 0)) this.requests?.add(at, 1);
   }
 
-  /** It was let through by this limit at that time, and by another not. */
+  /** Removes a request that this limit admitted at that time and another limit refused. */
   takeBackRequest(at: number): void {
     if (at >= (this.rule.lastResetAt ?? 0)) this.requests?.add(at, -1);
   }
@@ -76,7 +76,7 @@ export class Gauge {
     if (tokens > 0 && at >= (this.rule.lastResetAt ?? 0)) this.tokens?.add(at, tokens);
   }
 
-  /** What is counted, and milliseconds until it is less. */
+  /** The counts, and the milliseconds until they decrease. */
   read(at: number) {
     return {
       requests: this.requests?.used(at) ?? 0,
@@ -91,7 +91,7 @@ export class Gauge {
     return { key, resetAt, requests: this.requests?.save() ?? [], tokens: this.tokens?.save() ?? [] };
   }
 
-  /** What was saved before the rule was reset is forgotten. */
+  /** Restores saved counts, unless the rule was reset after they were saved. */
   restore({ resetAt, requests, tokens }: SavedGauge): void {
     if (resetAt !== this.rule.lastResetAt) return;
     this.requests?.restore(requests);

@@ -1,4 +1,4 @@
-/** Admission by budgets and rate limits. Where there is neither, it costs a look at two numbers. */
+/** Admission by budgets and rate limits. Without either, it costs two comparisons. */
 import {
   type Admission,
   type AdmissionRequest,
@@ -21,20 +21,20 @@ export interface LimitAdmissionParts {
   readonly forecaster: CostForecaster;
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Told of every request that was not let through, and of every target that had no room. */
+  /** Called for every request that was refused, and for every target without room. */
   refused(refusal: Refusal): void;
 }
 
 export class LimitAdmission implements Admission {
   readonly #parts: LimitAdmissionParts;
-  /** The exchanges under way that are counted in a window. */
+  /** The running exchanges that are counted in a window. */
   readonly #open = new Set<string>();
 
   constructor(parts: LimitAdmissionParts) {
     this.#parts = parts;
   }
 
-  /** Ids of the exchanges that are under way and counted. */
+  /** Ids of the running exchanges that are counted in a window. */
   get open(): ReadonlySet<string> {
     return this.#open;
   }
@@ -76,7 +76,7 @@ export class LimitAdmission implements Admission {
 
 interface TicketParts extends LimitAdmissionParts {
   readonly request: AdmissionRequest;
-  /** When it was let through. */
+  /** When the request was admitted. */
   readonly at: number;
   readonly path: Passed;
   readonly hold: BudgetHold | undefined;
@@ -88,7 +88,7 @@ class LimitTicket implements Ticket {
   #target: Target | undefined;
   /** The gauges of the target. */
   #entered: Passed = [];
-  /** Whether anybody was asked. */
+  /** Whether any target was entered. */
   #wasEntered = false;
   #settled = false;
 

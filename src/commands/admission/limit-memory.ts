@@ -1,7 +1,7 @@
 /**
- * Takes what the rate limits have counted over a restart. It is written down from time to time, with the place in the
- * log it was true at; a start reads on from there, and counts what was let through and spent since. Where nothing was
- * written down, the log is read from where the longest window begins.
+ * Keeps the counts of the rate limits over a restart. They are saved from time to time, with their position in the
+ * log. At the start, the log is read from that position, and later requests and tokens are added. Without saved
+ * counts, the log is read from the beginning of the longest window.
  */
 import { attemptStarted, usageRecorded } from '../../events/catalogue/exchange.ts';
 import { idOf, type Position } from '../../events/event.ts';
@@ -11,11 +11,11 @@ import { countedTokens } from './counted-tokens.ts';
 import type { SavedGauge } from './gauge.ts';
 import type { RateLimiter, RateLimitRules } from './rate-limiter.ts';
 
-/** What was counted up to a place in the log. */
+/** The counts up to a position in the log. */
 export interface LimitMemory {
   readonly position: Position;
   readonly gauges: readonly SavedGauge[];
-  /** Exchanges that were under way: their requests are counted, what they spend is not yet. */
+  /** Exchanges that were running: their requests are counted, their tokens are not yet. */
   readonly open: readonly string[];
 }
 
@@ -23,13 +23,13 @@ export interface RestoreOptions {
   readonly log: EventLog;
   readonly limiter: RateLimiter;
   readonly rules: RateLimitRules;
-  /** Undefined: nothing was written down, or what was is of another log. */
+  /** Undefined when nothing was saved, or the saved counts belong to another log. */
   readonly memory: LimitMemory | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** To be called once, before anything is let through. */
+/** Called once, before any request is admitted. */
 export async function restoreLimits({ log, limiter, rules, memory, now }: RestoreOptions): Promise<void> {
   const longest = Math.max(0, ...[...rules.rules.values()].map(({ periodSeconds }) => periodSeconds));
   if (longest === 0) return;
@@ -44,7 +44,7 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
       const { provider, model, totalTokens, answers, ...rest } = usageRecorded.data.parse(event.data);
       const { estimated, estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = rest;
       const tokens = countedTokens(totalTokens, estimated === true ? { inputTokens, outputTokens } : undefined);
-      // The requests of a batch are not under way at the time that their sum becomes known.
+      // The tokens of a batch become known as a sum, at a time when its requests are no longer running.
       if (tokens !== null && answers === undefined) {
         limiter.recount({ at: event.at, userPath, target: { provider, model }, tokens });
       }
@@ -52,7 +52,7 @@ export async function restoreLimits({ log, limiter, rules, memory, now }: Restor
     }
     const { attempt, kind, provider, model = '' } = attemptStarted.data.parse(event.data);
     if (kind === 'retry' || kind === 'translation' || open.has(idOf(event.stream))) continue;
-    // Who was to be asked first may have had an open circuit breaker, so that the first call is a failover.
+    // When the first candidate has an open circuit breaker, the first call is a failover.
     const isFirst = kind === 'primary' || attempt === 1;
     limiter.recount({ at: event.at, target: { provider, model }, ...(isFirst ? { userPath } : {}) });
   }

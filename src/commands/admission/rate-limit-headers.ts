@@ -1,5 +1,5 @@
 /**
- * `x-ratelimit-*`: how much room is left, by the tightest of the limits that a request has passed and whose amounts its
+ * `x-ratelimit-*`: the remaining room in the tightest of the limits that a request has passed and whose amounts its
  * key may read.
  */
 import { mayReadAmounts, type SightedKey } from '../visibility.ts';
@@ -12,7 +12,7 @@ interface Room {
   readonly resetMs: number;
 }
 
-/** @returns undefined when none of them limits anything over a period; empty when the key may read the amounts of none */
+/** @returns undefined when none of them limits a period; empty when the key may read the amounts of none */
 export function rateLimitHeaders(
   gauges: Passed,
   key: SightedKey | undefined,
@@ -46,7 +46,7 @@ function tighter(one: Room | undefined, other: Room | undefined): Room | undefin
   return other.remaining < one.remaining ? other : one;
 }
 
-/** The reset is the time until there is more room than now, in the form in which OpenAI tells it: `12s`. */
+/** The reset is the time until there is more room than now, in OpenAI's format: `12s`. */
 function tell(headers: Record<string, string>, what: 'requests' | 'tokens', { limit, remaining, resetMs }: Room): void {
   headers[`x-ratelimit-limit-${what}`] = String(limit);
   headers[`x-ratelimit-remaining-${what}`] = String(remaining);

@@ -1,7 +1,7 @@
 /**
- * Lets requests through as fast as the rate limits allow: those of the caller's user path and of the paths above it,
- * and those of the provider and the model that are asked. Requests count when they are let through, tokens when they
- * are known. Everything is in memory; `limit-memory.ts` takes it over a restart.
+ * Admits requests within the rate limits: those of the caller's user path and of the paths above it, and those of the
+ * called provider and model. Requests count when they are admitted, tokens when their number is known. Everything is
+ * in memory; `limit-memory.ts` keeps it over a restart.
  */
 import { pathsAbove } from '../../events/user-path.ts';
 import type { Caller } from '../model-request/caller.ts';
@@ -11,22 +11,22 @@ import { type Refusal, refusals } from '../refusal.ts';
 import { mayNameAmounts } from '../visibility.ts';
 import { Gauge, type RateLimitRule, type SavedGauge } from './gauge.ts';
 
-/** The rules that are in force. */
+/** The rules in force. */
 export interface RateLimitRules {
-  /** Another number each time they change. */
+  /** Changes each time the rules change. */
   readonly changes: number;
-  /** By a key that stays the same for as long as the rule is there. */
+  /** By a key that stays the same as long as the rule exists. */
   readonly rules: ReadonlyMap<string, RateLimitRule>;
 }
 
-/** The caller, as far as limits depend on it. */
+/** The parts of a caller on which limits depend. */
 type Limited = Pick<Caller, 'userPath' | 'key'>;
 
 /** The gauges that a request passes. */
 export type Passed = readonly Gauge[];
 
 const NONE: Passed = [];
-/** User paths whose gauges are remembered together. */
+/** Maximum number of user paths whose gauges are cached. */
 const MAX_CHAINS = 10_000;
 
 export class RateLimiter {
@@ -44,12 +44,12 @@ export class RateLimiter {
     this.#now = now;
   }
 
-  /** Whether there is no rule at all. */
+  /** Whether there are no rules. */
   get isOpen(): boolean {
     return this.#rules().rules.size === 0;
   }
 
-  /** The gauges of the caller's path and of those above it. @throws Refusal 429 `rate_limit_exceeded` */
+  /** The gauges of the caller's path and of the paths above it. @throws Refusal 429 `rate_limit_exceeded` */
   admit(caller: Limited, at: number): Passed {
     this.#follow();
     const chain = this.#chain(caller.userPath ?? '/');
@@ -59,7 +59,7 @@ export class RateLimiter {
     return chain;
   }
 
-  /** Counts a request of no duration in the periods of the path and of those above it. @throws Refusal 429 */
+  /** Counts a request without duration in the periods of the path and of the paths above it. @throws Refusal 429 */
   pass(caller: Limited, at: number): void {
     this.#follow();
     const periods = this.#chain(caller.userPath ?? '/').filter(({ rule }) => rule.periodSeconds > 0);
@@ -68,7 +68,7 @@ export class RateLimiter {
     for (const gauge of periods) gauge.countRequest(at);
   }
 
-  /** The gauges of the provider and of the model. @returns why there is no room with them */
+  /** The gauges of the provider and of the model. @returns a refusal when one of them has no room */
   enter(target: Target, caller: Limited): Passed | Refusal {
     this.#follow();
     const gauges = this.#of(target);
@@ -82,7 +82,7 @@ export class RateLimiter {
     for (const gauge of gauges) gauge.leave();
   }
 
-  /** Of a request that nobody could be asked. @param at when it was let through */
+  /** Removes a request for which no target could be called. @param at when it was admitted */
   takeBack(gauges: Passed, at: number): void {
     for (const gauge of gauges) gauge.takeBackRequest(at);
   }
@@ -98,19 +98,19 @@ export class RateLimiter {
     return this.#of(target).every((gauge) => gauge.msUntilRoom(at) === 0);
   }
 
-  /** The gauges of the path and of those above it, without passing them. */
+  /** The gauges of the path and of the paths above it, without passing them. */
   on(userPath: string): Passed {
     this.#follow();
     return this.#chain(userPath);
   }
 
-  /** What a rule has counted, by the rule's key. */
+  /** The counts of a rule, by the rule's key. */
   gauge(key: string): Gauge | undefined {
     this.#follow();
     return this.#gauges.get(key);
   }
 
-  /** Counts what was let through before the restart. */
+  /** Counts a request or tokens from before the restart. */
   recount(what: {
     readonly at: number;
     readonly userPath?: string;
@@ -182,7 +182,7 @@ interface Names {
   readonly model: string;
 }
 
-/** The refusal of the gauge that takes longest to have room again; undefined when all have. */
+/** The refusal of the full gauge that takes longest to have room again; undefined when all have room. */
 function refusalOf(gauges: Passed, caller: Limited, at: number): Refusal | undefined {
   let full: Gauge | undefined;
   let longest = 0;

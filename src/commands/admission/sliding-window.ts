@@ -1,14 +1,14 @@
 /**
- * How much was counted in the last while. The while is cut into 60 parts, and a part counts until all of it is out of
- * the window: within any stretch of the window's length no more is let through than is allowed, and what was counted
- * is forgotten at most a 60th of it late. Times are milliseconds since the epoch.
+ * An amount counted over a sliding window. The window is divided into 60 parts, and a part counts until all of it is
+ * out of the window: no stretch of the window's length admits more than is allowed, and an amount is dropped at most
+ * a 60th of the window too late. Times are milliseconds since the epoch.
  */
 
 const PARTS = 60;
-/** The part that is running is only begun, so that one more is needed to cover the whole length. */
+/** The current part is incomplete, so one more part is needed to cover the whole length. */
 const RING = PARTS + 1;
 
-/** The parts that are not empty: their number since the epoch, and what is counted in each. */
+/** The parts that are not empty: their number since the epoch, and the amount in each. */
 export type SavedWindow = readonly (readonly [part: number, amount: number])[];
 
 export class SlidingWindow {
@@ -21,7 +21,7 @@ export class SlidingWindow {
     this.#partMs = (periodSeconds * 1000) / PARTS;
   }
 
-  /** What is longer ago than the window is not counted. */
+  /** An amount older than the window is not counted. */
   add(at: number, amount: number): void {
     this.#addTo(this.#partAt(at), amount);
   }
@@ -31,7 +31,7 @@ export class SlidingWindow {
     return this.#total;
   }
 
-  /** Milliseconds until at most `allowed` is counted, if nothing more is; 0 when that is so now. */
+  /** Milliseconds until at most `allowed` is counted, if nothing is added; 0 when it is so now. */
   msUntil(at: number, allowed: number): number {
     let left = this.used(at);
     if (left <= allowed) return 0;
@@ -42,7 +42,7 @@ export class SlidingWindow {
     return this.#msUntilGone(this.#newest, at);
   }
 
-  /** Milliseconds until the first of what is counted is forgotten; 0 when nothing is. */
+  /** Milliseconds until the oldest amount is dropped; 0 when the window is empty. */
   msUntilLess(at: number): number {
     if (this.used(at) === 0) return 0;
     let part = this.#newest - PARTS;
@@ -64,7 +64,7 @@ export class SlidingWindow {
     return saved;
   }
 
-  /** Adds what was saved of a window of the same length. */
+  /** Adds the saved amounts of a window of the same length. */
   restore(saved: SavedWindow): void {
     for (const [part, amount] of saved) this.#addTo(part, amount);
   }
@@ -90,7 +90,7 @@ export class SlidingWindow {
 
   #lookFrom(at: number): void {
     const part = this.#partAt(at);
-    // The clock was set back by more than the window: what was counted has no place on it any more.
+    // The clock was set back by more than the window, so the amounts have no place in it.
     if (part < this.#newest - RING) {
       this.clear();
       this.#newest = part;

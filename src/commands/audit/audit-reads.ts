@@ -1,4 +1,4 @@
-/** Reads of recorded bodies by administrators are events themselves: written before the body is given. */
+/** Reads of recorded bodies by administrators are events themselves, recorded before the body is returned. */
 import type { z } from 'zod';
 import { auditRead } from '../../events/catalogue/audit.ts';
 import { type EventContext, idOf, type RecordedEvent, type StreamName, streamName } from '../../events/event.ts';
@@ -9,25 +9,29 @@ import { ownerOf } from '../visibility.ts';
 
 type Read = z.infer<typeof auditRead.data>;
 
-/** All of them are on one stream, so that who read what can be asked without knowing who reads. */
+/** One stream for all reads, so that they can be queried without knowing the readers. */
 const AUDITED_READS = streamName('audit', 'reads');
 
-/** Each resolves when the read is on disk: the body may be given from then on. */
+/** Each method resolves when the read is on disk; the body may be returned from then on. */
 export interface ReadAudit {
-  /** @throws Refusal 503 when the log cannot be written: then nothing may be given */
+  /** @throws Refusal 503 when the log cannot be written: then nothing may be returned */
   liveTail(what: 'live_previews' | 'live_events', filter: Record<string, string>, context: EventContext): Promise<void>;
-  /** A question whose answer tells of many: what was asked is noted. @throws Refusal 503, as above */
+  /** A query whose result covers many objects; its parameters are recorded. @throws Refusal 503, as above */
   question(
     what: 'audit_conversation' | 'audit_export' | 'sql',
     asked: Record<string, string>,
     context: EventContext,
   ): Promise<void>;
   /**
-   * A query that a user of the embedded ClickHouse's own interface sent. Who is behind that user is not known here.
+   * A query by a user of the embedded ClickHouse's own interface. The gateway does not know the person behind that
+   * user.
    * @throws Refusal 503, as above
    */
   clickHouseQuery(user: string, asked: Record<string, string>): Promise<void>;
-  /** A list of objects, of which some may be of others. Nothing is noted as below. @throws Refusal 503, as above */
+  /**
+   * A list of objects that may include objects of other owners. Not recorded in the cases named below.
+   * @throws Refusal 503, as above
+   */
   list(
     what: 'file_list' | 'batch_list',
     asked: Record<string, string>,
@@ -35,9 +39,9 @@ export interface ReadAudit {
     context: EventContext,
   ): Promise<void>;
   /**
-   * What is stored on a stream of its own and belongs to whoever created it. Without such a stream it is something that
-   * only a provider knows. Nothing is noted when the caller created it, or is no administrator: then it is read by a
-   * client who sees it.
+   * An object with a stream of its own, which belongs to its creator. Without such a stream, it is an object that
+   * only a provider knows. Nothing is recorded when the caller created it, or is not an administrator and reads it as
+   * a client.
    * @throws Refusal 503, as above
    */
   stored(what: Read['what'], stream: StreamName, caller: Caller, context: EventContext): Promise<void>;
@@ -72,7 +76,7 @@ export function createReadAudit(log: Pick<EventLog, 'append' | 'readStream'>): R
   };
 }
 
-/** The master key, or a managed key that was let into the admin API. */
+/** Whether the caller is the master key, or a managed key with access to the admin API. */
 function administers({ key }: Caller): boolean {
   return key === undefined || key.dashboardAccess;
 }

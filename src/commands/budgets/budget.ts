@@ -1,4 +1,4 @@
-/** What may happen to the budgets of one subject: stream `budget-<path>`, or `budget-label:<label>`. */
+/** Commands and events of the budgets of one subject: stream `budget-<path>`, or `budget-label:<label>`. */
 import { budgetRemoved, budgetReset, budgetSet } from '../../events/catalogue/budget.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -14,15 +14,15 @@ export interface BudgetSubject {
   readonly subject: string;
 }
 
-/** The budget of a subject in one period. */
+/** The budget of a subject for one period. */
 interface PeriodBudget {
   /** Undefined when there is none. */
   readonly current: { readonly amount: string; readonly source: 'manual' | 'config' } | undefined;
-  /** The amounts that were set. */
+  /** The amounts that administrators set. */
   readonly words: Words<string>;
 }
 
-/** The budgets of a subject, by the seconds of their period: also those that are there no more. */
+/** The budgets of a subject by the seconds of their period, including removed ones. */
 export type SubjectBudgets = ReadonlyMap<number, PeriodBudget>;
 
 /** A budget as the configuration declares it. */
@@ -36,7 +36,7 @@ export type BudgetCommand = { readonly of: BudgetSubject; readonly context: Even
   | { readonly do: 'set'; readonly periodSeconds: number; readonly amount: number; readonly authority: Authority }
   | { readonly do: 'remove'; readonly periodSeconds: number; readonly authority: Authority }
   | { readonly do: 'reset'; readonly periodSeconds: number; readonly authority: Authority }
-  /** All that the configuration declares for the subject: nothing else is declared any more. */
+  /** All budgets that the configuration declares for the subject; those declared before are removed. */
   | { readonly do: 'declare'; readonly budgets: readonly DeclaredBudget[] }
 );
 

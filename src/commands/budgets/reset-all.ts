@@ -1,10 +1,10 @@
-/** Resets every budget at once: all of them begin anew at the same place in the log, or none does. */
+/** Resets every budget in one append: all of them restart at the same position in the log, or none does. */
 import { budgetReset } from '../../events/catalogue/budget.ts';
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type BudgetSubject, budgetStream } from './budget.ts';
 
-/** @returns where in the log it is; undefined when there is no budget. @throws LogUnavailable */
+/** @returns the position of the reset; undefined when there is no budget. @throws LogUnavailable */
 export async function resetAllBudgets(
   budgets: Iterable<BudgetSubject & { readonly periodSeconds: number }>,
   context: EventContext,
@@ -12,7 +12,7 @@ export async function resetAllBudgets(
 ): Promise<Position | undefined> {
   const streams = Map.groupBy(budgets, budgetStream);
   if (streams.size === 0) return undefined;
-  // A reset goes with every other change, so nothing is expected of the revision.
+  // A reset is compatible with every other change, so no revision is expected.
   const { position } = await log.append(
     [...streams].map(([stream, found]) => ({
       stream,

@@ -1,22 +1,22 @@
-/** What may happen to the settings of all budgets: stream `settings-budgets`. */
+/** Commands and events of the settings of all budgets: stream `settings-budgets`. */
 import type { z } from 'zod';
 import { budgetSettingsChanged } from '../../events/catalogue/budget.ts';
 import type { EventContext, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
 import type { Decider } from '../handle-command.ts';
 
-/** The moments at which days, weeks and months begin, UTC. */
+/** When days, weeks and months begin, UTC. */
 export type BudgetAnchors = z.infer<typeof budgetSettingsChanged.data>;
 
 export interface ChangeBudgetSettings {
-  /** What is left out stays as it is. */
+  /** A setting that is left out keeps its value. */
   readonly changes: { readonly [Name in keyof BudgetAnchors]?: number | undefined };
   readonly context: EventContext;
 }
 
 export const budgetSettingsStream: StreamName = streamName('settings', 'budgets');
 
-/** @param initial as they are while nobody has changed them */
+/** @param initial the settings before the first change */
 export function budgetSettingsDecider(initial: BudgetAnchors): Decider<BudgetAnchors, ChangeBudgetSettings> {
   return {
     initial,

@@ -9,7 +9,7 @@ export const chatRequestSchema = z.looseObject({
   stream_options: z.looseObject({}).nullish(),
 });
 
-/** Body of `POST /v1/chat/completions`, as far as the gateway reads it. */
+/** Body of `POST /v1/chat/completions`: the members that the gateway reads. */
 export type ChatCompletionRequest = z.infer<typeof chatRequestSchema>;
 
 export function parseChatRequest(json: unknown): Accepted<ChatCompletionRequest> | Refused {

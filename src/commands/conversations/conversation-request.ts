@@ -1,4 +1,4 @@
-/** The bodies that conversations are made and changed with, checked and brought into one form. */
+/** Request bodies that create and change conversations, checked and normalised. */
 import { z } from 'zod';
 import type { Metadata } from '../metadata.ts';
 import { parseJson } from '../parse-json.ts';
@@ -6,7 +6,7 @@ import { refusals, refusedInTranslation } from '../refusal.ts';
 import { checkRequest } from '../request-check.ts';
 import { inputItemSchema } from '../responses/create-request.ts';
 
-/** In one request. */
+/** Maximum number of items in one request. */
 export const MAX_ITEMS_AT_ONCE = 20;
 
 const metadata = z.record(z.string(), z.string());
@@ -18,7 +18,7 @@ export const addItemsSchema = z.looseObject({ items });
 
 type GivenItems = z.infer<typeof items>;
 
-/** @param body the client's bytes; nothing means `{}`. @throws Refusal */
+/** @param body the client's bytes; an empty body means `{}`. @throws Refusal */
 export function readCreateConversation(body: Buffer): { items: GivenItems; metadata: Metadata } {
   const request = read(createConversationSchema, parsed(body), []);
   return { items: notTooMany(request.items ?? []), metadata: request.metadata ?? {} };

@@ -1,4 +1,4 @@
-/** What may happen to a conversation, decided from what has happened to it. Pure. */
+/** Commands and events of a conversation. Pure. */
 import { z } from 'zod';
 import {
   conversationCreated,
@@ -15,14 +15,14 @@ import { type Refusal, refusals } from '../refusal.ts';
 import type { StoredItem } from '../responses/input-items.ts';
 import { type Owner, ownerOf, type Sight, sees } from '../visibility.ts';
 
-/** A conversation that has reached either takes no more. The turn that reaches it is still kept whole. */
+/** A conversation that has reached either limit takes no more items. The turn that reaches it is still stored whole. */
 export const MAX_CONVERSATION_ITEMS = 10_000;
 export const MAX_CONVERSATION_BYTES = 64 * 1024 * 1024;
 
 export type ConversationState =
   | { readonly status: 'absent' }
   | OpenConversation
-  /** For good: what comes after changes nothing. */
+  /** Final: later events change nothing. */
   | { readonly status: 'deleted' };
 
 export interface OpenConversation {
@@ -31,9 +31,9 @@ export interface OpenConversation {
   readonly createdAt: number;
   readonly metadata: Metadata;
   readonly owner: Owner;
-  /** The newest, behind it all before. `itemsOf` makes the items of them, for those few who want them. */
+  /** The newest change, linked to all earlier ones. `itemsOf` builds the items, for the few callers that need them. */
   readonly changes: Change | undefined;
-  /** Of all items that were ever added: what has to be read to know the conversation. */
+  /** Bytes of all items ever added, which have to be read to load the conversation. */
   readonly bytes: number;
 }
 
@@ -106,7 +106,7 @@ function added(
   return items.length === 0 ? [] : [itemsAdded(items, {}, context)];
 }
 
-/** Why a conversation of so many items and bytes takes no more; undefined while it does. */
+/** Why a conversation with this number of items and bytes takes no more; undefined while it does. */
 export function fullRefusal(items: number, bytes: number, param: string): Refusal | undefined {
   if (items > MAX_CONVERSATION_ITEMS) {
     return refusals.conversationFull(`${items} items would be more than ${MAX_CONVERSATION_ITEMS}.`, param);
@@ -124,7 +124,7 @@ function duplicateAmong(items: readonly StoredItem[], held: ReadonlyMap<string, 
   return undefined;
 }
 
-/** The event of items that are known to belong at the end of an open conversation. */
+/** The event that appends items to an open conversation. */
 export function itemsAdded(
   items: readonly StoredItem[],
   origin: { readonly responseId?: string; readonly exchangeId?: string },
@@ -139,7 +139,7 @@ function evolve(state: ConversationState, event: DecidedEvent): ConversationStat
     const { createdAt, metadata } = conversationCreated.data.parse(event.data);
     return { status: 'open', createdAt, metadata, owner: ownerOf(event), changes: undefined, bytes: 0 };
   }
-  // A turn that was on its way when its conversation was deleted comes after the end.
+  // A turn that was running when its conversation was deleted is recorded after the deletion.
   if (state.status !== 'open') return state;
   const { changes: before, bytes } = state;
   switch (event.type) {
@@ -163,7 +163,7 @@ function evolve(state: ConversationState, event: DecidedEvent): ConversationStat
 const addedItems = z.array(z.looseObject({ id: z.string(), type: z.string() }));
 
 /**
- * The items by their ids, oldest first. Two turns at the same time may bring the same item: the first one counts.
+ * The items by id, oldest first. Two simultaneous turns may add the same item: the first one counts.
  * @throws when the stored bytes are damaged
  */
 export function itemsOf({ changes }: OpenConversation): ReadonlyMap<string, StoredItem> {

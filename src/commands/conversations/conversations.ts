@@ -1,4 +1,4 @@
-/** What clients do with conversations: each of these is one command, or one look at what there is. */
+/** The operations of clients on conversations. Each is one command or one query. */
 import { randomBytes } from 'node:crypto';
 import { conversationItemsAdded } from '../../events/catalogue/conversation.ts';
 import type { EventContext, NewEvent } from '../../events/event.ts';
@@ -24,24 +24,24 @@ import { conversationStream, isConversationId, loadConversation } from './load-c
 
 export interface ConversationDependencies {
   readonly log: EventLog;
-  /** What the caller may name in place of an item. */
+  /** Finds the stored item that a caller refers to by id. */
   findItem(sight: Sight): FindItem;
   /** Unix seconds. */
   now(): number;
 }
 
-/** Who sent a request. */
+/** The caller of a request. */
 export interface Requester {
   readonly context: EventContext;
   readonly sight: Sight;
 }
 
-/** Where a request is aimed, and who sent it. */
+/** The conversation that a request addresses, and its caller. */
 export interface AtConversation extends Requester {
   readonly id: string;
 }
 
-/** @throws Refusal, like all of these */
+/** @throws Refusal, like all functions of this file */
 export async function createConversation(body: Buffer, by: Requester, deps: ConversationDependencies): Promise<object> {
   const { items, metadata } = readCreateConversation(body);
   const id = `conv_${randomBytes(16).toString('hex')}`;
@@ -108,7 +108,7 @@ export async function deleteItem(at: AtConversation, itemId: string, deps: Conve
   return conversationObject(at.id, await handle({ kind: 'delete item', ...at, itemId }, deps));
 }
 
-/** The items in the form they are held in, references replaced by what they name. */
+/** The items in their stored form, with references replaced by the items that they name. */
 async function withIds(
   items: readonly JsonObject[],
   { sight }: Requester,
@@ -133,7 +133,7 @@ async function handle(command: ConversationCommand, { log }: ConversationDepende
   });
 }
 
-/** The index of the items that an event adds. */
+/** Index entries for the items that an event adds. */
 function indexed(event: NewEvent, id: string, owner: Owner, context: EventContext): StreamWrite[] {
   if (event.type !== conversationItemsAdded.type) return [];
   const { itemIds } = conversationItemsAdded.data.parse(event.data);

@@ -1,4 +1,4 @@
-/** Finds the item that an id names, among everything that one caller sees. */
+/** Finds the item with an id among all items that one caller may see. */
 import type { EventLog } from '../../events/log.ts';
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
@@ -16,10 +16,10 @@ export interface ItemSources {
   readonly index: ItemIndex;
 }
 
-/** An id that many things hold is looked for in so many of them: real ids are held by one or two. */
+/** Maximum number of holders that are searched for an id; a real id has one or two. */
 const MAX_HOLDERS = 16;
 
-/** For one request: what was read once is not read again. */
+/** For one request: a holder is read only once. */
 export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): FindItem {
   const read = new Map<string, Promise<ReadonlyMap<string, FoundItem>>>();
   const itemsIn = (holder: ItemHolder) => {
@@ -34,7 +34,7 @@ export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): 
     if (stored === undefined) return new Map();
     const { response, inputItems, native, provider } = stored;
     const output = Array.isArray(response.output) ? response.output.filter(isObject) : [];
-    // The ids of its input are ours, also where the response is the provider's.
+    // The gateway gives the ids of the input, also when the response is the provider's.
     return new Map([...found(inputItems, undefined), ...found(output, native ? provider : undefined)]);
   }
 
@@ -61,7 +61,7 @@ export function itemFinder(sight: Sight, { log, archive, index }: ItemSources): 
   };
 }
 
-/** What only names an item is not the item. */
+/** An item reference is not an item. */
 function found(items: Iterable<JsonObject>, provider: string | undefined): ReadonlyMap<string, FoundItem> {
   const byId = new Map<string, FoundItem>();
   for (const item of items) {

@@ -1,4 +1,4 @@
-/** A conversation as one caller sees it, read from its stream: what was acknowledged is there. */
+/** Loads a conversation, as one caller may see it, from its stream: every acknowledged change is included. */
 import { streamName } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { loadState } from '../handle-command.ts';
@@ -14,7 +14,7 @@ export function conversationStream(id: string) {
   return streamName('conversation', id);
 }
 
-/** Undefined when it never was, was deleted, or belongs to others. */
+/** Undefined when it does not exist, was deleted, or belongs to other callers. */
 export async function findConversation(id: string, sight: Sight, log: EventLog): Promise<OpenConversation | undefined> {
   if (!isConversationId(id)) return undefined;
   const { state } = await loadState(conversationDecider, conversationStream(id), log);

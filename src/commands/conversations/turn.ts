@@ -1,6 +1,6 @@
 /**
- * The turn of a conversation that a response is: everything before it goes in front of its input, and its input and
- * output go to the end of the conversation, in the same append as the end of its exchange.
+ * The turn that a response adds to its conversation: earlier items go in front of its input, and its input and output
+ * are appended to the conversation, in the same append as the end of its exchange.
  */
 import type { EventContext } from '../../events/event.ts';
 import type { EventLog, StreamWrite } from '../../events/log.ts';
@@ -17,13 +17,13 @@ import type { Sight } from '../visibility.ts';
 import { fullRefusal, itemsAdded, itemsOf, type OpenConversation } from './conversation.ts';
 import { conversationStream, findConversation } from './load-conversation.ts';
 
-/** The conversation that a request for a response names, if it names one as it should. */
+/** The conversation that a request for a response names; undefined when it names none or in a wrong form. */
 export function conversationIn(request: JsonObject): string | undefined {
   const given = request['conversation'];
   return filled(isObject(given) ? given['id'] : given);
 }
 
-/** As above. @throws Refusal when the request may not name it so */
+/** Like `conversationIn`. @throws Refusal when the reference is malformed or not allowed */
 export function conversationNamed(request: JsonObject): string | undefined {
   const given = request['conversation'];
   if (given === null || given === undefined) return undefined;
@@ -45,8 +45,9 @@ export interface TurnInput {
 }
 
 /**
- * The conversation in front of the new input. What the new input only names, and the conversation holds, is said once.
- * @throws Refusal when an item is given again, or the conversation takes no more
+ * The items of the conversation, followed by the new input. A reference to an item that the conversation holds is
+ * left out.
+ * @throws Refusal when an item is given again, or the conversation is full
  */
 export function inputOfTurn(conversation: OpenConversation, input: unknown): TurnInput {
   const held = itemsOf(conversation);
@@ -77,7 +78,7 @@ export interface EndedTurn {
   readonly sight: Sight;
 }
 
-/** What is to be appended with the end of a turn that succeeded; nothing when its conversation has been deleted. */
+/** The writes to append with the end of a successful turn; none when its conversation was deleted. */
 export async function turnWrites(turn: EndedTurn, log: EventLog, find: FindItem): Promise<StreamWrite[]> {
   const { conversationId, exchangeId, responseId, input, output, context, sight } = turn;
   const conversation = await findConversation(conversationId, sight, log);
@@ -89,15 +90,15 @@ export async function turnWrites(turn: EndedTurn, log: EventLog, find: FindItem)
   const event = itemsAdded(items, { responseId, exchangeId }, context);
   const ids = items.map(({ id }) => id);
   return [
-    // Other turns may end at the same time, each behind the one before: whoever asked first is not asked to wait.
+    // Turns may end at the same time; each is appended behind the one before, whichever request came first.
     { stream: conversationStream(conversationId), events: [event], expectedRevision: 'any' },
     ...itemWrites(ids, { kind: 'conversation', id: conversationId, owner: conversation.owner }, context),
   ];
 }
 
 /**
- * The items, those that were only named in full. What the conversation holds is not put into it again; what is gone by
- * now was in front of the model all the same, but cannot be kept.
+ * The items, with references replaced by the items that they name. References to items that the conversation already
+ * holds are left out; so are references whose item has been deleted meanwhile, although the model received it.
  */
 async function inFull(
   items: readonly JsonObject[],

@@ -1,4 +1,4 @@
-/** Refuses the address of a provider at the moment at which it is set, rather than at its first request. */
+/** Refuses an invalid address of a provider when it is set, instead of at its first request. */
 import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { CURE, checkedLookup, checkHostOf, hostOf, LOCAL_ADDRESS } from '../../providers/checked-lookup.ts';
@@ -6,16 +6,18 @@ import { providerType } from '../../providers/types.ts';
 import { refusals } from '../refusal.ts';
 import type { CredentialBody } from './credential-fields.ts';
 
-/** A name that is not resolved by then is checked when it is connected to. */
+/** Milliseconds to wait for name resolution. A name that is not resolved by then is checked when it is connected to. */
 const PATIENCE_MS = 3000;
 
 export type CheckAddresses = (body: Pick<CredentialBody, 'type' | 'base_url' | 'proxy_url'>) => Promise<void>;
 
-/** @returns throws Refusal 400 `provider_address_refused`; a name that cannot be resolved now is accepted */
+/**
+ * @returns a check that throws Refusal 400 `provider_address_refused`; a name that cannot be resolved now is accepted
+ */
 export function addressesCheck(lookup: LookupFunction = systemLookup): CheckAddresses {
   const checked = checkedLookup(lookup);
   return async ({ type, base_url, proxy_url }) => {
-    // An empty address is one that is not given: then the usual one of the type is in force.
+    // An empty address counts as missing: the default address of the type applies.
     const urls = { base_url: base_url || providerType(type)?.defaultBaseUrl, proxy_url };
     for (const [field, url] of Object.entries(urls)) {
       if (url === undefined || url === '' || !(await isLocal(url, checked))) continue;

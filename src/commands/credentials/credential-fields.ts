@@ -1,11 +1,11 @@
-/** Which fields the settings of a provider have, by its type: for the form that asks for them, and for the check. */
+/** The fields of a provider's settings, by its type, for the form of the dashboard and for the check. */
 import { z } from 'zod';
 import { providerType, providerTypes, type RegistrationFacts } from '../../providers/types.ts';
 
 export interface CredentialField {
   readonly name: string;
   readonly required: boolean;
-  /** Most providers do without it. */
+  /** Whether most providers do not need it. */
   readonly advanced: boolean;
   readonly options?: readonly string[];
 }
@@ -18,7 +18,7 @@ export interface CredentialType {
 
 const modelsModes = ['fallback', 'allowlist', 'merge'] as const;
 
-/** The type's own settings, by the name of their field, to the name of the provider's option. */
+/** The type's own settings: field name to the name of the provider's option. */
 export function ownFields(type: string): ReadonlyMap<string, string> {
   const extra = providerType(type)?.extra ?? {};
   return new Map(Object.entries(extra).map(([name, option]) => [name.toLowerCase(), option]));
@@ -26,7 +26,7 @@ export function ownFields(type: string): ReadonlyMap<string, string> {
 
 const allOwnFields = [...new Set(Object.keys(providerTypes).flatMap((type) => [...ownFields(type).keys()]))];
 
-/** Every type there is, by name. */
+/** All types, by name. */
 export const credentialTypes: readonly CredentialType[] = Object.entries(providerTypes)
   .map(([type, facts]) => ({
     type,
@@ -47,16 +47,16 @@ function fieldsOf(type: string, { keyless, requiresBaseUrl }: RegistrationFacts)
 }
 
 const line = (most: number) => z.string().trim().max(most);
-/** What can stand in an HTTP header. */
+/** Text that is valid in an HTTP header. */
 const headerText = z
   .union([line(1000), z.number()])
   .transform(String)
   .refine((text) => /^[\x20-\x7e]*$/.test(text), 'expected visible ASCII characters');
-/** A key goes into a header as it is. */
+/** A key is put into a header unchanged. */
 const key = line(8192).regex(/^[\x21-\x7e]+$/, 'expected a key, in visible ASCII characters without spaces');
 const address = line(2048);
 
-/** Typed as having no members of its own, since which there are is said by the table of types. */
+/** Typed without members of its own, because the table of types defines them. */
 const own: object = Object.fromEntries(allOwnFields.map((name) => [name, headerText.optional()]));
 
 /** The body of `PUT /admin/provider-credentials`. */

@@ -1,4 +1,4 @@
-/** What may happen to a provider that an administrator sets up. Pure: secrets come in sealed. */
+/** Commands and events of a provider that an administrator sets up. Pure: secrets arrive sealed. */
 import type { z } from 'zod';
 import { providerCredentialRemoved, providerCredentialSaved } from '../../events/catalogue/credential.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
@@ -6,16 +6,16 @@ import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import { keyIdOf } from './seal.ts';
 
-/** All that is known of it, as its newest event says it. */
+/** All facts about the provider, as stated by its newest event. */
 export type Credential = z.infer<typeof providerCredentialSaved.data>;
 
-/** What is stored at this place stays: it was sent as a mask. */
+/** Keeps the stored secret: the client sent a mask in its place. */
 export const KEPT = { kept: true } as const;
 
 export interface WishedUrl {
-  /** As it may be shown. */
+  /** The address as it may be shown. */
   readonly shown: string;
-  /** The whole of it, when something in it may not be shown; `KEPT` when that was masked. */
+  /** The whole address, sealed, when a part of it may not be shown; `KEPT` when that part was masked. */
   readonly sealed: string | typeof KEPT | undefined;
 }
 
@@ -23,7 +23,7 @@ export type WishedCredential = Omit<
   Credential,
   'enabled' | 'apiKeys' | 'baseUrl' | 'sealedBaseUrl' | 'proxyUrl' | 'sealedProxyUrl'
 > & {
-  /** Undefined: as it was, and at first true. */
+  /** Undefined keeps the value; true for a new provider. */
   readonly enabled: boolean | undefined;
   readonly apiKeys: readonly (string | typeof KEPT)[];
   readonly baseUrl: WishedUrl | undefined;
@@ -34,7 +34,7 @@ export type CredentialCommand = { readonly context: EventContext } & (
   | {
       readonly kind: 'save';
       readonly wish: WishedCredential;
-      /** The key that secrets are sealed with now: what was sealed with another one cannot stay. */
+      /** The key that seals secrets now; secrets sealed with another key cannot be kept. */
       readonly keyId: string;
     }
   | { readonly kind: 'remove'; readonly name: string }
@@ -94,7 +94,9 @@ function merged(wish: WishedCredential, state: Credential | undefined, keyId: st
   };
 }
 
-/** A masked address has to be the stored one in everything that can be seen: its password goes nowhere else. */
+/**
+ * A masked address must equal the stored one in all visible parts, so that its password is not sent to another host.
+ */
 function mergedUrl(
   wish: WishedUrl | undefined,
   shown: string | undefined,
@@ -122,7 +124,7 @@ function isSame(one: Credential, other: Credential | undefined): boolean {
   return other !== undefined && canonical(one) === canonical(other);
 }
 
-/** Texts that are the same for the same content, whatever the order of the members. */
+/** A text that is equal for equal content, whatever the order of the members. */
 function canonical({ options, ...rest }: Credential): string {
   return JSON.stringify([Object.entries(rest).sort(byName), Object.entries(options).sort(byName)]);
 }

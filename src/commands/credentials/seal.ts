@@ -1,11 +1,10 @@
 /**
- * How a provider's secrets are kept in a log from which nothing can ever be taken out again: encrypted with a key that
- * is not in the log, so that who destroys the key destroys the secrets.
- *
- * AES-256-GCM; the name of the provider and of the field are authenticated with it, so that a sealed text means nothing
- * anywhere else. The nonce is made of the text itself under a second key: the same secret in the same place gives the
- * same sealed text, which is how a command that changes nothing is recognised without opening anything. Nobody without
- * the key learns more from it than that a secret was the same as before.
+ * Encrypts a provider's secrets for the log, from which nothing can be removed. The key is not in the log: destroying
+ * the key destroys the secrets.
+ * AES-256-GCM; the names of the provider and of the field are authenticated, so that a sealed text is valid in its
+ * place only. The nonce is derived from the text under a second key: the same secret in the same place gives the same
+ * sealed text, so that a command without effect is recognised without decryption. Without the key, a reader of the
+ * log learns only whether a secret is the same as before.
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync } from 'node:crypto';
 
@@ -14,14 +13,14 @@ const TAG_BYTES = 16;
 const VERSION = 'v1';
 
 export interface Sealer {
-  /** Short, public name of the key; the same key has the same one everywhere. */
+  /** Short public id of the key; the same key has the same id everywhere. */
   readonly keyId: string;
   seal(provider: string, field: string, secret: string): string;
-  /** @throws Error that says why it cannot be opened, and nothing of what is in it */
+  /** @throws Error with the reason why it cannot be opened, without any of the content */
   open(provider: string, field: string, sealed: string): string;
 }
 
-/** @param secret at least 32 characters that nobody can guess */
+/** @param secret at least 32 characters that cannot be guessed */
 export function createSealer(secret: string): Sealer {
   const derived = (purpose: string) =>
     Buffer.from(hkdfSync('sha256', secret, '', `chancery credentials ${purpose}`, 32));
@@ -59,7 +58,7 @@ export function keyIdOf(sealed: string): string {
   return version === VERSION && id !== undefined ? id : 'unknown';
 }
 
-/** What a sealed text is bound to. Each part is preceded by its length, so that no two places read alike. */
+/** The place that a sealed text is bound to. Each part is preceded by its length, so that no two places are equal. */
 function placeOf(provider: string, field: string): Buffer {
   return Buffer.from(`${provider.length}:${provider}${field.length}:${field}`);
 }

@@ -1,4 +1,7 @@
-/** From the fields that an administrator sends to a command without any secret in it, and from what is stored to a provider. */
+/**
+ * Converts an administrator's fields to a command with sealed secrets, and stored settings to a provider's
+ * configuration.
+ */
 import type { EventContext } from '../../events/event.ts';
 import { createProvider } from '../../providers/create-provider.ts';
 import type { ProviderConfig } from '../../providers/provider-config.ts';
@@ -9,11 +12,11 @@ import { type CredentialBody, ownFields } from './credential-fields.ts';
 import { isMask, readUrl } from './masked-url.ts';
 import type { Sealer } from './seal.ts';
 
-/** Where the key is. */
+/** Provides the sealing key. */
 export interface SealerSource {
-  /** Makes the key when there is none. @throws Error that says why not */
+  /** Creates the key when there is none. @throws Error with the reason */
   toSeal(): Sealer;
-  /** @throws Error that says why not */
+  /** @throws Error with the reason */
   toOpen(): Sealer;
 }
 
@@ -55,7 +58,7 @@ export function saveCommand(body: CredentialBody, source: SealerSource, context:
   return { kind: 'save', wish, keyId: sealer.keyId, context };
 }
 
-/** The settings of the type itself, those left empty left out. @throws Refusal for one of another type */
+/** The settings of the type itself, without empty ones. @throws Refusal for a setting of another type */
 function optionsOf(body: CredentialBody): Record<string, string> {
   const own = ownFields(body.type);
   const options: Record<string, string> = {};
@@ -82,7 +85,7 @@ function wishedUrl(provider: string, field: string, text: string | undefined, se
   return { shown, sealed: hasSecret ? sealer.seal(provider, field, text) : undefined };
 }
 
-/** What the provider itself would not take is refused before it is stored. @throws Refusal */
+/** Refuses settings that the provider itself would not accept, before they are stored. @throws Refusal */
 function checkOptions(
   { name, type, options }: Pick<Credential, 'name' | 'type' | 'options'>,
   usualUrl: string | undefined,
@@ -107,8 +110,8 @@ function orUnavailable(sealer: () => Sealer): Sealer {
 }
 
 /**
- * The provider that was set up, with its secrets.
- * @throws Error that says why they cannot be opened
+ * The configuration of a stored provider, with its secrets.
+ * @throws Error with the reason why they cannot be opened
  */
 export function openCredential(
   { name, type, apiKeys, models, options, ...rest }: Credential,

@@ -1,4 +1,4 @@
-/** What a batch cost: the sum of what its provider reports in the files that it made, for each model. */
+/** The cost of a batch: per model, the sum of the usage that its provider reports in the result files. */
 
 import { isObject } from '../../json/is-object.ts';
 import { readUsage, type TokenUsage, unknownUsage } from '../model-request/usage.ts';
@@ -6,7 +6,7 @@ import { answerIn, type ResultFile } from '../provider-objects/batch-files.ts';
 import type { OpenWork } from './open-work.ts';
 import { spentUnknown, type WorkSpent } from './settle-work.ts';
 
-/** Reads a file line by line. @returns false when it is not there. @throws Refusal */
+/** Reads a file line by line. @returns false when the file does not exist. @throws Refusal */
 export type ReadLines = (file: ResultFile, onLine: (value: unknown) => void) => Promise<boolean>;
 
 type Count = Exclude<keyof TokenUsage, 'source' | 'raw' | 'inputSeconds'>;
@@ -18,8 +18,8 @@ interface Sum {
 }
 
 /**
- * An answer without usage is charged what was estimated for it. So is every answer of a batch whose output is gone.
- * @throws Refusal when the provider cannot be asked now
+ * An answer without usage is charged by its estimate. So is every answer of a batch whose output is gone.
+ * @throws Refusal when the provider cannot be reached now
  */
 export async function batchSpent(
   work: OpenWork,
@@ -48,7 +48,7 @@ export async function batchSpent(
 
 function add(sums: Map<string, Sum>, model: string, usage: TokenUsage): void {
   const sum = sums.get(model);
-  // What each provider reports beside the counts cannot be summed up.
+  // Provider-specific usage besides the counts cannot be summed.
   if (sum === undefined) sums.set(model, { answers: 1, usage: { ...usage, raw: null } });
   else {
     const total = Object.fromEntries(counts.map((name) => [name, plus(sum.usage[name], usage[name])]));
@@ -60,7 +60,7 @@ function plus(one: number | null, other: number | null): number | null {
   return one === null && other === null ? null : (one ?? 0) + (other ?? 0);
 }
 
-/** Answers name a version, such as `gpt-4o-2024-08-06`; prices are those of the model that was asked for. */
+/** Answers name a version, such as `gpt-4o-2024-08-06`; prices are those of the requested model. */
 function modelAsked({ parts = [] }: OpenWork, said: string): string {
   const [only] = parts;
   if (parts.length === 1 && only !== undefined) return only.model;

@@ -1,6 +1,6 @@
 /**
- * What it costs that providers go on working after their answer. It is recorded as soon as anybody learns that the work
- * is over: a client that fetches a response or a batch, or else the gateway, which asks for itself.
+ * The cost of work that providers continue after their answer. It is recorded as soon as the gateway learns that the
+ * work is over: when a client fetches the response or the batch, or when the gateway itself queries the provider.
  */
 import type { EventLog, StreamWrite } from '../../events/log.ts';
 import type { Provider } from '../../providers/provider.ts';
@@ -17,7 +17,7 @@ export interface DeferredUsageDependencies {
   readonly log: EventLog;
   readonly pricing: Pricing;
   readonly works: OpenWorks;
-  /** Told of the tokens of a response, once they are on record. */
+  /** Called with the tokens of a response, once they are on record. */
   readonly countTokens: (work: OpenWork, tokens: number) => void;
 }
 
@@ -25,7 +25,7 @@ type Said = Readonly<Record<string, unknown>>;
 
 export class DeferredUsage {
   readonly #deps: DeferredUsageDependencies;
-  /** A batch whose output is being read. */
+  /** Batches whose output is being read. */
   readonly #reading = new Map<string, Promise<unknown>>();
 
   constructor(deps: DeferredUsageDependencies) {
@@ -33,7 +33,8 @@ export class DeferredUsage {
   }
 
   /**
-   * Appends `writes`, and with them what the response cost if its provider made it in the background and it is over.
+   * Appends `writes`, together with the cost of the response if its provider made it in the background and it is
+   * over.
    * @throws LogUnavailable; WrongExpectedRevision of one of the writes
    */
   async responseSeen(provider: string, id: string, response: Said, writes: readonly StreamWrite[]): Promise<void> {
@@ -51,7 +52,7 @@ export class DeferredUsage {
   }
 
   /**
-   * Records what a batch cost, if it is over: before its client learns where its output is.
+   * Records the cost of a batch that is over, before its client learns where its output is.
    * @throws Refusal when the output cannot be read now; LogUnavailable
    */
   async batchSeen(provider: Provider, batch: Said, question: FileQuestion): Promise<void> {

@@ -1,12 +1,12 @@
-/** Work that a provider goes on with after its answer, as the log tells of it. A projection implements it. */
+/** Work that a provider continues after its answer, as recorded in the log. A projection implements it. */
 import type { Actor, UserPath } from '../../events/event.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
 
 export interface OpenWork {
-  /** Of the exchange that began it. */
+  /** Id of the exchange that started it. */
   readonly exchangeId: string;
   readonly kind: 'response' | 'batch';
-  /** The provider's id of it. */
+  /** The provider's id of the work. */
   readonly workId: string;
   readonly provider: string;
   readonly providerType: string;
@@ -15,7 +15,7 @@ export interface OpenWork {
   readonly endpoint: string;
   readonly labels?: readonly string[] | undefined;
   readonly sessionId?: string | undefined;
-  /** What was estimated for each model; undefined for a batch whose input was not read. */
+  /** The estimate for each model; undefined for a batch whose input was not read. */
   readonly parts?: readonly WorkPart[] | undefined;
   /** Nano-dollars; undefined when no budget counted it. */
   readonly reserved?: number | undefined;
@@ -27,7 +27,7 @@ export interface OpenWork {
 }
 
 export interface OpenWorks {
-  /** Undefined when it is not known here, or is over. */
+  /** Undefined when the work is unknown here or over. */
   find(kind: OpenWork['kind'], provider: string, workId: string): OpenWork | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** What a response cost that its provider made in the background. Pure. */
+/** The cost of a response that its provider made in the background. Pure. */
 
 import { isObject } from '../../json/is-object.ts';
 import { promptTokens, tokensInText } from '../model-request/token-estimate.ts';
@@ -7,8 +7,8 @@ import type { OpenWork, WorkOutcome } from './open-work.ts';
 import type { WorkSpent } from './settle-work.ts';
 
 /**
- * Nothing is charged for a response that failed, unless its provider says what it cost. One that was cancelled may have
- * been made to its end: it is charged with the answer that was estimated for it, or with what it says if that is more.
+ * A failed response costs nothing, unless its provider reports a cost. A cancelled one may have been generated to its
+ * end: it is charged by the estimate, or by its reported usage if that is more.
  */
 export function responseSpent(
   { model, parts }: OpenWork,

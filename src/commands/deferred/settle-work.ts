@@ -1,4 +1,7 @@
-/** The end of work that went on after an answer: what it cost is recorded once, by the first process that learns of its end. */
+/**
+ * The end of work that continued after an answer: its cost is recorded once, by the first process that learns of its
+ * end.
+ */
 import { usageDeferred, usageSettled } from '../../events/catalogue/exchange.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -9,7 +12,7 @@ import { type TokenUsage, unknownUsage } from '../model-request/usage.ts';
 import type { Pricing } from '../pricing/pricing.ts';
 import type { OpenWork, WorkOutcome } from './open-work.ts';
 
-/** What was spent on one model. */
+/** The usage of one model. */
 export interface WorkSpent {
   readonly model: string;
   readonly usage: TokenUsage;
@@ -23,8 +26,8 @@ export interface SettleDependencies {
 }
 
 /**
- * Records what the work cost, and that it is over, together with `others`.
- * @returns whether this call did: when another did before, nothing is appended
+ * Records the cost of the work and its end, together with `others`.
+ * @returns whether this call recorded it: when another call did so before, nothing is appended
  * @throws LogUnavailable; WrongExpectedRevision of one of the others
  */
 export async function settleWork(
@@ -43,13 +46,14 @@ export async function settleWork(
       await log.append([{ stream, events, expectedRevision: revision }, ...others]);
       return true;
     } catch (error) {
-      // A correction of what an attempt cost, or the same end recorded by another: it is read again.
+      // The stream was changed by a correction of an attempt's cost, or by another call that recorded the end: it is
+      // read again.
       if (!(error instanceof WrongExpectedRevision) || error.stream !== stream) throw error;
     }
   }
 }
 
-/** Undefined when what the work cost is on record. */
+/** Undefined when the cost of the work is on record already. */
 async function unsettledRevision(stream: StreamName, log: SettleDependencies['log']): Promise<bigint | undefined> {
   let newest: bigint | undefined;
   for await (const event of log.readStream(stream, { direction: 'backwards' })) {
@@ -70,7 +74,7 @@ function eventsOf(work: OpenWork, outcome: WorkOutcome, spent: readonly WorkSpen
   return [...usages, usageSettled.create({ kind, workId, outcome }, context)];
 }
 
-/** What is charged for work of which nothing is known but what was asked. */
+/** The charge for work of which only the request is known. */
 export function spentUnknown({ model, parts }: OpenWork): readonly WorkSpent[] {
   if (parts === undefined) return [{ model, usage: unknownUsage }];
   return parts.map(({ model: named, answers, inputTokens, outputTokens }) => ({

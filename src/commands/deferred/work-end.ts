@@ -1,7 +1,7 @@
-/** What a provider says of work that it went on with, once that is over. */
+/** How a provider reports the end of work that it continued after its answer. */
 import type { WorkOutcome } from './open-work.ts';
 
-/** In the words of several providers. Any other status is one of work that goes on. */
+/** End statuses of several providers. Any other status means that the work continues. */
 const ENDS: Readonly<Record<string, WorkOutcome>> = {
   completed: 'completed',
   succeeded: 'completed',
@@ -13,7 +13,7 @@ const ENDS: Readonly<Record<string, WorkOutcome>> = {
   expired: 'expired',
 };
 
-/** How it ended; undefined while it goes on. Anthropic calls the status of a batch `processing_status`. */
+/** The outcome of the work; undefined while it continues. Anthropic names the status of a batch `processing_status`. */
 export function outcomeIn({ status, processing_status }: Readonly<Record<string, unknown>>): WorkOutcome | undefined {
   const said = status ?? processing_status;
   return typeof said === 'string' && Object.hasOwn(ENDS, said) ? ENDS[said] : undefined;

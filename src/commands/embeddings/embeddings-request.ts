@@ -9,7 +9,7 @@ export const embeddingsRequestSchema = z.looseObject({
   input: z.union([z.string().min(1), z.array(z.string()).min(1), tokens, z.array(tokens).min(1)]),
 });
 
-/** Body of `POST /v1/embeddings`, as far as the gateway reads it: text or tokens, one or many of them. */
+/** Body of `POST /v1/embeddings`, the members that the gateway reads: text or tokens, one or many. */
 export type EmbeddingsRequest = z.infer<typeof embeddingsRequestSchema>;
 
 export function parseEmbeddingsRequest(json: unknown): Accepted<EmbeddingsRequest> | Refused {

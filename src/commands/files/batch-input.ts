@@ -1,6 +1,6 @@
 /**
- * The input of a batch, looked at before its provider gets it: each line is a request like any other, for a model that
- * the caller may use, at a price that its budgets can count.
+ * The input of a batch, checked before its provider gets it: each line is a request for a model that the caller may
+ * use, at a price that its budgets can count.
  */
 
 import { isObject } from '../../json/is-object.ts';
@@ -15,7 +15,7 @@ import { type Refusal, refusals } from '../refusal.ts';
 
 export interface BatchInput {
   readonly parts: readonly WorkPart[];
-  /** Nano-dollars, of all of it; undefined when a price is missing. */
+  /** Nano-dollars for all lines; undefined when a price is missing. */
   readonly cost: number | undefined;
   /** A model without a price. */
   readonly unpriced: string | undefined;
@@ -27,25 +27,28 @@ export interface BatchInputRules {
   /** @throws Refusal when the model may not be used */
   mayUse(provider: Provider, model: string): void;
   forecast(target: Target, endpoint: string, json: Record<string, unknown>, bytes: number): BatchLineForecast;
-  /** What a line names beside its model. */
+  /** The files that a line names. */
   filesIn(json: Record<string, unknown>): Iterable<string>;
-  /** @throws Refusal, made by `refuse`, when it may not say what it says */
+  /** @throws Refusal, made by `refuse`, when the line contains a reference that is not allowed */
   check(json: Record<string, unknown>, refuse: (why: string) => Refusal): void;
 }
 
-/** More are no batch of one model with a few exceptions. */
+/** Maximum number of different models in one batch. */
 const MAX_MODELS = 100;
 const MAX_NAMED_FILES = 10_000;
 
-/** Where the lines come from. */
+/** The source of the lines. */
 export interface BatchLines {
-  /** Hands over each line, parsed and as it is written, in order. @throws Refusal when they cannot be read, or as `onLine` does */
+  /**
+   * Calls `onLine` with each line, parsed and as bytes, in order.
+   * @throws Refusal when the lines cannot be read; errors of `onLine`
+   */
   each(onLine: (value: unknown, text: Buffer) => void): Promise<void> | void;
-  /** What a line that is not let through is refused with. @param line from 1 on */
+  /** The refusal of an invalid line. @param line from 1 on */
   refused(line: number, why: string): Refusal;
 }
 
-/** The lines of a file that a provider keeps. */
+/** The lines of a file at a provider. */
 export function linesOfFile(provider: Provider, fileId: string, question: FileQuestion): BatchLines {
   return {
     async each(onLine) {
@@ -99,13 +102,13 @@ interface LineRequest {
   readonly model: string;
 }
 
-/** What cannot be read cannot be counted either. */
+/** The request in a line. A line that cannot be read is refused, because its cost cannot be counted. */
 function requestIn(value: unknown, text: Buffer, refuse: (why: string) => Refusal): LineRequest {
   if (!isObject(value)) throw refuse('it is no JSON object');
   const { url, body } = value;
   if (typeof url !== 'string' || !isObject(body)) throw refuse("it has no 'url' and 'body'");
   const { model } = body;
-  // Readers differ in which of two they take, and some do not look at the case of a name.
+  // Parsers differ in which of two members they take, and some ignore the case of names.
   const twice = repeatedName(text) ?? repeatedName(membersIn(text).find(({ name }) => name === 'body')?.value);
   if (twice !== undefined) throw refuse(`it has '${twice}' more than once`);
   if (typeof model !== 'string' || model === '') throw refuse("its 'body' names no model");

@@ -1,4 +1,4 @@
-/** The results of a batch that is over, request by request, read from the files that its provider made. */
+/** The results of a batch that is over, request by request, read from the provider's result files. */
 
 import { isObject } from '../../json/is-object.ts';
 import { outcomeIn } from '../deferred/work-end.ts';
@@ -8,13 +8,13 @@ import { refusals } from '../refusal.ts';
 import { resultLines } from './result-lines.ts';
 import { holderOf, type ObjectDependencies, type ObjectRequest, retrieveObject } from './stored-objects.ts';
 
-/** One request of a batch, and what came of it. */
+/** One request of a batch, and its result. */
 export interface BatchResult {
-  /** Its place in the input, from 0; null when the provider has the input no more. */
+  /** Its index in the input, from 0; null when the provider no longer has the input. */
   readonly index: number | null;
   readonly custom_id: string | null;
   readonly url: string | null;
-  /** Null for a request that was not made. */
+  /** Null when the request was not made. */
   readonly status_code: number | null;
   readonly model: string | null;
   readonly provider: string;
@@ -30,9 +30,9 @@ interface AskedLine {
 }
 
 /**
- * The results as they are read: those of the output file, then those of the error file. The first is read before this
- * resolves, so that what is refused is refused with a status.
- * @param noteRead called with the ids of the files, once it is known that the caller may have them
+ * The results as they are read: those of the output file, then those of the error file. The first one is read before
+ * this resolves, so that a refusal still has its own HTTP status.
+ * @param noteRead called with the ids of the files, once the caller's access to them is checked
  * @throws Refusal: 404, or 409 `batch_not_ready` while the batch is not over
  */
 export async function batchResults(
@@ -82,7 +82,7 @@ function resultOf(line: unknown, asked: ReadonlyMap<string, AskedLine>, provider
   };
 }
 
-/** Of a request that was not made, or of an answer that is an error. */
+/** The error of a request that was not made, or whose answer is an error. */
 function failureOf(error: unknown, status: number | null, body: unknown): BatchResult['error'] {
   const said = isObject(error) ? error : isObject(body) && status !== null && status >= 400 ? body.error : undefined;
   if (said === undefined && (status === null || status < 400)) return null;

@@ -1,4 +1,4 @@
-/** Whether a batch may be made at all: its input is held against the caller's models, sight and budgets. */
+/** Whether a batch may be created: its input is checked against the caller's models, visible objects and budgets. */
 import type { PlanInput } from '../exchange/dialect.ts';
 import type { WorkPart } from '../model-request/deferred-work.ts';
 import { files } from '../provider-objects/tracked.ts';
@@ -10,12 +10,12 @@ import { filesIn } from './named-files.ts';
 import { providerObjectIn } from './provider-objects.ts';
 import { type ObjectDependencies, remembered } from './stored-objects.ts';
 
-/** What reading a large file may take. */
+/** Milliseconds allowed for reading a large file. */
 const READING_MS = 5 * 60_000;
 
 /**
- * Reserves what all of a file is likely to cost. It is not read where nothing is held against it.
- * @returns what is asked of each model; undefined when the file was not read
+ * Reserves the expected cost of a whole file. The file is not read when no check applies to it.
+ * @returns the work per model; undefined when the file was not read
  * @throws Refusal
  */
 export async function checkBatchFile(
@@ -32,7 +32,7 @@ export async function checkBatchFile(
 
 type CheckedInput = Pick<PlanInput, 'target' | 'sight' | 'ticket' | 'record'>;
 
-/** The same of lines that are read in any case. */
+/** The same checks for lines, which are always read. */
 export async function checkBatchLines(
   lines: BatchLines,
   { target: { provider }, sight, ticket }: CheckedInput,
@@ -54,7 +54,7 @@ export async function checkBatchLines(
   return parts;
 }
 
-/** What the provider keeps belongs to anybody: it cannot tell who made it. */
+/** Refuses references to objects that the provider stores: it does not know which caller created them. */
 function nothingStored(json: Readonly<Record<string, unknown>>, refuse: (why: string) => Refusal): void {
   const named = ['previous_response_id', 'conversation'].find((name) => (json[name] ?? null) !== null);
   if (named !== undefined) throw refuse(`a batch cannot go on from what '${named}' names`);

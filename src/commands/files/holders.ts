@@ -1,4 +1,4 @@
-/** Which provider a file or a batch goes to, and which has one. */
+/** Which provider gets a new file or batch, and which provider has an existing one. */
 import type { Provider } from '../../providers/provider.ts';
 import { notServed } from '../model-request/forward-operations.ts';
 import type { Target } from '../model-request/target.ts';
@@ -9,7 +9,7 @@ export interface Providers {
   /** Every configured provider, in order. */
   all(): readonly Provider[];
   named(nameOrType: string): Provider | undefined;
-  /** Who serves a model. */
+  /** The provider that serves a model. */
   serving(selector: string): Promise<Provider | undefined>;
   /**
    * All providers that serve a model that the caller may use, in order, with their own ids of it.
@@ -17,23 +17,23 @@ export interface Providers {
    * @throws Refusal when none does
    */
   reaching(selector: string, hint: string | undefined): Promise<readonly Target[]>;
-  /** Whether every model of the provider may be used, also unlisted ones. */
+  /** Whether the caller may use every model of the provider, including unlisted ones. */
   mayUseAll(provider: Provider): boolean;
   /** @throws Refusal when the model may not be used */
   checkModel(provider: Provider, model: string): void;
 }
 
 export interface Hints {
-  /** A provider's name or type, as the client gave it. */
+  /** A provider's name or type, as the client sent it. */
   readonly provider?: string | undefined;
   /** A model's selector. */
   readonly model?: string | undefined;
 }
 
 /**
- * Who gets a new object, by what the client said, else by there being no choice. A provider that is known to keep such
- * things goes before one of which it is not known.
- * @throws Refusal when no provider can, or when the client must name one
+ * The provider for a new object: the one that the client names, directly or by a model, else the only one possible.
+ * Providers that are known to store such objects precede those for which it is unknown.
+ * @throws Refusal when no provider can store it, or when the client has to name one
  */
 export async function chosenProvider(kind: ObjectKind, hints: Hints, providers: Providers): Promise<Provider> {
   if (hints.provider !== undefined) return ableProvider(kind, hints.provider, providers);
@@ -53,19 +53,19 @@ export async function chosenProvider(kind: ObjectKind, hints: Hints, providers: 
   throw refusals.invalidRequest(`Say with 'provider' who is to have it: ${names}.`, 'provider', 'provider_required');
 }
 
-/** The only provider there is for it. */
+/** The only provider that can store the object; undefined when there are several. */
 export function onlyProvider(kind: ObjectKind, providers: Providers): Provider | undefined {
   const able = candidates(kind, providers);
   const known = able.filter(({ capabilities }) => capabilities.serves !== undefined);
   return known.length === 1 ? known[0] : able.length === 1 ? able[0] : undefined;
 }
 
-/** Every provider that may have such things: those known to, and those of which it is not known. */
+/** Every provider that may store such objects: those known to, and those for which it is unknown. */
 export function candidates(kind: ObjectKind, providers: Providers): Provider[] {
   return providers.all().filter((provider) => mayServe(provider, kind));
 }
 
-/** @throws Refusal when there is no such provider, or it does not keep such things */
+/** @throws Refusal when there is no such provider, or it does not store such objects */
 export function ableProvider(kind: ObjectKind, nameOrType: string, providers: Providers): Provider {
   const provider = providers.named(nameOrType);
   if (provider === undefined) throw refusals.unknownProvider(nameOrType);
@@ -73,7 +73,7 @@ export function ableProvider(kind: ObjectKind, nameOrType: string, providers: Pr
   return provider;
 }
 
-/** Whether the provider takes requests of a batch in a file that the gateway uploads. */
+/** Whether the provider takes the requests of a batch in a file that the gateway uploads. */
 export function takesInline(provider: Provider): boolean {
   return mayServe(provider, batches) && mayServe(provider, files);
 }

@@ -1,6 +1,6 @@
 /**
- * The requests of a batch that come in its body and not in a file: one provider is found for all of them, and they are
- * put into a file there, under the provider's own names of the models. Everything else stays byte for byte.
+ * A batch whose requests are in its body instead of a file: one provider is chosen for all of them, and the gateway
+ * writes them to a file there, with the provider's own ids of the models. Everything else stays byte for byte.
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
@@ -17,9 +17,9 @@ import type { BatchLines } from './batch-input.ts';
 import type { Providers } from './holders.ts';
 import type { ObjectDependencies } from './stored-objects.ts';
 
-/** As providers allow of a file. */
+/** The limit that providers set for a file. */
 const MAX_REQUESTS = 50_000;
-/** What the upload of the file may take. */
+/** Milliseconds allowed for the upload of the file. */
 const UPLOAD_MS = 5 * 60_000;
 
 const inlineRequest = z.looseObject({
@@ -33,7 +33,7 @@ export const inlineRequests = z.array(inlineRequest).min(1).max(MAX_REQUESTS);
 
 export type InlineRequests = z.infer<typeof inlineRequests>;
 
-/** What all requests of a batch have in common, or why they are not one batch. */
+/** The endpoint that all requests of a batch share, or the refusal when they differ. */
 export function batchEndpointOf(requests: InlineRequests, given: string | undefined): string | Refusal {
   const endpoint = given ?? requests[0]?.url ?? '';
   if (endpoint === '') return invalidRequest(0, "has no 'url', and the batch has no 'endpoint'", 'url');
@@ -48,7 +48,7 @@ export function batchEndpointOf(requests: InlineRequests, given: string | undefi
   return endpoint;
 }
 
-/** Where the requests go, and what the provider calls the models that they name. */
+/** The provider for the requests, and its ids of the models that they name. */
 export interface InlineRoute {
   readonly provider: Provider;
   readonly models: ReadonlyMap<string, string>;
@@ -57,14 +57,14 @@ export interface InlineRoute {
 export interface InlineRules {
   /** Whether the provider has such batches. */
   serves(provider: Provider): boolean;
-  /** What is refused. @param at place of the request */
+  /** The refusal of one request. @param at index of the request */
   refused(at: number, why: string): Refusal;
 }
 
 /**
- * The provider that serves every model, as the caller may use it: of those of a virtual model any.
+ * The provider that serves every requested model, if the caller may use them; any candidate of a virtual model counts.
  * @param selectors of the requests, in their order
- * @param hint a provider's name or type, as the client gave it
+ * @param hint a provider's name or type, as the client sent it
  * @throws Refusal 400, also when there is no such provider; 501 when it has no such batches
  */
 export async function routeOf(
@@ -96,7 +96,7 @@ export async function routeOf(
   return { provider, models };
 }
 
-/** The lines of the file. @param body the client's, which has them in `requests` */
+/** The lines of the file. @param body the client's body, with the lines in `requests` */
 export function linesOf(body: Buffer, endpoint: string, { models }: InlineRoute): Buffer[] {
   const written = membersIn(body).findLast(({ name }) => name === 'requests');
   return elementsIn(written?.value ?? Buffer.from('[]')).map((element) => {
@@ -117,7 +117,7 @@ export function linesOf(body: Buffer, endpoint: string, { models }: InlineRoute)
   });
 }
 
-/** For the checks that lines of a file go through. */
+/** The lines as a source for the checks of a file. */
 export function inlineLines(lines: readonly Buffer[]): BatchLines {
   return {
     each(onLine) {
@@ -128,8 +128,8 @@ export function inlineLines(lines: readonly Buffer[]): BatchLines {
 }
 
 /**
- * Puts the lines into a file at the provider. It is on record as the caller's before the batch is made.
- * @returns its id
+ * Uploads the lines as a file to the provider. The file is recorded as the caller's before the batch is created.
+ * @returns the id of the file
  * @throws Refusal
  */
 export async function uploadLines(

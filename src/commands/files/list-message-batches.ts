@@ -24,7 +24,7 @@ export async function listMessageBatches(request: MessageBatchList, deps: Object
   const named = request.provider === undefined ? undefined : deps.providers.named(request.provider);
   const able = (named === undefined ? deps.providers.all() : [named]).filter((one) => mayServe(one, batchKindOf(one)));
   const native = new Set(able.filter((one) => batchKindOf(one) === messageBatches).map(({ name }) => name));
-  /** Of a provider with OpenAI's API only what was asked for as messages. */
+  /** At a provider with OpenAI's API, only batches that were created by the Messages API are visible. */
   const isVisible = async (id: string): Promise<boolean> => {
     for (const own of providersIds(id)) {
       const tracked = await deps.tracked.find('batch', own, seesEverything(sight) ? everything : sight);
@@ -70,7 +70,7 @@ function listOf(provider: Provider, { requestId, signal }: ObjectRequest): ListS
   };
 }
 
-/** With the time of creation in seconds, by which lists are merged. */
+/** Adds the time of creation in seconds, by which lists are merged. */
 function listed(batch: ListedObject, kind: ReturnType<typeof batchKindOf>): ListedObject {
   const shown = messageBatchOf(kind, batch);
   return { id: messageBatchId(kind, batch.id), created_at: Date.parse(shown.created_at) / 1000, shown };

@@ -1,4 +1,4 @@
-/** Lists the files, or the batches, of all providers that have such things. */
+/** Lists the files, or the batches, of all providers that store them. */
 import type { Provider } from '../../providers/provider.ts';
 import { isRouteMissing } from '../model-request/forward-operations.ts';
 import { askProvider } from '../provider-objects/ask-provider.ts';
@@ -17,14 +17,14 @@ export interface ListRequest extends ObjectRequest {
   readonly filters: Readonly<Record<string, string>>;
 }
 
-/** One page of what all providers have, as far as the caller may see it. @throws Refusal */
+/** One page of the objects of all providers that the caller may see. @throws Refusal */
 export async function listObjects(kind: ObjectKind, request: ListRequest, deps: ObjectDependencies): Promise<object> {
   const { limit, after, order, provider: named, sight } = request;
   const providers =
     named === undefined ? candidates(kind, deps.providers) : [ableProvider(kind, named, deps.providers)];
   const isVisible = async (id: string): Promise<boolean> =>
     seesEverything(sight) || (await deps.tracked.find(kind.name, id, sight)) !== undefined;
-  // Providers know the objects of all callers, and would answer otherwise for one that there is.
+  // Providers know the objects of all callers; without this check their answer would show whether the object exists.
   if (after !== undefined && !(await isVisible(after))) throw kind.notFound(after);
   const page = await mergedPage(
     providers.map((provider) => listOf(kind, provider, request)),
@@ -35,7 +35,7 @@ export async function listObjects(kind: ObjectKind, request: ListRequest, deps: 
   return { object: 'list', data, has_more: hasMore, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
 }
 
-/** As many as most servers give at once. */
+/** Most servers return at most this many entries per page. */
 const PAGE_SIZE = '100';
 
 function listOf(kind: ObjectKind, provider: Provider, request: ListRequest): ListSource {

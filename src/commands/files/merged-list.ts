@@ -1,4 +1,7 @@
-/** Several providers' lists as one, in the order of creation, read no further than a page needs. Knows no provider. */
+/**
+ * Merges the lists of several providers by time of creation, reading no further than a page needs. Independent of
+ * providers.
+ */
 import { isObject } from '../../json/is-object.ts';
 
 export interface ListedObject {
@@ -17,7 +20,7 @@ export interface Page {
 }
 
 export interface ListSource {
-  /** Whose list it is: told in every entry. */
+  /** The provider of the list; added to every entry. */
   readonly provider: string;
   /** The page after an entry, or the first; undefined when there is no such list. */
   page(after: string | undefined): Promise<Page | undefined>;
@@ -28,16 +31,16 @@ export interface ListOptions {
   readonly limit: number;
   /** The id of the entry before the page. */
   readonly after?: string | undefined;
-  /** What of the lists is to be seen. */
+  /** Whether the caller may see the entry. */
   isVisible(id: string): Promise<boolean>;
 }
 
-/** Of one list, as long as its pages lead on. */
+/** Maximum number of pages read from one list. */
 const MAX_PAGES = 100;
 
 /**
- * One page of all the lists together; undefined when `after` is in none of them. With a single list it is read from
- * `after` on; of several, each from its beginning, since a place in one says nothing about the others.
+ * One page of all lists together; undefined when no list contains `after`. A single list is read from `after` on;
+ * several lists are each read from the beginning, since a place in one does not determine a place in the others.
  */
 export async function mergedPage(sources: readonly ListSource[], options: ListOptions): Promise<Page | undefined> {
   const { limit, after, order } = options;
@@ -68,7 +71,7 @@ async function* entriesOf(source: ListSource, after: string | undefined): AsyncG
     const page = await source.page(last);
     const before = last;
     for (const entry of page?.data ?? []) {
-      // A server that does not know `after` would begin again and again.
+      // A server that ignores `after` would return the first page again and again.
       if (seen.has(entry.id)) return;
       seen.add(entry.id);
       last = entry.id;
@@ -78,7 +81,7 @@ async function* entriesOf(source: ListSource, after: string | undefined): AsyncG
   }
 }
 
-/** Of entries created at the same time, those of the earlier list come first. */
+/** Entries with the same time of creation keep the order of the lists. */
 async function* inOrder(
   lists: readonly AsyncGenerator<ListedObject>[],
   order: 'asc' | 'desc',

@@ -1,6 +1,6 @@
 /**
- * `POST /v1/messages/batches`: put to one provider that serves all its models. One with Anthropic's API gets it as it is;
- * one with OpenAI's batches gets the requests as chat completions in a file.
+ * `POST /v1/messages/batches`: sent to one provider that serves all its models. A provider with Anthropic's API gets
+ * it unchanged; a provider with OpenAI's batches gets the requests as chat completions in a file.
  */
 import { z } from 'zod';
 import { elementsIn, membersIn, rewriteMembers } from '../../providers/json-members.ts';
@@ -25,13 +25,13 @@ import { createPlan, nothingAsked } from './object-plan.ts';
 import { objectRelay } from './relay-object.ts';
 import type { ObjectDependencies } from './stored-objects.ts';
 
-/** As Anthropic allows. */
+/** Anthropic's limit. */
 const MAX_REQUESTS = 100_000;
 const CHAT = '/v1/chat/completions';
 
 const messageRequest = z.looseObject({ custom_id: z.string().min(1).max(64), params: z.looseObject({}) });
 
-/** Body of `POST /v1/messages/batches`, as far as the gateway reads it. */
+/** Body of `POST /v1/messages/batches`: the members that the gateway reads. */
 export const messageBatchRequestSchema = z.looseObject({
   requests: z.array(messageRequest).min(1).max(MAX_REQUESTS),
 });
@@ -43,7 +43,7 @@ interface AskedMessage {
   readonly params: Record<string, unknown>;
 }
 
-/** One for each request. */
+/** One dialect per request. */
 export function messageBatchDialect(provider: string | undefined, deps: ObjectDependencies): ExchangeDialect {
   let requests: readonly AskedMessage[] = [];
   let route: InlineRoute | undefined;
@@ -114,7 +114,7 @@ function readRequests(requests: z.infer<typeof messageBatchRequestSchema>['reque
   return read;
 }
 
-/** What each request says, byte for byte but for what the provider must not or cannot get. */
+/** The requests byte for byte, except for members that the provider must not or cannot get. */
 function nativeBodies(
   { body, target }: PlanInput,
   requests: readonly AskedMessage[],

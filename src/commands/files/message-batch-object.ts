@@ -1,4 +1,4 @@
-/** A batch as Anthropic's API shows it ("Message Batches"), whichever API its provider has. Pure. */
+/** A batch in the form of Anthropic's API ("Message Batches"), whichever API its provider has. Pure. */
 import { isObject } from '../../json/is-object.ts';
 import { messageBatches, type ObjectKind } from '../provider-objects/tracked.ts';
 
@@ -21,17 +21,19 @@ type Said = Readonly<Record<string, unknown>>;
 const DAY_SECONDS = 86_400;
 const PREFIX = 'msg';
 
-/** OpenAI's `batch_…` is `msgbatch_…` here: clients of Anthropic's API know batches by that. */
+/** OpenAI's `batch_…` becomes `msgbatch_…`, the prefix that clients of Anthropic's API expect. */
 export function messageBatchId(kind: ObjectKind, id: string): string {
   return kind !== messageBatches && id.startsWith('batch_') ? `${PREFIX}${id}` : id;
 }
 
-/** The ids under which a provider may have the batch, the likelier first. */
+/** The ids that the batch may have at a provider, the more likely one first. */
 export function providersIds(id: string): readonly string[] {
   return id.startsWith(`${PREFIX}batch_`) ? [id, id.slice(PREFIX.length)] : [id];
 }
 
-/** @param batch as its provider says it; the results are at this gateway, by a path that clients resolve against its URL */
+/**
+ * @param batch as its provider returns it; the results are at this gateway, under a path that clients resolve against its URL
+ */
 export function messageBatchOf(kind: ObjectKind, batch: Said): MessageBatch {
   return kind === messageBatches ? fromMessages(batch) : fromOpenAi(batch);
 }
@@ -68,7 +70,7 @@ function statusOf({ status }: Said): MessageBatch['processing_status'] {
   return over.includes(String(status)) ? 'ended' : 'in_progress';
 }
 
-/** As Anthropic counts: everything is being processed until all is over. */
+/** Counts as Anthropic does: every request is `processing` until the batch is over. */
 function countsOf({ request_counts, status }: Said, isOver: boolean): MessageBatch['request_counts'] {
   const counts = isObject(request_counts) ? request_counts : {};
   const [total, completed, failed] = [counts.total, counts.completed, counts.failed].map((n) => Number(n) || 0);

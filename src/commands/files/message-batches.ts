@@ -1,4 +1,4 @@
-/** What can be done with a batch of messages, whichever API its provider has: fetched, cancelled, deleted, read. */
+/** The operations on a batch of messages, whichever API its provider has: retrieve, cancel, delete, read results. */
 import { batchDeleted } from '../../events/catalogue/files.ts';
 import { streamName } from '../../events/event.ts';
 import { WrongExpectedRevision } from '../../events/log.ts';
@@ -20,18 +20,18 @@ import { type MessageBatch, messageBatchOf, providersIds } from './message-batch
 import { type MessageResult, messageResults } from './message-results.ts';
 import type { ObjectDependencies, ObjectRequest } from './stored-objects.ts';
 
-/** A batch, as its provider says it now. */
+/** A batch as its provider returns it now. */
 export interface HeldBatch {
   readonly provider: Provider;
   readonly kind: ObjectKind;
   /** The provider's own id. */
   readonly id: string;
-  /** Undefined for what was not made here. */
+  /** Undefined for a batch that was not created through this gateway. */
   readonly tracked: TrackedObject | undefined;
   readonly batch: Readonly<Record<string, unknown>>;
 }
 
-/** @throws Refusal 404, also for a batch that `/v1/batches` made at a provider with OpenAI's API */
+/** @throws Refusal 404, also for a batch that `/v1/batches` created at a provider with OpenAI's API */
 export async function retrieveMessageBatch(
   id: string,
   request: ObjectRequest,
@@ -56,7 +56,7 @@ export async function cancelMessageBatch(
 }
 
 /**
- * Only of a batch that is over. One with OpenAI's API keeps its batches: there the files are deleted.
+ * Deletes a batch that is over. A provider with OpenAI's API keeps its batches: there only the files are deleted.
  * @throws Refusal, 400 while it is not over
  */
 export async function deleteMessageBatch(
@@ -75,7 +75,7 @@ export async function deleteMessageBatch(
       : [batch.input_file_id, batch.output_file_id, batch.error_file_id]
           .filter((file) => typeof file === 'string')
           .map((file) => `${files.endpoint}/${encodeURIComponent(file)}`);
-  // What is gone there already is as good as deleted.
+  // A file that no longer exists counts as deleted.
   for (const path of paths) await askProvider(provider, { method: 'DELETE', path, ...asked(request) });
   if (tracked !== undefined) {
     const events = [batchDeleted.create({}, request.context)];
@@ -88,7 +88,7 @@ export async function deleteMessageBatch(
   return { id, type: 'message_batch_deleted' };
 }
 
-/** What came of each request. @throws Refusal 404, or 409 while the batch is not over */
+/** The result of each request. @throws Refusal 404, or 409 while the batch is not over */
 export async function messageBatchResults(
   id: string,
   request: ObjectRequest,
@@ -109,17 +109,20 @@ async function heldBatch(id: string, request: ObjectRequest, deps: ObjectDepende
   const path = `${kind.endpoint}/${encodeURIComponent(own)}`;
   const batch = holder.batch ?? (await askProvider(provider, { method: 'GET', path, ...asked(request) }));
   if (batch === undefined) throw kind.notFound(id);
-  // Before its client can have the output deleted.
+  // The usage is recorded before the client can have the output deleted.
   await deps.deferred.batchSeen(provider, { ...batch, id: own }, request);
   return { kind, provider, id: own, tracked: holder.tracked, batch };
 }
 
 interface Holder extends Omit<HeldBatch, 'batch'> {
-  /** When it took a look to find out who has it. */
+  /** The batch, when it was fetched to find its provider. */
   readonly batch?: Readonly<Record<string, unknown>>;
 }
 
-/** Who has it: what the log remembers; for those who see everything also who of the providers with Anthropic's API has it. */
+/**
+ * The provider of a batch: from the log; for callers who see everything, also by querying the providers with
+ * Anthropic's API.
+ */
 async function holderOfBatch(id: string, request: ObjectRequest, deps: ObjectDependencies): Promise<Holder> {
   const { tracked: records, providers } = deps;
   for (const own of providersIds(id)) {

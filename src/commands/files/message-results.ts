@@ -1,4 +1,4 @@
-/** The results of a batch of messages, one line for each request ("Message Batches: results"). */
+/** The results of a batch of messages, one line per request ("Message Batches: results"). */
 
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
@@ -19,7 +19,7 @@ export interface MessageResult {
   readonly result: Readonly<Record<string, unknown>>;
 }
 
-/** A batch that is over, as its provider says it. */
+/** A batch that is over, as its provider returns it. */
 interface EndedBatch {
   readonly kind: ObjectKind;
   readonly provider: Provider;
@@ -28,7 +28,7 @@ interface EndedBatch {
 
 interface AskedChat {
   readonly stopSequences: readonly string[];
-  /** Whether the client asked for the model's thoughts. */
+  /** Whether the client requested the model's thinking. */
   readonly thinks: boolean;
 }
 
@@ -50,7 +50,7 @@ export async function messageResults(
     waiting.delete(id ?? '');
     return { custom_id: id, result: resultOf(line, id, chat) };
   };
-  // Of those without a line none was made: the batch was cancelled, or expired, before.
+  // Requests without a line were not made: the batch was cancelled or expired before.
   const outcome = outcomeIn(batch);
   const type = outcome === 'cancelled' ? 'canceled' : outcome === 'expired' ? 'expired' : undefined;
   function* rest(): Generator<MessageResult> {
@@ -100,7 +100,7 @@ function errored(type: string, message: string): MessageResult['result'] {
   return { type: 'errored', error: { type: 'error', error: { type, message } } };
 }
 
-/** As Anthropic names the errors of these statuses. */
+/** Anthropic's error types for these statuses. */
 function errorType(status: number): string {
   if (status === 404) return 'not_found_error';
   if (status === 429) return 'rate_limit_error';

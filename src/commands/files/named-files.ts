@@ -1,6 +1,6 @@
 /**
- * Files that a request to a model names. A provider keeps all files under the gateway's one account and cannot tell
- * whose they are, so a caller who does not see everything may name those alone that it sees.
+ * Files that a request to a model names. A provider stores all files under the gateway's one account and does not
+ * know their owners, so a caller who does not see everything may name only the files that it sees.
  */
 
 import { isObject } from '../../json/is-object.ts';
@@ -22,16 +22,16 @@ export function checkNamedFiles(tracked: TrackedObjects): CheckFiles {
   };
 }
 
-/** Of a body that the gateway does not read otherwise. */
+/** Checks a body that the gateway does not read otherwise. */
 export type CheckBody = (body: Buffer, sight: Sight) => Promise<void> | undefined;
 
 /**
- * It is parsed only when it may name something stored, and refused when a provider could read it in another way than the gateway.
- * Throws or rejects with a Refusal (400, 403, 404).
+ * The body is parsed only when it may name a stored object, and refused when a provider could parse it differently
+ * from the gateway. Throws or rejects with a Refusal (400, 403, 404).
  */
 export function checkNamedInBody(tracked: TrackedObjects): CheckBody {
   return (body, sight) => {
-    // Every JSON text in another encoding than UTF-8 has these.
+    // JSON text in another encoding than UTF-8 always contains zero bytes.
     if (body.includes(0)) throw refusals.malformedJson('it is not valid UTF-8');
     if (!mayNameFiles(body) && !mayNameProviderObjects(body)) return undefined;
     const json = parseJson(body);
@@ -46,7 +46,7 @@ function checkAll(named: Iterable<string>, sight: Sight, tracked: TrackedObjects
   return Promise.all([...ids].map((id) => remembered(files, id, sight, { tracked }))).then(() => {});
 }
 
-/** The dialect, which looks at the files first. */
+/** The dialect with a check of the named files. */
 export function withFilesChecked(dialect: ExchangeDialect, check: CheckFiles): ExchangeDialect {
   return { ...dialect, checkFiles: check };
 }
@@ -63,15 +63,15 @@ export function checkNamedInForm(tracked: TrackedObjects): CheckFields {
   };
 }
 
-/** Quick; a name may be written in escapes. */
+/** A quick check that may be true without a named file; names may be written with escapes. */
 function mayNameFiles(body: Buffer): boolean {
   return body.includes('file_id') || body.includes('\\u00');
 }
 
-/** The types of parts that have a `file_id` of their own. What a model said of files, in an annotation, is no part. */
+/** Types of parts that have a `file_id` of their own. An annotation in a model's output is not a part. */
 const FILE_PARTS: ReadonlySet<unknown> = new Set(['input_file', 'input_image', 'file', 'container_upload']);
 
-/** Ids of the files that a request names, however deep. */
+/** Ids of the files that a request names, at any depth. */
 export function* filesIn(json: unknown): Generator<string> {
   const waiting = [json];
   while (waiting.length > 0) {
@@ -84,7 +84,7 @@ export function* filesIn(json: unknown): Generator<string> {
 function* filesNamedBy(value: Record<string, unknown>): Generator<string> {
   const { type, file, file_id: id, file_ids: ids, input_image_mask: inputMask, mask, images } = value;
   if (typeof id === 'string' && FILE_PARTS.has(type)) yield id;
-  // In chat completions the part has the file in a member; of a container, a mask and an image the type is another.
+  // In chat completions the file is in a member of the part; for a container, a mask and an image it is elsewhere.
   for (const holder of [
     type === 'file' ? file : undefined,
     inputMask,

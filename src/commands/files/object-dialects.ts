@@ -1,7 +1,8 @@
 /**
- * `POST /v1/files` and `POST /v1/batches`: put to one provider, and remembered as its own before the client learns the
- * id. `GET /v1/files/{id}/content`: the bytes, as they come. The models that are named inside a batch's file are the
- * provider's own. The file is read where anything is to be held against it: lists of models, a budget, what the caller sees.
+ * `POST /v1/files` and `POST /v1/batches`: sent to one provider, and recorded as its object before the client learns
+ * the id. `GET /v1/files/{id}/content`: the bytes, unchanged. The models named inside a batch's file are the
+ * provider's own ids. The file is read when a check applies to it: lists of models, a budget, or the caller's visible
+ * objects.
  */
 import { z } from 'zod';
 import { isObject } from '../../json/is-object.ts';
@@ -40,7 +41,7 @@ export interface CreateOptions {
   readonly limitBytes: number;
 }
 
-/** One for each request, since a form is read once, as it comes. */
+/** One dialect per request, since a form is read once, as it arrives. */
 export function uploadDialect(options: CreateOptions, deps: ObjectDependencies): ExchangeDialect {
   const { provider: named, limitBytes } = options;
   const isDecided = (fields: ReadonlyMap<string, string>): boolean =>
@@ -75,7 +76,7 @@ export function uploadDialect(options: CreateOptions, deps: ObjectDependencies):
   };
 }
 
-/** Body of `POST /v1/batches`, as far as the gateway reads it: it has either a file or requests. */
+/** Body of `POST /v1/batches`, the members that the gateway reads: it has either a file or requests. */
 export const batchRequestSchema = z.looseObject({
   input_file_id: z.string().min(1).nullish(),
   requests: inlineRequests.nullish(),
@@ -84,7 +85,7 @@ export const batchRequestSchema = z.looseObject({
   model: z.string().nullish(),
 });
 
-/** One for each request. */
+/** One dialect per request. */
 export function batchDialect(options: CreateOptions, sight: Sight, deps: ObjectDependencies): ExchangeDialect {
   let requests: InlineRequests | undefined;
   let endpoint = '';
@@ -158,8 +159,8 @@ function bothGiven(): Refusal {
 }
 
 /**
- * One for each request: it is for one file.
- * @param noteRead called once it is known that the caller may have the file, and before it is asked for
+ * One dialect per request, for one file.
+ * @param noteRead called once the caller's access to the file is checked, before the provider is called
  */
 export function contentDialect(
   id: string,

@@ -1,4 +1,4 @@
-/** What the ways to put a new file or batch to a provider have in common. */
+/** The common part of the plans that create a file or a batch at a provider. */
 
 import { isObject } from '../../json/is-object.ts';
 import { rewriteMembers } from '../../providers/json-members.ts';
@@ -17,17 +17,17 @@ export function nothingAsked(json: Record<string, unknown>, provider: string | u
 }
 
 export interface NewObject {
-  /** What the provider goes on with, under the id of the new object. */
+  /** The work that the provider continues, under the id of the new object. */
   work?(id: string): DeferredWork;
-  /** The object that the new one is made of: a provider that names it in a 404 has the route. */
+  /** The object from which the new one is created. A provider that names it in a 404 has the route. */
   readonly madeOf?: string;
-  /** Of a batch that another dialect than OpenAI's asked for. */
+  /** Set for a batch that was requested in another dialect than OpenAI's. */
   readonly dialect?: ObjectOrigin['dialect'];
-  /** The object as the client gets it; with `provider` when this is left out. */
+  /** The object as the client gets it. Default: the provider's object with a member `provider`. */
   shown?(object: Record<string, unknown>): Buffer;
 }
 
-/** The provider's answer names the object: where it is goes on the record together with the end of the exchange. */
+/** The provider's answer contains the new object: its provider is recorded together with the end of the exchange. */
 export function createPlan(
   kind: ObjectKind,
   { record, target }: PlanInput,
@@ -55,7 +55,7 @@ export function createPlan(
   } as const satisfies Omit<ForwardPlan, 'body' | 'repeatable'>;
 }
 
-/** @returns its id */
+/** @returns the id of the object */
 function remember(
   kind: ObjectKind,
   parsed: unknown,

@@ -1,12 +1,13 @@
 /**
- * What a request names that a provider keeps under the gateway's one account and whose owner the gateway does not know:
- * containers, vector stores, and the audio of earlier answers. A caller who does not see everything names none of them.
+ * References to objects that a provider stores under the gateway's one account and whose owner the gateway does not
+ * know: containers, vector stores, and the audio of earlier answers. A caller who does not see everything may not
+ * name them.
  */
 import { isObject } from '../../json/is-object.ts';
 import { filled } from '../../providers/translate/json.ts';
 import { refusals } from '../refusal.ts';
 
-/** Whether `refuseProviderObjects` might refuse a body. Quick; a name may be written in escapes. */
+/** A quick check whether `refuseProviderObjects` might refuse a body; names may be written with escapes. */
 export function mayNameProviderObjects(body: Buffer): boolean {
   return MARKS.some((mark) => body.includes(mark));
 }
@@ -36,7 +37,7 @@ export function providerObjectIn(json: unknown): string | undefined {
   return undefined;
 }
 
-/** By its id, or by a member that has it. A container that is to be made has neither. */
+/** Whether the value is an id, or an object with one. A container that is to be created has no id. */
 function isNamed(value: unknown): boolean {
   return (
     filled(value) !== undefined ||

@@ -1,4 +1,4 @@
-/** What a provider says of an object it keeps, or the object itself: nothing in it is a model's answer. */
+/** The relay of an object that a provider stores, or of its content. Nothing in it is a model's answer. */
 import type { AnswerEnd, AnswerObserver } from '../exchange/answer/reader-and-writer.ts';
 import { unchangedRelay } from '../exchange/answer/unchanged-relay.ts';
 import type { Relay } from '../exchange/relay.ts';
@@ -7,8 +7,8 @@ import { unknownUsage } from '../model-request/usage.ts';
 const end: AnswerEnd = { finish: () => ({ cut: false }) };
 
 /**
- * @param given `whole` sees a JSON answer and returns what the client gets; `deferredWork` is what the provider
- * continues after it
+ * @param given `whole` gets a JSON answer and returns the client's bytes; `deferredWork` is the work that the
+ * provider continues after it
  */
 export function objectRelay(given: Partial<Pick<AnswerObserver, 'whole' | 'deferredWork'>> = {}): Relay {
   const observer: AnswerObserver = {

@@ -1,4 +1,4 @@
-/** The lines of the files that a batch made, each turned into what the client gets, no faster than the client reads. */
+/** The lines of a batch's result files, each converted for the client, no faster than the client reads. */
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import type { Provider } from '../../providers/provider.ts';
@@ -6,9 +6,9 @@ import { type FileQuestion, type ResultFile, readLines } from '../provider-objec
 import { files } from '../provider-objects/tracked.ts';
 
 /**
- * The first is there when this resolves, so that what is refused is refused with a status.
- * @param turn undefined for a line of which the client gets nothing
- * @param rest what follows when all are read
+ * The first line is read before this resolves, so that a refusal still has its own HTTP status.
+ * @param turn undefined for a line that the client does not get
+ * @param rest the lines after all files are read
  * @throws Refusal
  */
 export async function resultLines<Line extends object>(
@@ -39,7 +39,7 @@ export async function resultLines<Line extends object>(
   return begun<Line>(lines);
 }
 
-/** What comes of the source, of which the first value is there. @throws what the source throws before that */
+/** The values of the source, after the first one was read. @throws the errors of the source before that */
 async function begun<Value>(source: AsyncIterable<Value>): Promise<AsyncIterable<Value>> {
   const values = source[Symbol.asyncIterator]();
   const first = await values.next();

@@ -1,4 +1,4 @@
-/** What can be done with a file or a batch that a provider has: fetched, deleted, cancelled. */
+/** The operations on a file or a batch at a provider: retrieve, delete, cancel. */
 import { fileDeleted } from '../../events/catalogue/files.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import { type EventLog, WrongExpectedRevision } from '../../events/log.ts';
@@ -32,22 +32,23 @@ export interface ObjectRequest {
   readonly context: EventContext;
   readonly sight: Sight;
   readonly requestId: string;
-  /** The `provider` query parameter: who is asked for what was not made here. */
+  /** The `provider` query parameter: the provider of an object that was not created through this gateway. */
   readonly provider: string | undefined;
   readonly signal: AbortSignal;
 }
 
 export interface Holder {
   readonly provider: Provider;
-  /** Undefined for what was not made here. */
+  /** Undefined for an object that was not created through this gateway. */
   readonly tracked: TrackedObject | undefined;
-  /** The object, when it took a look to find out who has it. */
+  /** The object, when it was fetched to find its provider. */
   readonly object?: Record<string, unknown>;
 }
 
 /**
- * Who has an object: what the log remembers, else whom the caller names, else the first of those that could.
- * @throws Refusal when nobody has it, or the caller may not know of it
+ * The provider of an object: the recorded one, else the one that the caller names, else the first candidate that has
+ * it.
+ * @throws Refusal when no provider has it, or the caller may not see it
  */
 export async function holderOf(
   kind: ObjectKind,
@@ -69,7 +70,7 @@ export async function holderOf(
       const object = await askProvider(provider, question('GET', kind, id, '', request));
       if (object !== undefined) return { provider, tracked, object };
     } catch (error) {
-      // The caller did not ask for this provider: its failure says nothing of the object.
+      // The caller did not name this provider, so its failure does not decide whether the object exists.
       if (!(error instanceof Refusal)) throw error;
     }
   }
@@ -77,8 +78,8 @@ export async function holderOf(
 }
 
 /**
- * What is remembered of an object; undefined when a provider may have it.
- * @throws Refusal when the caller may not know of it, or it was deleted
+ * The recorded facts of an object; undefined when there are none but a provider may have it.
+ * @throws Refusal when the caller may not see it, or it was deleted
  */
 export async function remembered(
   kind: ObjectKind,
@@ -118,7 +119,7 @@ export async function deleteFile(id: string, request: ObjectRequest, deps: Objec
     if (deleted === undefined) throw files.notFound(id);
     return deleted;
   }
-  // Gone there already is as good as deleted.
+  // A file that no longer exists counts as deleted.
   const events = [fileDeleted.create({}, request.context)];
   try {
     await deps.log.append([{ stream: streamName('file', id), events, expectedRevision: tracked.revision }]);
@@ -159,8 +160,8 @@ function question(
 }
 
 /**
- * The object as the client sees it. What a batch made belongs to whoever made the batch, and is remembered before the
- * client learns of it.
+ * The object as the client gets it. A batch's result files belong to the owner of the batch, which is recorded before
+ * the client learns their ids.
  */
 async function told(
   kind: ObjectKind,
@@ -170,7 +171,7 @@ async function told(
   deps: ObjectDependencies,
 ): Promise<object> {
   const { context } = request;
-  // Before its client can have the output deleted.
+  // The usage is recorded before the client can have the output deleted.
   if (kind.name === 'batch') await deps.deferred.batchSeen(provider, object, request);
   if (kind.name === 'batch' && tracked !== undefined) {
     for (const id of [object.output_file_id, object.error_file_id]) {

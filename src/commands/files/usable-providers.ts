@@ -1,4 +1,4 @@
-/** The providers to which a caller's files and batches may go: those of which it may use anything at all. */
+/** The providers to which a caller's files and batches may be sent: those of which it may use at least one model. */
 import type { Provider } from '../../providers/provider.ts';
 import type { Asker, ModelAccess } from '../access/model-access.ts';
 import type { Reach } from '../model-request/routing-types.ts';

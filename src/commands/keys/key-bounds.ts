@@ -1,4 +1,7 @@
-/** What an administrator may give to a key: never more than the key that asks has, nor against a higher administrator. */
+/**
+ * The limits of what an administrator may give to a key: never more than its own key has, and nothing that a higher
+ * administrator forbids.
+ */
 import type { UserPath } from '../../events/event.ts';
 import type { Authority } from '../access/authority.ts';
 import { covers } from '../access/selector.ts';
@@ -6,23 +9,23 @@ import { bindingWord, type Words } from '../access/words.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { subtreeOf } from '../visibility.ts';
 
-/** Who makes a key or changes one. */
+/** The administrator who creates or changes a key. */
 export interface KeyAdministrator {
   readonly authority: Authority;
-  /** The key that asks; undefined for the master key. */
+  /** The key of the caller; undefined for the master key. */
   readonly key: AdministeringKey | undefined;
 }
 
-/** What a secret lets in to. */
+/** The access that a secret gives. */
 export interface KeyAccess {
   readonly userPath: UserPath | undefined;
   readonly allowedModels: readonly string[];
   readonly userPathHeader: boolean;
-  /** Milliseconds since the epoch; undefined: for ever. */
+  /** Milliseconds since the epoch; undefined when it never expires. */
   readonly expiresAt: number | undefined;
 }
 
-/** What a new key, or a new secret of a key, may not go beyond. */
+/** The upper limit for a new key, or for a new secret of a key. */
 export interface AdministeringKey extends KeyAccess {
   readonly id: string;
 }
@@ -33,14 +36,14 @@ export interface ByAdministrator {
   readonly by: KeyAdministrator;
 }
 
-/** What a higher administrator set on the very key that asks. */
+/** The value that a higher administrator set on the caller's own key. */
 export function bindingOwn<Value>(words: Words<Value>, { id, by }: ByAdministrator): Value | undefined {
   return by.key?.id === id ? bindingWord(words, by.authority) : undefined;
 }
 
 /**
- * A key never gives more models than it has itself. It may make a list tighter, and give back what a higher
- * administrator gave.
+ * A key never gives more models than it has itself. It may shorten a list, and restore what a higher administrator
+ * gave.
  */
 export function widerThanAllowed(
   asked: readonly string[],
@@ -57,7 +60,7 @@ export function widerThanAllowed(
     : refusals.setByHigherAdministrator(`The list of models of key ${id}`, JSON.stringify(bound));
 }
 
-/** The same of the expiry. @param words with `null` for a key that never expires */
+/** The same rule for the expiry. @param words with `null` for a key that never expires */
 export function laterThanAllowed(
   asked: number | undefined,
   expiresAt: number | undefined,
@@ -73,7 +76,7 @@ export function laterThanAllowed(
     : refusals.setByHigherAdministrator(`The expiry of key ${id}`, timeOf(bound));
 }
 
-/** In what a new key would go beyond the one that makes it. */
+/** The refusal when a new key would have more access than the key that creates it. */
 export function beyondCreator(asked: KeyAccess, creator: AdministeringKey): Refusal | undefined {
   const scope = subtreeOf(creator);
   if (scope !== undefined && asked.userPath !== scope && asked.userPath?.startsWith(`${scope}/`) !== true) {
@@ -89,7 +92,7 @@ export function beyondCreator(asked: KeyAccess, creator: AdministeringKey): Refu
 /** The caller receives the secret and can use it: the same rule as for a new key, except for the caller's own key. */
 export function beyondOwnAccess(access: KeyAccess, { id, by: { key } }: ByAdministrator): Refusal | undefined {
   if (key === undefined || key.id === id) return undefined;
-  // Of a key that is bound to a path no header names another.
+  // For a key that is bound to a path, no header can name another path.
   return beyondCreator({ ...access, userPathHeader: access.userPathHeader && access.userPath === undefined }, key);
 }
 

@@ -1,4 +1,4 @@
-/** What may happen to a managed key, decided from what has happened to it. Pure. */
+/** Commands and events of a managed key. Pure. */
 import {
   keyAllowedModelsChanged,
   keyCreated,
@@ -34,12 +34,12 @@ interface PresentKey extends KeyAccess {
   readonly description: string | undefined;
   readonly labels: readonly string[];
   readonly dashboardAccess: boolean;
-  /** What each administrator set last. */
+  /** The last value that each administrator set. */
   readonly words: {
     readonly labels: Words<readonly string[]>;
     readonly allowedModels: Words<readonly string[]>;
     readonly userPathHeader: Words<boolean>;
-    /** `null`: never. */
+    /** `null` when it never expires. */
     readonly expiresAt: Words<number | null>;
     readonly status: Words<'active' | 'deactivated'>;
   };
@@ -49,7 +49,7 @@ export function keyStream(id: string): StreamName {
   return streamName('key', id);
 }
 
-/** What a new key is given. Of a key that is bound to a path no request header names the user path. */
+/** The settings of a new key. For a key that is bound to a path, no request header can name the user path. */
 export interface NewKey extends KeyAccess {
   readonly name: string;
   readonly description: string | undefined;
@@ -66,7 +66,7 @@ export type KeyCommand = { readonly id: string; readonly context: EventContext; 
   | { readonly kind: 'set allowed models'; readonly allowedModels: readonly string[] }
   | { readonly kind: 'set dashboard access'; readonly dashboardAccess: boolean }
   | { readonly kind: 'set user path header'; readonly userPathHeader: boolean }
-  /** `description` is left out to leave it as it is; `null` removes it. */
+  /** `description` keeps its value when it is left out; `null` removes it. */
   | { readonly kind: 'rename'; readonly name: string; readonly description?: string | null | undefined }
   /** Milliseconds since the epoch; undefined: never. */
   | { readonly kind: 'set expiry'; readonly expiresAt: number | undefined }
@@ -74,7 +74,7 @@ export type KeyCommand = { readonly id: string; readonly context: EventContext; 
       readonly kind: 'rotate';
       readonly secretHash: string;
       readonly lastCharacters: string;
-      /** Milliseconds since the epoch. Until then the newest secret until now is accepted too. */
+      /** Milliseconds since the epoch. The replaced secret is accepted until then. */
       readonly previousValidUntil: number;
     }
   | { readonly kind: 'deactivate' }
@@ -149,12 +149,12 @@ function decide(command: KeyCommand, state: KeyState): readonly NewEvent[] | Ref
   }
 }
 
-/** The same for a key that is not there and for one that the caller may not know of. */
+/** The same error for a key that does not exist and for one that the caller may not see. */
 export function keyNotFound(id: string): Refusal {
   return refusals.notFound('API key', id);
 }
 
-/** A label may stand under a budget: those that a higher administrator gave the key that asks stay on it. */
+/** A label may have a budget, so a key cannot remove labels that a higher administrator set on it. */
 function labelled(
   labels: readonly string[],
   { labels: before, words }: PresentKey,

@@ -1,4 +1,4 @@
-/** One label under another name, on every key that has it. */
+/** Renames a label on every key that has it. */
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { executeCommand } from '../handle-command.ts';
@@ -12,11 +12,11 @@ export interface RenameLabel {
   readonly by: KeyAdministrator;
 }
 
-/** Appends are synced together, so some of them at once take hardly longer than one. */
+/** Appends are synced together, so concurrent ones take hardly longer than one. */
 const AT_ONCE = 64;
 
 /**
- * Key by key: if the gateway goes down half-way, the same command does the rest.
+ * Renames key by key: if the gateway stops half-way, the same command completes the rest.
  * @param ids of the keys that have the label
  * @returns how many keys were changed, and the position of the newest change
  * @throws Refusal
