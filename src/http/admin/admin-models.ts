@@ -1,4 +1,4 @@
-/** `GET /admin/models`: every model there is, with who may use it, and how many there are of each kind. */
+/** `GET /admin/models`: every model, with the user paths that may use it, and the number of models per category. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Asker } from '../../commands/access/model-access.ts';
 import { refusals } from '../../commands/refusal.ts';
@@ -7,7 +7,7 @@ import { callerOf } from '../server.ts';
 import { pathsToldTo, scopeOf } from './mount.ts';
 import { pageOf } from './page.ts';
 
-/** In the order in which they are shown, each with the name that people read. */
+/** In display order, each with its display name. */
 const categories = {
   all: 'All',
   text_generation: 'Text generation',
@@ -32,7 +32,7 @@ export interface AdminModel {
   readonly created: number;
   readonly ownedBy: string;
   readonly metadata?: object;
-  /** Undefined: nobody has said what it is for. */
+  /** Undefined when the category is unknown. */
   readonly category?: Exclude<Category, 'all'>;
 }
 
@@ -44,9 +44,9 @@ export interface ModelPolicy {
 }
 
 export interface AdminModelsOptions {
-  /** Empty while no provider has told what it serves. */
+  /** Empty until a provider has returned its model list. */
   list(): readonly AdminModel[];
-  /** Whether a model that no policy speaks of may be used. */
+  /** Whether a model without a policy may be used. */
   readonly enabledByDefault: boolean;
   allows(asker: Asker, provider: string, model: string): boolean;
   /** The policy that decides about the model; undefined when none does. */
@@ -92,7 +92,7 @@ function isCategory(name: string): name is Category {
   return Object.hasOwn(categories, name);
 }
 
-/** An administrator of a subtree sees what may be used at its root; everybody else, what the own key may use. */
+/** An administrator of a subtree sees the models usable at its root; other callers, those that their key may use. */
 function askerOf(request: FastifyRequest): Asker {
   const { key, userPath } = callerOf(request);
   return { key, userPath: scopeOf(request) ?? userPath };

@@ -1,4 +1,4 @@
-/** `?as_of=<time or position>`: a list as it was at that moment, folded from the log by the very fold that keeps it. */
+/** `?as_of=<time or position>`: a list as of that moment, folded from the log by the fold that maintains it. */
 import type { FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import type { Position } from '../../events/event.ts';
@@ -19,17 +19,17 @@ export interface AsOfDependencies {
   now(): number;
 }
 
-/** A moment that was asked for: everything up to `position` had happened, and nothing after it. */
+/** A requested moment: it includes every event up to `position`, and no later one. */
 export interface Moment {
   readonly position: Position;
-  /** Milliseconds since the epoch: the time that was asked for, or that of the event at the position. */
+  /** Milliseconds since the epoch: the requested time, or the time of the event at the position. */
   readonly at: number;
 }
 
 export interface AsOf {
-  /** @returns undefined when the request does not ask. @throws Refusal 400 for nonsense and for the future */
+  /** @returns undefined without `as_of` in the request. @throws Refusal 400 for an invalid value or a future moment */
   moment(request: FastifyRequest): Promise<Moment | undefined>;
-  /** The state of a projection of administrators' changes, then. */
+  /** The state of an admin projection at that moment. */
   fold<State>(projection: Projection<State>, moment: Moment): Promise<State>;
 }
 
@@ -62,7 +62,7 @@ function reachedPosition(given: string, head: Position): Position {
   return position;
 }
 
-/** 0 of the place before every event. */
+/** 0 for the position before every event. */
 async function timeOfEvent(position: Position, log: EventLog): Promise<number> {
   if (position === START) return 0;
   for await (const { at } of log.readAll({ after: positionBefore(position), maxCount: 1 })) return Math.floor(at);

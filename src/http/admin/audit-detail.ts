@@ -1,4 +1,4 @@
-/** `GET /admin/audit/detail` and `/conversation`: requests with what was said in them, read from the log. */
+/** `GET /admin/audit/detail` and `/conversation`: requests with their bodies, read from the log. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
@@ -21,7 +21,7 @@ export interface AuditDetails extends AuditReports {
 }
 
 const TURNS = { usual: 40, most: 200 };
-/** Bodies of a conversation, all together. */
+/** Total size of the bodies in a conversation. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
 export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails): void {
@@ -58,8 +58,8 @@ export function registerAuditDetail(admin: FastifyInstance, deps: AuditDetails):
 }
 
 /**
- * The requests of the anchor's session, nearest first, and those whose answers were continued up to it. While analytics
- * is off, only the anchor.
+ * The requests of the anchor's session, nearest first, and those whose answers were continued up to it. Only the anchor
+ * while analytics is off.
  */
 async function conversation(
   anchor: ExchangeRow,
@@ -70,7 +70,7 @@ async function conversation(
   let bytes = 0;
   let truncated = false;
 
-  /** @returns undefined when there is no more room for it */
+  /** @returns undefined when the limit of requests or bytes is reached */
   async function add(id: string): Promise<RecordedRequest | undefined> {
     if (found.size >= limit || bytes > MOST_BYTES) {
       truncated = true;
@@ -106,7 +106,7 @@ function previousResponseOf(request: RecordedRequest | undefined): string | unde
   return typeof id === 'string' ? id : undefined;
 }
 
-/** An administrator of a subtree is told of what is in it, as if there were nothing else. */
+/** An administrator of a subtree sees only its requests; any other id is treated as unknown. */
 function isTold(request: FastifyRequest, { user_path }: ExchangeRow): boolean {
   return isWithin(scopeOf(request), user_path as UserPath);
 }

@@ -1,14 +1,14 @@
-/** A request as the audit log tells of it. What is empty is left out. */
+/** A request as an entry of the audit log. Empty members are omitted. */
 import type { RequestTokens, RequestUsage } from '../../projections/analytics/audit-queries.ts';
 import type { AttemptRow, ExchangeRow } from '../../projections/analytics/exchange-row.ts';
 import { timeText } from '../time-text.ts';
 
 const NANOSECONDS = 1e6;
-/** What one token stands for in text, about. */
+/** Approximate characters of text per token. */
 const CHARACTERS_OF_TOKEN = 4;
 const USD = 1e9;
 
-/** What only the log has. */
+/** Content that only the log holds. */
 export interface RecordedContent {
   readonly requestHeaders: Readonly<Record<string, string>>;
   /** JSON where it is JSON, else text; undefined when it was not kept. */
@@ -22,7 +22,7 @@ export interface RecordedContent {
   readonly attemptBodies: ReadonlyMap<number, unknown>;
 }
 
-/** As lists have it: without what people and models said. */
+/** The entry in lists: without request and response bodies. */
 export function slimEntry(row: ExchangeRow, usage: RequestUsage | undefined): Record<string, unknown> {
   return {
     ...entry(row, usage, undefined),
@@ -31,7 +31,7 @@ export function slimEntry(row: ExchangeRow, usage: RequestUsage | undefined): Re
   };
 }
 
-/** With all that is on the record. */
+/** The entry with everything recorded. */
 export function fullEntry(
   row: ExchangeRow,
   usage: RequestUsage | undefined,
@@ -40,7 +40,7 @@ export function fullEntry(
   return entry(row, usage, recorded);
 }
 
-/** As a conversation has it: what was said, and what it cost, but not how it was fetched. */
+/** The entry in a conversation: bodies and cost, without the attempts at providers. */
 export function spokenEntry(
   row: ExchangeRow,
   usage: RequestUsage | undefined,
@@ -155,7 +155,7 @@ function cachedRatio(tokens: RequestTokens | null): number | null {
   return tokens.input === 0 ? 0 : tokens.cachedInput / tokens.input;
 }
 
-/** Without what is not known: empty text, empty lists, null and undefined. */
+/** Omits unknown members: empty text, empty lists, null and undefined. */
 function given(members: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(members).filter(

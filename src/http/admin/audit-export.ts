@@ -22,13 +22,13 @@ import { csvLine } from './csv.ts';
 import { untilGone } from './report-db.ts';
 
 export interface AuditExport extends AuditReports {
-  /** Whether there is an analytics to ask. */
+  /** Whether analytics is on. */
   isOn(): boolean;
   readonly audit: ReadAudit;
   readonly files: AnalyticsFiles;
 }
 
-/** More is asked for by narrower filters, or of the log itself. */
+/** Larger exports need narrower filters, or a reader of the log itself. */
 const MOST_ROWS = 1_000_000;
 const PART_ROWS = 2_000;
 

@@ -17,7 +17,7 @@ import { untilGone } from './report-db.ts';
 export interface AuditReports {
   /** Finds nothing while analytics is off. */
   readonly db: AnalyticsDb;
-  /** Whether requests are kept for looking at: otherwise the answers are empty. */
+  /** Whether requests are kept for reading; otherwise the answers are empty. */
   readonly isKept: boolean;
   /** Milliseconds since the epoch. */
   now(): number;

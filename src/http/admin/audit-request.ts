@@ -1,4 +1,4 @@
-/** What the reports on requests are asked for, as it is written in their queries. */
+/** Query parameters of the request reports. */
 import type { FastifyRequest } from 'fastify';
 import type { AuditFilter } from '../../projections/analytics/audit-queries.ts';
 import { reportRangeOf } from '../date-range.ts';
@@ -6,7 +6,7 @@ import { booleanIn, queryOf, single, textIn, wholeNumber } from '../query.ts';
 import { reportSubtree } from './report-subtree.ts';
 
 /**
- * The filter of a request; an administrator of a subtree finds what is in it, and nothing else.
+ * The filter of a request; for an administrator of a subtree, it is restricted to that subtree.
  * @param now milliseconds since the epoch
  * @throws Refusal 400 with `param`, 403
  */
@@ -29,7 +29,7 @@ export function auditFilterOf(request: FastifyRequest, now: number): AuditFilter
   };
 }
 
-/** The filter as it is put on record: what was asked, not what it came to. */
+/** The filter as it is recorded: the parameters of the request, not its result. */
 export function filterTold(request: FastifyRequest): Record<string, string> {
   return Object.fromEntries(
     Object.entries(queryOf(request)).flatMap(([name, value]) => {

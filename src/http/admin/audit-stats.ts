@@ -1,4 +1,4 @@
-/** `GET /admin/audit/stats`: how requests went, hour by hour or day by day. */
+/** `GET /admin/audit/stats`: outcomes of requests by hour or by day. */
 import type { FastifyInstance } from 'fastify';
 import {
   type AuditStats,
@@ -15,7 +15,7 @@ import { untilGone } from './report-db.ts';
 import { reportSubtree } from './report-subtree.ts';
 
 const HOUR_MS = 3_600_000;
-/** Up to so many days are told by the hour. */
+/** Ranges of up to this many days have hourly buckets. */
 const DAYS_BY_HOUR = 3;
 
 export function registerAuditStats(admin: FastifyInstance, { db, isKept, now }: AuditReports): void {
@@ -32,7 +32,7 @@ export function registerAuditStats(admin: FastifyInstance, { db, isKept, now }: 
   });
 }
 
-/** Up to the one that is running now. */
+/** Starts of the hours, up to and including the current hour. */
 function hourStarts({ from, until }: ReportRange, now: number): number[] {
   const starts: number[] = [];
   for (let start = from; start < until && start <= now; start += HOUR_MS) starts.push(start);

@@ -1,4 +1,4 @@
-/** `/admin/auth-keys`: managed keys are made, listed, changed and deactivated. */
+/** `/admin/auth-keys`: creates, lists, changes and deactivates managed keys. */
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -27,13 +27,13 @@ import { isWithin, pathInScope, scopeOf } from './mount.ts';
 import { pageOf } from './page.ts';
 import { readBody } from './read-body.ts';
 
-/** What is told of a list beside the keys themselves: worked out by the authorizer that inference uses. */
+/** Effective access of a key, computed by the authorizer that model requests use. */
 export interface EffectiveAccess {
   restricts(path: UserPath | undefined): boolean;
   of(path: UserPath | undefined, keyList: readonly string[]): readonly string[];
 }
 
-/** The keys as they were. */
+/** The keys at a moment. */
 export interface KeysThen {
   readonly keys: Pick<KeysState, 'byId'>;
   readonly effective: EffectiveAccess;
@@ -43,9 +43,9 @@ export interface KeysThen {
 export interface AuthKeysOptions {
   readonly log: EventLog;
   readonly keys: Pick<RunningProjection<KeysState>, 'state' | 'whenProcessed'>;
-  /** Of now; for one answer. */
+  /** Current effective access; for one answer. */
   effective(): EffectiveAccess;
-  /** What was set at the time that the request asks for; undefined when it asks for none. @throws Refusal 400 */
+  /** The keys at the request's `as_of`; undefined without one. @throws Refusal 400 */
   past(request: FastifyRequest): Promise<KeysThen | undefined>;
   isProvider(name: string): boolean;
   /** Milliseconds since the epoch. */
@@ -60,7 +60,7 @@ const MAX_LABELS = 100;
 /** How long a secret is accepted beside the one that replaced it: 90 days. */
 const MAX_GRACE_SECONDS = 90 * 24 * 3600;
 
-/** Without control characters, and not of spaces alone. */
+/** Without control characters, and not only spaces. */
 const words = (max: number) =>
   z
     .string()
@@ -111,7 +111,7 @@ const changes = { config: { access: 'scoped-admin', ifMatch: '/auth-keys/:id' } 
 export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOptions): void {
   const { log, keys, now = Date.now } = options;
 
-  /** @throws Refusal 404 when there is none, or it is not in the caller's scope */
+  /** @throws Refusal 404 for an unknown key, and for one outside the caller's scope */
   function known(request: FastifyRequest<ById>, { byId } = keys.state as Pick<KeysState, 'byId'>): KeyRecord {
     const { id } = request.params;
     const key = byId.get(id);
@@ -119,11 +119,11 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     return key;
   }
 
-  /** The keys as they are, or as they were at the time that the request asks for. */
+  /** The current keys, or the keys at the request's `as_of`. */
   const asked = async (request: FastifyRequest): Promise<KeysThen> =>
     (await options.past(request)) ?? { keys: keys.state, effective: options.effective(), moment: { at: now() } };
 
-  /** @returns the key as it is now, which has the revision that `ETag` tells */
+  /** @returns the key after the command, at the revision sent as `ETag` */
   async function execute(command: KeyCommand, request: FastifyRequest, reply: FastifyReply): Promise<KeyRecord> {
     const { id } = command;
     const stream = keyStream(id);
@@ -139,7 +139,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     return key;
   }
 
-  /** Who asks. */
+  /** The caller as the administrator of a key command. */
   function administrator(request: FastifyRequest): KeyAdministrator {
     const caller = callerOf(request);
     const { byId } = keys.state;
@@ -157,7 +157,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     return canonical;
   }
 
-  /** Milliseconds since the epoch. @throws Refusal 400 for a time that is over */
+  /** Milliseconds since the epoch. @throws Refusal 400 for a time that has passed */
   function future(at: number): number {
     if (at > now()) return at;
     throw refusals.invalidRequest("'expires_at' must be a time in the future.", 'expires_at');
@@ -192,7 +192,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
     const given = optionalUserPath(asked.user_path, 'user_path');
     const { value, secretHash, lastCharacters } = mintKeySecret();
     const by = administrator(request);
-    // What is not said is as it is for the key that asks: a new key never exceeds its creator.
+    // Omitted members default to those of the creating key: a new key never exceeds its creator.
     const { allowedModels = [], userPathHeader = true, expiresAt: latest } = by.key ?? {};
     const command = {
       kind: 'create',
@@ -276,7 +276,7 @@ export function registerAuthKeys(admin: FastifyInstance, options: AuthKeysOption
   });
 }
 
-/** A command without what all commands on keys have in common. */
+/** A key command without the members that all key commands share. */
 type KeyChange = {
   [Kind in KeyCommand['kind']]: Omit<Extract<KeyCommand, { kind: Kind }>, 'id' | 'context' | 'by'>;
 }['set labels' | 'set allowed models' | 'set dashboard access' | 'set user path header' | 'rename' | 'set expiry'];

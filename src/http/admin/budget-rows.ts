@@ -1,4 +1,4 @@
-/** Budgets as the API tells of them: amounts in US dollars, times in ISO 8601. */
+/** Budgets as rows of the API: amounts in US dollars, times in ISO 8601. */
 import { usdOf } from '../../commands/budgets/money.ts';
 import { budgetPeriodLabel } from '../../commands/period.ts';
 import type { UserPath } from '../../events/event.ts';
@@ -7,18 +7,18 @@ import { type BudgetRule, type BudgetsState, budgetKey, budgetRevision } from '.
 import { timeText } from '../time-text.ts';
 import { isSubjectWithin, ruleMembers } from './limit-subject.ts';
 
-/** Of the period that a budget is in. Nano-dollars; milliseconds since the epoch. */
+/** Spending in the current period of a budget. Nano-dollars; milliseconds since the epoch. */
 export interface Spent extends BudgetPeriod {
   readonly spent: number;
   readonly hasUsage: boolean;
 }
 
-/** @returns undefined when it is not known what was spent: at a time that is past */
+/** @returns undefined when the spending is unknown: at a past time */
 export type ReadSpent = (key: string) => Spent | undefined;
 
 /**
- * Those that an administrator of the scope may see: by their path, the longest period first; labels behind them.
- * @param state of now or of any other time, which is `at`
+ * The budgets that an administrator of the scope may see: by path, the longest period first; labels last.
+ * @param state of `at`: now or any other time
  */
 export function budgetRows(
   state: BudgetsState,
@@ -30,7 +30,7 @@ export function budgetRows(
     .map((rule) => budgetRow(rule, state, spent(budgetKey(rule.scope, rule.subject, rule.periodSeconds)), at));
 }
 
-/** The row of one budget; undefined when it is not set. */
+/** The row of one budget; undefined when there is no such budget. */
 export function oneBudget(
   { scope, subject, periodSeconds }: Pick<BudgetRule, 'scope' | 'subject' | 'periodSeconds'>,
   state: BudgetsState,

@@ -1,4 +1,4 @@
-/** `/admin/budgets`: what may be spent at which user path, or under which label. */
+/** `/admin/budgets`: spending limits by user path or label. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';
@@ -35,7 +35,7 @@ export interface BudgetsOptions {
   now(): number;
 }
 
-/** What is known of budgets. */
+/** The budgets and their spending. */
 export interface BudgetBooks extends Pick<RunningProjection<unknown>, 'whenProcessed'> {
   readonly state: BudgetsState;
   readonly spent: ReadSpent;
@@ -110,7 +110,7 @@ export function registerBudgets(admin: FastifyInstance, options: BudgetsOptions)
     authority: scope === 'user_path' ? authorityAt(subject, callerOf(request), keys) : highest,
   });
 
-  /** `?scope=label` takes the first segment for a label. */
+  /** With `?scope=label` the first segment is a label. */
   const named = (request: FastifyRequest<{ Params: Named }>) => ({
     of: subjectIn(request, subjectOfPath(request, request.params.user_path), scopes),
     periodSeconds: periodIn({ period: request.params.period }, budgetPeriod),

@@ -1,4 +1,4 @@
-/** `GET /admin/cache/overview`: what the caches of the gateway answered, and what that saved. */
+/** `GET /admin/cache/overview`: hits of the gateway's caches and the cost they saved. */
 import type { FastifyInstance } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
@@ -9,7 +9,7 @@ import { filterOf, intervalOf } from './usage-request.ts';
 
 export interface CacheOverviewOptions {
   readonly db: AnalyticsDb;
-  /** Whether the gateway has a cache, and counts what is used. */
+  /** Whether the gateway has a cache and records usage. */
   readonly enabled: boolean;
   /** Milliseconds since the epoch. */
   now(): number;

@@ -1,6 +1,6 @@
 /**
- * Conditional changes: a GET tells the revision of what it shows as `ETag`, and a change with that in `If-Match` is
- * refused when there is a newer one.
+ * Conditional changes: a GET sends the revision of its resource as `ETag`; a change with that value in `If-Match` is
+ * refused when a newer revision exists.
  *
  * A route that honours `If-Match` declares in `config.ifMatch` the GET route that shows its resource, which declares
  * `config.etag`. `ifMatch` reads the header for no other route, and a gateway in which such a GET is missing does not
@@ -18,15 +18,15 @@ declare module 'fastify' {
   }
 }
 
-/** Of what is shown; `noStream` when it was never changed. */
+/** Revision of the resource; `noStream` when it was never changed. */
 export type ShownRevision = bigint | string | 'noStream';
 
-/** The ETag of what was never changed: a change with it in `If-Match` is the first one or refused. */
+/** The ETag of a resource that was never changed: a change with it in `If-Match` succeeds only as the first one. */
 const NEVER_CHANGED = 'none';
 
 /**
- * The revision that `If-Match` names, of what is to be changed; undefined without the header.
- * @throws Refusal 400 when it is no revision
+ * The revision of the resource in `If-Match`; undefined without the header.
+ * @throws Refusal 400 when it is not a revision
  */
 export function ifMatch(request: FastifyRequest): bigint | 'noStream' | undefined {
   const { config, url } = request.routeOptions;
@@ -44,7 +44,7 @@ export function sendETag(reply: FastifyReply, revision: ShownRevision): void {
   reply.header('etag', `"${revision === 'noStream' ? NEVER_CHANGED : revision}"`);
 }
 
-/** @throws Error, when the gateway starts, for a route whose `If-Match` no GET gives an `ETag` for */
+/** @throws Error, when the gateway starts, for a route with `If-Match` without a GET route that sends the `ETag` */
 export function requireETags(admin: FastifyInstance): void {
   const { prefix } = admin;
   const shown = new Set<string>();

@@ -1,4 +1,4 @@
-/** How the admin API shows a provider that was set up: its settings, with a mask wherever there is a secret. */
+/** Stored provider credentials as rows of the admin API: their settings, with every secret masked. */
 import { ownFields } from '../../commands/credentials/credential-fields.ts';
 import { MASK, readUrl } from '../../commands/credentials/masked-url.ts';
 import type { StoredCredential } from '../../projections/provider-credentials.ts';
@@ -15,7 +15,7 @@ export interface ManagedProvider {
   readonly options: Readonly<Record<string, string>>;
 }
 
-/** @param problem why it is not in force although it is enabled */
+/** @param problem why an enabled credential is not in force */
 export function storedRow(stored: StoredCredential, problem: string | undefined) {
   const { name, type, apiKeys, baseUrl, proxyUrl, models, modelsMode, options, enabled } = stored;
   return {

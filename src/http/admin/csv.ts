@@ -1,7 +1,7 @@
-/** Rows for spreadsheets (RFC 4180), in which no cell can become a formula, or steer the terminal that shows it. */
+/** Rows for spreadsheets (RFC 4180). No cell can become a formula or send control sequences to a terminal. */
 import { printable } from '../../projections/printable.ts';
 
-/** What spreadsheets take for the beginning of a formula. */
+/** First characters that spreadsheets read as the beginning of a formula. */
 const FORMULA = /^[=+\-@\t\r\n]/;
 
 export function csvLine(cells: readonly (string | number | boolean | null)[]): string {

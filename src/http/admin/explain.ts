@@ -1,4 +1,4 @@
-/** `GET /admin/explain`: whether a model may be used by a key or at a user path, and which event says so. */
+/** `GET /admin/explain`: whether a key or a user path may use a model, and the event that decided it. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { UserLists } from '../../commands/access/authorizer.ts';
 import { keyNotFound, keyStream } from '../../commands/keys/key.ts';
@@ -19,7 +19,7 @@ import { optionalUserPath } from '../user-path.ts';
 import type { Moment } from './as-of.ts';
 import { isWithin, pathInScope, pathsToldTo, scopeOf } from './mount.ts';
 
-/** What is in force, or was. */
+/** The policies in force at a moment. */
 export interface PoliciesAt {
   readonly keys: Pick<KeysState, 'byId'>;
   readonly lists: UserLists;
@@ -29,7 +29,7 @@ export interface PoliciesAt {
 export interface ExplainOptions {
   readonly log: EventLog;
   readonly now: PoliciesAt;
-  /** Undefined when the request does not ask for another time. @throws Refusal 400 */
+  /** The policies at the request's `as_of`; undefined without one. @throws Refusal 400 */
   past(request: FastifyRequest): Promise<(PoliciesAt & { readonly moment: Moment }) | undefined>;
   readonly declared: DeclaredPolicies;
   resolve(model: string, provider: string | undefined): Target | undefined;
@@ -65,7 +65,7 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
     };
   });
 
-  /** The step, with where the policy comes from that decided it. */
+  /** The step with the source of the policy that decided it. */
   async function sourced(step: ExplainedStep, models: PoliciesAt['virtualModels'], until: Position | undefined) {
     const setBy = setter(step, declared, models);
     if (typeof setBy === 'string') return { ...step, source: setBy, event: null };
@@ -74,18 +74,18 @@ export function registerExplain(admin: FastifyInstance, options: ExplainOptions)
   }
 }
 
-/** Whom else a virtual model is for is not for an administrator of a subtree to know. */
+/** Removes the user paths outside the subtree from a virtual model's list, for an administrator of a subtree. */
 function toldTo(scope: UserPath | undefined, step: ExplainedStep): ExplainedStep {
   if (step.check !== 'virtual model' || step.list === undefined) return step;
   return { ...step, list: pathsToldTo(scope, step.list) };
 }
 
-/** So many ids are listed of keys that have one name. */
+/** At most this many ids are listed when several keys share a name. */
 const MAX_NAMED = 10;
 
 /**
- * The key that is asked about, by its id or its name.
- * @throws Refusal 404, also for one that is not in the caller's scope; 400 for the name of several
+ * The key in the query, by its id or its name.
+ * @throws Refusal 404 for an unknown key, and for one outside the caller's scope; 400 when several keys share the name
  */
 function keyIn(request: FastifyRequest, query: Query, { byId }: Pick<KeysState, 'byId'>): KeyRecord | undefined {
   const given = single(query['key']);
@@ -103,7 +103,7 @@ function keyIn(request: FastifyRequest, query: Query, { byId }: Pick<KeysState, 
   throw refusals.invalidRequest(`${ids.length} keys are named '${given}': ${listed}. Give the id of one.`, 'key');
 }
 
-/** A key that is bound to a path is used there, whatever a client says. @throws Refusal */
+/** The path to explain: a key's own path wins over the one in the query. @throws Refusal */
 function pathIn(request: FastifyRequest, query: Query, key: KeyRecord | undefined): UserPath | undefined {
   const given = optionalUserPath(single(query['user_path']), 'user_path');
   const path = pathInScope(scopeOf(request), given);
@@ -113,7 +113,7 @@ function pathIn(request: FastifyRequest, query: Query, key: KeyRecord | undefine
 /** The events that decide whether a key is accepted. */
 const keyStateTypes = ['key.created', 'key.deactivated', 'key.reactivated', 'key.expiry_changed'];
 
-/** The events of one stream that may have set a policy. */
+/** The event types of one stream that may have set a policy. */
 interface Setter {
   readonly stream: StreamName;
   readonly types: readonly string[];

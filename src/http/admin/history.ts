@@ -1,4 +1,4 @@
-/** `GET /admin/history`: who changed what, when, and from what to what. */
+/** `GET /admin/history`: admin changes with actor, time, and the values before and after. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import type { UserPath } from '../../events/event.ts';
@@ -32,7 +32,7 @@ export function registerHistory(admin: FastifyInstance, { log, journal }: Histor
     const page = readPage(query);
     const subject = subjectIn(query);
     if (subject === undefined) {
-      // What concerns the whole gateway is for those who administer all of it.
+      // Subjects of the whole gateway are visible only to administrators of all of it.
       if (scopeOf(request) !== undefined) throw refusals.adminScopeDenied();
       await journal.whenProcessed(await log.head());
       return answer(await allHistory(log, journal.state, page), page);
@@ -49,8 +49,8 @@ function answer({ changes, hasMore }: HistoryPage, { limit }: HistoryQuery): obj
 }
 
 /**
- * An administrator of a subtree reads of keys and paths within it, and of nothing else.
- * @throws Refusal: 404 for a key of others, as for one that never was; 403 for everything else
+ * Restricts an administrator of a subtree to keys and paths within it.
+ * @throws Refusal: 404 for a key outside it, as for an unknown one; 403 for every other subject
  */
 async function checkScope(request: FastifyRequest, subject: Subject, log: EventLog): Promise<void> {
   const scope = scopeOf(request);
@@ -65,7 +65,7 @@ async function checkScope(request: FastifyRequest, subject: Subject, log: EventL
   pathInScope(scope, path, 'subject');
 }
 
-/** The user path that the subject is about; undefined when it concerns the whole gateway. */
+/** The user path of the subject; undefined when it concerns the whole gateway. */
 function pathOf({ kind, id }: Subject): UserPath | undefined {
   if (kind === 'user' || kind === 'budget') return id.startsWith('/') ? (id as UserPath) : undefined;
   return kind === 'rate-limit' && id.startsWith(OF_PATH) ? (id.slice(OF_PATH.length) as UserPath) : undefined;
@@ -91,7 +91,7 @@ function subjectIn(query: Query): Subject | undefined {
 
 const OF_PATH = 'user_path:';
 
-/** User paths in the one form in which streams are named by them. @throws Refusal 400 */
+/** User paths in the canonical form used in stream names. @throws Refusal 400 */
 function canonicalId({ kind, id }: Subject): string {
   if (kind === 'user' || (kind === 'budget' && !id.startsWith('label:'))) return parseUserPath(id, 'subject');
   if (kind === 'rate-limit' && id.startsWith(OF_PATH)) {

@@ -1,4 +1,4 @@
-/** Whom a budget or a rate limit is for, and over which period, as requests to the admin API say it. */
+/** Subject and period of a budget or a rate limit in requests to the admin API. */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
@@ -31,9 +31,9 @@ export interface WrittenSubject {
 }
 
 /**
- * The subject that is meant; a user path is in the caller's scope, and its root when none is given.
- * @param scopes the first is meant when none is named
- * @throws Refusal 400, or 403 for what the caller does not administer
+ * The subject of the request; a user path must be in the caller's scope, and defaults to its root.
+ * @param scopes the first is the default
+ * @throws Refusal 400, or 403 for a subject that the caller does not administer
  */
 export function subjectIn<Scope extends string>(
   request: FastifyRequest,
@@ -65,13 +65,13 @@ export function subjectIn<Scope extends string>(
   return { scope: meant, subject: name };
 }
 
-/** The subject that a path names: a user path, unless the query says of what scope it is. */
+/** The subject in a path segment: a user path, unless the query has another `scope`. */
 export function subjectOfPath(request: FastifyRequest, segment: string): WrittenSubject {
   const scope = single(queryOf(request)['scope']);
   return scope === undefined || scope === 'user_path' ? { user_path: segment } : { scope, subject: segment };
 }
 
-/** @throws Refusal 400 unless exactly one of the two is there and means a period */
+/** @throws Refusal 400 unless exactly one of the two is present and is a valid period */
 export function periodIn(
   written: { readonly period?: string | number | undefined; readonly period_seconds?: number | undefined } | undefined,
   parse: (text: string) => number | undefined,
@@ -100,7 +100,7 @@ function pathOf(request: FastifyRequest, subject: string | undefined, userPath: 
   return path;
 }
 
-/** What every answer tells of a rule first: whom it is for, and over which period. */
+/** The first members of every rule in an answer: its subject and its period. */
 export function ruleMembers(
   {
     scope,
@@ -119,7 +119,7 @@ export function ruleMembers(
   };
 }
 
-/** Whether an administrator of the scope may see a rule: one for a path in it, and nothing else. */
+/** Whether an administrator of the scope may see the rule: only rules for a path within it. */
 export function isSubjectWithin(
   of: UserPath | undefined,
   rule: { readonly scope: string; readonly subject: string },

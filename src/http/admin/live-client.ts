@@ -1,10 +1,9 @@
 /**
- * One listener of the live tail, from its cursor until it leaves.
+ * One client of the live tail, from its cursor until it disconnects.
  *
- * The rule for slow ones: never more than `byteCap` unsent bytes are held for a client. One that reaches the cap
- * leaves the shared tail and is fed from the log at its own pace until it has caught up, so a client that reads, however
- * slowly, misses nothing and is not closed. One that takes nothing at all for `stallMs` is closed, and resumes from the
- * last id it saw.
+ * Slow clients: at most `byteCap` unsent bytes are held for a client. One that reaches the cap leaves the shared tail
+ * and reads from the log at its own pace until it has caught up, so a slow client misses nothing and is not closed.
+ * A client that reads nothing for `stallMs` is closed, and can resume from the last id it received.
  */
 import type { ServerResponse } from 'node:http';
 import type { Position } from '../../events/event.ts';
@@ -18,9 +17,9 @@ import {
 } from '../../projections/live-frame.ts';
 import type { LiveTail, Seat } from '../../projections/live-tail.ts';
 
-/** Frames are put together up to this size, so that a thousand small ones are no thousand writes. */
+/** Frames are combined up to this size, to reduce the number of writes. */
 const WRITE_BYTES = 16 * 1024;
-/** How long a client that is being closed has to read the rest. */
+/** How long a client that is being closed may take to read the remaining bytes. */
 const FAREWELL_MS = 1_000;
 
 export interface LiveClientOptions {
@@ -29,9 +28,9 @@ export interface LiveClientOptions {
   readonly byteCap: number;
   readonly stallMs: number;
   readonly heartbeatMs: number;
-  /** Asked before anything is sent: whether the client may still be told anything. */
+  /** Called before each write: whether the client may still receive events. */
   mayListen(): boolean;
-  /** Told once, when the client is gone and everything it held is free. */
+  /** Called once, after the client has disconnected and its resources are released. */
   readonly onGone: () => void;
 }
 
@@ -43,9 +42,9 @@ export class LiveClient {
   readonly #heartbeat: NodeJS.Timeout;
   readonly #stallCheck: NodeJS.Timeout;
   #seat: Seat | undefined;
-  /** Ends the wait of a client that has a seat: it must catch up again, or is gone. */
+  /** Ends the wait of a client with a seat: it must catch up again, or has disconnected. */
   #unseat: (() => void) | undefined;
-  /** Everything up to here has been written or was not wanted. */
+  /** Everything up to here has been written or filtered out. */
   #cursor: Position;
   #lastId: Position;
   #waiting: Buffer[] = [];
@@ -54,7 +53,7 @@ export class LiveClient {
   #taken = 0;
   #takenAt = performance.now();
 
-  /** @param cursor the client has been told everything up to here */
+  /** @param cursor the client has received everything up to here */
   constructor(out: ServerResponse, cursor: Position, options: LiveClientOptions) {
     this.#out = out;
     this.#cursor = cursor;
@@ -64,22 +63,22 @@ export class LiveClient {
     this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs);
     this.#stallCheck = setInterval(() => this.#closeIfStalled(), Math.max(10, options.stallMs / 4));
     out.on('close', () => this.#leave());
-    // A client that resets its connection is a client that left; `close` follows.
+    // A reset of the connection is a disconnect; `close` follows.
     out.on('error', () => {});
   }
 
-  /** Bytes that were written and that the operating system has not taken yet. */
+  /** Bytes written and not yet accepted by the operating system. */
   get unsentBytes(): number {
     return this.#waitingBytes + this.#out.writableLength;
   }
 
-  /** Writes bytes that are no part of the tail: the snapshots a fresh client begins with. */
+  /** Writes bytes that are not part of the tail: the snapshots for a new client. */
   write(bytes: Buffer): void {
     this.#put(bytes);
     this.#flush();
   }
 
-  /** Resolves when the client is gone. */
+  /** Resolves when the client has disconnected. */
   async run(): Promise<void> {
     this.#beat();
     try {
@@ -92,13 +91,13 @@ export class LiveClient {
     }
   }
 
-  /** Ends the stream in an orderly way, saying why. */
+  /** Ends the stream with a reason. */
   close(reason: string): void {
     if (this.#gone.signal.aborted) return;
     this.#flush();
     this.#leave();
     this.#out.end(`: ${reason}\n\n`);
-    // One that does not read would keep the connection, and with it a server that wants to close.
+    // A client that does not read would keep the connection open, and with it a server that is closing.
     const giveUp = setTimeout(() => this.#out.destroy(), FAREWELL_MS).unref();
     this.#out.on('close', () => clearTimeout(giveUp));
   }
@@ -116,7 +115,7 @@ export class LiveClient {
     await this.#drained();
   }
 
-  /** Until the client cannot keep up, or is gone. Returns at once when it has to catch up first. */
+  /** Runs until the client cannot keep up, or has disconnected. Returns at once when it must catch up first. */
   async #listen(): Promise<void> {
     const unseated = Promise.withResolvers<void>();
     let over = false;
@@ -146,7 +145,7 @@ export class LiveClient {
     await unseated.promise;
   }
 
-  /** False when the cap was reached: the frames after the cursor were not written. */
+  /** Returns false when the cap is reached: the frames after the cursor were not written. */
   #takeLive(frames: readonly LiveFrame[]): boolean {
     for (const frame of frames) {
       const isWanted = this.#isWanted(frame);
@@ -182,7 +181,7 @@ export class LiveClient {
     if (bytes !== undefined) this.#out.write(bytes);
   }
 
-  /** Writes what waits, and resolves when the client has taken it or is gone. */
+  /** Writes the waiting bytes, and resolves when the client has read them or has disconnected. */
   async #drained(): Promise<void> {
     this.#flush();
     if (!this.#out.writableNeedDrain || this.#gone.signal.aborted) return;
@@ -197,7 +196,7 @@ export class LiveClient {
     });
   }
 
-  /** Tells an idle or a filtered client how far it has come. One that has bytes waiting is told enough. */
+  /** Sends the current position to an idle or filtered client. A client with unread bytes gets no heartbeat. */
   #beat(): void {
     if (this.#gone.signal.aborted || this.#out.writableNeedDrain) return;
     const position = this.#seat?.position ?? this.#cursor;
@@ -212,7 +211,7 @@ export class LiveClient {
       this.#taken = taken;
       this.#takenAt = performance.now();
     } else if (performance.now() - this.#takenAt >= this.#options.stallMs) {
-      // A farewell would only queue up behind what is not being read.
+      // A closing message would only be queued behind the unread bytes.
       this.#out.destroy();
       this.#leave();
     }

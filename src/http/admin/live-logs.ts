@@ -1,9 +1,9 @@
 /**
- * `GET /admin/live/logs`: the log as server-sent events, from any place in it and on into the future.
+ * `GET /admin/live/logs`: the log as server-sent events, from any position in it, followed by new events.
  *
- * `id:` is the position. A client that comes back with it, in `Last-Event-ID` or as `cursor`, gets what it missed: of
- * previews, up to the replay limit; beyond, `reset`, and it reloads its lists over REST. The raw view is the log itself
- * and has no limit. Without a cursor a client gets the requests in flight and then what happens from now on. An
+ * `id:` is the position. A client that reconnects with it, in `Last-Event-ID` or as `cursor`, gets the missed events:
+ * previews up to the replay limit; beyond it, `reset`, and the client reloads its lists over REST. The raw view is the
+ * log itself and has no limit. Without a cursor a client gets the requests in flight and then new events. An
  * administrator of a subtree gets the exchanges of that subtree.
  */
 import type { ServerResponse } from 'node:http';
@@ -28,13 +28,13 @@ import { pathInScope, scopeOf } from './mount.ts';
 
 export interface LiveLogsOptions {
   readonly log: EventLog;
-  /** Every connection is noted before anything is sent on it: what people said to models goes by there. */
+  /** Records every connection before anything is sent on it: the events contain prompts and answers. */
   readonly audit: ReadAudit;
   readonly inFlight: Pick<RunningProjection<InFlight>, 'state' | 'position' | 'whenProcessed'>;
   readonly enabled: boolean;
-  /** Whether a caller that was let in would still be: a connection lasts longer than a key may. */
+  /** Whether an accepted caller is still accepted: a connection can outlast a key. */
   stillAdministers(caller: Caller): boolean;
-  /** Previews that are sent again to a client that comes back. Default 1000. */
+  /** Previews that are replayed to a reconnecting client. Default 1000. */
   readonly replayLimit?: number;
   /** Default 15. */
   readonly heartbeatSeconds?: number;
@@ -42,16 +42,16 @@ export interface LiveLogsOptions {
   readonly maxClients?: number;
   /** Unsent bytes held for one client before it is fed from the log. Default 1 MiB. */
   readonly clientByteCap?: number;
-  /** A client that takes nothing for so long is closed. Default 30. */
+  /** A client that reads nothing for this long is closed. Default 30. */
   readonly stallSeconds?: number;
 }
 
 export interface LiveLogs {
-  /** Adds the route; every mount has the same listeners. */
+  /** Adds the route; all mounts share the same clients. */
   register(admin: FastifyInstance): void;
-  /** How many are listening now. */
+  /** Number of connected clients. */
   clients(): number;
-  /** Bytes held for all of them: written, and not yet taken by the operating system. */
+  /** Bytes held for all clients: written, and not yet accepted by the operating system. */
   unsentBytes(): number;
 }
 
@@ -92,8 +92,8 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
       return;
     }
     const beginning = await fresh(head, asked.raw);
-    // A cursor that the log has not reached is of another log; one that is too far behind is not replayed. What the
-    // client has is of no use any more.
+    // A cursor that the log has not reached belongs to another log; one that is too far behind is not replayed. In both
+    // cases the client must discard its state.
     const reset = cursor === undefined ? [] : [controlBytes('reset', beginning.position, Date.now())];
     const isWanted = wanted(asked.filter);
     const snapshots = beginning.frames.filter(isWanted).map(snapshotBytes);
@@ -116,7 +116,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
     }
   };
 
-  /** Whether no more previews follow the cursor than are sent again. Reads no further than it must to know. */
+  /** Whether at most the replay limit of previews follows the cursor. Reads only as many events as it needs. */
   async function isReplayed(cursor: Position, out: ServerResponse): Promise<boolean> {
     const gone = new AbortController();
     out.once('close', () => gone.abort());
@@ -132,13 +132,13 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
     return true;
   }
 
-  /** The requests in flight, and the place in the log they are told as of. */
+  /** The requests in flight, and the log position of that state. */
   async function fresh(head: Position, raw: boolean) {
     try {
-      // What was in the log when the client came is in what it is shown.
+      // The snapshot includes every event that was in the log when the client connected.
       await inFlight.whenProcessed(head);
     } catch {
-      // The projection has stopped and says so elsewhere. The tail does not depend on it.
+      // The projection has stopped and reports it elsewhere. The tail does not depend on it.
       return { position: head, frames: [] };
     }
     const { state, position } = inFlight;
@@ -148,7 +148,7 @@ export function createLiveLogs(options: LiveLogsOptions): LiveLogs {
   return {
     register(admin) {
       admin.get('/live/logs', route, handle);
-      // An endless answer would keep the server from closing.
+      // An open stream would keep the server from closing.
       admin.addHook('preClose', async () => {
         for (const client of [...clients]) client.close('the gateway is stopping');
       });
@@ -181,7 +181,7 @@ function readQuery(request: FastifyRequest): Asked {
   const types = query['types'];
   const lastEventId = request.headers['last-event-id'];
   return {
-    // A browser that reconnects repeats the address it began with, and says in the header how far it has come.
+    // A browser that reconnects repeats its first URL, and sends its position in the header.
     cursor: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : single(query['cursor']),
     raw: raw === 'true' || view === 'events',
     filter: {
@@ -201,14 +201,14 @@ function readQuery(request: FastifyRequest): Asked {
   };
 }
 
-/** The filter as it is put on record. */
+/** The filter as it is recorded. */
 function told(filter: LiveFilter): Record<string, string> {
   return Object.fromEntries(
     Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
   );
 }
 
-/** A position, padded as the log pads it. @throws Refusal 400 */
+/** A position, padded as in the log. @throws Refusal 400 */
 function toPosition(cursor: string): Position {
   const position = logPosition(cursor);
   if (position !== undefined) return position;

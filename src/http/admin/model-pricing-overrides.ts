@@ -1,4 +1,4 @@
-/** `/admin/model-pricing-overrides`: what models cost, where it is not what the configuration or the snapshot says. */
+/** `/admin/model-pricing-overrides`: model prices that replace those of the configuration or the snapshot. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { canonicalSelector, parseSelector } from '../../commands/access/selector.ts';
@@ -78,7 +78,7 @@ export function registerPricingOverrides(admin: FastifyInstance, options: Pricin
     const given =
       bodyOf(request).length > 0 ? readBody(request, oneOverride).selector : single(request.query['selector']);
     if (given === undefined) throw refusals.missingParameter('selector');
-    // What was said of a provider that is no longer there can be taken back all the same.
+    // An override for a provider that no longer exists can still be removed.
     const selector = canonical(given, () => true);
     await execute({ kind: 'remove', selector, context: eventContextOf(request) }, request, reply);
     return reply.status(204).send();
@@ -92,7 +92,7 @@ function canonical(written: string, isProvider: (name: string) => boolean): stri
   return selector;
 }
 
-/** Sorted by selector. @param state of now or of any other time */
+/** Sorted by selector. @param state current, or of an `as_of` */
 function* overrideRows({ bySelector }: Pick<PriceOverrides, 'bySelector'>): Generator<object> {
   for (const selector of [...bySelector.keys()].sort()) {
     const override = bySelector.get(selector);

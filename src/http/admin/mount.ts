@@ -1,7 +1,7 @@
 /**
- * The admin API, mounted where it lives and, as it was promised to older clients, under `/admin/api/v1`.
+ * The admin API, mounted at `/admin` and, for older clients, at `/admin/api/v1`.
  *
- * `guardAdmin` keeps to the access class of a route before a body is read.
+ * `guardAdmin` checks the access class of a route before its body is read.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { whyNotAdministrator } from '../../commands/access/administration.ts';
@@ -47,7 +47,7 @@ function guardAdmin(request: FastifyRequest): void {
   if (access === 'global-admin' && adminScope(caller) !== undefined) throw refusals.adminScopeDenied();
 }
 
-/** The subtree that the caller administers; undefined: everything. Told by the credential, never by a header. */
+/** The subtree that the caller administers; undefined: everything. It depends on the credential, never on a header. */
 function adminScope({ key }: Caller): UserPath | undefined {
   return subtreeOf(key);
 }
@@ -62,14 +62,14 @@ export function isWithin(scope: UserPath | undefined, path: UserPath | undefined
   return path !== undefined && (path === scope || path.startsWith(`${scope}/`));
 }
 
-/** Of the user paths that a rule of the whole gateway names, those that concern the scope: in it, or above it. */
+/** Of the user paths in a rule for the whole gateway, those that concern the scope: in it, or above it. */
 export function pathsToldTo(scope: UserPath | undefined, paths: readonly string[]): readonly string[] {
   if (scope === undefined) return paths;
   return paths.filter((path) => isWithin(scope, path as UserPath) || path === '/' || scope.startsWith(`${path}/`));
 }
 
 /**
- * The path that is meant: the one given, when it is in the scope; the scope's root, when none is.
+ * The given path when it is in the scope; the root of the scope when none is given.
  * @throws Refusal 403 `user_path_out_of_scope`
  */
 export function pathInScope(

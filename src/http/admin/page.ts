@@ -1,6 +1,6 @@
 /**
- * Pages of lists that keep their shape: with `limit`, a list has at most so many rows, and a `Link` header with the rest
- * of it (RFC 8288, `rel="next"`); `after` is the id of the row before the page. Without them a list is whole.
+ * Pages of lists with an unchanged shape: with `limit`, a list has at most that many rows, and a `Link` header to the
+ * next page (RFC 8288, `rel="next"`); `after` is the id of the row before the page. Without them a list is complete.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
@@ -15,8 +15,8 @@ interface Paged {
 }
 
 /**
- * The rows of the page that the request asks for, in the order they are given.
- * @throws Refusal 400 for a limit that is none, and for an `after` that is not in the list
+ * The rows of the requested page, in the given order.
+ * @throws Refusal 400 for an invalid limit, and for an `after` that is not in the list
  */
 export function pageOf<Row>(
   rows: readonly Row[],
@@ -39,7 +39,7 @@ function placeOf<Row>(rows: readonly Row[], idOf: (row: Row) => string, after: s
   throw refusals.invalidRequest("'after' names no row of the list.", 'after');
 }
 
-/** The same request behind that row; relative, since the gateway may stand behind a proxy. */
+/** The same request for the page after that row; relative, since the gateway may run behind a proxy. */
 function nextLink({ url }: FastifyRequest, after: string): string {
   const [path = '', query] = url.split('?');
   const parameters = new URLSearchParams(query);

@@ -11,7 +11,7 @@ const endpoints: readonly (readonly [method: HTTPMethods, url: string])[] = [
   ['GET', '/workflows/guardrails'],
 ];
 
-/** @param isOn whether the configuration wants plugins or guardrails */
+/** @param isOn whether the configuration enables plugins or guardrails */
 export function registerPlugins(admin: FastifyInstance, isOn: boolean): void {
   const message = isOn
     ? 'This version has no plugins and no guardrails. PLUGINS_ENABLED and GUARDRAILS_ENABLED have no effect.'

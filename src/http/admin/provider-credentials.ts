@@ -1,4 +1,4 @@
-/** `/admin/provider-credentials`: the providers that administrators set up, and those of the configuration beside them. */
+/** `/admin/provider-credentials`: the providers that administrators set up, next to those of the configuration. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { CheckAddresses } from '../../commands/credentials/check-address.ts';
 import {
@@ -23,13 +23,13 @@ export interface ProviderCredentialsOptions {
   readonly log: EventLog;
   readonly stored: Pick<RunningProjection<StoredCredentials>, 'state' | 'whenProcessed'>;
   readonly sealers: SealerSource;
-  /** Refuses addresses that no provider may be at. @throws Refusal 400 */
+  /** Refuses addresses at which no provider is allowed. @throws Refusal 400 */
   readonly checkAddresses: CheckAddresses;
-  /** Those of the configuration, which are changed there. */
+  /** Providers of the configuration, which are changed there. */
   readonly managed: readonly ManagedProvider[];
-  /** Makes what is stored now true of the running gateway. */
+  /** Applies the stored credentials to the running gateway. */
   follow(): Promise<void>;
-  /** Why a provider that was set up is not in force, by its name. */
+  /** By name, why a provider that was set up is not in force. */
   problems(): ReadonlyMap<string, string>;
 }
 
@@ -40,7 +40,7 @@ export function registerProviderCredentials(admin: FastifyInstance, options: Pro
   const shown = { exposeHeadRoute: false, config: { access: 'global-admin', etag: true } } as const;
   const change = { config: { access: 'global-admin', ifMatch: '/provider-credentials/:name' } } as const;
 
-  /** What the name stands for now; undefined for nothing. */
+  /** The row of the provider with that name; undefined when there is none. */
   const rowOf = (name: string) => {
     const declared = managed.get(name);
     if (declared !== undefined) return managedRow(declared);

@@ -1,7 +1,7 @@
-/** `GET /admin/providers/status`: how each provider is, and by what that is known. No key is in it. */
+/** `GET /admin/providers/status`: the state of each provider and its source. It contains no keys. */
 import type { FastifyInstance } from 'fastify';
 
-/** A provider in force, or one that should be. */
+/** A provider that is in force or should be. */
 export interface ProviderFacts {
   readonly name: string;
   readonly type: string;
@@ -13,7 +13,7 @@ export interface ProviderFacts {
   /** Undefined for one that is not registered. */
   readonly listing: ListingFacts | undefined;
   readonly circuit: 'closed' | 'open' | 'half_open' | undefined;
-  /** When its list was read in an earlier run, in milliseconds since the epoch. */
+  /** When its list was read before the last start, in milliseconds since the epoch. */
   readonly rememberedListedAt: number | undefined;
   /** Why it is not in force. */
   readonly problem: string | undefined;
@@ -111,7 +111,7 @@ function statusOf(facts: ProviderFacts) {
   };
 }
 
-/** What is known of a provider, by its model list first and by how its calls went second. */
+/** The state of a provider: its model list decides first, the outcomes of its calls second. */
 function verdictOn({ listing, circuit, problem, configuredModels }: ProviderFacts): Verdict {
   if (listing === undefined) return unhealthy(problem ?? 'It is not registered.');
   const { models, state, lastError, remembered, allowlist } = listing;
@@ -160,7 +160,7 @@ function resilienceToWire({ retry, circuitBreaker }: ResilienceFacts) {
   };
 }
 
-/** A time as Go writes it, which is what readers of this answer expect: `500ms`, `30s`, `1m30s`, `1h0m0s`. */
+/** A duration in Go's format, which clients of this answer expect: `500ms`, `30s`, `1m30s`, `1h0m0s`. */
 export function durationText(ms: number): string {
   if (ms < 1000) return ms === 0 ? '0s' : `${ms}ms`;
   const hours = Math.floor(ms / 3_600_000);

@@ -1,4 +1,4 @@
-/** Rate limits as the API tells of them, with what is counted in their windows. */
+/** Rate limits as rows of the API, with the counts of their windows. */
 import { rateLimitPeriodLabel } from '../../commands/period.ts';
 import type { UserPath } from '../../events/event.ts';
 import {
@@ -11,19 +11,19 @@ import {
 import { timeText } from '../time-text.ts';
 import { isSubjectWithin, ruleMembers } from './limit-subject.ts';
 
-/** What is counted now. */
+/** Current counts. */
 export interface Counted {
   readonly requests: number;
   readonly tokens: number;
   readonly inFlight: number;
 }
 
-/** @returns undefined when it is not known what was counted: at a time that is past */
+/** @returns undefined when the counts are unknown: at a past time */
 export type ReadGauge = (key: string) => Counted | undefined;
 
 /**
- * Those that an administrator of the scope may see: user paths, providers, models; the longest period first.
- * @param state of now or of any other time, which is `at`
+ * The rate limits that an administrator of the scope may see: user paths, providers, models; the longest period first.
+ * @param state of `at`: now or any other time
  */
 export function rateLimitRows(
   state: RateLimitsState,
@@ -35,7 +35,7 @@ export function rateLimitRows(
     .map((rule) => rateLimitRow(rule, state, gauge(rateLimitKey(rule.scope, rule.subject, rule.periodSeconds)), at));
 }
 
-/** The row of one rate limit; undefined when it is not set. */
+/** The row of one rate limit; undefined when there is no such limit. */
 export function oneRateLimit(
   { scope, subject, periodSeconds }: Pick<RateLimitRule, 'scope' | 'subject' | 'periodSeconds'>,
   state: RateLimitsState,

@@ -1,4 +1,4 @@
-/** `/admin/rate-limits`: how much may be asked at a time, by user path, provider and model. */
+/** `/admin/rate-limits`: limits on requests and tokens by user path, provider and model. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt, highest } from '../../commands/access/authority.ts';
@@ -39,7 +39,7 @@ export interface RateLimitsOptions {
   now(): number;
 }
 
-/** What is known of rate limits. */
+/** The rate limits and their counts. */
 export interface RateLimitBooks extends Pick<RunningProjection<RateLimitsState>, 'state' | 'whenProcessed'> {
   readonly gauge: ReadGauge;
 }
@@ -161,7 +161,7 @@ export function registerRateLimits(admin: FastifyInstance, options: RateLimitsOp
   });
 }
 
-/** @throws Refusal 400 for a provider that is not there, and for what is not one model */
+/** @throws Refusal 400 for an unknown provider, and for a selector that is not one model */
 function checkSubject({ scope, subject }: RateLimitSubject, isProvider: (name: string) => boolean): void {
   if (scope === 'provider' && !isProvider(subject)) {
     throw refusals.invalidRequest(`There is no provider named '${subject}'.`, 'subject', 'unknown_provider');

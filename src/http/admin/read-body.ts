@@ -1,4 +1,4 @@
-/** The JSON body of an admin request, checked by a schema: whatever is wrong with it is told by the field's name. */
+/** The JSON body of an admin request, checked by a schema: every error names the field. */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { parseJson } from '../../commands/parse-json.ts';
@@ -6,17 +6,17 @@ import { refusals } from '../../commands/refusal.ts';
 import { bodyOf } from '../server.ts';
 
 /**
- * @param schema `z.strictObject`, so that a field that means nothing is refused and not ignored
+ * @param schema `z.strictObject`, so that an unknown field is refused and not ignored
  * @throws Refusal 400 with `param`
  */
 export function readBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.infer<Schema> {
   const body = bodyOf(request);
   if (body.length === 0) throw refusals.invalidRequest('The request needs a JSON body.', null, 'invalid_json');
-  // The schemas of administration name plain numbers, and pass nothing on.
+  // The admin schemas contain only plain numbers, and no unknown members are kept.
   return checked(parseJson(body, JSON.parse), schema);
 }
 
-/** The same, of a value that is parsed already. @throws Refusal 400 with `param` */
+/** The same for a value that is already parsed. @throws Refusal 400 with `param` */
 export function checked<Schema extends z.ZodType>(value: unknown, schema: Schema): z.infer<Schema> {
   const read = schema.safeParse(value, { reportInput: true });
   if (read.success) return read.data;

@@ -1,4 +1,4 @@
-/** `POST /admin/usage/recalculate-pricing`: the past, at the prices of today. */
+/** `POST /admin/usage/recalculate-pricing`: prices recorded usage again at today's prices. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import type { Recalculated, Recalculation } from '../../commands/pricing/recalculate.ts';
@@ -10,13 +10,13 @@ import { readBody } from './read-body.ts';
 
 export interface RecalculationOptions {
   readonly enabled: boolean;
-  /** @throws Refusal 409 while another is running */
+  /** @throws Refusal 409 while another recalculation is active */
   recalculate(job: Recalculation): Promise<Recalculated>;
-  /** The models that a selector means: one, or those behind an alias. Undefined: nobody knows it. */
+  /** The models of a selector: one, or those behind an alias. Undefined when the selector is unknown. */
   modelsOf(selector: string): Recalculation['scope']['models'];
   /** Milliseconds since the epoch. */
   now(): number;
-  /** What was done is answered after this long, though there be more to do. */
+  /** The route answers with the work done so far after this time, even when some remains. */
   readonly limitMs: number;
 }
 

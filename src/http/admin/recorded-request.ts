@@ -1,4 +1,4 @@
-/** One request with its bodies, as they are shown: JSON as JSON, and the answer as its client got it. */
+/** One request with its bodies, as the admin API shows them: JSON as JSON, and the answer as the client received it. */
 import { type ReplayDependencies, replayAnswer } from '../../commands/exchange/record/replay-answer.ts';
 import { idOf, type StreamName } from '../../events/event.ts';
 import { parseExactly } from '../../json/exact-json.ts';
@@ -10,13 +10,13 @@ import type { RecordedContent } from './audit-entry.ts';
 export interface RecordedRequest extends RecordedContent {
   readonly row: ExchangeRow;
   readonly usage: RequestUsage | undefined;
-  /** Of what is given of its bodies. */
+  /** Of the returned part of its bodies. */
   readonly bodyBytes: number;
 }
 
 const MOST_ERROR_BYTES = 64 * 1024;
 
-/** Undefined when there is no such request. */
+/** Undefined for an unknown request. */
 export async function recordedRequest(
   stream: StreamName,
   deps: ReplayDependencies,
@@ -42,7 +42,7 @@ export async function recordedRequest(
   };
 }
 
-/** The answer as its client got it, or else what the provider said. */
+/** The answer as the client received it, or else the provider's answer. */
 async function answerAgain(stream: StreamName, deps: ReplayDependencies, said: FirstBytes): Promise<FirstBytes> {
   if (said.bytes === 0) return said;
   const told = new FirstBytes();
@@ -53,7 +53,7 @@ async function answerAgain(stream: StreamName, deps: ReplayDependencies, said: F
       if (told.tooMany) break;
     }
   } catch {
-    // What cannot be put together again is given as it came.
+    // An answer that cannot be rebuilt is returned as the provider sent it.
     return said;
   } finally {
     stop.abort();

@@ -1,4 +1,4 @@
-/** Analytics, as reports ask it: nothing to tell while it is off; a refusal when it should answer and does not. */
+/** Analytics for reports: no rows while it is off; a refusal when it is on and does not answer. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
@@ -14,17 +14,17 @@ export type AnalyticsState = 'off' | 'starting' | 'there';
 export interface ReportDbOptions {
   readonly db: AnalyticsDb;
   state(): AnalyticsState;
-  /** For so long a report waits for analytics to start. Default 10 s. */
+  /** How long a report waits for analytics to start. Default 10 s. */
   readonly patienceMs?: number;
 }
 
 const POLL_MS = 50;
-/** The tables, or their database: analytics makes them first of all. */
+/** ClickHouse's codes for a missing table or database: analytics creates both when it starts. */
 const notMadeYet = new Set(['60', '81']);
 
 /**
- * Its `rows` are none while analytics is off, and it throws Refusal 503 `analytics_unavailable`, or 499 when the signal
- * says that nobody waits any more.
+ * `rows` returns none while analytics is off, and throws Refusal 503 `analytics_unavailable`, or 499 when the signal is
+ * aborted because the client has disconnected.
  */
 export function createReportDb({ db, state, patienceMs = 10_000 }: ReportDbOptions): AnalyticsDb {
   return {
@@ -50,7 +50,7 @@ export function createReportDb({ db, state, patienceMs = 10_000 }: ReportDbOptio
   };
 }
 
-/** The same of files. It throws Refusal 503 `analytics_unavailable` also when analytics is off or has not started yet. */
+/** The same for files. It throws Refusal 503 `analytics_unavailable` also while analytics is off or not started yet. */
 export function createReportFiles(files: AnalyticsFiles): AnalyticsFiles {
   return {
     async file(query, parameters, format, signal) {
@@ -64,14 +64,14 @@ export function createReportFiles(files: AnalyticsFiles): AnalyticsFiles {
   };
 }
 
-/** @throws Refusal 499 when nobody waits any more */
+/** @throws Refusal 499 when the signal is aborted */
 async function pause(signal: AbortSignal | undefined): Promise<void> {
   await delay(POLL_MS, undefined, { signal }).catch(() => {
     throw refusals.requestCanceled();
   });
 }
 
-/** Aborted when the client goes before it has its answer: nobody waits for the query any more. */
+/** Aborted when the client disconnects before its answer is complete: the query is then no longer needed. */
 export function untilGone(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once('close', () => {

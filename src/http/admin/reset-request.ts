@@ -1,4 +1,4 @@
-/** To reset everything takes more than one word too many: the body must say it. */
+/** A reset of all budgets or limits needs an explicit confirmation in the body. */
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
 

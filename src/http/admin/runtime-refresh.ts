@@ -1,4 +1,4 @@
-/** The reading anew of what the gateway knows: the providers' model lists, and all that is folded from the log. */
+/** Reads the gateway's state again: the providers' model lists, and everything folded from the log. */
 
 type StepStatus = 'ok' | 'partial' | 'failed' | 'skipped';
 
@@ -20,20 +20,20 @@ export interface RefreshReport {
   readonly steps: readonly RefreshStep[];
 }
 
-/** What came of a step that did not throw. */
+/** The outcome of a step that did not throw. */
 export interface StepOutcome {
   readonly status: StepStatus;
   readonly message?: string;
 }
 
 export interface RefreshPlan {
-  /** In this order; one that fails does not keep the next from being taken. */
+  /** In this order; a failed step does not stop the following ones. */
   readonly steps: readonly { readonly name: string; run(): Promise<StepOutcome> }[];
-  /** What is known afterwards. */
+  /** Counts after the refresh. */
   counts(): { readonly models: number; readonly providers: number };
 }
 
-/** @returns a refresh of which one runs at a time: whoever asks during one waits for it, and then for the own */
+/** @returns a refresh function. Calls run one at a time; a call during a refresh waits for it and then runs its own. */
 export function createRefresh(plan: RefreshPlan): () => Promise<RefreshReport> {
   let before: Promise<unknown> = Promise.resolve();
   return () => {

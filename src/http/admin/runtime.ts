@@ -1,4 +1,4 @@
-/** `/admin/runtime`: what is switched on, for the dashboard, and the reading of everything anew. */
+/** `/admin/runtime`: the settings that the dashboard shows, and the refresh of all state. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { refusals } from '../../commands/refusal.ts';
@@ -6,7 +6,7 @@ import { readBody } from './read-body.ts';
 import type { RefreshReport } from './runtime-refresh.ts';
 
 export interface RuntimeOptions {
-  /** `on` and `off`, and what has another value, by the names of the settings. */
+  /** Settings by name: `on`, `off`, or their other value. */
   flags(): Readonly<Record<string, string | boolean | undefined>>;
   /** One at a time. */
   refresh(): Promise<RefreshReport>;
@@ -22,10 +22,10 @@ export function registerRuntime(admin: FastifyInstance, { flags, refresh }: Runt
     return Object.fromEntries(told.map(([name, value]) => [name, typeof value === 'boolean' ? onOff(value) : value]));
   };
   admin.get('/runtime/config', open, config);
-  // It had moved before the older name of the API was given up.
+  // Older clients of this prefix expect the dashboard's configuration at this address.
   if (admin.prefix === '/admin/api/v1') admin.get('/dashboard/config', open, config);
 
-  // There is no setting that could be changed at run time; the routes say so in the shape that clients know.
+  // No setting can be changed at run time; the routes answer so in the format that clients expect.
   admin.get('/runtime/settings', route, () => ({ settings: [] }));
   admin.put<{ Params: { key: string } }>('/runtime/settings/:key', route, (request) => {
     readBody(request, settingSchema);

@@ -1,6 +1,6 @@
 /**
- * A reader's query on a ClickHouse server: checked as the embedded one checks it, with the server's own normal form and
- * its own list of functions. What the user may read at all is decided by its grants there.
+ * A reader's query on a ClickHouse server: checked like one on the embedded ClickHouse, with the server's own normal
+ * form and list of functions. The user's grants on the server decide which tables it may read.
  */
 import type { AnalyticsAddress } from '../../projections/analytics/analytics-db.ts';
 import { askSql, type SqlAnswer, type SqlQuestion } from '../../projections/analytics/sql-query.ts';
@@ -10,12 +10,12 @@ import { withinLimits } from '../clickhouse/users.ts';
 
 interface ServerFacts {
   readonly functions: ReadonlySet<string>;
-  /** Whether the user's profile lets it change anything, so that each query has to say that it only reads. */
+  /** Whether the user's profile allows writes, so that each query must set `readonly`. */
   readonly mayWrite: boolean;
   readonly askedAt: number;
 }
 
-/** A server that is upgraded may have more functions. */
+/** The list of functions is read again after this time, since an upgraded server may have more. */
 const FACTS_MS = 10 * 60_000;
 
 export type AskServer = (server: AnalyticsAddress, question: SqlQuestion, signal: AbortSignal) => Promise<SqlAnswer>;
@@ -31,7 +31,7 @@ export function createAskServer(): AskServer {
     const query = "SELECT toString(getSetting('readonly')) UNION ALL SELECT lower(name) FROM system.functions";
     const { bytes } = await askSql(server, { ...question, query, format: 'TabSeparated' }, signal);
     const all = bytes.toString().trim().split('\n');
-    // Rows of the two come in any order.
+    // Rows of the two queries come in any order.
     const mayWrite = all.includes('0');
     const facts = { functions: new Set(all), mayWrite, askedAt: performance.now() };
     known.set(name, facts);

@@ -1,4 +1,4 @@
-/** `POST /admin/sql`: a SQL query, run as a user that can only read, and recorded before it runs. */
+/** `POST /admin/sql`: a SQL query by a read-only user, recorded before it is executed. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
@@ -16,15 +16,15 @@ import { createAskServer } from './server-sql.ts';
 
 export interface SqlDependencies {
   readonly audit: ReadAudit;
-  /** Where people's questions are asked; undefined while analytics is not there. */
+  /** Address for readers' queries; undefined while analytics is unavailable. */
   address(): AnalyticsAddress | undefined;
-  /** Whether a ClickHouse server is asked: the embedded one checks readers' queries itself. */
+  /** Whether queries go to a ClickHouse server: the embedded one checks readers' queries itself. */
   readonly isServer: boolean;
-  /** Why no address is given, when that is not for the moment. */
+  /** The reason for a missing address, unless it is temporary. */
   readonly whyNot?: string | undefined;
 }
 
-/** An answer is held whole before it is given, so it is shorter than what ClickHouse itself would give. */
+/** An answer is held in memory before it is sent, so the limits are lower than ClickHouse's own. */
 const limits = { seconds: 30, rows: 100_000, bytes: 16 * 1024 * 1024 };
 
 export const sqlFormats = [
@@ -50,9 +50,9 @@ export const sqlQuestion = z.strictObject({
   format: z.enum(sqlFormats).default('JSON').describe('unless the query ends with a FORMAT of its own'),
 });
 
-/** ClickHouse's codes for a query that would take more than it may. */
+/** ClickHouse's codes for a query that exceeds a limit. */
 const tooMuch = new Set([158, 159, 160, 241, 307, 396]);
-/** And for credentials that are not right: nothing the client can do. */
+/** ClickHouse's codes for wrong credentials, which the client cannot correct. */
 const notLetIn = new Set([192, 193, 194, 516]);
 
 export function registerSql(admin: FastifyInstance, { audit, address, isServer, whyNot }: SqlDependencies): void {
@@ -63,7 +63,7 @@ export function registerSql(admin: FastifyInstance, { audit, address, isServer, 
     if (where === undefined) {
       throw refusals.featureUnavailable(whyNot ?? 'Analytics is off or has not started yet.');
     }
-    // Before it is looked at any further: who tried what is worth knowing too.
+    // Recorded before it is checked, so that refused queries are on record too.
     await audit.question('sql', { query, format }, eventContextOf(request));
     try {
       const { contentType, bytes } = await ask(where, { query, format, limits }, untilGone(reply));

@@ -1,4 +1,4 @@
-/** The rows of usage reports, as they are answered. Costs in US dollars; null is not known, and 0 is free. */
+/** Rows of usage reports in answers. Costs in US dollars; null is unknown, and 0 is free. */
 
 import { parseExactly } from '../../json/exact-json.ts';
 import type { CorrectionRow, UsageRow } from '../../projections/analytics/usage-log-queries.ts';
@@ -13,12 +13,12 @@ import type {
 } from '../../projections/analytics/usage-queries.ts';
 import { timeText } from '../time-text.ts';
 
-/** US dollars, from nano-dollars in decimal text. @param priced of how many requests it is known */
+/** US dollars, from nano-dollars in decimal text. @param priced number of requests with a known price */
 export function costOf(nano: string | bigint, priced: string | number | bigint): number | null {
   return Number(priced) > 0 ? Number(nano) / 1e9 : null;
 }
 
-/** What was used, by the names of the columns; all of them are sums of whole numbers. */
+/** Usage by column name; all values are sums of whole numbers. */
 export type Figures = Readonly<Record<keyof Sums, bigint>>;
 
 const none: Figures = {
@@ -59,7 +59,7 @@ export function summaryOf(rows: readonly Sums[]) {
     total_input_cost: costOf(figures.input_cost, figures.input_priced),
     total_output_cost: costOf(figures.output_cost, figures.output_priced),
     total_cost: costOf(figures.total_cost, figures.priced),
-    // Nothing is rewritten here on its way to a provider.
+    // The gateway does not shorten requests on their way to a provider.
     rewrite_tokens_saved: 0,
     rewrite_cost_saved: null,
   };
@@ -140,7 +140,7 @@ function inputTokens(figures: Pick<Figures, 'input_tokens' | 'cached_input_token
   };
 }
 
-/** An entry of the usage log, at what is known today. Tokens that the provider did not report are null. */
+/** An entry of the usage log with its newest correction. Tokens that the provider did not report are null. */
 export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
   const reported = row.source === 'provider';
   const tokens = (count: string) => (reported ? Number(count) : null);
@@ -190,12 +190,12 @@ export function entryOf(row: UsageRow, correction: CorrectionRow | undefined) {
   };
 }
 
-/** Nothing at all when it is empty. */
+/** The member, or no member for an empty value. */
 function given(name: string, value: string): Readonly<Record<string, string>> {
   return value === '' ? {} : { [name]: value };
 }
 
-/** By granularity: how long a bucket is, in seconds, and how many there are up to now. */
+/** By granularity: the length of a bucket in seconds, and the number of buckets. */
 export const granularities = {
   second: { seconds: 1, buckets: 60 },
   minute: { seconds: 60, buckets: 60 },
@@ -204,14 +204,14 @@ export const granularities = {
 } as const;
 export type Granularity = keyof typeof granularities;
 
-/** Milliseconds since the epoch: the last bucket is the one in which now is. */
+/** Milliseconds since the epoch: the last bucket contains `now`. */
 export function throughputTimes(granularity: Granularity, now: number) {
   const { seconds, buckets } = granularities[granularity];
   const until = (Math.floor(now / 1000 / seconds) + 1) * seconds * 1000;
   return { seconds, from: until - buckets * seconds * 1000, until };
 }
 
-/** Every bucket, also those in which nothing was used. */
+/** All buckets, including those without usage. */
 export function throughputOf(rows: readonly ThroughputRow[], granularity: Granularity, now: number) {
   const { seconds, buckets } = granularities[granularity];
   const { from } = throughputTimes(granularity, now);

@@ -1,4 +1,4 @@
-/** `GET /admin/usage/…`: who used what, when, and what it cost. */
+/** `GET /admin/usage/…`: usage and its cost, by caller and time. */
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
 import type { Question } from '../../projections/analytics/usage-filter.ts';
@@ -44,7 +44,7 @@ import { filterOf, granularityOf, intervalOf } from './usage-request.ts';
 
 export interface UsageReportOptions {
   readonly db: AnalyticsDb;
-  /** Otherwise nothing was used, as far as the reports tell; what cannot be asked is refused all the same. */
+  /** When false the reports show no usage; invalid queries are refused all the same. */
   readonly enabled: boolean;
   /** Milliseconds since the epoch. */
   now(): number;
@@ -87,7 +87,7 @@ export function registerUsageReports(admin: FastifyInstance, { db, enabled, now 
   admin.get('/usage/sessions', scoped, async (request, reply) => {
     const { filter } = filterOf(request, now());
     const page = offsetPageIn(queryOf(request), SESSIONS);
-    // Sessions are told whole: a cache may have answered a part of one.
+    // A session includes its cached requests: a cache may have answered a part of it.
     const signal = untilGone(reply);
     const rows = await ask<SessionSums>(usageBySession(filter, 'all', page), signal);
     const [told] = rows.length > 0 ? rows : await ask<{ total: string }>(countSessions(filter, 'all'), signal);

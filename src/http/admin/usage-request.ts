@@ -1,4 +1,4 @@
-/** What the usage reports are asked for. */
+/** Query parameters of the usage reports. */
 import type { FastifyRequest } from 'fastify';
 import { refusals } from '../../commands/refusal.ts';
 import { type CacheMode, cacheModes, type UsageFilter } from '../../projections/analytics/usage-filter.ts';
@@ -32,7 +32,7 @@ export function filterOf(request: FastifyRequest, now: number): UsageRequest {
   };
 }
 
-/** What is no interval counts as not given. */
+/** An invalid interval counts as not given. */
 export function intervalOf(request: FastifyRequest): Interval {
   const written = single(queryOf(request)['interval']);
   return intervals.find((interval) => interval === written) ?? 'daily';

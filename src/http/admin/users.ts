@@ -1,4 +1,4 @@
-/** `/admin/users`: which models may be used at which user path. */
+/** `/admin/users`: the models that may be used at each user path. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { authorityAt } from '../../commands/access/authority.ts';
@@ -24,7 +24,7 @@ import { isWithin, pathInScope, scopeOf } from './mount.ts';
 import { pageOf } from './page.ts';
 import { readBody } from './read-body.ts';
 
-/** What was set at a moment, and what came of it. */
+/** The policies at a moment, and the effective access they result in. */
 export interface UsersAt {
   readonly users: UsersState;
   readonly keys: Pick<KeysState, 'byId'>;
@@ -36,9 +36,9 @@ export interface UsersOptions {
   readonly users: Pick<RunningProjection<UsersState>, 'state' | 'whenProcessed'>;
   readonly keys: Pick<RunningProjection<KeysState>, 'state'>;
   readonly declared: DeclaredPolicies;
-  /** Of now; for one answer. */
+  /** Current effective access; for one answer. */
   effective(): EffectiveModels;
-  /** What was set at the time that the request asks for; undefined when it asks for none. @throws Refusal 400 */
+  /** The policies at the request's `as_of`; undefined without one. @throws Refusal 400 */
   past(request: FastifyRequest): Promise<UsersAt | undefined>;
   isProvider(name: string): boolean;
 }
@@ -60,7 +60,7 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
   const treeOf = ({ users: stored, keys, effective }: UsersAt): UserTree =>
     userTree({ stored, declared, keys: keys.byId.values(), effective });
 
-  /** All paths in the caller's scope, or the page of them that a GET asks for. */
+  /** All paths in the caller's scope, or the requested page of them for a GET. */
   function sendTree(request: FastifyRequest, reply: FastifyReply, state = now()): FastifyReply {
     const tree = treeOf(state);
     const scope = scopeOf(request);
@@ -93,7 +93,7 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
   admin.get<{ Params: { user_path: string } }>('/users/:user_path', shown, async (request, reply) => {
     const path = parseUserPath(request.params.user_path, 'user_path');
     pathInScope(scopeOf(request), path);
-    // Read before the policy is: an ETag that is newer than what it comes with would let a change overwrite another.
+    // Read before the policy: an ETag newer than its content would let a change overwrite another.
     const newest = await newestEvent(userStream(path), log);
     const { paths, node } = treeOf((await options.past(request)) ?? now());
     if (!paths.includes(path)) throw refusals.notFound('user path', path);
@@ -120,7 +120,7 @@ export function registerUsers(admin: FastifyInstance, options: UsersOptions): vo
   });
 }
 
-/** The path given, or else the root of the caller's scope. @throws Refusal */
+/** The given path, or else the root of the caller's scope. @throws Refusal */
 function meantPath(request: FastifyRequest, given: string | undefined): UserPath {
   const path = pathInScope(scopeOf(request), optionalUserPath(given, 'user_path'));
   if (path === undefined) throw refusals.missingParameter('user_path');

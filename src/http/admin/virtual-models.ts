@@ -1,4 +1,4 @@
-/** `/admin/virtual-models`: names that lead to other models, and policies of who may use which. */
+/** `/admin/virtual-models`: aliases of other models, and access policies of models. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { parseSelector } from '../../commands/access/selector.ts';
@@ -29,11 +29,11 @@ export interface VirtualModelRoutesOptions {
   readonly asOf: AsOf;
 }
 
-/** What the rows tell beside what is stored. */
+/** Inputs of the rows beside the stored virtual models. */
 export interface RowFacts {
   readonly declared: DeclaredVirtualModels;
   readonly enabledByDefault: boolean;
-  /** Who serves a model now. */
+  /** The provider that serves a model now. */
   resolve(model: string, provider: string | undefined): Target | undefined;
   isProvider(name: string): boolean;
 }
@@ -115,7 +115,7 @@ export function registerVirtualModels(admin: FastifyInstance, options: VirtualMo
   });
 }
 
-/** Of one that is there already, as it is kept. */
+/** The stored form of an existing virtual model's name. */
 function nameOf(written: string): string {
   const name = written.trim();
   return name === '*' ? '/' : name.endsWith('/*') ? name.slice(0, -1) : name;
@@ -154,7 +154,7 @@ function wanted(asked: z.infer<typeof written>, providers: KnownProviders): Virt
 
 type VirtualModelRow = ReturnType<typeof rowOf>;
 
-/** By their names. @param stored of now or of any other time; which models there are is always of now */
+/** Sorted by name. @param stored current, or of an `as_of`; the available models are always the current ones */
 function virtualModelRows(stored: StoredVirtualModels, facts: RowFacts): VirtualModelRow[] {
   const directory = new VirtualModelDirectory({ ...facts, stored: () => stored });
   const models = [...directory.all.values()].sort((a, b) => (a.source < b.source ? -1 : 1));
