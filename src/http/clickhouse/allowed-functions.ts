@@ -1,8 +1,9 @@
 /**
- * Functions that readers may call: what computes from its arguments, in time that its arguments bound. Left out is what
- * reads files or dictionaries, calls a model or a server, tells of the machine, names a format or a table in a string,
- * or takes the square of the length of a text, or of the number of rows, without a pause. Spelled as ClickHouse 26.7 does; upper and lower case are
- * one. A test holds the list against the engine's own: a new function is for readers when it stands here.
+ * Functions that readers may call: those that compute a result from their arguments, in a time bounded by the
+ * arguments. Excluded are functions that read files or dictionaries, call a model or a server, return facts about the
+ * machine, take the name of a format or a table as a string, or take time quadratic in the length of a text or in the
+ * number of rows without a pause. Spelling of ClickHouse 26.7; case is ignored. A test compares the list with the
+ * engine's own: a new function is unavailable to readers until it is added here.
  */
 
 const text = `

@@ -1,4 +1,4 @@
-/** The account of analysts on a ClickHouse server, as statements: what it may read, and how much. */
+/** The statements that create the account of analysts on a ClickHouse server, with its rights and limits. */
 import { constantSettings } from './engine-access.ts';
 import { literal } from './normal-form.ts';
 import { quotedIdentifier } from './quoted-identifier.ts';
@@ -11,7 +11,7 @@ export interface AnalystAccount {
   readonly database: string;
 }
 
-/** What the server has: another version may lack some. */
+/** Names on the server: another version may lack some. */
 export interface ServerNames {
   readonly settings: ReadonlySet<string>;
   readonly systemTables: ReadonlySet<string>;
@@ -19,11 +19,11 @@ export interface ServerNames {
 
 export interface Statement {
   readonly text: string;
-  /** The same without the password. */
+  /** The statement without the password. */
   readonly shown: string;
 }
 
-/** Of the user. Beyond a maximum, and below 1, which would be no limit, the server refuses a setting. */
+/** Limits of the user. The server refuses a setting above its maximum, and below 1, which would mean no limit. */
 const limits: Readonly<Record<string, number>> = {
   max_execution_time: analystLimits.seconds,
   max_memory_usage: analystLimits.memoryBytes,
@@ -32,12 +32,12 @@ const limits: Readonly<Record<string, number>> = {
   max_result_bytes: analystLimits.resultBytes,
 };
 
-/** Settings and tables whose names are needed of the server. */
+/** Settings and tables whose names are read from the server. */
 export const namesAsked = { settings: constantSettings, systemTables: [...readableSystemTables] };
 
 /**
- * To be run in this order, by a user who may manage access; again after a change, with the same result. Grants that the
- * user had before stay.
+ * The statements, to be executed in this order by a user who may manage access; repeatable with the same result. Grants
+ * that the user already had remain.
  */
 export function analystAccount({ user, password, database }: AnalystAccount, server: ServerNames): Statement[] {
   const [name, profile] = [quotedIdentifier(user), quotedIdentifier(`${database}_analyst`)];
@@ -57,7 +57,7 @@ export function analystAccount({ user, password, database }: AnalystAccount, ser
   ];
 }
 
-/** What the account must be refused: the processes of others, and a connection to another server. */
+/** Queries that the server must refuse to the account: the processes of others, and a connection to another server. */
 export const mustBeRefused: readonly string[] = [
   'SELECT count() FROM system.processes',
   "SELECT * FROM url('http://127.0.0.1:1/', 'TSV', 'a String')",

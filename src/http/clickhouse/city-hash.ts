@@ -1,6 +1,6 @@
 /**
- * CityHash128 as of version 1.0.2 (Google, 2011), with which ClickHouse's clients and servers check compressed blocks.
- * Later versions of CityHash give other values. In 64-bit arithmetic modulo 2^64, by BigInt: about 20 MiB/s.
+ * CityHash128, version 1.0.2 (Google, 2011), with which ClickHouse's clients and servers check compressed blocks. Later
+ * versions of CityHash give other values. 64-bit arithmetic modulo 2^64 with BigInt: about 20 MiB/s.
  */
 
 type Pair = readonly [bigint, bigint];
@@ -16,7 +16,7 @@ const times = (one: bigint, other: bigint): bigint => wrap(one * other);
 const rotated = (value: bigint, by: bigint): bigint => wrap((value >> by) | (value << (64n - by)));
 const shifted = (value: bigint): bigint => value ^ (value >> 47n);
 
-/** 128 bits as two, the first the lower. */
+/** 128 bits as two words, the lower first. */
 export function cityHash128(bytes: Buffer): Pair {
   const { length } = bytes;
   if (length >= 16) return seeded(bytes.subarray(16), [word(bytes, 0) ^ K3, word(bytes, 8)]);
@@ -81,7 +81,7 @@ function ofAtMost16(bytes: Buffer): bigint {
   return times(shifted(times(BigInt(middle), K2) ^ times(BigInt(end), K3)), K2);
 }
 
-/** 32 bytes and two seeds to two words, quick and weak. */
+/** The weak hash of 32 bytes and two seeds, as two words. */
 function weakly(bytes: Buffer, at: number, seedA: bigint, seedB: bigint): Pair {
   const last = word(bytes, at + 24);
   const begun = wrap(seedA + word(bytes, at));
@@ -107,7 +107,7 @@ function ofLong(bytes: Buffer, [seedA, seedB]: Pair): Pair {
   const w1 = times(rotated(wrap(seedA + word(bytes, 88)), 53n), K1);
   const state: State = { x: seedA, y: seedB, z, v: [v0, v1], w: [w0, w1] };
   let at = 0;
-  // Two rounds at a time: what is left is less than 128 bytes.
+  // Two rounds per step: the rest is less than 128 bytes.
   for (; length - at >= 128; at += 128) {
     round(bytes, at, state);
     round(bytes, at + 64, state);
@@ -127,14 +127,14 @@ function round(bytes: Buffer, at: number, state: State): void {
   state.z = x;
 }
 
-/** @param left how many bytes at the end no round has seen */
+/** @param left number of bytes at the end that no round has read */
 function finished(bytes: Buffer, left: number, state: State): Pair {
   let { x, y, v } = state;
   let [w0] = state.w;
   const [, w1] = state.w;
   y = wrap(y + rotated(w0, 37n) * K0 + state.z);
   x = wrap(x + rotated(wrap(v[0] + state.z), 49n) * K0);
-  // From the end backwards, in pieces of 32 that may reach into what a round has seen.
+  // Backwards from the end, in pieces of 32 bytes that may overlap bytes of a round.
   for (let done = 32; done < left + 32; done += 32) {
     const at = bytes.length - done;
     y = wrap(rotated(wrap(y - x), 42n) * K0 + v[1]);

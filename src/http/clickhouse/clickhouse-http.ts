@@ -1,6 +1,6 @@
 /**
- * ClickHouse's HTTP interface over the embedded engine: what `@clickhouse/client`, `curl` and Grafana's data source
- * need of it. Written for loopback: the passwords go over the wire as they are.
+ * ClickHouse's HTTP interface for the embedded engine: the part that `@clickhouse/client`, `curl` and Grafana's data
+ * source use. For loopback only: passwords are sent unencrypted.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -29,13 +29,13 @@ import { authenticated, type ReaderLimits, type User } from './users.ts';
 export interface ClickHouseHttpOptions {
   readonly engine: EmbeddedClickHouse;
   readonly users: readonly User[];
-  /** Of inserts and the writer's queries. Default 256 MiB. */
+  /** Limit of inserts and the writer's queries. Default 256 MiB. */
   readonly maxBodyBytes?: number;
-  /** Of answers to readers that their clients have yet to take. Default 192 MiB, and a minute for each. */
+  /** Limits of readers' answers that clients have not read yet. Default 192 MiB, and a minute for each. */
   readonly unread?: UnreadLimits;
-  /** Records a reader's query, which runs once this has resolved. Default: no query can be recorded. */
+  /** Records a reader's query; the query is executed once this has resolved. Default: no query can be recorded. */
   readonly record?: RecordQuery;
-  /** Told of what failed here and not in ClickHouse. */
+  /** Called with errors of this interface, not with those of ClickHouse. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -123,7 +123,7 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     await (places.get(limits.turns)?.unread.during(size, leave, sendResult) ?? sendResult());
   }
 
-  /** What a reader's query gives. Its place is free again when it is there: the client may take its time. */
+  /** The result of a reader's query. The query's place is free before the client reads the result. */
   async function resultOf(
     sql: string,
     asked: ClickHouseRequest,
@@ -141,7 +141,7 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
       const connection = engine.connect(connect);
       const ends = turn === undefined ? [gone] : [gone, turn.displaced];
       try {
-        // Not streamed: the engine would plan it, and run its scalar subqueries, on the thread that serves everyone.
+        // Not streamed: the engine would plan it and execute its scalar subqueries on the thread of all requests.
         const result = await closedAfter(connection, ends, () => connection.query(query.text, query.format));
         return { format: query.format, result };
       } catch (error) {
@@ -160,12 +160,12 @@ export function createClickHouseHttp(options: ClickHouseHttpOptions): Server {
     });
   });
   server.keepAliveTimeout = 30_000;
-  // Longer than any query may be silent.
+  // Longer than any query can take without sending bytes.
   server.setTimeout(SILENT_MS);
   return server;
 }
 
-/** Closes the connection when the work is done, or before, when one of the signals comes. */
+/** Closes the connection after the work, or earlier when one of the signals is aborted. */
 async function closedAfter<Result>(
   connection: EmbeddedConnection,
   ends: readonly AbortSignal[],
@@ -181,7 +181,7 @@ async function closedAfter<Result>(
   }
 }
 
-/** An insert in a format that ClickHouse must read as part of the query. */
+/** The query with the body's data, for an insert in a format that ClickHouse reads as part of the query. */
 function withData(sql: string, insert: InsertText | undefined, body: Buffer): string {
   return insert === undefined ? sql : `${trimmed(sql)}\n${body.toString()}`;
 }
@@ -212,7 +212,7 @@ async function run(
   if (!streams || asked.waitEndOfQuery) {
     return sendWhole(await connection.query(text, format), format, asked, reply);
   }
-  // The first piece is waited for: until it comes, an error can be told by a status.
+  // Waits for the first piece: until then, an error can be answered with a status.
   const pieces = connection.stream(text, format)[Symbol.asyncIterator]();
   const first = await pieces.next();
   reply.setHeader('X-ClickHouse-Summary', summary({}, 0));
@@ -227,13 +227,13 @@ async function sendWhole(
   asked: ClickHouseRequest,
   reply: ServerResponse,
 ): Promise<void> {
-  // At least that much was read.
+  // A lower bound of the rows and bytes read.
   const counted = { read_rows: rows, read_bytes: bytes.length, result_rows: rows, result_bytes: bytes.length };
   reply.setHeader('X-ClickHouse-Summary', summary(counted, elapsedSeconds));
   await send(reply, asked, format, Readable.from([bytes], { objectMode: false }));
 }
 
-/** An error in the middle is told in the way of ClickHouse, where the rows would have gone on. */
+/** An error in the middle of a result is sent in ClickHouse's format, in place of the remaining rows. */
 async function* rest(
   first: IteratorResult<Uint8Array>,
   pieces: AsyncIterator<Uint8Array>,
@@ -250,7 +250,7 @@ async function* rest(
   }
 }
 
-/** chDB streams the results of these alone. */
+/** chDB streams only the results of these statements. */
 const selects = new Set(['select', 'with', 'from']);
 
 const piped = promisify(pipeline);
@@ -267,7 +267,7 @@ async function send(reply: ServerResponse, asked: ClickHouseRequest, format: str
       await piped(sent, encoding.encoder, reply);
     } else await piped(sent, reply);
   } catch (error) {
-    // A client that has left takes no answer.
+    // A disconnected client receives no answer.
     if (!reply.destroyed) throw error;
   }
 }
@@ -277,7 +277,7 @@ function refuse(reply: ServerResponse, { code, message }: ClickHouseException): 
   reply.setHeader('X-ClickHouse-Exception-Code', String(code));
   reply.removeHeader('Content-Encoding');
   if (code === 516) reply.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
-  // The unread rest of a body must not be parsed as the next request.
+  // The unread rest of the body must not be parsed as the next request.
   reply.setHeader('Connection', 'close');
   plainly(reply, httpStatusOf(code), `${message.trimEnd()}\n`);
 }
@@ -288,7 +288,7 @@ function plainly(reply: ServerResponse, status: number, text: string): void {
   reply.end(text);
 }
 
-/** Numbers as text, as ClickHouse has them. */
+/** Numbers as text, as ClickHouse sends them. */
 function summary(counted: Readonly<Record<string, number>>, elapsedSeconds: number): string {
   const zeros = {
     read_rows: 0,

@@ -1,4 +1,4 @@
-/** An HTTP request as ClickHouse understands it: who asks, what, with which settings and parameters. */
+/** Parses an HTTP request of ClickHouse's interface: user, query, settings and parameters. */
 import type { IncomingMessage } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
 import { fromCompressedBlocks } from './compressed-blocks.ts';
@@ -11,18 +11,18 @@ export interface ClickHouseRequest {
   readonly path: string;
   readonly user: string;
   readonly password: string;
-  /** From the URL; the body comes after it. */
+  /** The query in the URL; the body is appended to it. */
   readonly query: string;
   readonly database: string | undefined;
   readonly defaultFormat: string | undefined;
   readonly queryId: string | undefined;
-  /** Whether errors at the end of a result must come as a status. */
+  /** Whether errors at the end of a result must be answered with a status. */
   readonly waitEndOfQuery: boolean;
-  /** The encodings that the client takes, when it asks for an encoded answer. */
+  /** The encodings that the client accepts; undefined unless it enables encoded answers. */
   readonly acceptEncoding: string | undefined;
-  /** Whether the answer is to be in ClickHouse's own compressed blocks, and whether the body is. */
+  /** Whether answer and body are in ClickHouse's own compressed blocks. */
   readonly blocks: { readonly answer: boolean; readonly body: boolean };
-  /** The session that is named, with what is said of it. */
+  /** The session in the request, with its options. */
   readonly session: AskedSession | undefined;
   readonly settings: ReadonlyMap<string, string>;
   readonly parameters: ReadonlyMap<string, string>;
@@ -30,7 +30,7 @@ export interface ClickHouseRequest {
 
 export type AskedSession = Omit<SessionOf, 'user'>;
 
-/** Of ClickHouse's HTTP interface alone; the engine has no such settings. */
+/** Settings of ClickHouse's HTTP interface; the engine does not have them. */
 const ofHttp = new Set([
   'buffer_size',
   'cancel_http_readonly_queries_on_client_close',
@@ -53,7 +53,7 @@ const ofHttp = new Set([
   'stacktrace',
 ]);
 
-/** @throws ClickHouseException for what is not offered */
+/** @throws ClickHouseException for an unsupported option */
 export function readRequest(request: IncomingMessage): ClickHouseRequest {
   const url = new URL(request.url ?? '/', 'http://localhost');
   const settings = new Map<string, string>();

@@ -1,7 +1,8 @@
 /**
  * ClickHouse's own compression (`compress=1` of an answer, `decompress=1` of a body): blocks, each with a checksum, its
- * method, its size with the 9 bytes of method and sizes, and the size of what it holds. Numbers are little-endian.
- */
+ * ClickHouse's own compression (`compress=1` for the answer, `decompress=1` for the body): blocks, each with a
+ * checksum, its method, its size including the 9 bytes of method and sizes, and its uncompressed size. Numbers are
+ * little-endian.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { zstdDecompressSync } from 'node:zlib';
 import { cityHash128 } from './city-hash.ts';
@@ -10,12 +11,12 @@ import { lz4Compress, lz4Decompress } from './lz4.ts';
 
 const CHECKSUM_BYTES = 16;
 const HEADER_BYTES = 9;
-/** Of what a block holds. It takes about 2 ms, and then others have their turn. */
+/** Uncompressed size of a block. Compressing it takes about 2 ms, after which other work gets its turn. */
 const BLOCK_BYTES = 64 * 1024;
 
 const methods = { none: 0x02, lz4: 0x82, zstd: 0x90 } as const;
 
-/** The same bytes in blocks of LZ4, which every client reads. */
+/** The same bytes in LZ4 blocks, which all clients read. */
 export async function* inCompressedBlocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   for await (const piece of pieces) {
     for (let at = 0; at < piece.length; at += BLOCK_BYTES) {
@@ -38,7 +39,7 @@ export function compressedBlock(bytes: Buffer): Buffer<ArrayBuffer> {
   return block;
 }
 
-/** What the blocks hold. @throws ClickHouseException when they are damaged, or hold more than `maxBytes` */
+/** The content of the blocks. @throws ClickHouseException when they are damaged, or contain more than `maxBytes` */
 export function fromCompressedBlocks(blocks: Buffer, maxBytes: number): Buffer {
   const pieces: Buffer[] = [];
   let held = 0;

@@ -1,4 +1,4 @@
-/** `Content-Encoding` of answers and bodies, as ClickHouse's clients use it. */
+/** `Content-Encoding` of answers and bodies for ClickHouse's clients. */
 import { Transform } from 'node:stream';
 import {
   constants,
@@ -14,7 +14,7 @@ import {
 import { ClickHouseException } from './embedded-clickhouse.ts';
 import { lz4Compress } from './lz4.ts';
 
-/** From the one that takes the least processor. LZ4 is the last: it is not part of Node. */
+/** The cheapest for the processor first. LZ4 is last: it is not part of Node. */
 const encoders: Readonly<Record<string, () => Transform>> = {
   zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
   gzip: () => createGzip({ level: 1 }),
@@ -36,7 +36,7 @@ export interface Encoding {
   readonly encoder: Transform;
 }
 
-/** What an answer is compressed with; undefined when the client takes none of what there is. */
+/** The encoding of an answer; undefined when the client accepts none of the available ones. */
 export function encodingFor(accepted: string | undefined): Encoding | undefined {
   const taken = new Set<string>();
   for (const one of (accepted ?? '').split(',')) {
@@ -47,7 +47,7 @@ export function encodingFor(accepted: string | undefined): Encoding | undefined 
   return undefined;
 }
 
-/** Undefined when the body is as it is. @throws ClickHouseException for an encoding that is not offered */
+/** Undefined for a body that is not encoded. @throws ClickHouseException for an unsupported encoding */
 export function decoderOf(encoding: string | undefined): Transform | undefined {
   const name = (encoding ?? '').trim().toLowerCase();
   if (name === '' || name === 'identity') return undefined;
@@ -62,7 +62,7 @@ export function decoderOf(encoding: string | undefined): Transform | undefined {
   return decoder();
 }
 
-/** The frame of LZ4 (github.com/lz4/lz4, doc/lz4_Frame_format.md): blocks of at most 64 KiB, without checksums. */
+/** The LZ4 frame (github.com/lz4/lz4, doc/lz4_Frame_format.md): blocks of at most 64 KiB, without checksums. */
 class Lz4Frame extends Transform {
   static readonly #head = Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82]);
   static readonly #blockBytes = 64 * 1024;
@@ -73,7 +73,7 @@ class Lz4Frame extends Transform {
     for (let at = 0; at < piece.length; at += Lz4Frame.#blockBytes) {
       const bytes = piece.subarray(at, at + Lz4Frame.#blockBytes);
       const compressed = lz4Compress(bytes);
-      // The highest bit says that the bytes are as they are: a block may not be larger than what it holds.
+      // The highest bit marks uncompressed bytes: a block must not be larger than its content.
       const isSmaller = compressed.length < bytes.length;
       const size = Buffer.alloc(4);
       size.writeUInt32LE(isSmaller ? compressed.length : bytes.length + 0x80000000);

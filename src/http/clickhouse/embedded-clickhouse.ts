@@ -1,8 +1,8 @@
 /**
- * ClickHouse inside this process (chDB), over one folder. Each request gets a connection of its own, with its settings,
- * parameters, database and role only: opening one takes about a millisecond, and all share the same data.
+ * ClickHouse inside this process (chDB), on one folder. Each request gets its own connection with its settings,
+ * parameters, database and role: opening one takes about a millisecond, and all share the same data.
  *
- * One process has one folder, for as long as it lives; a second process on the same folder is refused.
+ * A process uses one folder during its whole lifetime; a second process on the same folder is refused.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -14,29 +14,29 @@ import { quotedIdentifier } from './quoted-identifier.ts';
 
 export interface EmbeddedClickHouse {
   readonly version: string;
-  /** The databases that a connection can use. */
+  /** Databases that a connection can use. */
   readonly databases: ReadonlySet<string>;
-  /** The names of all its functions, in lower case. */
+  /** Names of all its functions, in lower case. */
   readonly functions: ReadonlySet<string>;
   /**
-   * The query as ClickHouse itself writes it, on one line, without comments, one character for each byte. Nothing is run.
-   * @throws ClickHouseException for what it does not understand
+   * The query in ClickHouse's normal form, on one line, without comments, one character per byte. Executes nothing.
+   * @throws ClickHouseException for a query that it cannot parse
    */
   normalForm(sql: string): Promise<string>;
-  /** Opens a connection on which these settings are in force. @throws ClickHouseException */
+  /** Opens a connection with these settings. @throws ClickHouseException */
   connect(options: ConnectOptions): EmbeddedConnection;
-  /** Resolves when nothing runs in it any more. */
+  /** Resolves when no query is active any more. */
   close(): Promise<void>;
 }
 
 export interface ConnectOptions {
   readonly settings?: ReadonlyMap<string, string>;
-  /** Values of `{name: Type}` in the query, as HTTP clients write them. */
+  /** Values of `{name: Type}` in the query, as HTTP clients send them. */
   readonly parameters?: ReadonlyMap<string, string>;
   readonly database?: string;
-  /** `reader`: the engine lets it read the tables of its databases, and nothing else. */
+  /** `reader`: the engine allows reading the tables of its databases, and nothing else. */
   readonly role: 'reader' | 'writer';
-  /** Whether nothing may be changed, neither data nor settings. Put in force last. */
+  /** Whether changes to data and settings are forbidden. Applied last. */
   readonly readOnly: boolean;
 }
 
@@ -44,19 +44,19 @@ export interface EmbeddedConnection {
   /** @throws ClickHouseException */
   query(sql: string, format: string): Promise<QueryResult>;
   /**
-   * The result as it comes, piece by piece: each piece is a whole document of the format, so only formats without a
-   * head and a tail can be put together again. @throws ClickHouseException, also in the middle
+   * The result in pieces: each piece is a complete document of the format, so pieces can be concatenated only in
+   * formats without a head and a tail. @throws ClickHouseException, also after the first piece
    */
   stream(sql: string, format: string): AsyncIterable<Uint8Array>;
   /** @throws ClickHouseException */
   insert(into: InsertInto): Promise<InsertResult>;
-  /** Ends what is running on it as soon as ClickHouse can, and closes it once it has ended. */
+  /** Ends its active query as soon as ClickHouse can, and then closes the connection. */
   close(): void;
 }
 
 export interface QueryResult {
   readonly bytes: Uint8Array;
-  /** Of the result. What was read for it, chDB does not tell. */
+  /** Rows of the result. chDB does not report the rows it read. */
   readonly rows: number;
   readonly elapsedSeconds: number;
 }
@@ -76,7 +76,7 @@ export interface InsertResult {
 
 export type RawFormat = RawInsertFormat;
 
-/** What ClickHouse says when it refuses, in the form in which it says it. */
+/** An error of ClickHouse, with its own message. */
 export class ClickHouseException extends Error {
   readonly code: number;
   constructor(code: number, message: string) {
@@ -85,22 +85,22 @@ export class ClickHouseException extends Error {
   }
 }
 
-/** chDB cannot be loaded here. The message says why. */
+/** chDB cannot be loaded. The message states the reason. */
 export class EmbeddedUnavailable extends Error {
   readonly code = 'chdb_unavailable';
 }
 
 export interface EmbeddedOptions {
-  /** Made when missing. */
+  /** Created when missing. */
   readonly folder: string;
   readonly access: EngineAccess;
-  /** Bytes that all queries together may use. Default 400 MiB. */
+  /** Memory limit of all queries together, in bytes. Default 400 MiB. */
   readonly memoryBytes?: number;
 }
 
 const MIB = 1024 * 1024;
 
-/** Caches are small: the process is to stay small beside a gateway. */
+/** Small caches, since the process shares the machine with a gateway. */
 function serverSettings(memoryBytes: number): Readonly<Record<string, number>> {
   return {
     max_server_memory_usage: memoryBytes + 250 * MIB,
@@ -118,7 +118,7 @@ function serverSettings(memoryBytes: number): Readonly<Record<string, number>> {
   };
 }
 
-/** @throws EmbeddedUnavailable when chDB is not installed, does not run here, or the folder is in use */
+/** @throws EmbeddedUnavailable when chDB is not installed, does not work here, or the folder is in use */
 export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<EmbeddedClickHouse> {
   const { folder, access, memoryBytes = 400 * MIB } = options;
   const chdb = await import('chdb').catch((error: unknown) => {
@@ -141,7 +141,7 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
   let version: string;
   let functions: ReadonlySet<string>;
   try {
-    // Kept open: with the last connection, chDB would let go of the folder.
+    // Kept open: chDB releases the folder with the last connection.
     keeper = session();
     version = keeper.query('SELECT version()', 'TabSeparated').trim();
     functions = new Set(keeper.query('SELECT lower(name) FROM system.functions', 'TabSeparated').trim().split('\n'));
@@ -166,7 +166,7 @@ export async function openEmbeddedClickHouse(options: EmbeddedOptions): Promise<
       return new Connection(connection, {
         closed: () => open.delete(connection),
         kill: (tag) => {
-          // Its own text must not match.
+          // The text of this query must not match.
           const [head, tail] = [tag.slice(0, 8), tag.slice(8)];
           const which = `position(query, concat('${head}', '${tail}')) > 0`;
           keeper.queryAsync(`KILL QUERY WHERE ${which} ASYNC FORMAT Null`).catch(() => {});
@@ -190,7 +190,7 @@ function* prelude(options: ConnectOptions): Iterable<string> {
   if (readOnly) yield 'SET readonly = 1';
 }
 
-/** Each on a connection of its own, as long as there are several: they are kept for the next. */
+/** Each call uses its own connection while calls overlap; connections are kept for later calls. */
 function normalFormIn(open: () => Session): (sql: string) => Promise<string> {
   const idle: Session[] = [];
   function opened(): Session {
@@ -215,14 +215,14 @@ function normalFormIn(open: () => Session): (sql: string) => Promise<string> {
 
 interface Surroundings {
   closed(): void;
-  /** Asks ClickHouse to stop the query whose text holds this tag, if it still runs. */
+  /** Requests that ClickHouse stops the query whose text contains this tag, if it is still active. */
   kill(tag: string): void;
 }
 
 class Connection implements EmbeddedConnection {
   readonly #session: Session;
   readonly #around: Surroundings;
-  /** By which a query that is running can be found. */
+  /** Identifies an active query in the list of processes. */
   readonly #tag = randomUUID();
   #running = false;
   #stream: { cancel(): void } | undefined;

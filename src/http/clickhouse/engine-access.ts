@@ -1,14 +1,14 @@
 /**
- * What the embedded engine itself allows, whatever a query says: the grants, constants and row policies of its one user
- * (chDB has no others). The check of readers' queries does not rely on it, and it does not rely on that check.
+ * Access control inside the embedded engine, independent of the query: the grants, constants and row policies of its
+ * one user (chDB has no others). The check of readers' queries does not rely on it, and it does not rely on that check.
  *
- * The user has two roles. A connection begins with both; one that is opened for a reader keeps `reader` alone.
- * ClickHouse lets every user read `system.*`, so what is hidden there is hidden by row policies.
+ * The user has two roles. A connection starts with both; a reader's connection keeps only `reader`. ClickHouse lets
+ * every user read `system.*`, so row policies hide the tables there.
  */
 import { hiddenSystemTables } from './system-tables.ts';
 
 export interface EngineAccess {
-  /** Databases that the writer makes and fills, and readers read. Plain names; nothing else is reached. */
+  /** Databases that the writer creates and fills, and readers read. Plain names; no other database is accessible. */
   readonly databases: readonly string[];
   /** Whether the writer may also rename and drop these databases, for a rebuild. Default: it may not. */
   readonly drop?: boolean;
@@ -16,10 +16,10 @@ export interface EngineAccess {
   readonly files?: boolean;
 }
 
-/** Keeps a connection to reading, until it is closed. */
+/** Restricts a connection to reading until it is closed. */
 export const becomeReader = 'SET ROLE reader';
 
-/** Settings by which a query names files, hosts, other languages or further SQL. No user changes them. */
+/** Settings through which a query can name files, hosts, other languages or further SQL. No user can change them. */
 export const constantSettings: readonly string[] = [
   'additional_result_filter',
   'additional_table_filters',
@@ -56,7 +56,7 @@ export function usersConfig({ databases, drop = false, files = false }: EngineAc
   for (const name of databases) if (!/^\w+$/.test(name)) throw new Error(`${JSON.stringify(name)} is no plain name`);
   const reader = databases.map((name) => `GRANT SELECT, SHOW ON ${name}.*`);
   const writer = databases.map((name) => `GRANT ${writing}${drop ? ', DROP' : ''} ON ${name}.*`);
-  // ClickHouse takes a table function for a temporary table.
+  // ClickHouse treats a table function as a temporary table.
   if (files) writer.push('GRANT READ, WRITE ON FILE', 'GRANT CREATE TEMPORARY TABLE ON *.*');
   const constants = constantSettings.map((name) => `<${name}><const/></${name}>`);
   const hidden = hiddenSystemTables.map((name) => `<${name}><filter>has(currentRoles(), 'writer')</filter></${name}>`);

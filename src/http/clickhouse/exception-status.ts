@@ -1,4 +1,4 @@
-/** The HTTP status of a ClickHouse error, as ClickHouse's own HTTP interface chooses it. */
+/** The HTTP status of a ClickHouse error, as in ClickHouse's own HTTP interface. */
 
 const byStatus: Readonly<Record<number, readonly number[]>> = {
   400: [6, 26, 27, 38, 41, 43, 53, 62, 69, 72, 117, 130, 131, 163, 190, 456, 457, 536],

@@ -1,7 +1,7 @@
-/** Formats: which can be sent piece by piece, which can be taken in as raw bytes, and how they are called in HTTP. */
+/** Formats: which ones can be streamed, which ones can be read as raw bytes, and their HTTP content types. */
 import type { RawFormat } from './embedded-clickhouse.ts';
 
-/** Rows and nothing else: no head, no tail, so that the pieces of a result put together are the result. */
+/** Formats without a head or a tail: the concatenated pieces of a result are the result. */
 const streamable = new Set([
   'JSONEachRow',
   'JSONLines',
@@ -27,8 +27,9 @@ export function isStreamable(format: string): boolean {
 }
 
 /**
- * For readers: formats of rows, for programs and for eyes. Left out is what takes a file for its schema or its template
- * (Template, Protobuf, CapnProto), asks a registry (AvroConfluent), or is the protocol of another server.
+ * Formats for readers: formats of rows, for programs and for people. Excluded are those that read their schema or
+ * template from a file (Template, Protobuf, CapnProto), use a registry (AvroConfluent), or are the protocol of another
+ * server.
  */
 const forReaders = new Map(
   `Arrow ArrowStream Avro BSONEachRow CSV CSVWithNames CSVWithNamesAndTypes CustomSeparated CustomSeparatedWithNames
@@ -45,7 +46,7 @@ const forReaders = new Map(
     .map((name) => [name.toLowerCase(), name]),
 );
 
-/** The name as ClickHouse spells it; undefined when the format is not for readers. */
+/** The name in ClickHouse's spelling; undefined when readers may not use the format. */
 export function readerFormat(format: string): string | undefined {
   return forReaders.get(format.toLowerCase());
 }
@@ -63,7 +64,7 @@ const raw: Readonly<Record<string, RawFormat>> = {
   TabSeparatedWithNames: 'TabSeparatedWithNames',
 };
 
-/** The name under which bytes of the format can be handed on as they are; undefined when they cannot. */
+/** The name under which bytes of the format can be forwarded unchanged; undefined when they cannot. */
 export function rawFormat(format: string): RawFormat | undefined {
   return raw[format];
 }

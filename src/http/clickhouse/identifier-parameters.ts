@@ -1,11 +1,11 @@
-/** `{name: Identifier}` in a query is replaced by what it stands for, so that it is checked like any other name. */
+/** Replaces `{name: Identifier}` in a query by its value, so that it is checked like any other name. */
 import type { Token } from './normal-tokens.ts';
 import { NotForReaders } from './not-for-readers.ts';
 
 const plainNames = /^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*$/;
 
 /**
- * The tokens with identifiers in place of parameters of that type, and no type of any other parameter.
+ * The tokens with the identifiers in place of their parameters, and without the types of other parameters.
  * @throws NotForReaders for an identifier that is missing or not plain
  */
 export function withIdentifiers(tokens: readonly Token[], parameters: ReadonlyMap<string, string>): Token[] {

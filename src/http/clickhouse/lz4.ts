@@ -1,19 +1,19 @@
-/** LZ4's block format (github.com/lz4/lz4, doc/lz4_Block_format.md), which Node does not have. */
+/** LZ4's block format (github.com/lz4/lz4, doc/lz4_Block_format.md), which Node does not include. */
 
 const MIN_MATCH = 4;
-/** No match begins in the last bytes of a block, or reaches into the very last ones. */
+/** No match may begin in the last 12 bytes of a block, or extend into the last 5. */
 const NO_MATCH_BEGINS = 12;
 const LAST_LITERALS = 5;
 const MAX_OFFSET = 0xffff;
 const TABLE_BITS = 13;
-/** Knuth's multiplier: spreads four bytes over the table. */
+/** Knuth's multiplier: distributes four bytes over the table. */
 const SPREAD = 2654435761;
 
-/** One block. It is at most `bytes.length / 255 + 16` longer than what it holds. */
+/** One block, at most `bytes.length / 255 + 16` longer than its content. */
 export function lz4Compress(bytes: Buffer): Buffer {
   const writer = new BlockWriter(bytes);
   const lastStart = bytes.length - NO_MATCH_BEGINS;
-  /** Where four bytes were seen last, by their hash; one more than the place, so that 0 is nowhere. */
+  /** Last place of four bytes, by their hash; increased by one, so that 0 means none. */
   const seen = new Int32Array(1 << TABLE_BITS);
   let literalsFrom = 0;
   let at = 0;
@@ -23,7 +23,7 @@ export function lz4Compress(bytes: Buffer): Buffer {
     const candidate = (seen[slot] ?? 0) - 1;
     seen[slot] = at + 1;
     if (candidate < 0 || at - candidate > MAX_OFFSET || bytes.readUInt32LE(candidate) !== word) {
-      // The longer nothing is found, the larger the steps.
+      // The step grows while no match is found.
       at += 1 + ((at - literalsFrom) >> 6);
       continue;
     }
@@ -53,7 +53,7 @@ class BlockWriter {
     this.#block = Buffer.allocUnsafe(from.length + Math.ceil(from.length / 255) + 16);
   }
 
-  /** Bytes as they are, and then what repeats earlier ones; the last sequence has no match. */
+  /** Literal bytes, followed by a match with earlier ones; the last sequence has no match. */
   sequence(start: number, end: number, match: { readonly offset: number; readonly length: number } | undefined): void {
     const literals = end - start;
     const repeated = match === undefined ? 0 : match.length - MIN_MATCH;
@@ -83,7 +83,7 @@ class BlockWriter {
   }
 }
 
-/** @param length of what the block holds. @throws RangeError when it does not hold that */
+/** @param length of the content. @throws RangeError when the block has another length */
 export function lz4Decompress(block: Buffer, length: number): Buffer {
   const bytes = Buffer.alloc(length);
   let end = 0;
@@ -111,7 +111,7 @@ export function lz4Decompress(block: Buffer, length: number): Buffer {
     at += 2;
     const repeated = more(token & 15) + MIN_MATCH;
     if (offset === 0 || offset > end || end + repeated > length) throw damaged();
-    // Byte by byte: a match may overlap what it makes.
+    // Byte by byte: a match may overlap its own output.
     for (let index = 0; index < repeated; index += 1) bytes[end + index] = bytes[end + index - offset] ?? 0;
     end += repeated;
   }

@@ -1,20 +1,20 @@
 /**
  * Splits ClickHouse's normal form of a query into tokens, in one pass. The normal form has no comments and one way to
- * quote, so whatever does not look like it is refused rather than interpreted.
+ * quote, so any other text is refused rather than interpreted.
  */
 
 export type Token =
-  /** A word, or what stands between backquotes or double quotes. `name` is in lower case. */
+  /** A word, or text between backquotes or double quotes. `name` is in lower case. */
   | { readonly kind: 'name'; readonly name: string; readonly text: string; readonly quoted: boolean }
-  /** Between single quotes. `text` is as written, with the quotes. */
+  /** Text between single quotes. `text` includes the quotes. */
   | { readonly kind: 'string'; readonly text: string }
   | { readonly kind: 'number'; readonly text: string }
-  /** A value that is given beside the query. `text` is its name. */
+  /** A value sent separately from the query. `text` is its name. */
   | { readonly kind: 'parameter'; readonly text: string }
-  /** One character that is none of these. */
+  /** Any other single character. */
   | { readonly kind: 'mark'; readonly text: string };
 
-/** The message says what is not like the normal form. */
+/** The message states the part that differs from the normal form. */
 export class NotNormal extends Error {}
 
 const marks = new Set('()[]{},.:+-*/%=!<>^');
@@ -22,7 +22,7 @@ const openers = new Set(['--', '//', '/*']);
 const word = /[A-Za-z_][A-Za-z0-9_]*/y;
 const number = /[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?/y;
 
-/** @param form one character for each byte. @returns no parameters: they are braces here. @throws NotNormal */
+/** @param form one character per byte. @returns no parameters: they are braces here. @throws NotNormal */
 export function tokensOf(form: string): Token[] {
   const tokens: Token[] = [];
   let at = 0;
@@ -58,7 +58,7 @@ function matchAt(pattern: RegExp, text: string, at: number): boolean {
   return pattern.test(text);
 }
 
-/** Past the closing quote: one that is neither escaped by a backslash nor followed by another. */
+/** Past the closing quote: a quote neither escaped by a backslash nor followed by another. */
 function endOfQuoted(form: string, start: number, quote: string): number {
   for (let at = start + 1; at < form.length; at++) {
     const character = form.charAt(at);
@@ -71,7 +71,7 @@ function endOfQuoted(form: string, start: number, quote: string): number {
   throw new NotNormal(`a quote that is not closed at ${start}`);
 }
 
-/** Escapes that ClickHouse writes for a character that no name of ours has; others could hide one that has. */
+/** Escapes for characters that allowed names do not contain; they could hide a name. */
 const foreignEscape = /\\[^'"`\\bfnrt]/;
 
 function quotedName(quoted: string): Token {
@@ -80,7 +80,7 @@ function quotedName(quoted: string): Token {
   return { kind: 'name', name: text.toLowerCase(), text, quoted: true };
 }
 
-/** Whether it is this word, not quoted. @param word in lower case */
+/** Whether the token is one of these words, unquoted. @param words in lower case */
 export function isWord(token: Token | undefined, ...words: readonly string[]): boolean {
   return token?.kind === 'name' && !token.quoted && words.includes(token.name);
 }

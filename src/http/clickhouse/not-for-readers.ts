@@ -1,6 +1,6 @@
-/** A reader's query that is not run. The message says what is not for readers. */
+/** A reader's query that is refused. The message states the part that readers may not use. */
 export class NotForReaders extends Error {
-  /** Of ClickHouse: 164 is what cannot be run in readonly mode, 73 an unknown format. */
+  /** ClickHouse's code: 164 is a query that is not allowed in readonly mode, 73 an unknown format. */
   readonly code: 164 | 73;
   constructor(message: string, code: 164 | 73 = 164) {
     super(message);

@@ -1,16 +1,16 @@
-/** What must be known of a query before it is run. */
+/** Reads the parts of a query that are needed before it is executed. */
 
-/** The format its text asks for at the end, as in `… FORMAT JSON`. Of the writer's queries: it takes its time. */
+/** The format in the query's final clause, as in `… FORMAT JSON`. Only for the writer's queries: it can be slow. */
 export function formatIn(sql: string): string | undefined {
   return /\bFORMAT\s+([A-Za-z]\w*)\s*(?:SETTINGS\s[^;]*)?;?\s*$/i.exec(sql)?.[1];
 }
 
-/** The first word, in lower case. Of the writer's queries, which begin with it. */
+/** The first word, in lower case. Only for the writer's queries, which begin with it. */
 export function firstWord(sql: string): string {
   return (/^\s*(\w+)/.exec(sql)?.[1] ?? '').toLowerCase();
 }
 
-/** Without semicolons and blanks at the end. */
+/** Without semicolons and whitespace at the end. */
 export function trimmed(sql: string): string {
   let end = sql.length;
   while (end > 0 && /[\s;]/.test(sql.charAt(end - 1))) end -= 1;
@@ -29,7 +29,7 @@ const insertPattern = new RegExp(
   'i',
 );
 
-/** The parts of `INSERT INTO table (columns) FORMAT format`; undefined of any other query. */
+/** The parts of `INSERT INTO table (columns) FORMAT format`; undefined for any other query. */
 export function insertIn(sql: string): InsertText | undefined {
   const found = insertPattern.exec(sql);
   const [, table, columns, format] = found ?? [];

@@ -5,11 +5,11 @@ import { NotForReaders } from './not-for-readers.ts';
 
 export interface EndClauses {
   readonly format: string | undefined;
-  /** By name. With `readonly`, ClickHouse accepts them when they are in force already. */
+  /** By name. With `readonly`, ClickHouse accepts only settings that already have this value. */
   readonly settings: ReadonlyMap<string, string>;
 }
 
-/** @throws NotForReaders for a clause that is not at the end, a format that is not allowed, a value that is no literal */
+/** @throws NotForReaders for a clause not at the end, a format that is not allowed, a value that is not a literal */
 export function endClauses(tokens: readonly Token[]): EndClauses {
   let format: string | undefined;
   const settings = new Map<string, string>();
@@ -34,7 +34,7 @@ export function endClauses(tokens: readonly Token[]): EndClauses {
   return { format, settings };
 }
 
-/** The keyword followed by a name, and not a column of that name with its order. */
+/** Whether the keyword is followed by a name, and is not a column of that name with its order. */
 function isClause(tokens: readonly Token[], at: number, keyword: string): boolean {
   const next = tokens[at + 1];
   return isWord(tokens[at], keyword) && next?.kind === 'name' && !isWord(next, 'asc', 'desc');
@@ -44,7 +44,7 @@ function isEnd(tokens: readonly Token[], at: number): boolean {
   return tokens[at] === undefined || isWord(tokens[at], 'settings');
 }
 
-/** @returns the place after the last setting */
+/** @returns the index after the last setting */
 function readSettings(tokens: readonly Token[], from: number, settings: Map<string, string>): number {
   for (let at = from; ; at += 4) {
     const name = tokens[at];

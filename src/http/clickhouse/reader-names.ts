@@ -1,13 +1,13 @@
 /**
- * Functions in a reader's query. What is called must be allowed. A function can also be handed on by its bare name
- * (`arrayMap(file, …)`, `* APPLY file`, `WITH file AS f`), so no name of a function that is not allowed may stand
- * anywhere, whatever it is meant to be there.
+ * Functions in a reader's query. Every called function must be allowed. A function can also be passed by its bare name
+ * (`arrayMap(file, …)`, `* APPLY file`, `WITH file AS f`), so names of functions that are not allowed are refused
+ * anywhere, whatever they mean there.
  */
 import { allowedFunctions } from './allowed-functions.ts';
 import { isMark, type Token } from './normal-tokens.ts';
 import { NotForReaders } from './not-for-readers.ts';
 
-/** Table functions that make rows up. */
+/** Table functions that generate rows. */
 const tableFunctions = new Set([
   'generate_series',
   'generaterandom',
@@ -23,7 +23,7 @@ const tableFunctions = new Set([
   'zeros_mt',
 ]);
 
-/** Words of the language after which a parenthesis opens something else than a call. */
+/** Keywords before a parenthesis that is not a call. */
 const words = new Set(
   `all and any anti apply array as asc asof between by columns cross cube desc describe distinct else except exists
   explain fill filter first following from full global group having ilike in inner interpolate intersect is join last
@@ -32,10 +32,10 @@ const words = new Set(
   to totals tree union using view when where window with`.split(/\s+/),
 );
 
-/** Called without being functions of their own. */
+/** Called like functions, but part of the language. */
 const ofTheLanguage = new Set(['exists', 'grouping']);
 
-/** What may be put after the name of an aggregate function, as often as one likes. Lower case. */
+/** Suffixes of aggregate functions, which can be repeated. Lower case. */
 const combinators = [
   'argmax',
   'argmin',

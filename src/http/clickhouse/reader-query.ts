@@ -1,10 +1,10 @@
 /**
- * Which queries a reader may run. ClickHouse's own `readonly` does not keep readers from files (`file('…')`, `INTO
- * OUTFILE`), from the queries of others (`system.processes`, `KILL QUERY`) or from `SYSTEM`. So statements, tables,
- * functions, formats and settings are held against lists of what is allowed.
+ * Decides which queries a reader may execute. ClickHouse's own `readonly` does not keep readers from files
+ * (`file('…')`, `INTO OUTFILE`), from the queries of others (`system.processes`, `KILL QUERY`) or from `SYSTEM`. So
+ * statements, tables, functions, formats and settings are compared with lists of allowed ones.
  *
- * It looks at ClickHouse's normal form of the query, and that form is what is run afterwards: what the form leaves out
- * has no effect either. Takes time in proportion to the length of the form.
+ * The check reads ClickHouse's normal form of the query, and that form is executed afterwards: text that the form omits
+ * has no effect. Takes time in proportion to the length of the form.
  */
 import { withIdentifiers } from './identifier-parameters.ts';
 import { LONGEST_FORM } from './normal-form.ts';
@@ -18,18 +18,18 @@ import { checkTables } from './reader-tables.ts';
 export interface ReaderContext {
   /** Values of `{name: Type}` in the query. */
   readonly parameters: ReadonlyMap<string, string>;
-  /** Whose tables may be named. */
+  /** Databases whose tables may be named. */
   readonly databases: ReadonlySet<string>;
   /** All functions of the engine, in lower case. */
   readonly engineFunctions: ReadonlySet<string>;
 }
 
 export interface ReaderQuery extends EndClauses {
-  /** To be run in place of what was sent. */
+  /** To be executed in place of the client's text. */
   readonly text: string;
 }
 
-/** @param form ClickHouse's normal form, one character for each byte. @throws NotForReaders */
+/** @param form ClickHouse's normal form, one character per byte. @throws NotForReaders */
 export function readerQuery(form: string, context: ReaderContext): ReaderQuery {
   if (form.length > LONGEST_FORM) throw new NotForReaders('a query this long');
   const tokens = withIdentifiers(tokensOfForm(form), context.parameters);
@@ -48,7 +48,7 @@ function tokensOfForm(form: string): Token[] {
   }
 }
 
-/** Other bytes stand between quotes, where ClickHouse takes an escape for them. */
+/** Non-ASCII bytes occur only between quotes, where ClickHouse reads an escape for them. */
 function inAscii(form: string): string {
   return form.replaceAll(/[\x80-\xff]/g, (byte) => `\\x${byte.charCodeAt(0).toString(16)}`);
 }

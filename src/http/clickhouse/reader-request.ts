@@ -1,4 +1,4 @@
-/** What is made of a reader's request: the query that is run, on a connection that can do no more than it should. */
+/** Turns a reader's request into the query to execute and a connection with only the rights it needs. */
 import type { ClickHouseRequest } from './clickhouse-request.ts';
 import { ClickHouseException, type ConnectOptions, type EmbeddedClickHouse } from './embedded-clickhouse.ts';
 import { readerFormat } from './formats.ts';
@@ -8,7 +8,7 @@ import { trimmed } from './query-text.ts';
 import { type ReaderQuery, readerQuery } from './reader-query.ts';
 import { type ReaderLimits, settingsOf, type User } from './users.ts';
 
-/** A query as it is recorded. Bounded: the query by `LONGEST_QUERY`, the rest by what a URL may hold. */
+/** A query as it is recorded. Bounded: the query by `LONGEST_QUERY`, the rest by the length of a URL. */
 export interface RecordedQuery {
   /** The user of the ClickHouse interface. */
   readonly user: string;
@@ -26,12 +26,12 @@ export interface RunnableQuery {
   readonly format: string;
 }
 
-/** The body comes after what the URL says. */
+/** The query in the URL followed by the body. */
 export function wholeQuery({ query }: ClickHouseRequest, body: Buffer): string {
   return trimmed(query === '' ? body.toString() : `${query}\n${body.toString()}`);
 }
 
-/** @throws ClickHouseException for a query that is not looked at: too long, or with a byte that ends it early */
+/** @throws ClickHouseException for a query that is refused unread: too long, or with a byte that ends it early */
 export function questionOf(asked: ClickHouseRequest, body: Buffer, user: User): string {
   const sql = wholeQuery(asked, body);
   if (Buffer.byteLength(sql) > LONGEST_QUERY) {
@@ -45,7 +45,7 @@ export function questionOf(asked: ClickHouseRequest, body: Buffer, user: User): 
   return sql;
 }
 
-/** Records the query of a user that does not record it elsewhere. @throws ClickHouseException 439: it must not run */
+/** Records the query, unless its sender does so. @throws ClickHouseException 439: the query must not be executed */
 export async function recordQuery(
   record: RecordQuery,
   { name: user, recordedElsewhere = false }: User,
@@ -64,7 +64,7 @@ export async function recordQuery(
   }
 }
 
-/** @throws ClickHouseException when the query, a setting, the database or the format is not for readers */
+/** @throws ClickHouseException for a query, a setting, a database or a format that readers may not use */
 export async function readerRequest(
   engine: EmbeddedClickHouse,
   sql: string,
@@ -96,7 +96,7 @@ function checked(form: string, context: Parameters<typeof readerQuery>[1], user:
   }
 }
 
-/** `default` is what clients say who choose none. */
+/** Clients that choose no database send `default`. */
 function databaseOf({ database }: ClickHouseRequest, engine: EmbeddedClickHouse): string | undefined {
   if (database === undefined || database === '' || database === 'default' || engine.databases.has(database)) {
     return database;

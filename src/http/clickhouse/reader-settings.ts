@@ -1,6 +1,6 @@
 /**
- * Settings that readers may choose, beside the limits: how a result looks and how values are read and compared. By their
- * whole names: what else begins with `format_` or `output_format_` names files to read and to write.
+ * Settings that readers may choose, beside the limits: the format of results, and how values are read and compared.
+ * Listed by full name: others that begin with `format_` or `output_format_` name files to read and write.
  */
 export const readerSettings: readonly string[] = `
   aggregate_functions_null_for_empty bool_false_representation bool_true_representation

@@ -1,8 +1,8 @@
-/** Statements that readers may run: they give rows, and change and stop nothing. */
+/** Statements that readers may execute: they return rows, and change and stop nothing. */
 import { isMark, isWord, type Token } from './normal-tokens.ts';
 import { NotForReaders } from './not-for-readers.ts';
 
-/** What may come after SHOW; what there is of servers, users and other people's queries may not. */
+/** Allowed words after SHOW; those about servers, users and other users' queries are excluded. */
 const shown = [
   ['tables'],
   ['databases'],
@@ -41,7 +41,7 @@ export function checkStatement(tokens: readonly Token[]): void {
   );
 }
 
-/** Wherever they stand: there is no need of them in what gives rows. */
+/** Refuses these keywords anywhere: a statement that returns rows does not need them. */
 function checkKeywords(tokens: readonly Token[]): void {
   for (const [at, token] of tokens.entries()) {
     if (isWord(token, 'outfile', 'infile')) throw new NotForReaders(`${token.text} is not for readers`);
@@ -58,7 +58,7 @@ function beginsSelect(tokens: readonly Token[], from: number): boolean {
   return isWord(tokens[at], 'select', 'with');
 }
 
-/** Past `name = number, …`, as in `EXPLAIN indexes = 1 SELECT`. */
+/** Skips `name = number, …`, as in `EXPLAIN indexes = 1 SELECT`. */
 function afterOptions(tokens: readonly Token[], from: number): number {
   let at = from;
   while (tokens[at]?.kind === 'name' && isMark(tokens[at + 1], '=') && tokens[at + 2]?.kind === 'number') {

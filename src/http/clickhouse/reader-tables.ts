@@ -1,7 +1,7 @@
 /**
- * Tables in a reader's query: those of the databases that are allowed, and of ClickHouse's own the ones that tell what
- * there is and nothing of others. What stands where a table is named must be in an allowed database; besides, the names
- * of ClickHouse's own databases may stand nowhere without a table that is allowed, so that no unusual place is missed.
+ * Tables in a reader's query: those of the allowed databases, and those of ClickHouse's own databases that describe the
+ * engine and no other users. A table's name must be in an allowed database. In addition, the names of ClickHouse's own
+ * databases are refused anywhere without an allowed table, so that unusual positions are covered.
  */
 import { isMark, isWord, type Token } from './normal-tokens.ts';
 import { NotForReaders } from './not-for-readers.ts';
@@ -34,7 +34,7 @@ const clauses = [
 
 /** @throws NotForReaders */
 export function checkTables(tokens: readonly Token[], databases: ReadonlySet<string>): void {
-  /** For each parenthesis that is open: whether a comma separates tables. */
+  /** For each open parenthesis: whether a comma separates tables. */
   const inFrom = [false];
   let isAlias = false;
   for (const [at, token] of tokens.entries()) {
@@ -74,7 +74,7 @@ function checkTable(tokens: readonly Token[], at: number, databases: ReadonlySet
 function checkOwn(tokens: readonly Token[], at: number): void {
   const token = tokens[at];
   if (token?.kind !== 'name') return;
-  // A quoted name may hold the dot itself.
+  // A quoted name may contain the dot itself.
   const [database = '', ...inside] = token.name.split('.', 2);
   const allowed = ownDatabases.get(database);
   if (allowed === undefined) return;

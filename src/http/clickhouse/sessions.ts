@@ -1,33 +1,33 @@
 /**
  * Sessions of ClickHouse's HTTP interface, for clients that name one with every request. A reader changes nothing that
- * could be kept from one query to the next, so a session is a name, who it belongs to, and when it ends. As in
- * ClickHouse, its queries run one at a time, and each begins its time anew.
+ * a later query could see, so a session consists of a name, an owner and an end. As in ClickHouse, its queries are
+ * executed one at a time, and each one restarts the timeout.
  */
 import { ClickHouseException } from './embedded-clickhouse.ts';
 
 export interface SessionOf {
   readonly user: string;
   readonly id: string;
-  /** As it came; default 60. */
+  /** As the client sent it; default 60. */
   readonly timeoutSeconds: string | undefined;
-  /** Whether the session must be there already. */
+  /** Whether the session must already exist. */
   readonly mustExist: boolean;
 }
 
 interface Session {
-  /** Milliseconds of the monotonic clock; of one with a query under way, not yet known. */
+  /** Milliseconds of the monotonic clock; infinite during a query. */
   endsAt: number;
   isBusy: boolean;
 }
 
 const USUAL_SECONDS = 60;
 const MOST_SECONDS = 3600;
-/** Those that were used longest ago are forgotten first. */
+/** The least recently used sessions are removed first. */
 const MOST_SESSIONS = 10_000;
 const LONGEST_ID = 256;
 
 export class ClickHouseSessions {
-  /** In the order in which they were used. */
+  /** The least recently used first. */
   readonly #sessions = new Map<string, Session>();
   readonly #now: () => number;
 
@@ -38,9 +38,9 @@ export class ClickHouseSessions {
 
   /**
    * Begins a query of the session.
-   * @returns to be called when the query has ended
+   * @returns a function to call when the query has ended
    * @throws ClickHouseException 372 when it must exist and does not, 373 while another query of it runs, 374 for a
-   *   timeout that is no number of seconds up to an hour
+   *   timeout that is not a number of seconds up to an hour
    */
   enter({ user, id, timeoutSeconds, mustExist }: SessionOf): () => void {
     const seconds = secondsIn(timeoutSeconds);

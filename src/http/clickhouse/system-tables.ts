@@ -1,8 +1,8 @@
-/** Tables of ClickHouse about itself: which of them readers see. A test holds both lists against the engine's own. */
+/** ClickHouse's system tables and their visibility to readers. A test compares both lists with the engine's own. */
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
-/** What the engine can do, and what there is in the reader's own databases. */
+/** Features of the engine, and the content of the reader's own databases. */
 export const readableSystemTables: ReadonlySet<string> = new Set(
   words(`
     aggregate_function_combinators build_options codecs collations columns constraints contributors current_roles
@@ -19,7 +19,7 @@ export const readableInformationSchema: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Others' queries, the machine, its disks and files, and what runs in the background. Empty for readers. */
+/** Others' queries, the machine, its disks and files, and background work. Empty for readers. */
 export const hiddenSystemTables: readonly string[] = words(`
   aggregated_zookeeper_log asynchronous_insert_log asynchronous_inserts asynchronous_loader asynchronous_metric_log
   asynchronous_metrics azure_queue_log azure_queue_metadata_cache azure_queue_settings background_schedule_pool

@@ -1,17 +1,18 @@
 /**
- * Whose query runs when more come than may run at once. A few run at a time, in the order in which they came. One that
- * takes long makes room: it goes on in one of the places for slow queries; when these are taken and others wait, it is
- * ended. So no query waits longer than `slowAfterMs` for each `quick` queries ahead, however slow those are.
+ * Queues queries when more arrive than may be executed at once. A few are active at a time, in the order of arrival. A
+ * query that takes long makes room: it continues in one of the places for slow queries; when these are taken and others
+ * wait, it is ended. So no query waits longer than `slowAfterMs` for each `quick` queries ahead, however slow those
+ * are.
  */
 import { ClickHouseException } from './embedded-clickhouse.ts';
 
 export interface TurnLimits {
-  /** Queries that run at a time, beside the slow ones. */
+  /** Concurrent queries, beside the slow ones. */
   readonly quick: number;
-  /** Slow queries that go on beside the others. */
+  /** Slow queries that continue beside the others. */
   readonly slow: number;
   readonly slowAfterMs: number;
-  /** More are refused. */
+  /** Limit of waiting queries; further ones are refused. */
   readonly waiting: number;
 }
 
@@ -37,7 +38,7 @@ export class QueryTurns {
     this.#limits = limits;
   }
 
-  /** @param gone aborted when the client has gone. @throws ClickHouseException 202, or 394 when gone */
+  /** @param gone aborted when the client has disconnected. @throws ClickHouseException 202, or 394 when disconnected */
   async enter(gone: AbortSignal): Promise<QueryTurn> {
     if (gone.aborted) throw left();
     if (this.#count('quick') < this.#limits.quick) return this.#begin();
@@ -75,7 +76,7 @@ export class QueryTurns {
     };
   }
 
-  /** Moves late queries to slow places, lets in who waits, and ends a late query for each who still does. */
+  /** Moves late queries to slow places, admits waiting ones, and ends one late query for each that still waits. */
   #makeRoom(): void {
     const late = [...this.#running].filter(({ place, isLate }) => place === 'quick' && isLate);
     for (const running of late) {

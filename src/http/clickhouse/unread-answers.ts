@@ -1,11 +1,11 @@
 /**
- * Answers that are whole and on their way to their clients. They take no place from queries that run, and together they
- * are bounded: an answer that is not taken in time, or whose bytes are needed for a newer one, is broken off.
+ * Complete answers that their clients have not read yet. They use no place of an active query, and their total size is
+ * limited: an answer that is not read in time, or whose bytes are needed for a newer one, is cut off.
  */
 export interface UnreadLimits {
-  /** Of all answers together. One alone may be larger. */
+  /** Limit of all answers together. A single one may be larger. */
   readonly bytes: number;
-  /** For one answer. */
+  /** Time limit of one answer. */
   readonly ms: number;
 }
 
@@ -24,7 +24,7 @@ export class UnreadAnswers {
     this.#limits = limits;
   }
 
-  /** @param send resolves when the client has taken the answer or is gone. @param breakOff makes it resolve or reject soon */
+  /** @param send resolves when the client has read the answer or is gone. @param breakOff makes `send` settle soon */
   async during(bytes: number, breakOff: () => void, send: () => Promise<void>): Promise<void> {
     const unread: Unread = { bytes, breakOff };
     for (const older of this.#answers) {

@@ -1,4 +1,4 @@
-/** Who may ask the embedded ClickHouse, and how much. */
+/** Users of the embedded ClickHouse and their limits. */
 import { timingSafeEqual } from 'node:crypto';
 import { ClickHouseException } from './embedded-clickhouse.ts';
 import { LONGEST_TEXT } from './normal-form.ts';
@@ -8,9 +8,9 @@ import type { TurnLimits } from './turns.ts';
 export interface User {
   readonly name: string;
   readonly password: string;
-  /** Undefined: may do what the engine lets a writer do. With limits, a user only reads. */
+  /** Undefined: a writer, with the engine's rights of one. With limits, a user only reads. */
   readonly limits: ReaderLimits | undefined;
-  /** Set for a user whose queries the sender records. Queries of every other user with limits are recorded before they run. */
+  /** Whether the sender records the queries. Those of every other user with limits are recorded before execution. */
   readonly recordedElsewhere?: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface ReaderLimits {
   readonly rowsToRead: number;
   readonly resultRows: number;
   readonly resultBytes: number;
-  /** Shared by the users that have the same. */
+  /** Shared by the users with the same limits. */
   readonly turns: TurnLimits;
 }
 
@@ -30,12 +30,12 @@ export const analystLimits: ReaderLimits = {
   memoryBytes: 300 * 1024 * 1024,
   rowsToRead: 1_000_000_000,
   resultRows: 1_000_000,
-  /** Held whole until it is sent. */
+  /** Held in memory until it is sent. */
   resultBytes: 64 * 1024 * 1024,
   turns: { quick: 2, slow: 2, slowAfterMs: 5000, waiting: 100 },
 };
 
-/** Of the gateway's own questions: a person waits for the answer. */
+/** Limits of the gateway's own queries: a person waits for the answer. */
 export const gatewayLimits: ReaderLimits = {
   ...analystLimits,
   seconds: 15,
@@ -58,7 +58,7 @@ function same(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Settings that every query of a limited user starts from; its own may only be smaller. */
+/** Initial settings of a limited user's query; the query may only lower them. */
 function limitSettings(limits: ReaderLimits): ReadonlyMap<string, string> {
   return new Map(
     Object.entries({
@@ -68,7 +68,7 @@ function limitSettings(limits: ReaderLimits): ReadonlyMap<string, string> {
       max_result_rows: limits.resultRows,
       max_result_bytes: limits.resultBytes,
       max_query_size: LONGEST_TEXT,
-      // Of a query with its subqueries and aliases put in: planning 20,000 takes about a second, and cannot be stopped.
+      // Counted with subqueries and aliases expanded: planning 20,000 takes about a second, and cannot be stopped.
       max_expanded_ast_elements: 20_000,
       result_overflow_mode: 'throw',
       timeout_overflow_mode: 'throw',
@@ -79,10 +79,10 @@ function limitSettings(limits: ReaderLimits): ReadonlyMap<string, string> {
   );
 }
 
-/** Settings of inserts, which some drivers send with every query: a reader makes none. */
+/** Settings of inserts, which some drivers send with every query. They are ignored for readers. */
 const ofInserts: ReadonlySet<string> = new Set(['async_insert', 'wait_for_async_insert']);
 
-/** Settings beside the limits that a reader's query may have, and the largest number where there is one. */
+/** Further settings that a reader's query may have, with their largest value if there is one. */
 const forReaders = new Map<string, number | undefined>([
   ...readerSettings.map((name) => [name, undefined] as const),
   ['max_block_size', 1_000_000],
@@ -90,21 +90,21 @@ const forReaders = new Map<string, number | undefined>([
 ]);
 
 /**
- * The settings in force for a query of this user.
- * @throws ClickHouseException 452 for a setting that is not for readers, or beyond a limit
+ * The settings of a query of this user.
+ * @throws ClickHouseException 452 for a setting that readers may not use, or beyond a limit
  */
 export function settingsOf({ limits }: User, asked: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   return limits === undefined ? asked : withinLimits(limitSettings(limits), asked);
 }
 
-/** The limits, with what is asked for beside them or in place of them. @throws ClickHouseException 452, as above */
+/** The limits, changed and extended by the requested settings. @throws ClickHouseException 452, as above */
 export function withinLimits(
   limits: ReadonlyMap<string, string>,
   asked: ReadonlyMap<string, string>,
 ): ReadonlyMap<string, string> {
   const inForce = new Map(limits);
   for (const [name, value] of asked) {
-    // It is read-only anyway.
+    // Ignored: the query is read-only in any case.
     if ((name === 'readonly' && /^[12]$/.test(value)) || ofInserts.has(name)) continue;
     const limit = Number(inForce.get(name) ?? forReaders.get(name));
     if (name.startsWith('max_') && Number.isFinite(limit)) {
@@ -112,7 +112,7 @@ export function withinLimits(
       if (!(wanted > 0 && wanted <= limit)) throw refused(name, `should be between 1 and ${limit}`);
       inForce.set(name, value);
     } else if (name.endsWith('overflow_mode') && inForce.has(name)) {
-      // What breaks off silently would be taken for the whole.
+      // A result that ends silently at a limit would be taken for the complete one.
       if (value !== 'throw' && value !== 'break') throw refused(name, 'is throw or break');
       inForce.set(name, value);
     } else if (forReaders.has(name)) inForce.set(name, value);
