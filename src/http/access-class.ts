@@ -1,19 +1,19 @@
 /**
- * Who may call a route. Every route declares it where it is declared, in `config.access`; a gateway with a route that
- * does not declare it does not start.
+ * Which callers may call a route. Every route declares its class in `config.access`; a gateway with a route that does
+ * not declare one does not start.
  */
 import type { RouteOptions } from 'fastify';
 
 export type AccessClass =
   /** Without a key. */
   | 'public'
-  /** `METRICS_KEY`, and keys that see everything. */
+  /** `METRICS_KEY`, and keys with unrestricted sight. */
   | 'metrics'
-  /** Every accepted key. What exists for it is decided by its sight. */
+  /** Every accepted key. The key's sight decides which objects exist for it. */
   | 'any-key'
-  /** Every accepted key that may use the provider; beyond stateless routes, those that see everything. */
+  /** Every accepted key that may use the provider; routes that are not stateless, only keys with unrestricted sight. */
   | 'passthrough'
-  /** Keys that administer: a subtree, of which they see and change only what is in it, or everything. */
+  /** Keys that administer a subtree, of which they see and change only its content, or everything. */
   | 'scoped-admin'
   /** Keys that administer the whole gateway. */
   | 'global-admin';
@@ -27,7 +27,7 @@ declare module 'fastify' {
 /** Options of a route for every key. */
 export const anyKey = { config: { access: 'any-key' } } as const;
 
-/** @throws Error for a route that does not declare its class, or one that its part of the API does not have */
+/** @throws Error for a route that does not declare its class, or one that its part of the API does not allow */
 export function requireAccessClass({ method, url, config }: Pick<RouteOptions, 'method' | 'url' | 'config'>): void {
   const access = config?.access;
   const route = `${[method].flat().join(', ')} ${url}`;

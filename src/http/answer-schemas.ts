@@ -1,4 +1,4 @@
-/** What the routes answer with, for the API's description. All objects are open: providers add members of their own. */
+/** Schemas of the routes' answers, for the OpenAPI description. All objects are open: providers add members. */
 import { z } from 'zod';
 
 const count = z.int().min(0);

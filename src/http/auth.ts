@@ -1,4 +1,4 @@
-/** Who is asking: the master key, compared in constant time, or a managed key, known by its hash. */
+/** Authenticates a request: the master key, compared in constant time, or a managed key, found by its hash. */
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { type KeyDirectory, type KnownKey, whySecretNotAccepted } from '../commands/access/key-directory.ts';
@@ -13,12 +13,12 @@ import { optionalUserPath } from './user-path.ts';
 
 export interface Authenticator {
   /**
-   * @param refused is given the caller whose key is accepted and whose user path header is not, so that the refusal can be
-   *   recorded
-   * @throws Refusal (401, 400 for a bad user path header, or 403 for what a web page sends where no key is needed)
+   * @param refused receives the caller when its key is accepted and its user path header is not, so that the refusal
+   *   can be recorded
+   * @throws Refusal (401, 400 for a bad user path header, or 403 for a request of a web page where no key is needed)
    */
   authenticate(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller;
-  /** The same; undefined for `METRICS_KEY`, which reads metrics and nothing else. @throws Refusal as above */
+  /** The same; undefined for `METRICS_KEY`, which only reads metrics. @throws Refusal as above */
   authenticateScraper(headers: IncomingHttpHeaders, refused?: RefusedCaller): Caller | undefined;
 }
 
@@ -27,20 +27,20 @@ export interface RefusedCaller {
 }
 
 export interface AuthenticatorOptions {
-  /** Undefined: everything is open, which has to be asked for by name in the configuration. */
+  /** Undefined: no key is needed, which the configuration must allow explicitly. */
   readonly masterKey: string | undefined;
-  /** Reads the metrics and nothing else. */
+  /** Reads only the metrics. */
   readonly metricsKey?: string | undefined;
-  /** By which clients reach the gateway, beside addresses and `localhost`. Web pages of other hosts are refused when open. */
+  /** Host names of the gateway beside addresses and `localhost`. An open gateway refuses requests for other hosts. */
   readonly hostNames?: readonly string[];
   /** Origins of web pages that may use an open gateway. */
   readonly corsOrigins?: readonly string[];
-  /** Undefined: no header names a user path, for nobody. */
+  /** Undefined: no header sets a user path. */
   readonly userPathHeader: string | undefined;
   readonly keys: Pick<KeyDirectory, 'byHash'>;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
-  /** Told of keys that were not accepted. The client is not told why. */
+  /** Called for each key that is not accepted. The client does not learn the reason. */
   refused?(reason: RefusedBecause, keyId?: string): void;
 }
 
@@ -49,7 +49,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   const checkSite = createCrossSiteCheck(options.hostNames ?? [], options.corsOrigins);
   const expected = masterKey === undefined ? undefined : Buffer.from(masterKey);
   const scraper = options.metricsKey === undefined ? undefined : Buffer.from(options.metricsKey);
-  /** The caller that a key's newest secret makes, when its path says all: a key's object is another one after each change. */
+  /** Caller of a key's newest secret without a path from a header. A change of the key makes a new key object. */
   const callers = new WeakMap<KnownKey, Caller>();
 
   const pathNamed = userPathReader(options.userPathHeader);
@@ -76,7 +76,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   ): Caller {
     const own = ownCaller(key, hash);
     if (refused !== undefined) refused.caller = own;
-    // A malformed header is told of, also where the key's own path takes its place.
+    // A malformed header is refused even where the key's own path is used instead.
     const named = key.userPathHeader ? pathNamed(headers) : undefined;
     return key.userPath === undefined && named !== undefined ? keyCaller(key, hash, named) : own;
   }
@@ -120,7 +120,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   };
 }
 
-/** The callers without a key of their own, when they name no user path. */
+/** Callers without a managed key and without a user path. */
 const pathless = {
   master_key: pathlessCaller('master_key'),
   no_key: pathlessCaller('no_key'),
@@ -137,7 +137,7 @@ function keyCaller(key: KnownKey, secretHash: string, userPath: UserPath | undef
   return { actor, authMethod: 'api_key', userPath, key, secretHash, hasPreviousSecret, sight };
 }
 
-/** How long the expected key is may be told by how long this takes, and nothing else. */
+/** The duration depends on the length of the expected key, and on nothing else of it. */
 function isSameToken(token: string, expected: Buffer): boolean {
   const given = Buffer.from(token);
   return given.length === expected.length && timingSafeEqual(given, expected);
@@ -160,7 +160,7 @@ function readToken(headers: IncomingHttpHeaders): string {
   throw refusals.missingCredentials();
 }
 
-/** @returns what reads the user path that a request names; it throws a Refusal (400) for one that is none */
+/** @returns a function that reads the user path from the header; it throws Refusal (400) for an invalid one */
 function userPathReader(header: string | undefined): (headers: IncomingHttpHeaders) => UserPath | undefined {
   if (header === undefined) return () => undefined;
   const name = header.toLowerCase();

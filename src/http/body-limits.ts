@@ -1,12 +1,12 @@
-/** How large a request body may be. Every route belongs to one kind, by its address. */
+/** Size limits of request bodies. Every route belongs to one kind, by its address. */
 
 export interface BodyLimits {
   /** JSON of requests under `/v1`, which is held in memory. */
   readonly model: number;
-  /** Recordings. Files of forms are passed on as they come. */
+  /** Recordings. Files in forms are streamed to the provider. */
   readonly audio: number;
   readonly image: number;
-  /** Uploads to `/v1/files`, and bodies under `/p` that are passed on as they come. */
+  /** Uploads to `/v1/files`, and bodies under `/p` that are streamed. */
   readonly file: number;
   /** The admin API. */
   readonly other: number;

@@ -1,4 +1,4 @@
-/** Memory that the bodies of requests take at the same time: large ones share a bound. */
+/** Memory of concurrent request bodies: large ones share a limit. */
 import type { ServerResponse } from 'node:http';
 import { refusals } from '../commands/refusal.ts';
 
@@ -18,13 +18,13 @@ export class BodyMemory {
   }
 
   /**
-   * Counts a body until its response is closed. A body alone is always accepted.
-   * @throws Refusal 503 when the bodies held take the whole bound
+   * Counts a body until its response is closed. A single body is always accepted.
+   * @throws Refusal 503 when the held bodies and this one exceed the limit
    */
   hold(bytes: number, response: ServerResponse): void {
     if (bytes <= UNCOUNTED_BYTES) return;
     if (this.#held > 0 && this.#held + bytes > this.#limitBytes) throw refusals.bodiesTooLarge(this.#limitBytes);
-    // After its end nothing would release it.
+    // The response has closed already: no event would release the body.
     if (response.closed) return;
     this.#held += bytes;
     response.once('close', () => {

@@ -1,4 +1,4 @@
-/** Encoded request bodies (RFC 9110 §8.4): decoded within the limit of their route, or refused. */
+/** Encoded request bodies (RFC 9110 §8.4): decoded up to the limit of their route, or refused. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
 import {
@@ -29,14 +29,14 @@ const codings: ReadonlyMap<string, Coding> = new Map([
   ['zstd', { whole: zstdDecompress, stream: () => createZstdDecompress() }],
 ]);
 
-/** What a client may send: the value of `Accept-Encoding` on a 415 (RFC 9110 §12.5.3). */
+/** The encodings that a client may send: the value of `Accept-Encoding` on a 415 (RFC 9110 §12.5.3). */
 export const ACCEPTED_ENCODINGS = 'gzip, deflate, br, zstd';
-/** More than one after another gains nothing, and costs a pass over the body each. */
+/** Each further encoding costs a pass over the body and saves nothing. */
 const MAX_CODINGS = 2;
 
 /**
- * @returns how to decode the body, the last coding first; empty for one that is not encoded
- * @throws Refusal 415 for a coding that is not known
+ * @returns the decoders of the body, for the last coding first; empty for a body that is not encoded
+ * @throws Refusal 415 for an unknown coding
  */
 function codingsIn(encoding: string): readonly Coding[] {
   const found: Coding[] = [];
@@ -51,15 +51,15 @@ function codingsIn(encoding: string): readonly Coding[] {
   return found;
 }
 
-/** @throws Refusal 415 before anything of the body is read */
+/** @throws Refusal 415 before any of the body is read */
 export function checkEncoding(headers: IncomingHttpHeaders): void {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined) codingsIn(encoding);
 }
 
 /**
- * A body that was read whole. The headers no longer state its encoding and its encoded length afterwards. Decoding stops
- * at the limit, so a small body cannot become a large one in memory.
+ * A body that is completely in memory. Removes the headers of its encoding and its encoded length. Decoding stops at
+ * the limit, so a small body cannot become a large one in memory.
  * @throws Refusal 400 for a body that is not encoded as stated, 413 beyond the limit, 415
  */
 export async function decodedRequestBody(
@@ -79,15 +79,14 @@ export async function decodedRequestBody(
 }
 
 /**
- * A body that is read as it comes, under the same conditions; its reader applies the limit. A body that
- * is not encoded is returned as it is.
+ * The same for a streamed body; its reader applies the limit. A body that is not encoded is returned unchanged.
  * @throws Refusal 415
  */
 export function decodedStream<Body extends Readable>(headers: IncomingHttpHeaders, body: Body): Body | Readable {
   let decoded: Readable = body;
   for (const { stream } of takeCodings(headers)) {
     const decoder = stream();
-    // The reader is given the error.
+    // The reader receives the error.
     pipeline(decoded, decoder, () => {});
     decoded = decoder;
   }

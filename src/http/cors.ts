@@ -9,12 +9,12 @@ const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const MAX_AGE_SECONDS = 600;
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~ ,-]{0,4096}$/;
 
-/** Adds the hook that answers preflights without a key, before anything else of the request is looked at. */
+/** Adds the hook that answers preflights without a key, before any other check of the request. */
 export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
   app.addHook('onRequest', (request, reply, done) => {
     const { origin } = request.headers;
-    // Raw, because exchanges answer without Fastify.
+    // Set on the raw response, because exchanges answer without Fastify.
     reply.raw.setHeader('vary', 'Origin');
     if (origin === undefined || !isAllowedOrigin(origin, origins)) return done();
     reply.raw.setHeader('access-control-allow-origin', origins.includes('*') ? '*' : origin);
@@ -26,7 +26,7 @@ export function allowOrigins(app: FastifyInstance, origins: readonly string[]): 
       'access-control-max-age': String(MAX_AGE_SECONDS),
       'x-request-id': request.id,
     });
-    // The clients of vendors send headers of many names. None of them gives a right; a key does.
+    // Vendors' clients send many different headers. All names are allowed: only a key grants rights.
     if (asked !== undefined && HEADER_NAMES.test(asked)) reply.header('access-control-allow-headers', asked);
     reply.code(204).send();
   });

@@ -1,19 +1,20 @@
 /**
- * Keeps web pages away from a gateway that asks for no key. A browser on the same machine or network sends what any page
- * wants it to send, and a page reads the answers too once its own name resolves to the gateway (DNS rebinding). Clients
- * that are not browsers send neither `Origin` nor `Sec-Fetch-Site` (Fetch Metadata Request Headers, W3C).
+ * Keeps web pages away from a gateway that needs no key. A browser on the same machine or network sends any request
+ * that a page triggers, and the page can also read the answers once its own name resolves to the gateway (DNS
+ * rebinding). Clients other than browsers send neither `Origin` nor `Sec-Fetch-Site` (Fetch Metadata Request Headers,
+ * W3C).
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { refusals } from '../commands/refusal.ts';
 
 /**
- * Lets a request through when its `Host` is one of the gateway's own and no other site has caused it. An address is
- * always its own: a page cannot make an address resolve to another one. So is `localhost`.
+ * Accepts a request when its `Host` is one of the gateway's own and no other site caused it. An address always counts
+ * as own: a page cannot make an address resolve to another one. So does `localhost`.
  *
- * @param ownNames further host names that the gateway is reached by
- * @param allowedOrigins of web pages that may use the gateway all the same; `*` allows none here, where no key is needed
- * @returns throws Refusal 403 `host_not_allowed` or `cross_site_refused`
+ * @param ownNames further host names of the gateway
+ * @param allowedOrigins of web pages that may still use the gateway; `*` allows none here, where no key is needed
+ * @returns a check that throws Refusal 403 `host_not_allowed` or `cross_site_refused`
  */
 export function createCrossSiteCheck(
   ownNames: readonly string[],
@@ -23,7 +24,7 @@ export function createCrossSiteCheck(
   const own = new Set(ownNames.map((name) => hostNameIn(name) ?? name));
   return (headers) => {
     const { host, origin } = headers;
-    // Only HTTP/1.0 comes without one, and no browser speaks it.
+    // Only HTTP/1.0 has no `Host`, and no browser uses it.
     if (host !== undefined && !isOwn(hostNameIn(host), own)) throw refusals.hostNotAllowed(host);
     if (origin !== undefined && isAllowedOrigin(origin, named)) return;
     const site = headers['sec-fetch-site'];
@@ -32,7 +33,7 @@ export function createCrossSiteCheck(
   };
 }
 
-/** An origin is compared as browsers write it: scheme, host and, unless it is the usual one, port. */
+/** Origins are compared in the form that browsers send: scheme, host and, unless it is the default, port. */
 export function isAllowedOrigin(origin: string, allowed: readonly string[]): boolean {
   return allowed.includes(origin) || allowed.includes('*');
 }
@@ -42,13 +43,13 @@ function isOwn(name: string | undefined, own: ReadonlySet<string>): boolean {
   return own.has(name) || name === 'localhost' || name.endsWith('.localhost') || isIP(name) !== 0;
 }
 
-/** In lower case, without port, brackets and the dot of the root; undefined for what is no host. */
+/** In lower case, without port, brackets and the final dot; undefined for an invalid host. */
 function hostNameIn(host: string): string | undefined {
   const url = urlOf('http:', host);
   return url?.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
 }
 
-/** The scheme is not compared: behind a proxy that ends TLS it differs, and one port serves one scheme. */
+/** The scheme is not compared: it differs behind a proxy that terminates TLS, and one port serves one scheme. */
 function isOriginOf(host: string | undefined, origin: string): boolean {
   if (host === undefined || !URL.canParse(origin)) return false;
   const { protocol, host: originHost } = new URL(origin);

@@ -1,20 +1,20 @@
 /**
  * The one parser of ranges of days: `days`, `start_date` and `end_date` of queries and bodies, both dates inclusive and
- * written `2026-03-01`, in the time zone of `X-Gateway-Timezone`. Results are milliseconds since the epoch.
+ * in the form `2026-03-01`, in the time zone of `X-Gateway-Timezone`. Results are milliseconds since the epoch.
  */
 import type { FastifyRequest } from 'fastify';
 import { refusals } from '../commands/refusal.ts';
 import { calendarDay } from './dates.ts';
 import { queryOf, single } from './query.ts';
 
-/** Milliseconds since the epoch: from here, and up to there but not including it. */
+/** Milliseconds since the epoch: `from` is inclusive, `until` exclusive. */
 export interface DateRange {
   readonly from: number | undefined;
   readonly until: number | undefined;
 }
 
 export interface RequestedDays {
-  /** The last so many days, today among them. */
+  /** This many days up to and including today. */
   readonly days?: number | undefined;
   /** `YYYY-MM-DD`, both inclusive. */
   readonly start_date?: string | undefined;
@@ -25,7 +25,7 @@ export interface RequestedDays {
 export interface ReportRange {
   /** Milliseconds since the epoch at which the first day begins. */
   readonly from: number;
-  /** And at which the day after the last begins: with today in it, later than now. */
+  /** Milliseconds since the epoch at which the day after the last begins: later than now when today is included. */
   readonly until: number;
   /** `YYYY-MM-DD`, both inclusive. */
   readonly startDate: string;
@@ -35,16 +35,16 @@ export interface ReportRange {
 }
 
 export const DAY_MS = 86_400_000;
-/** What an end without a beginning reaches back. */
+/** Days before the end of a range that has no beginning. */
 const DAYS_BEFORE_END = 29;
-/** More is not asked at once. */
+/** The longest range of one request. */
 export const MOST_DAYS = 3660;
 
-/** The IANA zone that the request names; UTC without one, or with one that nobody knows. */
+/** The IANA zone in the request's header; UTC without one, or for an unknown one. */
 export function timeZoneOf(request: Pick<FastifyRequest, 'headers'>): string {
   const name = request.headers['x-gateway-timezone'];
   if (typeof name !== 'string') return 'UTC';
-  // An offset such as +02:00 is no name of a zone.
+  // An offset such as +02:00 is not the name of a zone.
   if (!/^[A-Za-z]/.test(name)) return 'UTC';
   try {
     return new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone;
@@ -54,7 +54,7 @@ export function timeZoneOf(request: Pick<FastifyRequest, 'headers'>): string {
 }
 
 /**
- * All of time when nothing is written; up to today with a beginning alone; thirty days with an end alone.
+ * Without dates, all time; with only a beginning, up to today; with only an end, thirty days.
  * @param now milliseconds since the epoch
  * @throws Refusal 400 with `param`
  */
@@ -72,7 +72,7 @@ export function dateRange({ days, start_date, end_date }: RequestedDays, timeZon
 }
 
 /**
- * The range of a report's query. What is no number of days counts as not given.
+ * The range of a report's query. An invalid number of days counts as not given.
  * @param now milliseconds since the epoch
  * @throws Refusal 400 with `param`
  */
@@ -91,7 +91,7 @@ export function reportRangeOf(request: Pick<FastifyRequest, 'query' | 'headers'>
 }
 
 /**
- * As reports mean it: dates win over `days`, and without either it is the last thirty.
+ * The range of a report: dates win over `days`, and without either it is the last thirty days.
  * @param now milliseconds since the epoch
  * @throws Refusal 400 with `param`
  */
@@ -113,7 +113,7 @@ export function reportRange({ days, start_date, end_date }: RequestedDays, timeZ
   };
 }
 
-/** When the days of the range begin, in milliseconds since the epoch: those that have begun by then. */
+/** When the days of the range begin, in milliseconds since the epoch. Days after `now` are omitted. */
 export function dayStarts({ startDate, endDate, timeZone }: ReportRange, now: number): number[] {
   const starts: number[] = [];
   const last = Date.parse(endDate);
@@ -125,7 +125,7 @@ export function dayStarts({ startDate, endDate, timeZone }: ReportRange, now: nu
   return starts;
 }
 
-/** The first and the last, each by the time at which it begins in UTC. @throws Refusal 400 */
+/** The first and the last day, each as the time at which it begins in UTC. @throws Refusal 400 */
 function writtenDays({ start_date, end_date }: Omit<RequestedDays, 'days'>, timeZone: string, now: number) {
   const last = end_date === undefined ? dayAt(now, timeZone) : calendarDay(end_date, 'end_date');
   const first = start_date === undefined ? last - DAYS_BEFORE_END * DAY_MS : calendarDay(start_date, 'start_date');
@@ -137,13 +137,13 @@ function dayText(day: number): string {
   return new Date(day).toISOString().slice(0, 10);
 }
 
-/** A day is told by the time at which it begins in UTC. */
+/** The day in the zone, as the time at which it begins in UTC. */
 function dayAt(at: number, timeZone: string): number {
   const local = at + offsetAt(at, timeZone);
   return local - (((local % DAY_MS) + DAY_MS) % DAY_MS);
 }
 
-/** When the day begins in the zone. The offset is looked up twice, since the first guess may lie beyond its change. */
+/** When the day begins in the zone. The offset is read twice, since it may change between guess and result. */
 function startOf(day: number, timeZone: string): number {
   const guess = day - offsetAt(day, timeZone);
   return day - offsetAt(guess, timeZone);
@@ -158,7 +158,7 @@ function offsetAt(at: number, timeZone: string): number {
   return local - Math.floor(at / 1000) * 1000;
 }
 
-/** To make one takes far longer than to ask it. There are no more than there are zones. */
+/** Cached, since creating a format takes far longer than using it. At most one per zone. */
 const clocks = new Map<string, Intl.DateTimeFormat>();
 
 function clockIn(timeZone: string): Intl.DateTimeFormat {

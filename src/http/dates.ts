@@ -1,11 +1,11 @@
 /**
- * The one parser of days and times in requests. What does not exist (the 30th of February, 24:00) is refused, since
- * `Date.parse` would read it as another time. All results are milliseconds since the epoch.
+ * The one parser of days and times in requests. Nonexistent ones (the 30th of February, 24:00) are refused, since
+ * `Date.parse` would read them as other times. All results are milliseconds since the epoch.
  */
 import { refusals } from '../commands/refusal.ts';
 
 /**
- * A day, written `2026-03-01`.
+ * A day in the form `2026-03-01`.
  * @returns when it begins in UTC
  * @throws Refusal 400 `invalid_value`
  */
@@ -32,9 +32,9 @@ export function timeOf(text: string): number | undefined {
 }
 
 /**
- * A time as `timeOf` reads it, or a day, which begins in UTC; as a parameter of a query, where a plus sign that was not
- * encoded has become a space.
- * @param orElse what could have been given instead
+ * A time as `timeOf` reads it, or a day, which begins in UTC. The text is a query parameter, in which an unencoded plus
+ * sign has become a space.
+ * @param orElse further accepted values, for the message
  * @throws Refusal 400 `invalid_value`
  */
 export function dayOrTime(text: string, param: string, orElse = ''): number {

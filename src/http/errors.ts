@@ -1,4 +1,4 @@
-/** Errors on the wire: one envelope for everything that goes wrong, whoever noticed it. */
+/** Errors in HTTP answers: all of them have the same envelope. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal, refusals } from '../commands/refusal.ts';
@@ -6,7 +6,7 @@ import { LogUnavailable } from '../events/log.ts';
 import { ACCEPTED_ENCODINGS } from './content-encoding.ts';
 import { mannersOf } from './manners.ts';
 
-/** Headers that go with a refusal. */
+/** Headers of a refusal. */
 export function refusalHeaders(refusal: Refusal): Record<string, string> {
   const headers: Record<string, string> = {};
   if (refusal.retryAfterSeconds !== undefined) headers['retry-after'] = String(Math.ceil(refusal.retryAfterSeconds));
@@ -16,7 +16,7 @@ export function refusalHeaders(refusal: Refusal): Record<string, string> {
   return headers;
 }
 
-/** Whatever was thrown, as a refusal. Unknown errors become a 500 that tells the client nothing of the inside. */
+/** Any thrown value as a refusal. An unknown error becomes a 500 without internal details. */
 export function toRefusal(error: unknown, bodyLimitBytes = 0): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof LogUnavailable) return refusals.logUnavailable(error);
@@ -45,17 +45,17 @@ export function createErrorHandler(logError: (error: unknown, request: FastifyRe
   };
 }
 
-/** A body up to here is read to its end, so that the connection can be used again. */
+/** A body of at most this size is read to its end, so that the connection can be used again. */
 const DRAINED_BYTES = 64 * 1024;
 
-/** Whether the client goes on with a body, too long to wait for, that nobody will read. */
+/** Whether the client is still sending a body that is too long to read and discard. */
 export function isStillSending(request: IncomingMessage): boolean {
   if (request.complete) return false;
   const length = request.headers['content-length'];
   return length === undefined ? request.headers['transfer-encoding'] !== undefined : Number(length) > DRAINED_BYTES;
 }
 
-/** The raw answer to bytes that never became a request: a broken request line, too many headers, too slow. */
+/** The raw answer to a request that could not be parsed: a broken request line, too many headers, a timeout. */
 export function rawErrorAnswer(code: string | undefined): string {
   const [status, reason, message] =
     code === 'HPE_HEADER_OVERFLOW'

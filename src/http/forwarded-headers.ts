@@ -1,8 +1,8 @@
-/** What a provider gets of a client's headers when a request is passed on to its own API. */
+/** The client headers that are forwarded to a provider's own API. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isCredentialHeader } from '../commands/credential-names.ts';
 
-/** The gateway's, the connection's, or of the network between the client and the gateway. */
+/** Headers of the gateway, of the connection, or of the network between the client and the gateway. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'accept-encoding',
   'connection',
@@ -19,8 +19,8 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * All but credentials, headers of the connection, those that the `Connection` header names (RFC 9110 §7.6.1), and
- * those kept back.
+ * All headers except credentials, those of the connection, those named in `Connection` (RFC 9110 §7.6.1), and those
+ * kept back.
  */
 export function forwardedHeaders(
   given: IncomingHttpHeaders,

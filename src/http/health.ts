@@ -1,13 +1,13 @@
-/** `GET /health` says that the process lives, `GET /health/ready` whether it can do its work. */
+/** `GET /health` states that the process is alive, `GET /health/ready` whether it can serve requests. */
 import type { FastifyInstance } from 'fastify';
 
 export interface Readiness {
-  /** Whether the log can be written; `degraded` when it can, and full segments are not replaced or compressed. */
+  /** Whether the log can be written; `degraded`: it can, but full segments are not replaced or compressed. */
   log(): 'ok' | 'degraded' | 'down';
   stopping(): boolean;
-  /** Whether every stream is found through the stream index. While it is made again, older streams take longer. */
+  /** Whether the stream index covers every stream. During a rebuild, reads of older streams are slower. */
   streamIndex(): 'ok' | 'rebuilding';
-  /** Whether figures and SQL are up to date; absent when analytics is off. Requests do not depend on it. */
+  /** Whether figures and SQL are current; absent when analytics is off. Requests do not depend on it. */
   analytics?(): 'ok' | 'behind' | 'down' | 'off';
 }
 

@@ -1,10 +1,10 @@
-/** How a client is talked to where its dialect has a say: OpenAI's way, or Anthropic's. */
+/** Formats of errors and headers that depend on the client's dialect: OpenAI's or Anthropic's. */
 import { messagesErrorBody } from '../commands/messages/error-object.ts';
 import type { Refusal } from '../commands/refusal.ts';
 
 export interface Manners {
   errorBody(refusal: Refusal, requestId: string | undefined): object;
-  /** The headers of an answer, of which `x-request-id` is one. */
+  /** The headers of an answer, including `x-request-id`. */
   headers(headers: Record<string, string>): Record<string, string>;
 }
 
@@ -15,7 +15,7 @@ const openAi: Manners = {
 
 const anthropic: Manners = {
   errorBody: messagesErrorBody,
-  // Anthropic's clients look for the id of a request under this name.
+  // Anthropic's clients read the id of a request from this header.
   headers(headers) {
     const id = headers['x-request-id'];
     return id === undefined ? headers : { ...headers, 'request-id': id };
@@ -25,13 +25,13 @@ const anthropic: Manners = {
 const MESSAGES_PATH = /^\/v1\/messages(?:[/?]|$)/;
 const MODELS_PATH = /^\/v1\/models(?:[/?]|$)/;
 
-/** Goes by the address, so that a request that no route was found for, or that may not come in, is answered alike. */
+/** Chosen by the address, so that it also works for an unknown route and before authentication. */
 export function mannersOf(request: { readonly url: string; readonly headers: object }): Manners {
   if (MESSAGES_PATH.test(request.url)) return anthropic;
   return MODELS_PATH.test(request.url) && isAnthropicClient(request) ? anthropic : openAi;
 }
 
-/** Both OpenAI and Anthropic list models under `/v1/models`; only clients of the latter send a version. */
+/** OpenAI and Anthropic both list models at `/v1/models`; only Anthropic's clients send a version header. */
 export function isAnthropicClient({ headers }: { readonly headers: object }): boolean {
   return 'anthropic-version' in headers;
 }

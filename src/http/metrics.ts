@@ -1,28 +1,28 @@
 /**
- * What the gateway counts, for Prometheus. Recording an exchange costs the request path about two microseconds; what
- * can be asked for when it is scraped is not recorded at all.
+ * The gateway's metrics, for Prometheus. Recording an exchange costs the request path about two microseconds; values
+ * that can be read at a scrape are not recorded.
  */
 import type { FastifyInstance } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CircuitState } from '../commands/exchange/attempts/circuit-breaker.ts';
 import type { ExchangeSummary } from '../commands/exchange/pipeline/dependencies.ts';
 
-/** What is asked at a scrape. A source that is absent leaves its metrics out; one that throws, too. */
+/** Sources read at a scrape. A source that is absent or throws leaves its metrics out. */
 export interface MetricSources {
   inFlight?(): number;
   liveClients?(): number;
   log?(): LogFigures | Promise<LogFigures>;
   providers?(): Iterable<{ readonly name: string; readonly up?: boolean; readonly circuit?: CircuitState }>;
-  /** Requests and targets that budgets, rate limits and the limit of open requests turned away, by code. */
+  /** Requests and targets refused by budgets, rate limits and the limit of open requests, by code. */
   refused?(): ReadonlyMap<string, number>;
   projections?(): Iterable<{ readonly name: string; readonly phase: string; readonly lagMs: number }>;
-  /** Events that are not in ClickHouse yet; undefined when that is not known, or analytics is off. */
+  /** Events that are not in ClickHouse yet; undefined when unknown, or when analytics is off. */
   analytics?(): { readonly health: string; readonly lagEvents: number | undefined } | undefined;
 }
 
 export interface LogFigures {
   readonly available: boolean;
-  /** Of engines that number their events. */
+  /** Only of engines that number their events. */
   readonly head?: string;
   readonly unsyncedBytes?: number;
   /** Full segments are not replaced, indexed or compressed. */
@@ -34,11 +34,11 @@ export interface LogFigures {
 
 export interface Metrics {
   observeExchange(facts: ExchangeSummary): void;
-  /** A response was made and could not be recorded. */
+  /** A response could not be recorded. */
   responseNotStored(provider: { readonly name: string; readonly type: string } | undefined): void;
-  /** Says where the figures come from that are asked for at a scrape. Adds to what was said before. */
+  /** Adds sources that are read at each scrape. */
   watch(sources: MetricSources): void;
-  /** The text of a scrape, and its content type. */
+  /** The text of a scrape. */
   text(): Promise<string>;
   readonly contentType: string;
 }
@@ -55,7 +55,7 @@ const FIRST_BYTE_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 
 const NONE = 'none';
 const OTHER = 'other';
 
-/** What is recorded for one kind of exchange. Counts are plain numbers until a scrape asks for them. */
+/** Metrics of one kind of exchange. Counts are plain numbers until a scrape reads them. */
 interface Tally {
   readonly duration: Histogram.Internal<string>;
   readonly firstByte: Histogram.Internal<string>;
@@ -192,7 +192,7 @@ function statusLabels(status: number): { status_code: string; status_type: strin
 
 const CIRCUIT: Record<CircuitState, number> = { closed: 0, half_open: 1, open: 2 };
 
-/** Gauges hold nothing: at each scrape they are emptied and filled from their source. */
+/** Gauges keep no values: at each scrape they are emptied and filled from their source. */
 function declareGauges(registry: Registry, sources: MetricSources): void {
   type Set = (value: number, labels?: Record<string, string>) => void;
   const gauge = (name: string, help: string, labelNames: string[], fill: (set: Set) => void | Promise<void>) => {
@@ -202,13 +202,13 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
       labelNames,
       registers: [registry],
       async collect() {
-        // Without labels, `reset` means zero; `remove` means that nothing is known.
+        // Without labels, `reset` means zero; `remove` means unknown.
         if (labelNames.length > 0) this.reset();
         else this.remove();
         try {
           await fill((value, labels = {}) => this.set(labels, value));
         } catch {
-          // One part of the gateway that cannot say how it is must not hide all others.
+          // A source that throws must not hide the other metrics.
         }
       },
     });
@@ -270,7 +270,7 @@ function declareGauges(registry: Registry, sources: MetricSources): void {
   });
 }
 
-/** Where the metrics are served: what was asked for, unless that would hide an API path. */
+/** Path of the metrics: the configured one, unless it would hide an API path. */
 export function metricsPath(asked = '/metrics'): string {
   const path = `/${asked
     .split('/')

@@ -1,4 +1,4 @@
-/** The exchanges now running, so that a stop can wait for them, or cut them. */
+/** The open exchanges, so that a stop can wait for them or end them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Client, EndReason } from '../commands/model-request/client.ts';
 import type { ModelRequest } from '../commands/model-request/model-request.ts';
@@ -12,16 +12,16 @@ import { bodyOf, callerOf } from './server.ts';
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** How long a client that was cut may take to read that it was. */
+/** How long the client of an exchange that was ended early may take to read the error. */
 const AFTER_CUT_MS = 2_000;
 
-/** What a request says of itself beside what it asks. */
+/** Tags and sessions of a request, beside its content. */
 export interface RequestMarks {
   readonly tags: RequestTags;
   readonly sessions: Sessions;
 }
 
-/** Someone who waits for those exchanges to end that are open now. */
+/** A caller that waits for the exchanges which are open now. */
 interface Waiting {
   readonly open: Set<ReplyClient | Promise<void>>;
   readonly done: () => void;
@@ -41,8 +41,8 @@ export class OpenExchanges {
   #idle: (() => void) | undefined;
 
   /**
-   * @param onCut called when the open exchanges are to end early, for those that do not depend on their client
-   * @param limit exchanges at the same time; a request beyond them is refused with 503
+   * @param onCut called when the open exchanges must end early, for those that do not depend on their client
+   * @param limit of concurrent exchanges; a request beyond it is refused with 503
    */
   constructor(
     stallTimeoutMs: number,
@@ -56,7 +56,7 @@ export class OpenExchanges {
     this.#marks = marks;
   }
 
-  /** Requests that were refused because too many were open. */
+  /** Number of requests refused because of the limit. */
   get overloads(): number {
     return this.#overloads;
   }
@@ -65,7 +65,7 @@ export class OpenExchanges {
     return this.#clients.size + this.#unattended.size;
   }
 
-  /** An exchange without a client, which a stop waits for like any other. */
+  /** Registers an exchange without a client, which a stop waits for like any other. */
   track(exchange: Promise<void>): void {
     this.#unattended.add(exchange);
     void exchange.finally(() => {
@@ -74,7 +74,7 @@ export class OpenExchanges {
     });
   }
 
-  /** Hands a request to an exchange; the exchange answers on the hijacked response. */
+  /** Passes a request to an exchange, which answers on the hijacked response. */
   async run(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -92,12 +92,12 @@ export class OpenExchanges {
     await this.attend(reply, (client) => exchange(modelRequest, client));
   }
 
-  /** The request as an exchange sees it. */
+  /** The request in the form that an exchange uses. */
   modelRequestOf(request: FastifyRequest): ModelRequest {
     return toModelRequest(request, this.#marks);
   }
 
-  /** Answers on the hijacked response; a stop waits for it as for an exchange. */
+  /** Answers on the hijacked response; a stop waits for it like for an exchange. */
   async attend(reply: FastifyReply, answer: (client: Client) => Promise<void>): Promise<void> {
     reply.hijack();
     const client = new ReplyClient(reply.raw, this.#stallTimeoutMs, mannersOf(reply.request));
@@ -112,7 +112,7 @@ export class OpenExchanges {
     }
   }
 
-  /** Resolves once every exchange that is open now has ended, whatever has begun since. */
+  /** Resolves once every exchange that is open now has ended, regardless of newer ones. */
   async thoseOpenEnded(): Promise<void> {
     const open = new Set<ReplyClient | Promise<void>>([...this.#clients, ...this.#unattended]);
     if (open.size === 0) return;
@@ -129,9 +129,9 @@ export class OpenExchanges {
   }
 
   /**
-   * Takes no new exchange, waits until the open ones have ended and their answers are sent, and after `graceMs` ends
+   * Accepts no new exchange, waits until the open ones have ended and their answers are sent, and after `graceMs` ends
    * them early.
-   * @returns how many had to be cut
+   * @returns how many were ended early
    */
   async stop(graceMs: number): Promise<number> {
     this.#stopping = true;

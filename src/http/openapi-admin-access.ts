@@ -1,4 +1,4 @@
-/** Access, managed keys and users, as the description tells of them. */
+/** OpenAPI operations of access, managed keys and users. */
 import { z } from 'zod';
 import { asOf, ifMatchHeader, json, listPage, type Operation, query } from './openapi-operation.ts';
 

@@ -1,4 +1,4 @@
-/** The audit log, and questions in SQL, as the description tells of them. */
+/** OpenAPI operations of the audit log and of SQL queries. */
 import { z } from 'zod';
 import { sqlQuestion } from './admin/sql.ts';
 import { header, json, type Operation, query, textMedia } from './openapi-operation.ts';

@@ -1,4 +1,4 @@
-/** The admin routes that concern the gateway itself, as the description tells of them. */
+/** OpenAPI operations of the admin routes for the gateway itself. */
 import { z } from 'zod';
 import { credentialSchema } from '../commands/credentials/credential-fields.ts';
 import { taggingSettingsSchema } from './admin/tagging.ts';

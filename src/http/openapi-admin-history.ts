@@ -1,4 +1,4 @@
-/** What was, and why something is allowed, as the description tells of it. */
+/** OpenAPI operations of the admin history and of explained decisions. */
 import { z } from 'zod';
 import { json, type Operation, query } from './openapi-operation.ts';
 

@@ -1,4 +1,4 @@
-/** Budgets, rate limits and what is left of them, as the description tells of them. */
+/** OpenAPI operations of budgets, rate limits and their current usage. */
 import { z } from 'zod';
 import { asOf, ifMatchHeader, json, type Operation, query } from './openapi-operation.ts';
 

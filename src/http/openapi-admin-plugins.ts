@@ -1,4 +1,4 @@
-/** The endpoints of plugins and guardrails. */
+/** OpenAPI operations of plugins and guardrails. */
 import type { Operation } from './openapi-operation.ts';
 
 const errors = [401, 403, 503];

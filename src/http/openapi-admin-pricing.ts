@@ -1,4 +1,4 @@
-/** Prices, and the past priced anew, as the description tells of them. */
+/** OpenAPI operations of prices and of the recalculation of past costs. */
 import { z } from 'zod';
 import { pricingSchema } from '../commands/pricing/model-pricing.ts';
 import { asOf, header, ifMatchHeader, json, type Operation, query } from './openapi-operation.ts';

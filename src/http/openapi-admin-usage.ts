@@ -1,10 +1,10 @@
-/** Reports on usage, as the description tells of them. */
+/** OpenAPI operations of the usage reports. */
 import { z } from 'zod';
 import { cacheModes } from '../projections/analytics/usage-filter.ts';
 import { granularities, intervals } from './admin/usage-answers.ts';
 import { header, json, type Operation, type Parameter, query } from './openapi-operation.ts';
 
-/** Of every report. */
+/** Parameters of every report. */
 export const rangeParameters: readonly Parameter[] = [
   query('start_date', '`YYYY-MM-DD`; without it, 29 days before the end'),
   query('end_date', '`YYYY-MM-DD`, inclusive; without it, today'),
@@ -41,7 +41,7 @@ const figures = { requests: z.int(), ...tokens, ...costs };
 const breakdown = { ...figures, local_cached_input_tokens: z.int(), local_cached_output_tokens: z.int() };
 const errors = [400, 401, 403, 503];
 
-/** A report that is a list. */
+/** A report whose answer is a list. */
 function list(name: string, id: string, summary: string, row: z.ZodRawShape, description: string): Operation {
   return {
     operationId: id,

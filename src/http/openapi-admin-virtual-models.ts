@@ -1,4 +1,4 @@
-/** Virtual models, as the description tells of them. */
+/** OpenAPI operations of virtual models. */
 import { z } from 'zod';
 import { asOf, ifMatchHeader, json, type Operation } from './openapi-operation.ts';
 

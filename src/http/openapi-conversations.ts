@@ -1,4 +1,4 @@
-/** Conversations, as the description tells of them. */
+/** OpenAPI operations of conversations. */
 import {
   addItemsSchema,
   createConversationSchema,

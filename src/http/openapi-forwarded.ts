@@ -1,4 +1,4 @@
-/** The endpoints that are passed on to a provider, as the description tells of them. */
+/** OpenAPI operations of the endpoints that are forwarded to a provider. */
 import { z } from 'zod';
 import { forwardRequestSchema } from '../commands/exchange/dialects/forward/forward-dialect.ts';
 import { batchRequestSchema } from '../commands/files/object-dialects.ts';
@@ -9,7 +9,7 @@ const FORM = 'multipart/form-data';
 const errors = [400, 401, 404, 413, 429, 501, 502, 503, 504];
 const lookupErrors = [400, 401, 404, 501, 502, 503];
 
-/** Names of operations that the route does not give. */
+/** Names of operations that cannot be derived from the route. */
 const names: Readonly<Record<string, string>> = {
   '/v1/completions': 'createCompletion',
   '/v1/audio/speech': 'createSpeech',

@@ -1,4 +1,4 @@
-/** What is the gateway's own, and the way past it to a provider's own API, as the description tells of them. */
+/** OpenAPI operations of the gateway's own routes, and of the passthrough to a provider's API. */
 import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
 import { header, json, modelErrors, type Operation, type Parameter, query, textMedia } from './openapi-operation.ts';

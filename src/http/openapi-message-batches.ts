@@ -1,4 +1,4 @@
-/** Anthropic's batches, as the description tells of them. */
+/** OpenAPI operations of Anthropic's message batches. */
 import { z } from 'zod';
 import { messageBatchRequestSchema } from '../commands/files/message-batch-dialect.ts';
 import { json, type Operation, query } from './openapi-operation.ts';

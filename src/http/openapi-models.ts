@@ -1,4 +1,4 @@
-/** The endpoints that ask a model in its own words, and the list of models, as the description tells of them. */
+/** OpenAPI operations of the model endpoints in each dialect, and of the list of models. */
 import { chatRequestSchema } from '../commands/chat/chat-request.ts';
 import { embeddingsRequestSchema } from '../commands/embeddings/embeddings-request.ts';
 import { countTokensRequestSchema, messagesRequestSchema } from '../commands/messages/messages-request.ts';

@@ -1,4 +1,4 @@
-/** What is told of one route, and what many routes have in common. */
+/** The description of one route, and the parts that many routes share. */
 import { z } from 'zod';
 
 interface Answer {
@@ -24,14 +24,14 @@ export interface Operation {
   readonly tag: 'models' | 'responses' | 'conversations' | 'files' | 'passthrough' | 'admin' | 'operations';
   readonly pathParameters?: Readonly<Record<string, string>>;
   readonly parameters?: readonly Parameter[];
-  /** `type`: the media type, when it is not the usual one for the schema. */
+  /** `type`: the media type, when it is not the default of the schema. */
   readonly request?: { readonly required: boolean; readonly schema: z.ZodType | 'any'; readonly type?: string };
   /** `status`: 200 when not given. */
   readonly success: Answer & { readonly status?: number };
   readonly otherAnswers?: Readonly<Record<string, Answer>>;
-  /** Statuses that come with the error envelope. */
+  /** Statuses answered with the error envelope. */
   readonly errors: readonly number[];
-  /** `MessagesError`: they come in Anthropic's envelope. */
+  /** `MessagesError`: errors are in Anthropic's envelope. */
   readonly errorSchema?: 'Error' | 'MessagesError';
   /** Needs no key. */
   readonly open?: boolean;
@@ -55,22 +55,22 @@ export const header = (name: string, description: string, schema: z.ZodType = z.
   schema,
 });
 
-/** Of what changes one thing. */
+/** For routes that change one resource. */
 export const ifMatchHeader = header(
   'If-Match',
   'The `ETag` of an answer, or the `revision` of a row: refused with 409 when it is not the newest',
 );
 
-/** Of the lists that can be asked for as they were. */
+/** For lists that support `as_of`. */
 export const asOf = query('as_of', 'The list as it was at that moment: a time with its zone, or a position of the log');
 
-/** Of the lists of the admin API that are whole without a limit. */
+/** For admin lists that are complete without a limit. */
 export const listPage = [
   query('limit', 'From 1 to 1000: at most so many rows, with the next page in a `Link` header', z.int()),
   query('after', 'The id of the row before the page'),
 ];
 
-/** @param order by what the entries are ordered */
+/** @param order the property by which the entries are ordered */
 export const pageParameters = (order: string): Parameter[] => [
   query('limit', 'At most 100', z.int().default(20)),
   query('order', order, z.enum(['asc', 'desc']).default('desc')),
@@ -83,7 +83,7 @@ export const requestIdHeader = header(
   z.string().max(200),
 );
 
-/** What a request for an answer of a model may come with. */
+/** Optional headers of a model request. */
 export const requestHeaders: readonly Parameter[] = [
   requestIdHeader,
   header(

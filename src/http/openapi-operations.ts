@@ -1,4 +1,4 @@
-/** Every route of the gateway, as its description tells of it. */
+/** The OpenAPI operations of every route. */
 
 import { accessOperations } from './openapi-admin-access.ts';
 import { auditOperations } from './openapi-admin-audit.ts';

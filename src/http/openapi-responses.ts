@@ -1,4 +1,4 @@
-/** Responses, as the description tells of them. */
+/** OpenAPI operations of Responses. */
 import { z } from 'zod';
 import { createRequestSchema } from '../commands/responses/create-request.ts';
 import * as answers from './answer-schemas.ts';

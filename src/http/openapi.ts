@@ -1,4 +1,4 @@
-/** The API's description (OpenAPI 3.1), made from the same zod schemas that requests are checked with. */
+/** The OpenAPI 3.1 description, built from the zod schemas that check the requests. */
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import * as answers from './answer-schemas.ts';
@@ -27,13 +27,13 @@ const STATUS_TEXT: Record<number, string> = {
 
 let built: Json | undefined;
 
-/** Built once, when first asked for. */
+/** Built once, at the first call. */
 export function openApiDocument(): Json {
   built ??= {
     openapi: '3.1.0',
     info: {
       title: 'Chancery',
-      // Of the API, and not of the program.
+      // Version of the API, not of the program.
       version: '1.0',
       description: "An AI gateway: OpenAI's /v1 in front, many model providers behind, every byte on the record.",
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
@@ -138,18 +138,18 @@ function errorAnswer(status: number, schema: string): Json {
 }
 
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
-  // OpenAPI 3.1 schemas are JSON Schema 2020-12 by default: they need not say so each time.
+  // OpenAPI 3.1 schemas are JSON Schema 2020-12 by default, so they omit `$schema`.
   const { $schema, ...rest } = z.toJSONSchema(schema, { io });
   return rest;
 }
 
 export interface RegisteredRoute {
   readonly method: string | readonly string[];
-  /** As Fastify writes it: `/v1/responses/:id`, `/p/:provider/*`. */
+  /** In Fastify's form: `/v1/responses/:id`, `/p/:provider/*`. */
   readonly url: string;
 }
 
-/** The routes that the description and the server do not have in common, as `METHOD /path`. */
+/** The routes that only the description or only the server has, as `METHOD /path`. */
 export function missingFromOpenApi(
   routes: readonly RegisteredRoute[],
   document = openApiDocument(),
@@ -162,11 +162,11 @@ export function missingFromOpenApi(
   }
   const registered = new Set<string>();
   for (const { method, url } of routes) {
-    // The older name of the admin API is not to be found by anybody new.
+    // The older prefix of the admin API is not documented.
     if (url.startsWith('/admin/api/v1/')) continue;
     for (const one of [method].flat()) registered.add(`${one} ${shape(url)}`);
   }
-  // Every GET answers HEAD as well: that needs no description of its own.
+  // Every GET also answers HEAD, which needs no description of its own.
   const isOwn = (route: string) =>
     !route.startsWith('HEAD ') || documented.has(route) || !documented.has(route.replace('HEAD', 'GET'));
   return {
@@ -175,7 +175,7 @@ export function missingFromOpenApi(
   };
 }
 
-/** What the parameters of a path are called makes no difference. */
+/** The path without the names of its parameters, for comparison. */
 function shape(path: string): string {
   return path.replace(/:\w+|\*|\{\w+\}/g, '{}');
 }

@@ -13,10 +13,10 @@ import { type Query, single, wholeNumber } from './query.ts';
 
 /** Rows of a page. */
 export interface PageSizes {
-  /** When the query has no limit. */
+  /** Without a limit in the query. */
   readonly usual: number;
   readonly most: number;
-  /** Whether more than the most is cut to it, and not refused. */
+  /** Whether a larger limit is reduced to `most` instead of refused. */
   readonly capped?: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface OffsetPage {
   readonly offset: number;
 }
 
-/** More is reached by narrower questions. */
+/** Rows beyond it are reached with narrower filters. */
 const MOST_OFFSET = 10_000_000;
 
 /** `limit`: 1 to 16 digits, from 1 to the most. @throws Refusal 400 `invalid_value` */
@@ -35,7 +35,7 @@ export function limitIn(query: Query, { usual, most, capped = false }: PageSizes
   return Math.min(limit, most);
 }
 
-/** The same for a list that is whole without a limit. @throws Refusal 400 `invalid_value` */
+/** The same for a list that is complete without a limit. @throws Refusal 400 `invalid_value` */
 export function optionalLimitIn(query: Query, most: number): number | undefined {
   return wholeNumber(query, 'limit', { least: 1, most });
 }
@@ -83,8 +83,8 @@ export function openAiPageIn(query: Query): ItemPageQuery {
 }
 
 /**
- * `starting_after` of a stream that is sent again: the sequence number of an event, 1 to 15 digits. The parameter is also
- * passed on to providers as it is, so an empty or repeated one is refused.
+ * `starting_after` of a replayed stream: the sequence number of an event, 1 to 15 digits. The parameter is also
+ * forwarded to providers unchanged, so an empty or repeated one is refused.
  * @throws Refusal 400 `invalid_value`
  */
 export function startingAfterIn({ starting_after: after }: Query): number | undefined {
@@ -94,7 +94,7 @@ export function startingAfterIn({ starting_after: after }: Query): number | unde
 }
 
 /**
- * A position in the log as answers write it: 1 to 16 digits, padded or not, at most 2^53 − 1.
+ * A position in the log as in answers: 1 to 16 digits, padded or not, at most 2^53 − 1.
  * @returns undefined for anything else
  */
 export function logPosition(text: string): Position | undefined {
@@ -105,7 +105,7 @@ export function logPosition(text: string): Position | undefined {
   }
 }
 
-/** `before` or `after` of a list whose entries are at positions of the log. @throws Refusal 400 `invalid_value` */
+/** `before` or `after` of a list whose entries are at log positions. @throws Refusal 400 `invalid_value` */
 export function entryPositionIn(query: Query, name: 'before' | 'after'): Position | undefined {
   const given = single(query[name]);
   if (given === undefined) return undefined;
@@ -114,7 +114,7 @@ export function entryPositionIn(query: Query, name: 'before' | 'after'): Positio
   return position;
 }
 
-/** `cursor`: the `next_cursor` of the page before, two numbers of 1 to 18 digits. @throws Refusal 400 */
+/** `cursor`: the `next_cursor` of the previous page, two numbers of 1 to 18 digits. @throws Refusal 400 */
 export function auditCursorIn(query: Query): AuditCursor | undefined {
   const given = single(query['cursor']);
   if (given === undefined) return undefined;

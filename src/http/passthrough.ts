@@ -28,26 +28,26 @@ const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH'
 export interface PassthroughOptions {
   readonly exchanges: OpenExchanges;
   readonly userPathHeader: string;
-  /** Which headers are for the gateway alone. */
+  /** Headers that are not forwarded to providers. */
   readonly tags: Pick<RequestTags, 'isKeptBack'>;
-  /** Bytes of a body that is looked through before it goes on, and of one that goes on as it comes. */
+  /** Size limits in bytes: of a body that is checked before it is forwarded, and of a streamed body. */
   readonly limits: { readonly whole: number; readonly streamed: number };
   /** Whether a leading `v1/` is allowed in front of the provider's own path. */
   readonly allowV1Alias: boolean;
-  /** Whether providers of this type are open to passthrough. */
+  /** Whether passthrough is enabled for providers of this type. */
   isEnabled(type: string): boolean;
   provider(nameOrType: string): Passthrough['provider'] | undefined;
-  /** Whether the caller may use all that the provider offers: its own API names models as it likes. */
+  /** Whether the caller may use all models of the provider: its own API can name any of them. */
   mayUse(caller: Caller, provider: string): boolean;
-  /** Which of a provider's routes concern nothing stored there: the others are for callers who see everything. */
+  /** The routes of a provider that do not touch stored objects. All others need a caller with unrestricted sight. */
   readonly stateless: StatelessRoutes;
-  /** Whether a caller who does not may name what the body names. Throws or rejects with a Refusal. */
+  /** Checks what a body refers to, for a caller with restricted sight. Throws or rejects with a Refusal. */
   readonly checkBody: CheckBody;
-  /** Also runs a call that is refused, which puts it on record. */
+  /** Also runs a refused call, which is then recorded. */
   readonly run: (call: Passthrough | RefusedPassthrough, client: Client) => Promise<void>;
 }
 
-/** A body up to here is read whole before anything is done with it; a larger one, or one of unknown size, is streamed. */
+/** A body up to this size is read completely first; a larger one, or one of unknown size, is streamed. */
 const WHOLE_BODY_BYTES = 64 * 1024;
 
 export function registerPassthrough(app: FastifyInstance, options: PassthroughOptions): void {
@@ -106,7 +106,7 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
     if (!options.allowV1Alias && /^\/v1(\/|$)/.test(path)) {
       throw refusals.invalidRequest("A passthrough path must not begin with 'v1/' here.", null);
     }
-    // What a header names narrows no credential.
+    // A user path from a header does not restrict the credential.
     const isRestricted = !maySeeEverything(caller);
     if (isRestricted && !options.stateless.has(provider.type, request.method, path)) {
       throw refusals.passthroughScopeDenied(request.method, path.split('?', 1)[0] ?? path);
@@ -119,8 +119,8 @@ function registerRoute(app: FastifyInstance, options: PassthroughOptions): void 
 }
 
 /**
- * @param isLookedThrough the body is read whole, however large it is, and decoded; the provider gets it decoded, so that
- *   it reads what the gateway has read
+ * @param isLookedThrough the body is read completely, whatever its size, and decoded; the provider receives it decoded,
+ *   so that it reads the same bytes as the gateway
  * @throws Refusal when it is too large, or cannot be decoded
  */
 async function bodyOf(
@@ -142,7 +142,7 @@ async function bodyOf(
   return { body: isLookedThrough ? await decodedWhole(request, body, limitBytes) : body };
 }
 
-/** @throws Refusal when it is too large, or the client leaves before its end */
+/** @throws Refusal when it is too large, or the client disconnects before its end */
 async function wholeBody(stream: IncomingMessage, limitBytes: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
@@ -158,13 +158,13 @@ async function wholeBody(stream: IncomingMessage, limitBytes: number): Promise<B
   return Buffer.concat(pieces);
 }
 
-/** Everything behind `/p/{provider}`, byte for byte, since a provider's path may hold escaped slashes. */
+/** The part after `/p/{provider}`, byte for byte, since a provider's path may contain escaped slashes. */
 function pathBelow(request: FastifyRequest): string {
   const { url } = request;
   return url.slice(url.indexOf('/', '/p/'.length));
 }
 
-/** Also in its escaped forms: what is behind a provider's base path is not for a client to climb out of. */
+/** Also in escaped form: a client must not leave the provider's base path. */
 function hasDotSegment(path: string): boolean {
   const [pathname = ''] = path.split('?', 1);
   return /(^|\/|\\|%2f|%5c)(\.|%2e){1,2}(\/|\\|%2f|%5c|$)/i.test(pathname);

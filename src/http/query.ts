@@ -5,7 +5,7 @@
 import type { FastifyRequest } from 'fastify';
 import { refusals } from '../commands/refusal.ts';
 
-/** The query of a request, as Fastify reads it. */
+/** The query of a request, as Fastify parses it. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export function queryOf(request: Pick<FastifyRequest, 'query'>): Query {
@@ -18,7 +18,7 @@ export function single(value: Query[string]): string | undefined {
   return one === '' ? undefined : one;
 }
 
-/** Whatever a filter is compared with. */
+/** Longest value of a text filter. */
 const MAX_TEXT = 1024;
 
 /** A filter that is text, of at most 1,024 characters. @throws Refusal 400 */
@@ -62,7 +62,7 @@ export function wholeNumber(query: Query, name: string, { least, most }: WholeNu
 }
 
 /**
- * Called for every route but those that are passed on to a provider: ClickHouse reads a text only up to a zero byte.
+ * Called for every route that is not forwarded to a provider: ClickHouse reads a text only up to a zero byte.
  * @throws Refusal 400 for a parameter that contains one
  */
 export function checkQuery({ url, query }: Pick<FastifyRequest, 'url' | 'query'>): void {

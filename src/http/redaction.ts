@@ -1,8 +1,8 @@
-/** What of a request may be recorded. An append cannot be undone, so credentials are taken out before it. */
+/** The part of a request that may be recorded. Appends cannot be undone, so credentials are removed before. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isCredentialHeader, isCredentialParameter } from '../commands/credential-names.ts';
 
-/** The beginning of a query parameter, also in a query that is separated by semicolons, or behind a `#`. */
+/** The beginning of a query parameter, also in a query separated by semicolons, or after a `#`. */
 const PARAMETER = /[?&;#]([^?&;#=]+)=/g;
 const END_OF_VALUE = /[&#]/g;
 
@@ -13,14 +13,14 @@ export function redactHeaders(headers: IncomingHttpHeaders): Record<string, stri
   for (const name in headers) {
     const value = headers[name];
     if (value === undefined) continue;
-    // A value may be an address, as that of `referer`.
+    // A value may be a URL, for example in `referer`.
     if (isCredentialHeader(name)) kept[name] = REDACTED;
     else kept[name] = redactUrl(typeof value === 'string' ? value : value.join(', '));
   }
   return kept;
 }
 
-/** The same address with the values of those query parameters replaced whose names say that they hold credentials. */
+/** The same URL with the values of credential parameters replaced. */
 export function redactUrl(url: string): string {
   if (!url.includes('?')) return url;
   let kept = '';

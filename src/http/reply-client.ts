@@ -1,4 +1,4 @@
-/** The exchange's client, over a hijacked Node response: nothing between the exchange and the socket. */
+/** The exchange's client on a hijacked Node response, without further layers between exchange and socket. */
 import type { ServerResponse } from 'node:http';
 import type { Client, EndReason } from '../commands/model-request/client.ts';
 import { isEventStream } from '../commands/model-request/media-type.ts';
@@ -25,7 +25,7 @@ export class ReplyClient implements Client {
     response.once('close', () => {
       if (!response.writableFinished) this.endEarly('client_gone');
     });
-    // A write to a socket that has just gone is not worth a crash: 'close' follows and tells the story.
+    // A write to a socket that has just closed must not crash the process: 'close' follows and ends the exchange.
     response.on('error', () => {});
     if (response.destroyed || response.socket?.destroyed) this.endEarly('client_gone');
   }
@@ -38,7 +38,7 @@ export class ReplyClient implements Client {
     return this.#begun;
   }
 
-  /** Calls back, once, when everything written is with the operating system, or the connection is gone. */
+  /** Calls back once, when the operating system has accepted all bytes, or the connection is closed. */
   whenSent(sent: () => void): void {
     const response = this.#response;
     if (response.writableFinished || response.destroyed) sent();
@@ -52,7 +52,7 @@ export class ReplyClient implements Client {
   answer(status: number, headers: Record<string, string>, body: Uint8Array): void {
     this.#begun = true;
     this.#response.writeHead(status, { ...this.#headers(headers), 'content-length': body.length });
-    // As one string with the head it leaves in one plain write; longer bodies are not worth the copy.
+    // One string is sent with the head in a single write; longer bodies are not worth the copy.
     if (body.length > ONE_WRITE_BYTES) this.#response.end(body);
     else this.#response.end(Buffer.from(body.buffer, body.byteOffset, body.length).toString('latin1'), 'latin1');
   }

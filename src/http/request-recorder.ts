@@ -1,6 +1,6 @@
 /**
- * Puts every request with a valid key on record that no exchange records. The server calls it for every answer that it
- * sends itself, so no route can be left out.
+ * Records every request with a valid key that no exchange records. The server calls it for every answer that it sends
+ * itself, so no route can be left out.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type RefusalRecording, recordRefusal } from '../commands/exchange/record/record-refusal.ts';
@@ -10,12 +10,12 @@ import { Refusal } from '../commands/refusal.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface RequestRecorder {
-  /** Counts a request that its handler answered. */
+  /** Counts a request that was answered by its handler. */
   answered(request: FastifyRequest, status: number): void;
   /**
-   * Records a refusal of the API of clients (`/v1`, `/p`) like one of an exchange. Elsewhere it is counted by its status
-   * and code, and is in no figure on model requests.
-   * @returns the id of the exchange that stands for the request; undefined when it was counted */
+   * Records a refusal of the client API (`/v1`, `/p`) like one of an exchange. Elsewhere it is counted by status and
+   * code, and is not part of the figures on model requests.
+   * @returns the id of the exchange recorded for the request; undefined when it was only counted */
   refused(request: FastifyRequest, refusal: Refusal): Promise<string | undefined>;
 }
 
@@ -25,9 +25,9 @@ export interface RequestRecorderOptions extends RefusalRecording {
   modelRequestOf(request: FastifyRequest): ModelRequest;
 }
 
-/** What clients of models use. */
+/** Routes of the client API. */
 const CLIENT_API = /^\/(v1|p)(\/|\?|$)/;
-/** In place of a route, of a request that no route was found for. */
+/** Name in place of a route, for a request without a matching one. */
 const NO_ROUTE = 'unknown_route';
 
 export function createRequestRecorder(options: RequestRecorderOptions): RequestRecorder {
@@ -53,7 +53,7 @@ export function createRequestRecorder(options: RequestRecorderOptions): RequestR
   };
 }
 
-/** Has every answer of the server recorded. Exchanges answer on their own, and record themselves. */
+/** Records the server's answer. Exchanges record themselves. */
 export function recordAnswers(reply: FastifyReply, recorder: RequestRecorder): Promise<void> | undefined {
   const { request } = reply;
   if (request.caller === undefined) return undefined;
@@ -67,7 +67,7 @@ export function recordAnswers(reply: FastifyReply, recorder: RequestRecorder): P
   });
 }
 
-/** Of a handler that answered with an error and threw none. */
+/** The refusal of a handler that answered with an error status without throwing. */
 function refusalOf(status: number): Refusal {
   const type = status >= 500 ? 'internal_error' : 'invalid_request_error';
   return new Refusal({ status, type, code: null, message: 'The request was answered with an error.' });

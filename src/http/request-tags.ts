@@ -1,20 +1,20 @@
 /**
- * What a request is labelled with: the labels of its key, and those that its headers give by the rules of tagging. Each
- * is there once. Where no rule is set and the key has no label, this is one look at each.
+ * Labels of a request: those of its key, and those from its headers by the tagging rules, without duplicates. Without
+ * rules and key labels this costs two checks.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isCredentialHeader } from '../commands/credential-names.ts';
 import type { CallerKey } from '../commands/model-request/caller.ts';
 import { checkedRules, type TaggingRule } from '../commands/tagging/tagging-rules.ts';
 
-/** A client may send what it likes: what is beyond these is left out, and no request is refused for it. */
+/** Labels beyond these limits are dropped; the request is not refused. */
 const MAX_LABELS = 64;
 const MAX_LABEL_LENGTH = 128;
 
 export interface RequestTags {
   /** Undefined when there are none. */
   labelsOf(headers: IncomingHttpHeaders, key: CallerKey | undefined): readonly string[] | undefined;
-  /** Whether a header is kept from providers. */
+  /** Whether a header is not forwarded to providers. */
   isKeptBack(header: string): boolean;
 }
 
@@ -25,8 +25,8 @@ export const noTags: RequestTags = {
 
 /**
  * @param managed the rules of the configuration
- * @param set the rules that administrators set; another array whenever they are others
- * @throws Error when a rule of the configuration cannot be
+ * @param set the rules that administrators set; a new array after every change
+ * @throws Error for an invalid rule of the configuration
  */
 export function createRequestTags(managed: readonly TaggingRule[], set: () => readonly TaggingRule[]): RequestTags {
   const refused = checkedRules(managed, new Set());
@@ -59,8 +59,8 @@ export function createRequestTags(managed: readonly TaggingRule[], set: () => re
 }
 
 /**
- * What the configuration says of a header holds. A rule may have been recorded before its header was known to hold
- * credentials: it makes no labels, and the header is kept from providers in any case.
+ * For the same header, a rule of the configuration wins. A rule may have been recorded before its header was known to
+ * hold credentials: it creates no labels, and the header is not forwarded to providers in any case.
  */
 function inForce(managed: readonly TaggingRule[], set: readonly TaggingRule[]): readonly TaggingRule[] {
   const own = set.filter(({ header }) => !isCredentialHeader(header));

@@ -1,4 +1,4 @@
-/** Which methods an address has, for requests whose method it does not have (RFC 9110 §15.5.6). */
+/** The allowed methods of an address, for requests with another method (RFC 9110 §15.5.6). */
 
 interface RoutePattern {
   readonly matches: RegExp;
@@ -8,7 +8,7 @@ interface RoutePattern {
 
 export interface MethodsAt {
   readonly methods: readonly string[];
-  /** Whether every route of the address is without a key. */
+  /** Whether every route of the address needs no key. */
   readonly isPublic: boolean;
 }
 
@@ -23,7 +23,7 @@ export class RouteMethods {
     this.#patterns.set(url, pattern);
   }
 
-  /** In alphabetical order; undefined when no route has the address. Reads every pattern: for refused requests only. */
+  /** In alphabetical order; undefined when no route has the address. Tests every pattern: for refused requests only. */
   at(path: string): MethodsAt | undefined {
     const found = [...this.#patterns.values()].filter(({ matches }) => matches.test(path));
     if (found.length === 0) return undefined;
@@ -32,7 +32,7 @@ export class RouteMethods {
   }
 }
 
-/** `/v1/responses/:id` and `/v1/models/*`, as Fastify matches them. */
+/** As Fastify matches `/v1/responses/:id` and `/v1/models/*`. */
 function patternOf(url: string): RegExp {
   const escaped = url.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
   return new RegExp(`^${escaped.replace(/:\w+/g, '[^/]+').replaceAll('*', '.*')}$`);

@@ -1,11 +1,11 @@
-/** An event stream that is no exchange of its own: written at the client's pace, kept alive while nothing comes. */
+/** An event stream outside an exchange: written at the client's pace, with heartbeats while no events arrive. */
 
 import { HEARTBEAT, HEARTBEAT_MS } from '../commands/exchange/delivery/relay-stream.ts';
 import type { Client } from '../commands/model-request/client.ts';
 import { refusals } from '../commands/refusal.ts';
 import type { EventStream } from '../commands/response-lifecycle/lifecycle.ts';
 
-/** Resolves when it is over. A stream that breaks off, or that nobody waits for any more, is cut off for the client. */
+/** Resolves at the end of the stream. A stream that fails or is ended early ends with an error for the client. */
 export async function sendEvents(stream: EventStream, headers: Record<string, string>, client: Client): Promise<void> {
   client.begin(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8' });
   let quiet = true;

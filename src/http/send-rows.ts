@@ -1,4 +1,4 @@
-/** Lists that may be long, sent piece by piece: neither memory nor the other requests have to wait for the whole. */
+/** Long lists, sent in pieces: memory stays bounded, and other requests are served in between. */
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
@@ -6,8 +6,8 @@ import type { FastifyReply } from 'fastify';
 const PIECE_CHARACTERS = 64 * 1024;
 
 /**
- * A JSON array of the rows, which are taken one by one as the client reads.
- * @param around what stands before and behind the array, for one that is a member of an object
+ * A JSON array of the rows, which are read one by one at the client's pace.
+ * @param around the text before and after the array, when it is a member of an object
  */
 export function sendRows(
   reply: FastifyReply,

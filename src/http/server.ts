@@ -1,4 +1,4 @@
-/** The HTTP server: what is true of every route. The routes themselves are a file each. */
+/** The HTTP server with the rules for all routes. Each route is in a file of its own. */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
@@ -24,11 +24,11 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set on every route that needs a key, before its body is read. */
     caller: Caller | undefined;
-    /** What `performance.now()` said when its head had been read. */
+    /** Value of `performance.now()` when its head had been read. */
     arrivedAt: number;
-    /** What it is answered with when that is an error. */
+    /** The refusal of an answer with an error. */
     refusal: Refusal | undefined;
-    /** Of this request: its body is held in memory until it is closed. */
+    /** Response of this request: the body is held in memory until it is closed. */
     response: ServerResponse | undefined;
   }
   interface FastifyInstance {
@@ -36,8 +36,8 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /**
-     * Of a writing route of the `/v1` API: who holds its requests against the rate limits. `exchange`: the exchange that
-     * its handler runs. Every other such route is `request`: the server does it before the body is read.
+     * For a writing route of the `/v1` API: where its requests are checked against the rate limits. `exchange`: in the
+     * exchange that its handler runs. `request`, for every other such route: in the server, before the body is read.
      */
     limits?: 'exchange' | 'request';
   }
@@ -45,25 +45,25 @@ declare module 'fastify' {
 
 export interface ServerOptions {
   readonly bodyLimits: BodyLimits;
-  /** Of large bodies that are held at the same time. */
+  /** Limit of large bodies that are held at the same time. */
   readonly bodyMemoryBytes: number;
   /** Origins of web pages that may read answers; `*` for all. */
   readonly corsOrigins?: readonly string[];
   readonly maxHeaderBytes: number;
-  /** A request whose head, or whose whole, has not arrived after this long is answered 408. */
+  /** Time limits for the head of a request and for the whole request. Beyond them the answer is 408. */
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly authenticator: Authenticator;
-  /** Counts a request that begins no exchange in the rate limits. @throws Refusal 429 */
+  /** Counts a request that starts no exchange in the rate limits. @throws Refusal 429 */
   readonly admitRequest: (caller: Caller, request: FastifyRequest) => void;
-  /** Records every request of a valid key that the server answers itself. Exchanges record themselves. */
+  /** Records every request with a valid key that the server answers itself. Exchanges record themselves. */
   readonly recorder: RequestRecorder;
-  /** Whether the gateway is stopping: kept-alive connections are then closed behind their next answer. */
+  /** Whether the gateway is stopping: kept-alive connections are then closed after their next answer. */
   readonly isStopping: () => boolean;
   readonly logError: (error: unknown, context: { method: string; url: string; requestId: string }) => void;
 }
 
-/** Fastify answers 415 to a content type it cannot read, but bodies are bytes here and their name decides nothing. */
+/** Fastify answers 415 to an unknown content type, but bodies are bytes here and their type does not matter. */
 const MEDIA_TYPE = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(;|$)/;
 
 export function createServer(options: ServerOptions): FastifyInstance {
@@ -77,7 +77,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
       maxHeaderSize: options.maxHeaderBytes,
       headersTimeout: options.headersTimeoutMs,
       connectionsCheckingInterval: Math.min(1000, options.headersTimeoutMs),
-      // A request without a host is refused below, in the envelope.
+      // A request without a host is refused below, with the error envelope.
       requireHostHeader: false,
     },
     genReqId: requestIdOf,
@@ -87,13 +87,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
     clientErrorHandler(error, socket) {
       answerRaw(socket, (error as NodeJS.ErrnoException).code);
     },
-    // An address that cannot be read: no hook runs.
+    // Called for an address that cannot be parsed: no hook runs.
     frameworkErrors(error, request, reply) {
       request.arrivedAt = performance.now();
       try {
         request.caller = authenticator.authenticate(request.headers, request);
       } catch {
-        // It has no valid key, so it is not recorded.
+        // The request has no valid key, so it is not recorded.
       }
       request.refusal = toRefusal(error);
       const answer = () => handleError(error, request, reply as never);
@@ -115,8 +115,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     throw refusals.wrongMethod(request.method, path, found.methods);
   });
 
-  // Bodies stay bytes: the exchange parses them once, and records them as they came. An empty body is no error here,
-  // since some SDKs send a content type with nothing behind it.
+  // Bodies stay bytes: the exchange parses them once, and records them unchanged. An empty body is not an error here,
+  // since some SDKs send a content type without a body.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (request, body, done) => {
     if (request.headers['content-encoding'] === undefined) {
@@ -186,15 +186,15 @@ function pathOf({ url }: FastifyRequest): string {
   return url.split('?', 1)[0] ?? '/';
 }
 
-/** @throws Refusal 503 when large bodies take too much memory already */
+/** @throws Refusal 503 when large bodies already take too much memory */
 function holdBody({ server, response }: FastifyRequest, body: Buffer): Buffer {
   if (response !== undefined) server.bodyMemory.hold(body.length, response);
   return body;
 }
 
 /**
- * A body that was read whole, decoded, and held in memory until its response is closed.
- * @throws Refusal 400, 413, 415 as `decodedBody`; 503 when large bodies take too much memory already
+ * A body that is completely in memory, decoded, and held until its response is closed.
+ * @throws Refusal 400, 413, 415 as `decodedRequestBody`; 503 when large bodies already take too much memory
  */
 export async function decodedWhole(request: FastifyRequest, body: Buffer, limitBytes: number): Promise<Buffer> {
   const decoded = await request.server.bodyMemory.decode(() => decodedRequestBody(request.headers, body, limitBytes));
@@ -212,23 +212,23 @@ export function callerOf(request: FastifyRequest): Caller {
   return request.caller;
 }
 
-/** Who did it, for the events of what a request does. */
+/** The actor of the request, for the events that it causes. */
 export function eventContextOf(request: FastifyRequest): EventContext {
   const { actor, userPath } = callerOf(request);
   return { actor, userPath, requestId: request.id };
 }
 
-/** Who sends the request, to what keeps objects. */
+/** The sender of the request, for components that store objects. */
 export function requesterOf(request: FastifyRequest): { readonly context: EventContext; readonly sight: Sight } {
   return { context: eventContextOf(request), sight: callerOf(request).sight };
 }
 
-/** How large the body of the request may be, in bytes. */
+/** Size limit of the request's body, in bytes. */
 export function bodyLimitOf({ routeOptions }: FastifyRequest): number {
   return routeOptions.bodyLimit ?? 0;
 }
 
-/** The request's body, empty when there is none. */
+/** The request's body, empty when it has none. */
 export function bodyOf(request: FastifyRequest): Buffer {
   return Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
 }

@@ -12,7 +12,7 @@ import { type Query, single } from './query.ts';
 const MAX_USER_PATH_LENGTH = 512;
 
 /**
- * The canonical form: `team/alpha`, `/team/alpha` and `/team/alpha/` are `/team/alpha`; an empty text is `/`.
+ * The canonical form: `team/alpha`, `/team/alpha` and `/team/alpha/` become `/team/alpha`; an empty text becomes `/`.
  * @param name the header, parameter or field that holds it
  * @throws Refusal 400 `invalid_user_path`
  */
@@ -30,14 +30,14 @@ export function parseUserPath(value: string, name: string): UserPath {
   return `/${segments.join('/')}` as UserPath;
 }
 
-/** The same where a path may be absent: an empty text counts as not given. @throws Refusal 400 `invalid_user_path` */
+/** The same where a path is optional: an empty text counts as not given. @throws Refusal 400 `invalid_user_path` */
 export function optionalUserPath(value: string | null | undefined, name: string): UserPath | undefined {
   return value === undefined || value === null || value === '' ? undefined : parseUserPath(value, name);
 }
 
 /**
- * The subtree that the `user_path` of a query narrows a report or the live tail to. A filter names nothing that is
- * stored, so its empty segments are dropped instead of refused: `//team//alpha` is `/team/alpha`.
+ * The subtree to which `user_path` in a query restricts a report or the live tail. A filter names nothing that is
+ * stored, so empty segments are dropped instead of refused: `//team//alpha` becomes `/team/alpha`.
  * @throws Refusal 400 `invalid_user_path`
  */
 export function userPathFilter(query: Query): UserPath | undefined {

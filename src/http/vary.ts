@@ -1,9 +1,9 @@
-/** `Vary` of an answer that is passed on. */
+/** `Vary` of a forwarded answer. */
 
 /**
- * The headers with the gateway's own `Vary` put before the provider's: the gateway's names what decides its CORS headers,
+ * Puts the gateway's own `Vary` before the provider's: the gateway's lists the headers that decide its CORS headers,
  * so a cache needs both.
- * @param own what is set on the response already
+ * @param own the header that is already set on the response
  */
 export function withOwnVary(headers: Record<string, string>, own: unknown): Record<string, string> {
   const { vary } = headers;

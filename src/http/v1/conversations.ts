@@ -1,4 +1,4 @@
-/** `/v1/conversations` and what is below it: kept by the gateway itself, whoever answers. */
+/** Routes of `/v1/conversations`. The gateway stores conversations itself, for every provider. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import {
@@ -34,7 +34,7 @@ const ITEMS = `${CONVERSATION}/items`;
 const ITEM = `${ITEMS}/:item`;
 
 export function registerConversations(app: FastifyInstance, deps: ConversationDependencies, audit: ReadAudit): void {
-  /** Before the items are given, and after it is known that the caller may have them. */
+  /** Called before the items are sent, after the check that the caller may read them. */
   const noteRead = (request: FastifyRequest<{ Params: { id: string } }>) => {
     const { id, context } = at(request);
     return audit.stored('conversation_items', conversationStream(id), callerOf(request), context);

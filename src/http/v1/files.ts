@@ -1,4 +1,4 @@
-/** `/v1/files` and `/v1/batches`: objects that providers keep, under the providers' own ids. */
+/** `/v1/files` and `/v1/batches`: objects stored at providers, with the providers' own ids. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
@@ -39,7 +39,7 @@ export interface ById extends QueryRoute {
 }
 
 export interface FilesOptions extends Omit<ObjectDependencies, 'providers'> {
-  /** Those that the caller may use. */
+  /** The providers that the caller may use. */
   providersOf(caller: Caller): Providers;
   readonly exchanges: OpenExchanges;
   readonly audit: Pick<ReadAudit, 'stored' | 'list'>;
@@ -52,7 +52,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
       options.run(dialect, { ...asked, ...formOf(request) }, client),
     );
   const deps = (request: FastifyRequest): ObjectDependencies => dependenciesOf(request, options);
-  /** Before the object is given, and after it is known that the caller may have it. */
+  /** Called before the object is sent, after the check that the caller may read it. */
   const noteRead = (what: 'file' | 'file_content' | 'batch', request: FastifyRequest<ById>): Promise<void> => {
     const kind = what === 'batch' ? 'batch' : 'file';
     return options.audit.stored(what, streamName(kind, request.params.id), callerOf(request), eventContextOf(request));
@@ -112,7 +112,7 @@ export function registerFiles(app: FastifyInstance, options: FilesOptions): void
   }
 }
 
-/** What the list is narrowed by, as the client wrote it. */
+/** Filters of the list, as the client sent them. */
 function filterOf({ query }: FastifyRequest<QueryRoute>): Record<string, string> {
   const filter: Record<string, string> = {};
   for (const name of ['provider', 'purpose', 'after', 'limit', 'order']) {
@@ -122,16 +122,16 @@ function filterOf({ query }: FastifyRequest<QueryRoute>): Record<string, string>
   return filter;
 }
 
-/** With the providers that the caller may use. */
+/** Dependencies with the providers that the caller may use. */
 export function dependenciesOf(request: FastifyRequest, options: FilesOptions): ObjectDependencies {
   const { log, tracked, deferred, forecast } = options;
   return { log, tracked, deferred, forecast, providers: options.providersOf(callerOf(request)) };
 }
 
-/** Reading the files of a large batch. */
+/** Time limit for reading the files of a large batch. */
 const READING_MS = 10 * 60_000;
 
-/** Aborted when the client is gone or has its answer, and when that takes too long. */
+/** Aborted when the client has disconnected or has its answer, and after the time limit. */
 export function untilAnswered(reply: FastifyReply): AbortSignal {
   const over = new AbortController();
   reply.raw.once('close', () => over.abort());

@@ -1,4 +1,4 @@
-/** `/v1/messages/batches`: Anthropic's batches, at providers with its API and at those with OpenAI's. */
+/** `/v1/messages/batches`: Anthropic's batches, at providers with Anthropic's API or OpenAI's. */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { listMessageBatches } from '../../commands/files/list-message-batches.ts';

@@ -1,4 +1,4 @@
-/** The models in the shape in which Anthropic lists them ("List Models"). */
+/** The models in the format of Anthropic's list ("List Models"). */
 import { refusals } from '../../commands/refusal.ts';
 import { openAiLimitIn } from '../paging.ts';
 import { type Query, single } from '../query.ts';

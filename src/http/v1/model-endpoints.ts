@@ -1,4 +1,4 @@
-/** The model endpoints that are passed on as they are: each hands its body to the exchange, a form as it comes. */
+/** Model endpoints that are forwarded: each passes its body to the exchange, and a form as a stream. */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
@@ -46,14 +46,14 @@ export function registerModelEndpoints(app: FastifyInstance, options: ModelEndpo
   });
 }
 
-/** Forms reach their handler unread. */
+/** Registers a parser that leaves forms unread. */
 export function takeFormsAsTheyCome(scope: FastifyInstance): void {
   scope.addContentTypeParser(/^multipart\/form-data\b/i, (request, payload, done) =>
     done(null, decodedStream(request.headers, payload)),
   );
 }
 
-/** The form of a request, when it has one. */
+/** The form of a request, if it has one. */
 export function formOf({ body }: FastifyRequest): Pick<ModelRequest, 'bodyPieces'> {
   return body instanceof Readable ? { bodyPieces: body } : {};
 }

@@ -1,4 +1,4 @@
-/** The routes that ask a model: each hands its bytes to the exchange in its own dialect. */
+/** The model routes: each passes its body's bytes to the exchange in its own dialect. */
 import type { FastifyInstance } from 'fastify';
 import type { ExchangeDialect } from '../../commands/exchange/dialect.ts';
 import type { Client } from '../../commands/model-request/client.ts';

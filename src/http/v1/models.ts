@@ -1,4 +1,4 @@
-/** `GET /v1/models` and `GET /v1/models/{selector}`, in OpenAI's shape or, for its clients, in Anthropic's. */
+/** `GET /v1/models` and `GET /v1/models/{selector}`, in OpenAI's format or, for Anthropic's clients, in Anthropic's. */
 import type { FastifyInstance } from 'fastify';
 import type { VisibleModels } from '../../commands/access/visible-models.ts';
 import { refusals } from '../../commands/refusal.ts';
@@ -9,7 +9,7 @@ import { callerOf } from '../server.ts';
 import type { ModelListEntry } from './listed-model.ts';
 import { modelInfo, pageOfModels } from './messages-models.ts';
 
-/** @param models a model that the caller may not use is not among them */
+/** @param models without those that the caller may not use */
 export function registerModels(app: FastifyInstance, models: VisibleModels<ModelListEntry>): void {
   app.get<{ Querystring: Query }>('/v1/models', anyKey, (request) => {
     const listed = models.list(callerOf(request));

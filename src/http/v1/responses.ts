@@ -1,4 +1,4 @@
-/** `/v1/responses/{id}` and what is below it. Creation is a model route like the others. */
+/** The routes below `/v1/responses/{id}`. Creation is a model route. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import { refusals } from '../../commands/refusal.ts';
@@ -31,7 +31,7 @@ export function registerResponses(
   open: Pick<OpenExchanges, 'attend'>,
   audit: ReadAudit,
 ): void {
-  /** Before the body of the answer is given, and after it is known that the caller may have it. */
+  /** Called before the answer's body is sent, after the check that the caller may read it. */
   const noteRead = (what: 'response' | 'response_stream' | 'response_input_items', request: FastifyRequest<ById>) =>
     audit.stored(what, streamName('response', request.params.id), callerOf(request), eventContextOf(request));
   app.get<ById>('/v1/responses/:id', anyKey, async (request, reply) => {
@@ -58,7 +58,7 @@ export function registerResponses(
     return reply;
   });
   app.get<ById>('/v1/responses/:id/input_items', anyKey, async (request) => {
-    // Also for items that the provider lists.
+    // Also checked when the provider lists the items.
     const query = openAiPageIn(request.query);
     const items = await inputItemsOf(lifecycleRequest(request), deps);
     if ('native' in items) return items.native;

@@ -1,4 +1,4 @@
-/** `GET /v1/usage`: what is left to whoever asks. For every key, and no exchange: it counts against no limit. */
+/** `GET /v1/usage`: the caller's remaining budgets and limits. For every key; not an exchange, and not counted. */
 import type { FastifyInstance } from 'fastify';
 import { usdOf } from '../../commands/budgets/money.ts';
 import type { Caller } from '../../commands/model-request/caller.ts';
@@ -13,7 +13,7 @@ import { type Query, single, wholeNumber } from '../query.ts';
 import { callerOf } from '../server.ts';
 import { timeText } from '../time-text.ts';
 
-/** A budget in the period it is in. Nano-dollars; milliseconds since the epoch. */
+/** A budget in its current period. Nano-dollars; milliseconds since the epoch. */
 export interface UsableBudget {
   readonly scope: 'user_path' | 'label';
   readonly subject: string;
@@ -26,33 +26,33 @@ export interface UsableBudget {
 
 export interface UsableRateLimit extends Counted {
   readonly subject: string;
-  /** 0: of what is under way at the same time. */
+  /** 0: a limit of concurrent requests. */
   readonly periodSeconds: number;
   readonly maxRequests: number | null;
   readonly maxTokens: number | null;
-  /** Until there is more room than now. */
+  /** Time until the window has more room. */
   readonly resetMs: number;
 }
 
 export interface UsageOptions {
   /** None while budgets are off. */
   budgetsOf(userPath: string, labels: readonly string[], at: number): readonly UsableBudget[];
-  /** Those of the path and of the paths above it; none while rate limits are off. */
+  /** Those of the path and of its ancestors; none while rate limits are off. */
   rateLimitsOf(userPath: string, at: number): readonly UsableRateLimit[];
   readonly figures: UsageFigures;
   /** Milliseconds since the epoch. */
   now(): number;
 }
 
-/** What was used, in US dollars and tokens; null when that is not known at the moment. */
+/** Usage in US dollars and tokens; null when it is temporarily unknown. */
 export type UsageFigures = (asked: UsageAsked) => Promise<object | null>;
 
 export interface UsageAsked {
-  /** With all below it; undefined is everything. */
+  /** The path and everything below it; undefined is everything. */
   readonly subtree: UserPath | undefined;
-  /** By this key alone. */
+  /** Only usage by this key. */
   readonly keyId: string | undefined;
-  /** Milliseconds since the epoch: from here, up to there but not including it. */
+  /** Milliseconds since the epoch: `from` is inclusive, `until` exclusive. */
   readonly from: number;
   readonly until: number;
 }
@@ -79,7 +79,7 @@ export function registerUsage(app: FastifyInstance, { budgetsOf, rateLimitsOf, f
   });
 }
 
-/** Of the path that the key is bound to or the master key names; of the key alone when it is bound to no path. */
+/** Usage of the path of a bound key or of the master key; only of the key itself when it has no path. */
 function ownOf(userPath: string, { key, sight }: Caller): Pick<UsageAsked, 'subtree' | 'keyId'> {
   const isBound = key?.userPath !== undefined && sight.of !== 'own';
   return {
@@ -88,7 +88,7 @@ function ownOf(userPath: string, { key, sight }: Caller): Pick<UsageAsked, 'subt
   };
 }
 
-/** Members that state how much is allowed, and how much of it is used. */
+/** Members with allowed and used amounts. */
 const AMOUNTS: ReadonlySet<string> = new Set([
   'amount',
   'spent',
@@ -105,7 +105,7 @@ const AMOUNTS: ReadonlySet<string> = new Set([
   'in_flight',
 ]);
 
-/** What remains states whether the limit binds, and until when. */
+/** The remaining members state whether the limit is reached, and until when. */
 function withoutAmounts(view: object): object {
   return Object.fromEntries(Object.entries(view).map(([name, value]) => [name, AMOUNTS.has(name) ? null : value]));
 }
