@@ -1,4 +1,4 @@
-/** The gateway's own diagnostics, on standard error: lines of JSON for programs, or of text for people. */
+/** The gateway's diagnostics on standard error: lines of JSON for programs, or of text for people. */
 import pino, { type DestinationStream, type Logger } from 'pino';
 import { isObject } from './json/is-object.ts';
 import { printable } from './projections/printable.ts';
@@ -9,7 +9,7 @@ export interface DiagnosticsOptions {
   readonly format: 'auto' | 'text' | 'json';
 }
 
-/** @param output default: standard error, written to at once */
+/** @param output default: standard error, written synchronously */
 export function createDiagnostics(
   { level, format }: DiagnosticsOptions,
   output: DestinationStream = standardError(),
@@ -29,8 +29,8 @@ function standardError(): DestinationStream {
 }
 
 /**
- * One of pino's lines for people: time, level, message, then the other members. Only the stack of an error takes lines
- * of its own. Nothing that came from elsewhere can begin a line or steer the terminal.
+ * Formats one of pino's lines for people: time, level, message, then the other members. Only the stack of an error
+ * takes further lines. External text cannot begin a line or send control sequences to the terminal.
  */
 export function readableLine(json: string): string {
   const { level, time, msg, err, ...others }: Record<string, unknown> = JSON.parse(json);

@@ -1,5 +1,5 @@
 /**
- * The architecture of the gateway: every component, in the order in which it is built, and what it is given. The event
+ * The architecture of the gateway: every component, in the order in which it is built, with its inputs. The event
  * log comes first; all state is read from it; the exchange pipeline connects routing, limits and providers; HTTP comes
  * last. Components are stopped in the opposite direction, from HTTP to the log.
  */
@@ -37,16 +37,16 @@ export interface Gateway {
   /** For example `http://127.0.0.1:8080`. */
   readonly url: string;
   readonly demo: boolean;
-  /** Resolves when this query of a user of the ClickHouse interface is on disk in the log. */
+  /** Resolves when this query by a user of the ClickHouse interface is on disk in the log. */
   readonly recordQuery: RecordQuery;
   /**
-   * Resolves when everything is on disk and nothing runs any more.
-   * @throws LogUnavailable when the log cannot take the last events: what was acknowledged is there all the same
+   * Resolves when everything is on disk and all work has ended.
+   * @throws LogUnavailable when the log cannot record the last events; acknowledged events are kept in any case
    */
   stop(reason: string): Promise<void>;
 }
 
-/** What runs beside the gateway and has its queries and state shown by it. */
+/** A process beside the gateway, whose queries and state the gateway shows. */
 export interface Beside {
   readonly analytics?: AskedAnalytics | undefined;
 }
@@ -61,7 +61,7 @@ export async function startGateway(
   const warn = (message: string) => logger.warn(message);
   let stopping = false;
 
-  // The event log, and the state that is read from it.
+  // The event log, and the state built from it.
   const log = await openGatewayLog(config, logger);
   const views = openGatewayViews({ config, log, logger });
   const { projections } = views;
@@ -87,7 +87,7 @@ export async function startGateway(
   const leftOpen = await exchangesLeftOpen(log, views.store);
   await Promise.all([views.caughtUp(), knownKeys.caughtUp, pricing.caughtUp]);
 
-  // Recorded exchanges: what the last run left open ends before anything new begins.
+  // Recorded exchanges: those left open by the last run are ended before new ones begin.
   const stored = storedObjects(log);
   const journal = new ProviderJournal(log, onError);
   const dialects = modelDialects({
@@ -112,7 +112,7 @@ export async function startGateway(
     },
   });
 
-  // Providers, and which of their models a caller reaches.
+  // Providers, and the models that a caller can reach.
   const sealers = credentialsKey({ dataDir: config.dataDir, ...config.credentials });
   const providers = await createGatewayProviders({
     config,
@@ -205,7 +205,7 @@ export async function startGateway(
   registerOpenApi(app);
   const url = await server.listen();
 
-  // What begins once requests are accepted.
+  // Work that starts once requests are accepted.
   const instance = await recordStart(log, config.log);
   providers.roster.announce();
   deferred.follow({ archive, dialects, keys: knownKeys.directory, provider });
@@ -229,7 +229,7 @@ export async function startGateway(
       await requests.refused.stop();
       await limits.stop().catch(onError);
       await open.records.stop();
-      // Views that cannot be saved cost time at the next start, and nothing else.
+      // Views that cannot be saved only make the next start slower.
       await open.saveView().catch(onError);
       await views.close().catch(onError);
       await instance.stop(reason, cutExchanges);

@@ -1,4 +1,4 @@
-/** The command line's entry. `serve` is the gateway; the other commands read the log and the configuration. */
+/** Entry point of the command line. `serve` is the gateway; the other commands read the log and the configuration. */
 import { readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { runCli } from './cli/program.ts';
@@ -23,7 +23,7 @@ const exitCode = runCli(process.argv.slice(2), {
 });
 
 process.exitCode = await exitCode.catch((error: unknown) => {
-  // As Node would, which does not look at what it prints.
+  // The output of Node for an uncaught error.
   printError(inspect(error));
   return process.exit(1);
 });

@@ -1,11 +1,11 @@
-/** The master key when none is configured: made on the first start, kept in the data folder, readable by its owner. */
+/** The master key when none is configured: created at the first start, in the data folder, readable by its owner. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const FILE = 'master.key';
 
-/** @returns the key, and whether it was made just now and has to be shown to the operator, once */
+/** @returns the key, and whether it was created by this call and must be shown to the operator once */
 export function loadOrCreateMasterKey(dataDir: string): { key: string; created: boolean } {
   const file = join(dataDir, FILE);
   try {

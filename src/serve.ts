@@ -1,4 +1,4 @@
-/** `chancery serve`: starts the gateway, tells the operator what matters, and stops it in an orderly way. */
+/** `chancery serve`: starts the gateway, prints its address and settings, and stops it in an orderly way. */
 import { analyticsProcess } from './analytics/process.ts';
 import { print, printError } from './cli/terminal.ts';
 import { loadConfig } from './config/load-config.ts';
@@ -10,12 +10,12 @@ import { providerTypes } from './providers/types.ts';
 import { watchUnexpectedErrors } from './unexpected-errors.ts';
 
 /**
- * One Ctrl-C reaches the whole process group and may be passed on by npm as well: signals this close together are
- * one wish.
+ * One Ctrl-C reaches the whole process group, and npm may forward it as well: signals within this time count as one
+ * request.
  */
 const SAME_SIGNAL_MS = 500;
 
-/** How long a stop after an unexpected error may take beyond the time that running requests have to finish. */
+/** How long a stop after an unexpected error may take in addition to the grace period of open requests. */
 const STOP_MARGIN_MS = 10_000;
 
 /** @returns the exit code, once the gateway has stopped */
@@ -43,7 +43,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     logger.debug(error);
     return undefined;
   });
-  // Whatever did start must not keep the process alive.
+  // Components that did start must not keep the process alive.
   if (gateway === undefined) process.exit(1);
 
   print(`Chancery listens on ${gateway.url}. Its log is ${config.log.url} (${durability[config.log.durability]}).`);
@@ -62,7 +62,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
   const reason = await Promise.race([first, unexpected.first]);
   logger.info(`stopping: ${reason}`);
   void second.then(() => process.exit(1));
-  // It is told at once: what it has not stored yet it takes up at the next start.
+  // Analytics stops at once: it continues with unsaved events at the next start.
   const analyticsStopped = analytics?.stop();
   try {
     await gateway.stop(reason);
@@ -74,7 +74,7 @@ export async function serve(flags: Readonly<Record<string, string | undefined>>)
     );
     return 1;
   } finally {
-    // An open channel to the process that started this one would keep it alive.
+    // An open channel to the parent process would keep this one alive.
     if (process.connected) process.disconnect();
   }
 }
@@ -103,9 +103,9 @@ function whyNot(error: unknown, { host, port }: { host: string; port: number }):
 }
 
 interface StopRequests {
-  /** Why the gateway is to stop. */
+  /** Resolves with the reason for the stop. */
   readonly first: Promise<string>;
-  /** Somebody has lost patience. */
+  /** Resolves at a second stop request, which ends the process immediately. */
   readonly second: Promise<void>;
 }
 
@@ -122,7 +122,7 @@ function stopRequests(): StopRequests {
     }
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop(signal));
-  // The wrapper that `npm start` runs keeps this channel open for as long as it lives.
+  // The wrapper of `npm start` keeps this channel open while it is alive.
   if (process.connected) process.once('disconnect', () => stop('its parent is gone'));
   return { first: first.promise, second: second.promise };
 }

@@ -1,24 +1,24 @@
-/** What happens to an error that no code handles: it is logged with its cause, and the gateway stops. */
+/** Handles errors that no other code handles: logs them with their causes, and stops the gateway. */
 import { inspect } from 'node:util';
 import type { Logger } from 'pino';
 
 export interface UnexpectedErrors {
-  /** Resolves with what has happened, at the first of them. */
+  /** Resolves with a description of the first error. */
   readonly first: Promise<string>;
-  /** How many there have been. */
+  /** Number of unexpected errors. */
   readonly count: number;
 }
 
 /**
  * Logs every unhandled rejection and uncaught exception at level `fatal`, with its stack and its causes. After the
- * first one the state of the process is not known to be right, so `first` resolves, for an orderly stop; if the process
- * has not ended `withinMs` later, it is ended with exit code 1.
+ * first one the state of the process may be wrong, so `first` resolves, for an orderly stop; if the process has not
+ * ended `withinMs` later, it exits with code 1.
  */
 export function watchUnexpectedErrors(logger: Logger, withinMs: number): UnexpectedErrors {
   const first = Promise.withResolvers<string>();
   let count = 0;
   const report = (what: string) => (reason: unknown) => {
-    // before anything that may fail in its turn
+    // before calls that may fail themselves
     if (count++ === 0) setTimeout(() => process.exit(1), withinMs).unref();
     first.resolve(what);
     logger.fatal({ err: errorOf(reason) }, what);

@@ -1,9 +1,9 @@
 /**
- * JSON with integers that no JavaScript number holds exactly: what is parsed here and serialised again has the same
- * digits. Everything that clients and providers send is parsed here; `scripts/arrows.ts` checks that.
+ * JSON with integers that no JavaScript number represents exactly: parsed here and serialised again, they keep their
+ * digits. All JSON from clients and providers is parsed here; `scripts/arrows.ts` checks that.
  */
 
-/** ECMAScript, "JSON.parse source text access"; TypeScript's libraries do not know it yet. */
+/** ECMAScript, "JSON.parse source text access"; TypeScript's libraries do not declare it yet. */
 interface SourceTextAccess {
   parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
   rawJSON(text: string): object;
@@ -12,7 +12,7 @@ interface SourceTextAccess {
 
 const sourceText = JSON as unknown as SourceTextAccess;
 
-/** Fewer digits are below 2^53. */
+/** Numbers with fewer digits are below 2^53. */
 const LONG = 16;
 const ZERO = 0x30;
 const NINE = 0x39;
@@ -32,8 +32,8 @@ export function parseExactly(text: string): unknown {
 }
 
 /**
- * Whether 16 digits follow each other where a number can begin in JSON: not within the ids that hold as many digits. Reads
- * every sixteenth character, and its neighbours where that is a digit: such a run includes one of them.
+ * Whether 16 digits follow each other where a number can begin in JSON, so not within ids with as many digits. Reads
+ * every sixteenth character, and its neighbours where that is a digit: such a sequence includes one of them.
  */
 function mayHoldLongNumber(text: string): boolean {
   for (let at = LONG - 1; at < text.length; at += LONG) {
@@ -43,7 +43,7 @@ function mayHoldLongNumber(text: string): boolean {
     let end = at + 1;
     while (end < text.length && isDigit(text.charCodeAt(end))) end += 1;
     if (end - from >= LONG && canPrecedeNumber(text, from)) return true;
-    // The next character to read, seen from one that is no digit.
+    // The next character to read, counted from a character that is not a digit.
     at = end;
   }
   return false;
@@ -59,7 +59,7 @@ function canPrecedeNumber(text: string, from: number): boolean {
   return from === 0 || BEFORE_NUMBER.test(text.charAt(from - 1));
 }
 
-/** Whether a value is one of those integers: an object to JavaScript, and none of JSON's. */
+/** Whether a value is one of those integers: an object in JavaScript, but not one in JSON. */
 export function isExactNumber(value: unknown): boolean {
   return sourceText.isRawJSON(value);
 }

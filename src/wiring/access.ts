@@ -1,4 +1,4 @@
-/** Keys, users and what they may use, wired: who is let in, and to what. */
+/** Wiring of keys, users and policies: authentication and access to models. */
 import { hostname } from 'node:os';
 import type { FastifyInstance } from 'fastify';
 import { whyNotAdministrator } from '../commands/access/administration.ts';
@@ -31,17 +31,17 @@ export interface AccessControlOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** What is known before anybody is asked: begins to read the log at once. */
+/** Keys and users read from the log. Reading starts at once. */
 export interface KnownAccess {
   readonly keys: RunningProjection<KeysState>;
   readonly users: RunningProjection<UsersState>;
   readonly directory: KeyDirectory;
   readonly authenticator: Authenticator;
-  /** Whether the admin API would let in now whom it let in before: keys expire, and are deactivated and shut out. */
+  /** Whether the admin API would still accept this caller: keys expire, and can be deactivated or restricted. */
   stillAdministers(caller: Caller): boolean;
-  /** Resolves when all that the log tells is known. */
+  /** Resolves when all access events in the log have been read. */
   readonly caughtUp: Promise<unknown>;
-  /** Writes down what is still to be told of refused keys. */
+  /** Records the refused keys that are not recorded yet. */
   stop(): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export interface AccessControl {
   readonly declared: DeclaredPolicies;
   readonly lists: CurrentUserLists;
   readonly isProvider: (name: string) => boolean;
-  /** What the listed models come to at each path, now; for one answer. */
+  /** The models that each path may use, now; for one answer. */
   effective(): EffectiveModels;
 }
 
@@ -92,7 +92,7 @@ export function knownAccess(options: AccessControlOptions): KnownAccess {
   };
 }
 
-/** @throws Error when the configuration declares a policy that cannot be */
+/** @throws Error when the configuration declares an invalid policy */
 export function controlAccess(
   { users }: Pick<KnownAccess, 'users'>,
   config: Config,

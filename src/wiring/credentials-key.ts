@@ -1,4 +1,4 @@
-/** The key under which providers' secrets are sealed: given by the operator, or made on first need and kept in the data folder. */
+/** The key that seals providers' secrets: set by the operator, or created in the data folder when first needed. */
 import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -11,12 +11,13 @@ export interface CredentialsKeyOptions {
   readonly dataDir: string;
   /** The key itself. */
   readonly key?: string | undefined;
-  /** Where it is, when it is not in the data folder. It is never made there. */
+  /** Its file, when it is not in the data folder. The gateway never creates it there. */
   readonly keyFile?: string | undefined;
 }
 
 /**
- * Reads the key when it is first needed. A key that cannot be read stops no start: whoever needs it is told why.
+ * Reads the key when it is first needed. An unreadable key does not prevent the start; each use of it throws the
+ * reason.
  */
 export function credentialsKey({ dataDir, key, keyFile }: CredentialsKeyOptions): SealerSource {
   let sealer: Sealer | undefined = key === undefined ? undefined : createSealer(key);
@@ -53,7 +54,7 @@ export function credentialsKey({ dataDir, key, keyFile }: CredentialsKeyOptions)
   };
 }
 
-/** On disk, and whole, before anything is sealed with it. */
+/** Writes the complete key to disk before anything is sealed with it. */
 function keep(file: string, key: string): void {
   const unfinished = `${file}.new`;
   writeFileSync(unfinished, `${key}\n`, { mode: 0o600, flush: true });

@@ -1,4 +1,4 @@
-/** What the configuration declares of budgets and rate limits becomes events, where it is not what the log tells. */
+/** Records the configuration's budgets and rate limits as events, where they differ from the log. */
 import { type BudgetSubject, budgetDecider, budgetStream } from '../commands/budgets/budget.ts';
 import { nanoOf } from '../commands/budgets/money.ts';
 import { executeCommand } from '../commands/handle-command.ts';
@@ -14,9 +14,9 @@ const context: EventContext = { actor: 'system' };
 type Known<Subject> = Subject & { readonly source: 'manual' | 'config' };
 
 /**
- * @param stored the budgets that there are
- * @returns where in the log the last change is; undefined when there was nothing to change
- * @throws Refusal when a path is none
+ * @param stored the existing budgets
+ * @returns log position of the last change; undefined without a change
+ * @throws Refusal for an invalid user path
  */
 export async function declareBudgets(
   declared: BudgetConfig['declared'],
@@ -68,7 +68,7 @@ export async function declareRateLimits(
   return last;
 }
 
-/** Every subject that has something declared now, or had before. */
+/** Every subject with a declared limit, now or before. */
 function bySubject<
   Scope extends string,
   Row extends { readonly scope: Scope; readonly subject: string },
@@ -90,7 +90,7 @@ function bySubject<
   return subjects;
 }
 
-/** The schema of the configuration lets nothing else through. */
+/** The schema of the configuration allows no other values. */
 function known<Value>(value: Value | undefined, written: string | number): Value {
   if (value === undefined) throw new Error(`'${written}' is neither a period nor an amount`);
   return value;

@@ -1,4 +1,4 @@
-/** What it costs that providers go on working after their answer, wired: known from the log, and followed to its end. */
+/** Wiring of deferred usage: the cost of work that providers continue after their answer, tracked from the log. */
 import { DeferredUsage } from '../commands/deferred/deferred-usage.ts';
 import type { OpenWork } from '../commands/deferred/open-work.ts';
 import type { Pricing } from '../commands/pricing/pricing.ts';
@@ -19,11 +19,11 @@ export interface DeferredUsageWiring {
 
 export interface GatewayDeferredUsage {
   readonly usage: DeferredUsage;
-  /** The work that is not over. */
+  /** The work that has not ended. */
   readonly open: () => ReadonlyMap<StreamName, OpenWork>;
-  /** Resolves when all that the log tells of such work is known. */
+  /** Resolves when all events about such work in the log have been read. */
   readonly caughtUp: Promise<void>;
-  /** Begins to ask providers. */
+  /** Starts to query providers. */
   follow(deps: Omit<LookDependencies, 'deferred'>): void;
   stop(): Promise<void>;
 }

@@ -17,7 +17,7 @@ export interface DialectOptions extends Pick<ResponsesDialectOptions, 'contextWi
   readonly stored: StoredObjects;
 }
 
-/** @returns by their names, in the order of their routes */
+/** @returns the dialects by name, in the order of their routes */
 export function modelDialects({ config, log, stored, contextWindow, learned }: DialectOptions) {
   const { archive, findItem, tracked } = stored;
   const checkFiles = checkNamedFiles(tracked);

@@ -1,4 +1,4 @@
-/** What the exchange pipeline is given by the gateway. */
+/** The exchange pipeline's dependencies on the rest of the gateway. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExchangeDependencies, Resilience } from '../commands/exchange/pipeline/dependencies.ts';
 import type { Config } from '../config/config.ts';
@@ -6,7 +6,7 @@ import { mintEventId } from '../events/event-id.ts';
 import type { Metrics } from '../http/metrics.ts';
 import { maxAnswerBytes } from './size-limits.ts';
 
-/** Set by the configuration and by the clock, not by another component. */
+/** Derived from the configuration and the clock, not from another component. */
 type Derived =
   | 'resilienceOf'
   | 'recordBeforeCall'
@@ -21,7 +21,7 @@ type Derived =
 export interface ExchangeParts extends Omit<ExchangeDependencies, Derived> {
   readonly config: Pick<Config, 'log' | 'logging'>;
   readonly metrics: Pick<Metrics, 'observeExchange' | 'responseNotStored'>;
-  /** By the names of the providers. */
+  /** By provider name. */
   readonly resilience: ReadonlyMap<string, Resilience>;
 }
 

@@ -1,4 +1,4 @@
-/** Budgets and rate limits, wired: what is spent and counted, and who is let through. */
+/** Wiring of budgets and rate limits: spending, counters and admission. */
 import type { FastifyInstance } from 'fastify';
 import type { KeyDirectory } from '../commands/access/key-directory.ts';
 import { BudgetGate, type SpendLedger } from '../commands/admission/budget-gate.ts';
@@ -33,7 +33,7 @@ export interface LimitsOptions {
   readonly views: ViewStore;
   readonly projections: ProjectionRunner;
   readonly pricing: Pricing;
-  /** Work whose cost is not known yet: what is reserved for it stays so over a restart. */
+  /** Work with unknown cost: its reservation is kept over a restart. */
   readonly deferred: Pick<GatewayDeferredUsage, 'open' | 'caughtUp'>;
   readonly onError: (error: unknown) => void;
 }
@@ -46,26 +46,26 @@ export interface AdminParts {
 
 export interface Limits {
   readonly admission: Admission;
-  /** Counts the tokens of a response that its provider made after its answer. */
+  /** Counts the tokens of a response that its provider completed after its answer. */
   countTokens(work: OpenWork, tokens: number): void;
-  /** What one request of a batch is likely to take. */
+  /** The expected cost and tokens of one request of a batch. */
   forecast: CostForecaster['ofBatch'];
-  /** How many requests and targets were turned away, by the code of the refusal. */
+  /** Number of refused requests and targets, by the code of the refusal. */
   readonly refused: ReadonlyMap<string, number>;
   /**
-   * Tells the log what the configuration declares, and counts what was let through before the gateway stopped. To be
-   * awaited before the first request, and after what was left open is closed.
+   * Records the limits of the configuration in the log, and counts the requests admitted before the last stop. To be
+   * awaited before the first request, and after open exchanges of the last run are closed.
    */
   begin(): Promise<void>;
   registerAdmin(admin: FastifyInstance, parts: AdminParts): void;
   registerUsage(app: FastifyInstance, figures: UsageFigures): void;
-  /** Writes down what is counted. */
+  /** Saves the counters. */
   stop(): Promise<void>;
 }
 
 const now = Date.now;
 
-/** Begins to read the log at once: to be called before anything is appended to it. */
+/** Starts to read the log at once: to be called before the first append. */
 export function createLimits(options: LimitsOptions): Limits {
   const { config, pricing } = options;
   const budgets = config.budgets.enabled ? budgetKeeping(options) : undefined;
@@ -110,7 +110,7 @@ export function createLimits(options: LimitsOptions): Limits {
 }
 
 function budgetKeeping({ config, log, projections, deferred }: LimitsOptions) {
-  // What the ledger has counted is not to be reserved any more, from that very moment on.
+  // Releases a reservation in the same step in which the ledger counts its cost.
   const running = projections.run({
     ...spendView,
     filter: { types: [...(spendView.filter.types ?? []), usageSettled.type] },

@@ -1,4 +1,4 @@
-/** Prices, wired: what models cost, who may say so, and the past priced anew. */
+/** Wiring of prices: prices of models, their administration, and recalculated costs of the past. */
 import type { FastifyInstance } from 'fastify';
 import { configuredPrices } from '../commands/pricing/configured-prices.ts';
 import { PriceBook } from '../commands/pricing/price-book.ts';
@@ -16,7 +16,7 @@ import type { ProjectionRunner } from '../projections/runner.ts';
 import type { Registry } from '../providers/registry.ts';
 import type { VirtualModels } from './virtual-models.ts';
 
-/** A client that waits for longer is not to be expected. */
+/** Clients are not expected to wait longer. */
 const RECALCULATION_LIMIT_MS = 10 * 60 * 1000;
 
 export interface PricingWiring {
@@ -35,13 +35,13 @@ export interface PricingRoutes {
 
 export interface GatewayPricing {
   readonly prices: PriceBook;
-  /** Resolves when all that the log tells of prices is known. */
+  /** Resolves when all price events in the log have been read. */
   readonly caughtUp: Promise<void>;
-  /** Called once for each name of the admin API. */
+  /** Called once for each prefix of the admin API. */
   register(admin: FastifyInstance, routes: PricingRoutes): void;
 }
 
-/** @throws Error when the configuration declares a price that cannot be one */
+/** @throws Error when the configuration declares an invalid price */
 export function gatewayPricing({ config, log, projections, typeOf }: PricingWiring): GatewayPricing {
   const configured = configuredPrices(config.providers);
   const overrides = projections.run(priceOverridesView);

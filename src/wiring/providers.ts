@@ -1,6 +1,6 @@
 /**
- * Who answers: the providers of the configuration, those that administrators set up, and the demonstration's own while
- * there is no other.
+ * The providers of the gateway: those of the configuration, those that administrators set up, and the demonstration's
+ * own while there is no other.
  */
 import type { Logger } from 'pino';
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
@@ -17,9 +17,9 @@ export interface GatewayProviders {
   readonly roster: ProviderRoster;
   /** Whether the demonstration's provider is the only one. */
   demo(): boolean;
-  /** Makes what is stored now true of the running gateway. */
+  /** Applies the stored credentials to the running gateway. */
   follow(): Promise<void>;
-  /** Why a provider that was set up is not in force, by its name. */
+  /** By name, why a provider that was set up is not in force. */
   problems(): ReadonlyMap<string, string>;
   close(): Promise<void>;
 }
@@ -78,7 +78,7 @@ export async function createGatewayProviders(options: GatewayProvidersOptions): 
         unusable.set(credential.name, error instanceof Error ? error.message : String(error));
       }
     }
-    // What was set up and is switched off, or cannot be opened, is no reason to answer with made-up words.
+    // Stored providers that are disabled or cannot be opened do not start the demonstration.
     isDemo = config.providers.length === 0 && stored.state.size === 0;
     if (!isDemo) return [...config.providers, ...settings];
     demo ??= await startDemo();

@@ -1,10 +1,10 @@
-/** The largest requests and answers: those that are held whole are recorded in one event. */
+/** The size limits of requests and answers: those held completely in memory are recorded in one event. */
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
 import type { BodyLimits } from '../http/body-limits.ts';
 
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
-/** More than an event needs beside its body. */
+/** Upper bound of an event's size beside its body. */
 const ENVELOPE_BYTES = 1024 * 1024;
 
 type SizedLog = Pick<EventLog, 'capabilities'>;

@@ -1,4 +1,4 @@
-/** Virtual models, wired: what names lead to, who may use what, and whom a request goes to. */
+/** Wiring of virtual models: resolution of names, access policies, and routing. */
 import type { FastifyInstance } from 'fastify';
 import type { ModelAccess } from '../commands/access/model-access.ts';
 import type { ModelPolicies } from '../commands/access/model-policies.ts';
@@ -37,25 +37,25 @@ export interface VirtualModelsOptions {
 export interface VirtualModels {
   readonly directory: VirtualModelDirectory;
   readonly policies: ModelPolicies;
-  /** What rows tell beside what is stored: for a list as of another time too. */
+  /** Inputs of the rows beside the stored virtual models; also for an `as_of` list. */
   readonly facts: RowFacts;
   router(options: RouterParts): Router & Reach;
-  /** What a caller sees of the models: these among them. */
+  /** The models that a caller sees, including virtual models. */
   listed(models: VisibleModels<Entry>, access: ModelAccess): VisibleModels<Entry>;
   register(admin: FastifyInstance, asOf: Pick<AsOf, 'moment' | 'fold'>): void;
 }
 
-/** What a router asks beside the virtual models. */
+/** The router's dependencies beside the virtual models. */
 export interface RouterParts {
   readonly access: ModelAccess;
   readonly admission: Pick<Admission, 'hasRoom'>;
   readonly priceOf: PriceOf;
-  /** By the names of their providers. */
+  /** By provider name. */
   resilience(): ReadonlyMap<string, Resilience>;
   random(): number;
 }
 
-/** @throws Error when the configuration declares one that cannot be */
+/** @throws Error when the configuration declares an invalid virtual model */
 export function createVirtualModels({ config, log, view, registry, warn }: VirtualModelsOptions): VirtualModels {
   const isProvider = (name: string) => registry.providers.some((provider) => provider.name === name);
   const providers = { has: isProvider, knows: (nameOrType: string) => registry.knows(nameOrType) };
@@ -111,7 +111,7 @@ export function createVirtualModels({ config, log, view, registry, warn }: Virtu
 }
 
 /**
- * What is declared may complete a cycle with what administrators have saved.
+ * Refuses cycles that the configuration's virtual models form with those that administrators saved.
  * @throws Error that names the virtual models of the cycle
  */
 function refuseCycles({ all }: VirtualModelDirectory, declared: DeclaredVirtualModels): void {

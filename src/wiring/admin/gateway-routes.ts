@@ -1,4 +1,4 @@
-/** The routes of the admin API that concern the gateway itself: its providers, models, switches and tags. */
+/** The admin routes for the gateway itself: its providers, models, settings and tags. */
 import type { FastifyInstance } from 'fastify';
 import { addressesCheck } from '../../commands/credentials/check-address.ts';
 import { publicUrl } from '../../commands/credentials/masked-url.ts';
@@ -28,15 +28,15 @@ export interface GatewayAdminOptions {
   readonly sealers: SealerSource;
   readonly models: Omit<AdminModelsOptions, 'list'>;
   readonly flags: RuntimeOptions['flags'];
-  /** What is read anew beside the providers' lists. */
+  /** Views that a refresh checks, in addition to the providers' lists. */
   readonly views: readonly RunningProjection<unknown>[];
 }
 
-/** @returns what registers the routes, once for each name of the API */
+/** @returns a function that registers the routes; called once for each prefix of the API */
 export function gatewayAdmin(options: GatewayAdminOptions): (admin: FastifyInstance) => void {
   const { config, log, providers, stored, tagging, sealers, models, flags } = options;
   const { registry } = providers;
-  // One refresh at a time, under whichever name of the API it is asked for.
+  // One refresh at a time, across all prefixes of the API.
   const refresh = createRefresh(refreshPlan(options));
   return (admin) => {
     registerProvidersStatus(admin, () => providerFacts(options));
@@ -88,7 +88,7 @@ function providerFacts({ providers, stored, remembered }: GatewayAdminOptions): 
 
 function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
   const { registry } = providers;
-  // A view follows the log by itself; all that can be wrong with it is that it does not any more.
+  // A view follows the log by itself; a refresh only checks that it has not stopped.
   const fromLog = async (view: RunningProjection<unknown>): Promise<StepOutcome> => {
     const { phase, error } = view.status();
     if (phase === 'stopped') throw new Error(error ?? 'it does not follow the log any more');
@@ -119,7 +119,7 @@ function refreshPlan({ providers, views }: GatewayAdminOptions): RefreshPlan {
   };
 }
 
-/** What is on and off, by the names of the settings. */
+/** The settings by name, and whether they are on. */
 export function switches(config: Config): Readonly<Record<string, string | boolean | undefined>> {
   return {
     LOGGING_ENABLED: config.logging.enabled,

@@ -10,7 +10,7 @@ import { type UsersState, usersView } from '../../projections/users.ts';
 import { virtualModelsView } from '../../projections/virtual-models.ts';
 import type { Registry } from '../../providers/registry.ts';
 
-/** What was set then. What the configuration declares, and which models there are, is always that of now. */
+/** The policies set at that moment. The configuration and the available models are always the current ones. */
 export interface PoliciesThen {
   readonly moment: Moment;
   readonly keys: KeysState;
@@ -28,7 +28,7 @@ export interface PoliciesThenOptions {
   readonly enabledByDefault: boolean;
 }
 
-/** Answers undefined to a request that does not ask for another time. @throws Refusal 400, as `AsOf.moment` does */
+/** Resolves with undefined without `as_of` in the request. @throws Refusal 400, as `AsOf.moment` does */
 export type ReadPoliciesThen = (request: FastifyRequest) => Promise<PoliciesThen | undefined>;
 
 export function policiesThen(options: PoliciesThenOptions): ReadPoliciesThen {

@@ -1,4 +1,4 @@
-/** The admin API under all its names: each component registers its own routes. */
+/** The admin API under all its prefixes: each component registers its own routes. */
 import type { FastifyInstance } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { SealerSource } from '../../commands/credentials/sealed-credentials.ts';
@@ -36,7 +36,7 @@ export interface AdminRoutes {
   readonly metrics: Metrics;
 }
 
-/** Does nothing while the admin API is switched off. */
+/** Does nothing while the admin API is off. */
 export function registerAdminRoutes(app: FastifyInstance, routes: AdminRoutes): void {
   const { config, log, views, knownKeys, control, virtualModels, pricing, limits, reports } = routes;
   if (!config.admin.endpointsEnabled) return;

@@ -1,4 +1,4 @@
-/** The audit log over HTTP, wired: lists and figures from analytics, what was said from the log. */
+/** Wiring of the audit log's routes: lists and figures from analytics, request and response bodies from the log. */
 import type { FastifyInstance } from 'fastify';
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { ReplayDependencies } from '../../commands/exchange/record/replay-answer.ts';
@@ -12,7 +12,7 @@ import type { AnalyticsAddress, AnalyticsDb, AnalyticsFiles } from '../../projec
 
 export interface AuditRecords {
   readonly audit: ReadAudit;
-  /** Where requests are read with what was said in them. */
+  /** Reads requests with their bodies. */
   readonly recorded: ReplayDependencies;
 }
 
@@ -22,11 +22,11 @@ export interface AuditReportsWiring extends AuditRecords {
   /** `LOGGING_ENABLED`. */
   readonly isKept: boolean;
   state(): AnalyticsState;
-  /** Where an administrator's own queries are asked. */
+  /** Address for an administrator's own queries. */
   administrator(): AnalyticsAddress | undefined;
-  /** Whether that is a ClickHouse server, and not the embedded one. */
+  /** Whether the address is a ClickHouse server, and not the embedded one. */
   readonly isServer: boolean;
-  /** Why there is no such place, when that is not for the moment. */
+  /** The reason for a missing address, unless it is temporary. */
   readonly whyNoSql: string | undefined;
   now(): number;
 }

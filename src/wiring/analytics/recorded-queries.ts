@@ -1,4 +1,4 @@
-/** Queries that analysts send to the embedded ClickHouse itself, in the audit log. */
+/** Records queries that analysts send directly to the embedded ClickHouse in the audit log. */
 import type { ReadAudit } from '../../commands/audit/audit-reads.ts';
 import type { RecordQuery } from '../../http/clickhouse/reader-request.ts';
 

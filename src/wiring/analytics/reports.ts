@@ -1,4 +1,4 @@
-/** Analytics, wired: the reports that are asked of the other process. */
+/** Wiring of analytics: the reports that query the other process. */
 import type { FastifyInstance } from 'fastify';
 import type { AnalyticsProcess } from '../../analytics/process.ts';
 import type { Config } from '../../config/config.ts';
@@ -10,7 +10,7 @@ import { type AnalyticsDb, createAnalyticsDb } from '../../projections/analytics
 import { type AuditRecords, registerAuditReports } from './audit-reports.ts';
 import { createUsageFigures } from './usage-figures.ts';
 
-/** What the reports know of the other process. */
+/** The part of the other process that reports need. */
 export type AskedAnalytics = Pick<AnalyticsProcess, 'address' | 'status'>;
 
 export interface AnalyticsWiring extends AuditRecords {
@@ -20,11 +20,11 @@ export interface AnalyticsWiring extends AuditRecords {
 }
 
 export interface Analytics {
-  /** As reports ask it. */
+  /** The database for reports. */
   readonly db: AnalyticsDb;
   /** For `GET /v1/usage`. */
   readonly usageFigures: UsageFigures;
-  /** Called once for each name of the admin API. */
+  /** Called once for each prefix of the admin API. */
   register(admin: FastifyInstance): void;
   close(): Promise<void>;
 }
@@ -59,7 +59,7 @@ export function createAnalytics({ config, analytics, audit, recorded }: Analytic
   };
 }
 
-/** With a server, the SQL of people runs as a user that only reads, and never as the one who writes. */
+/** With a server, people's SQL is executed as a user that only reads, and never as the writing one. */
 function whyNoSql({ analytics: { clickhouse } }: Config): string | undefined {
   if (clickhouse.url === undefined || clickhouse.analyst !== undefined) return undefined;
   return (

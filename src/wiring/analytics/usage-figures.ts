@@ -1,4 +1,4 @@
-/** What was used, for `GET /v1/usage`. Any key may ask, as often as it likes: what is asked again at once is asked once. */
+/** Usage for `GET /v1/usage`. Any key may call it at any rate, so results are cached for a short time. */
 import { summaryOf } from '../../http/admin/usage-answers.ts';
 import type { UsageAsked, UsageFigures } from '../../http/v1/usage.ts';
 import type { AnalyticsDb } from '../../projections/analytics/analytics-db.ts';
@@ -6,15 +6,15 @@ import { type Sums, usageTotals } from '../../projections/analytics/usage-querie
 
 export interface UsageFiguresOptions {
   readonly db: AnalyticsDb;
-  /** Otherwise nothing was used. */
+  /** When false, usage is zero. */
   readonly enabled: boolean;
   /** Milliseconds since the epoch. */
   now(): number;
 }
 
-/** For so long an answer holds for whoever asks the same. */
+/** How long a result is reused for the same query. */
 const SAME_MS = 1000;
-/** The rest of the answer does not wait longer for the figures. */
+/** Timeout of the query, so that the rest of the answer is not delayed further. */
 const PATIENCE_MS = 3000;
 const MOST_KNOWN = 1000;
 
@@ -26,7 +26,7 @@ export function createUsageFigures({ db, enabled, now }: UsageFiguresOptions): U
     try {
       return summaryOf(await db.rows<Sums>(sql, parameters, AbortSignal.timeout(PATIENCE_MS)));
     } catch {
-      // The budgets and limits beside them are known all the same.
+      // The answer's budgets and limits are available all the same.
       return null;
     }
   }

@@ -25,7 +25,7 @@ export interface PassthroughRoutes {
   readonly requests: Pick<ModelRequests, 'tags' | 'exchanges' | 'run'>;
 }
 
-/** Does nothing while passthrough is switched off. */
+/** Does nothing while passthrough is off. */
 export function registerPassthroughRoutes(app: FastifyInstance, routes: PassthroughRoutes): void {
   const { config, log, registry, access, tracked, requests } = routes;
   const { enabled, v1Alias, types, statelessRoutes } = config.passthrough;

@@ -1,4 +1,4 @@
-/** This run of the gateway in the log: a stream of its own, from `gateway.started` to `gateway.stopped`. */
+/** This run of the gateway in the log: its own stream, from `gateway.started` to `gateway.stopped`. */
 import { readFileSync } from 'node:fs';
 import type { Config } from '../../config/config.ts';
 import { gatewayStarted, gatewayStopped } from '../../events/catalogue/gateway.ts';
