@@ -1,8 +1,8 @@
 /**
- * ClickHouse's own compression (`compress=1` of an answer, `decompress=1` of a body): blocks, each with a checksum, its
  * ClickHouse's own compression (`compress=1` for the answer, `decompress=1` for the body): blocks, each with a
  * checksum, its method, its size including the 9 bytes of method and sizes, and its uncompressed size. Numbers are
  * little-endian.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { zstdDecompressSync } from 'node:zlib';
 import { cityHash128 } from './city-hash.ts';
