@@ -1,6 +1,6 @@
 /**
- * An agent whose provider knows no Responses API talks to a gateway that is killed between its turns, and in the middle
- * of one: what the gateway had answered, it knows again after its start.
+ * An agent with a provider without a Responses API talks to a gateway that is killed between its turns, and in the
+ * middle of one: after its start the gateway has all of its answers.
  */
 import { createOpenAI } from '@ai-sdk/openai';
 import { Agent, tool as agentTool, OpenAIProvider, Runner } from '@openai/agents';
@@ -41,7 +41,7 @@ function start(data: string, port: string): Promise<ServedGateway> {
   return serve({ dataDir, env: { LLAMACPP_BASE_URL: upstream, PORT: port } });
 }
 
-/** The gateway dies with no warning, and starts again with what is on disk, at the same address. */
+/** Kills the gateway, and starts it again with the data on disk, at the same address. */
 async function killAndStart(): Promise<void> {
   gateway.process.kill('SIGKILL');
   expect(await gateway.process.exited).toEqual({ code: null, signal: 'SIGKILL' });
@@ -52,7 +52,7 @@ async function killAndStart(): Promise<void> {
 const id = 'llamacpp/simulated-small';
 const place = z.object({ city: z.string() });
 
-/** A tool during which the gateway is killed, when it is asked for Rome. */
+/** A tool that kills the gateway when it is called for Rome. */
 const deadlyWeather = tool({
   description: 'The weather in a city',
   inputSchema: place,
@@ -62,14 +62,14 @@ const deadlyWeather = tool({
   },
 });
 
-/** Everything the model was shown with its last question. */
+/** Everything in the latest request to the model. */
 function lastSeen(): string {
   const { messages } = JSON.parse(provider.requests.findLast(({ method }) => method === 'POST')?.body ?? '{}');
   return JSON.stringify(messages);
 }
 
-describe('an agent loop goes on after the gateway was killed', () => {
-  it('by the id of the response before, with the AI SDK', async () => {
+describe('an agent loop continues after the gateway was killed', () => {
+  it('by the id of the previous response, with the AI SDK', async () => {
     let previousResponseId: string | undefined;
     const turn = async (prompt: string, toolChoice: 'auto' | 'none' = 'auto') => {
       const { text, finalStep } = await generateText({
@@ -92,7 +92,7 @@ describe('an agent loop goes on after the gateway was killed', () => {
     expect(lastSeen()).toContain('sunny in Rome');
   });
 
-  it('by references to the items before, with the AI SDK', async () => {
+  it('by references to earlier items, with the AI SDK', async () => {
     const sent: { input: { type?: string }[] }[] = [];
     const messages: ModelMessage[] = [];
     const turn = async (content: string, toolChoice: 'auto' | 'none' = 'auto') => {
@@ -122,7 +122,7 @@ describe('an agent loop goes on after the gateway was killed', () => {
     expect(lastSeen()).toContain('sunny in Rome');
   });
 
-  it('by the id of the response before, with the agents SDK', async () => {
+  it('by the id of the previous response, with the agents SDK', async () => {
     const weather = agentTool({
       name: 'get_weather',
       description: 'The weather in a city',

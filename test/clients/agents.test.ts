@@ -8,7 +8,7 @@ import { both, native, withBothKinds } from '../support/both-kinds.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 
 const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
 beforeAll(() => create({ input: 'hi' }));
 
 const doors = both.flatMap(([kind, model]) => [
@@ -17,7 +17,7 @@ const doors = both.flatMap(([kind, model]) => [
 ]);
 const providerOf = (model: string) => (model === native ? nativeProvider : gateway.simulated);
 
-/** Traces would go to OpenAI. */
+/** Traces would be sent to OpenAI. */
 function runnerFor(useResponses: boolean): Runner {
   const openAIClient = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: MASTER_KEY, maxRetries: 0 });
   return new Runner({ modelProvider: new OpenAIProvider({ openAIClient, useResponses }), tracingDisabled: true });
@@ -70,14 +70,14 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
     expect(told).toEqual(['tool_called', 'tool_output', 'message_output_created']);
   });
 
-  it('gives an answer in the form that it declares', async () => {
+  it('gives an answer in its declared form', async () => {
     const outputType = z.object({ city: z.string(), inhabitants: z.number().int() });
     const agent = new Agent({ name: 'Clerk', model, outputType });
     const { finalOutput } = await runnerFor(useResponses).run(agent, 'Tell me of Oslo');
     expect(finalOutput).toEqual({ city: expect.any(String), inhabitants: expect.any(Number) });
   });
 
-  it('hands off to another, who goes on', async () => {
+  it('hands off to another agent, which continues', async () => {
     const asked: string[] = [];
     const expert = new Agent({ name: 'Weather expert', model, tools: [weatherTool(asked)] });
     const plain = new Agent({ name: 'Desk', model, handoffs: [expert] });
@@ -95,7 +95,7 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
     expect(asked).toEqual(['Paris']);
   });
 
-  it('goes on from its own history, thoughts and tools included', async () => {
+  it('continues from its own history, with reasoning and tools', async () => {
     const runner = runnerFor(useResponses);
     const agent = new Agent({ name: 'Clerk', model, tools: [weatherTool([])] });
     const first = await runner.run(agent, [asks('Think: what is the weather in Paris?')]);
@@ -106,7 +106,7 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
     expect(third.finalOutput).toBe('The secret is rosebud.');
   });
 
-  it('goes on from a session', async () => {
+  it('continues from a session', async () => {
     const runner = runnerFor(useResponses);
     const agent = new Agent({ name: 'Clerk', model });
     const session = new MemorySession();
@@ -142,7 +142,7 @@ describe.each(doors)('an agent on %s', (_door, model, useResponses) => {
   });
 });
 
-describe.each(both)('an agent that leaves its history to the gateway, %s', (_kind, model) => {
+describe.each(both)('an agent that stores its history in the gateway, %s', (_kind, model) => {
   it.each([['in one piece', false] as const, ['as a stream', true] as const])('%s', async (_how, stream) => {
     const runner = runnerFor(true);
     const agent = new Agent({ name: 'Clerk', model, tools: [weatherTool([])] });

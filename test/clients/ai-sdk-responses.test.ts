@@ -1,4 +1,4 @@
-/** The Vercel AI SDK, unchanged, and what it leaves to the gateway: stored responses, their items, OpenAI's own options. */
+/** The Vercel AI SDK, unchanged, with what the gateway stores for it: responses and their items; and OpenAI's options. */
 import { createOpenAI } from '@ai-sdk/openai';
 import { generateText, isStepCount, type ModelMessage, streamText, tool } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { MASTER_KEY } from '../support/gateway.ts';
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
 const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
 beforeAll(() => create({ input: 'hi' }));
 const providerOf = (model: string) => (model === native ? nativeProvider : gateway.simulated);
 
@@ -34,7 +34,7 @@ describe.each(both)('the AI SDK and stored responses, %s', (_kind, id) => {
     return { model: provider.responses(id), sent };
   }
 
-  it('refers to what it was told by the ids of the items, in its second turn', async () => {
+  it('refers to earlier output by the ids of the items, in its second turn', async () => {
     const { model, sent } = recorded();
     const messages: ModelMessage[] = [{ role: 'user', content: 'Think, and make up a secret.' }];
     providerOf(id).control.next({ text: 'The secret is rosebud.' });
@@ -46,7 +46,7 @@ describe.each(both)('the AI SDK and stored responses, %s', (_kind, id) => {
     expect(referred.map((item) => item.id?.split('_')[0])).toEqual(['rs', 'msg']);
   });
 
-  it('goes on from a response by its id, with tools', async () => {
+  it('continues from a response by its id, with tools', async () => {
     const { model, sent } = recorded();
     const tools = { get_weather: weather };
     let previousResponseId: unknown;
@@ -75,7 +75,7 @@ describe.each(both)('the AI SDK and stored responses, %s', (_kind, id) => {
     expect(sent.at(-1)?.input).toHaveLength(1);
   });
 
-  it('sends everything back when nothing is to be stored', async () => {
+  it('sends everything back when nothing is stored', async () => {
     const { model, sent } = recorded();
     const providerOptions = { openai: { store: false } };
     const messages: ModelMessage[] = [{ role: 'user', content: 'Make up a secret.' }];
@@ -112,7 +112,7 @@ describe.each(both)('the AI SDK and stored responses, %s', (_kind, id) => {
     });
   });
 
-  it('asks for as much thought as it wants', async () => {
+  it('sets the reasoning effort', async () => {
     const { model, sent } = recorded();
     const { reasoningText, text } = await generateText({
       model,

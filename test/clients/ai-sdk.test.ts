@@ -1,4 +1,4 @@
-/** The Vercel AI SDK, unchanged, against a gateway: every door it has to a language model, and embeddings. */
+/** The Vercel AI SDK, unchanged, against a gateway: each of its model interfaces, and embeddings. */
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import {
@@ -23,7 +23,7 @@ import { MASTER_KEY } from '../support/gateway.ts';
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
 const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
 beforeAll(() => create({ input: 'hi' }));
 
 const settings = () => ({ baseURL: `${gateway.url}/v1`, apiKey: MASTER_KEY });
@@ -92,7 +92,7 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect(old.object).toEqual(whole.output);
   });
 
-  it('runs tools, several at once, and goes on with their results', async () => {
+  it('runs tools, several at once, and uses their results', async () => {
     const asked: string[] = [];
     const done = await generateText({
       model: modelOf(id),
@@ -122,7 +122,7 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect(types).not.toContain('error');
   });
 
-  it('does as a tool choice says', async () => {
+  it('follows a tool choice', async () => {
     const tools = { get_time: tool({ inputSchema: z.object({ city: z.string() }) }), get_weather: weatherTool([]) };
     const prompt = 'Reply with exactly: hello';
     const none = await generateText({ model: modelOf(id), tools, toolChoice: 'none', prompt });
@@ -136,7 +136,7 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect(one.toolCalls).toMatchObject([{ toolName: 'get_time', input: { city: expect.any(String) } }]);
   });
 
-  it('carries an agent through a conversation of three turns, each with its tools', async () => {
+  it('runs an agent through a conversation of three turns, each with its tools', async () => {
     const asked: string[] = [];
     const agent = new ToolLoopAgent({ model: modelOf(id), tools: { get_weather: weatherTool(asked) } });
     const messages: ModelMessage[] = [];
@@ -149,7 +149,7 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect(asked).toEqual(['Paris', 'Rome', 'Oslo']);
   });
 
-  it('remembers what only the model said', async () => {
+  it('sends back the words of the model', async () => {
     const model = modelOf(id);
     const messages: ModelMessage[] = [{ role: 'user', content: 'Make up a secret.' }];
     providerOf(id).control.next({ text: 'The secret is rosebud.' });
@@ -158,7 +158,7 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect((await generateText({ model, messages })).text).toBe('The secret is rosebud.');
   });
 
-  it('shows what the model thought, apart from what it said', async () => {
+  it('shows reasoning apart from the text', async () => {
     const prompt = 'Think, and tell me something.';
     const whole = await generateText({ model: modelOf(id), prompt });
     expect(whole.usage.outputTokenDetails.reasoningTokens).toBeGreaterThan(0);
@@ -166,13 +166,13 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     let thought = '';
     for await (const part of streamed.fullStream) if (part.type === 'reasoning-delta') thought += part.text;
     expect(await streamed.text).toBe(whole.text);
-    // The chat model of @ai-sdk/openai knows thoughts by their number only.
+    // The chat model of @ai-sdk/openai has only the number of reasoning tokens.
     expect(thought === '').toBe(door.startsWith('its chat model'));
     expect(whole.reasoningText ?? '').toBe(thought);
     expect(whole.text).not.toContain(thought || '<think>');
   });
 
-  it('sees an image', async () => {
+  it('sends an image', async () => {
     const red = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
     const content = [
       { type: 'text' as const, text: 'Reply with exactly: red' },
@@ -198,7 +198,7 @@ describe.each(doors)('the AI SDK with %s', (door, id, modelOf) => {
     expect(error.data).toMatchObject({ error: { code: 'provider_credentials_refused' } });
   });
 
-  it('tries again after what passes', async () => {
+  it('retries transient errors', async () => {
     providerOf(id).control.next({ status: 503, retryAfter: 0 });
     const said = await generateText({ model: modelOf(id), prompt: 'Reply with exactly: hello', maxRetries: 1 });
     expect(said.text).toBe('hello');
@@ -275,7 +275,7 @@ async function apiErrorOf(call: PromiseLike<unknown>): Promise<APICallError> {
   throw new Error('the call succeeded');
 }
 
-/** What a stream reports is an error, or the words of the one that was in it. */
+/** What a stream reports is an error, or the text of the one in it. */
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : JSON.stringify(error);
 }

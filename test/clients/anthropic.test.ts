@@ -1,4 +1,4 @@
-/** Anthropic's own client, unchanged, against a gateway: whatever its users do with it must work. */
+/** Anthropic's own client, unchanged, against a gateway. */
 import Anthropic from '@anthropic-ai/sdk';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { MASTER_KEY } from '../support/gateway.ts';
@@ -67,7 +67,7 @@ describe.each(both)("Anthropic's client with a provider that is %s", (_kind, mod
     ]);
   });
 
-  it('adds a stream up, with thoughts, text and usage', async () => {
+  it('assembles a stream, with reasoning, text and usage', async () => {
     const thoughts: string[] = [];
     const stream = client.messages.stream({
       ...params,
@@ -109,7 +109,7 @@ describe.each(both)("Anthropic's client with a provider that is %s", (_kind, mod
     expect(message.content).toMatchObject([{ type: 'tool_use', name: 'get_weather' }]);
   });
 
-  it('parses an answer in the form of a schema', async () => {
+  it('parses an answer by a schema', async () => {
     const schema = {
       type: 'object',
       properties: { city: { type: 'string' } },
@@ -136,7 +136,7 @@ describe.each(both)("Anthropic's client with a provider that is %s", (_kind, mod
     expect(more.input_tokens).toBeGreaterThan(few.input_tokens);
   });
 
-  it('gets the error that its class is made for', async () => {
+  it('throws the error class of each status', async () => {
     const provider = model === native ? anthropic : gateway.simulated;
     const path = model === native ? '/v1/messages' : '/v1/chat/completions';
     for (const [status, type, kind] of [
@@ -153,7 +153,7 @@ describe.each(both)("Anthropic's client with a provider that is %s", (_kind, mod
     }
   });
 
-  it('gets an error in the middle of a stream', async () => {
+  it('throws an error in the middle of a stream', async () => {
     const provider = model === native ? anthropic : gateway.simulated;
     provider.control.next({ errorInStream: 4, message: 'out of memory' });
     const messages: Anthropic.MessageParam[] = [{ role: 'user', content: 'Tell me something.' }];
@@ -173,7 +173,7 @@ describe.each(both)("Anthropic's client with a provider that is %s", (_kind, mod
 });
 
 describe("Anthropic's client", () => {
-  it('runs tools by itself, sending everything back where no thread is kept', async () => {
+  it('runs tools by itself, sending everything back where no thread is stored', async () => {
     const asked: string[] = [];
     const runner = client.beta.messages.toolRunner({
       model: translated,
@@ -205,7 +205,7 @@ describe("Anthropic's client", () => {
     expect(await errorOf(client.models.retrieve('nobody'))).toBeInstanceOf(Anthropic.NotFoundError);
   });
 
-  it('is told that its key is wrong', async () => {
+  it('throws an AuthenticationError for a wrong key', async () => {
     const stranger = client.withOptions({ apiKey: 'wrong' });
     const error = await errorOf(stranger.messages.create({ model: translated, max_tokens: 1, messages: hello }));
     expect(error).toBeInstanceOf(Anthropic.AuthenticationError);

@@ -1,6 +1,6 @@
 /**
- * Programs that judge an API like this one, unchanged, against a gateway: once with a provider whose responses are
- * translated, once with one that has its own.
+ * Conformance checkers for such an API, unchanged, against a gateway: once with a provider whose responses are
+ * translated, once with a native one.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const { gateway } = withBothKinds();
 const home = temporaryFolder();
 afterAll(() => home.remove());
 
-/** What a program printed. It gets this Node, a home of its own and nothing else of ours. */
+/** The output of a program. It gets this Node, a home of its own and nothing else of ours. */
 function printed(file: string, ...args: string[]): Promise<string> {
   const child = spawn(process.execPath, [join(root, 'node_modules', file), ...args], {
     cwd: home.path,
@@ -62,17 +62,17 @@ const UP_TO_THE_PROVIDER = new Set(
   ['chat', 'responses', 'messages'].flatMap((surface) => [`${surface}-cache-hit`, `${surface}-cache-prefix-hit`]),
 );
 
-/** This version of llmprobe sends the words `[object FormData]` where it means a form: its own fetch knows another class. */
+/** This version of llmprobe sends the text `[object FormData]` for a form: its own fetch has another FormData class. */
 const NEVER_ASKED = 'images-edit-accepts-multipart';
 
-/** What shows nothing about the gateway, since the model behind it … */
+/** Checks that show nothing about the gateway, since the model behind it … */
 const UNDECIDED = new Set([
-  // … neither goes on with an answer that was begun, nor begins it anew,
+  // … neither continues an answer that was begun, nor repeats it,
   'chat-assistant-prefill',
   'messages-assistant-prefill',
-  // … does not do what a system prompt says,
+  // … does not follow a system prompt,
   'messages-system-blocks',
-  // … and makes neither images nor sound, when it is a chat model on a machine of one's own.
+  // … and generates neither images nor sound, when it is a chat model on one's own machine.
   'images-generate',
   'images-edit',
   'audio-speech',
@@ -81,14 +81,14 @@ const UNDECIDED = new Set([
 const SURFACES = ['models', 'chat', 'responses', 'messages', 'count-tokens', 'embeddings', 'completions'];
 const SURFACES_OF_OPENAI = ['images', 'images-edit', 'audio-speech'];
 
-/** Of a test that was not run since its path is a 404. */
+/** The reason of a test that was not run since its path is a 404. */
 const NOT_THERE = / not implemented$/;
 
-/** What the provider does not do, or what llmprobe does not look into. */
+/** Features that the provider lacks, or that llmprobe does not check. */
 const NOT_OFFERED = /-rate-limit-headers$|-reasoning-roundtrip$|^responses-mcp-tools$/;
 
 describe.each(both)('with a provider that is %s', (kind, model) => {
-  it('llmprobe finds every MUST kept', async () => {
+  it('llmprobe finds every MUST fulfilled', async () => {
     const base = `${gateway.url}/v1`;
     const flags = ['--no-save', '--no-bench', '--full', '--json'];
     const text = await printed('llmprobe/bin/dist/llmprobe.mjs', base, '-k', MASTER_KEY, '-m', model, ...flags);
@@ -113,7 +113,7 @@ describe.each(both)('with a provider that is %s', (kind, model) => {
     expect(conformance.total).toBeGreaterThanOrEqual(295);
   });
 
-  it('compatcanary finds nothing to complain about', async () => {
+  it('compatcanary finds no defect', async () => {
     const flags = ['--profile', 'modern', '--format', 'json', '--fail-on', 'never', '--api-key', MASTER_KEY];
     const target = ['--base-url', `${gateway.url}/v1`, '--model', model];
     const text = await printed('compatcanary/src/cli.js', 'scan', ...target, ...flags);

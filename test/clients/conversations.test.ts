@@ -1,4 +1,4 @@
-/** The clients that keep their memory in conversations, not in responses. */
+/** Clients that store their history in conversations, not in responses. */
 import { createOpenAI } from '@ai-sdk/openai';
 import { Agent, OpenAIConversationsSession, OpenAIProvider, Runner, tool } from '@openai/agents';
 import { generateText } from 'ai';
@@ -50,7 +50,7 @@ describe.each(both)('a conversation, %s', (_kind, model) => {
     await session.clearSession();
   });
 
-  it('is where an agent reads and writes by its id', async () => {
+  it('can be read and written by an agent by its id', async () => {
     const { id: conversationId } = await client.conversations.create({ metadata: { topic: 'names' } });
     const agent = new Agent({ name: 'Clerk', model, tools: [weather] });
     await runner().run(agent, 'My name is Ada. What is the weather in Paris?', { conversationId });
@@ -60,7 +60,7 @@ describe.each(both)('a conversation, %s', (_kind, model) => {
     expect(second.finalOutput).toBe('Your name is Ada.');
   });
 
-  it('is where the AI SDK goes on', async () => {
+  it('can be continued by the AI SDK', async () => {
     const { id: conversation } = await client.conversations.create();
     const languageModel = createOpenAI({ baseURL: `${gateway.url}/v1`, apiKey: MASTER_KEY }).responses(model);
     const providerOptions = { openai: { conversation } };

@@ -1,4 +1,4 @@
-/** ClickHouse's Java client and JDBC drivers with the settings they have by default, on the embedded ClickHouse. */
+/** ClickHouse's Java client and JDBC drivers with their default settings, on the embedded ClickHouse. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -51,11 +51,11 @@ describe.skipIf('missing' in drivers || !hasChdb)("ClickHouse's Java drivers", (
     },
   );
 
-  it('the client is told how many rows there are when it waits for the end', () => {
+  it('the client receives the number of rows when it waits for the end', () => {
     expect(seen.get('client waits for the end')).toBe('7 7');
   });
 
-  it('the client is told why a query is refused', () => {
+  it('the client receives the reason of a refused query', () => {
     expect(seen.get('client refused')).toContain('UNKNOWN_TABLE');
   });
 

@@ -14,7 +14,7 @@ import { both, native, withBothKinds } from '../support/both-kinds.ts';
 import { MASTER_KEY } from '../support/gateway.ts';
 
 const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
 beforeAll(() => create({ input: 'hi' }));
 
 const doors = both.flatMap(([kind, model]) => [
@@ -92,7 +92,7 @@ describe.each(doors)('ChatOpenAI on %s', (_door, id, useResponsesApi) => {
     expect(done.text).toBe('The result is: sunny in Paris; sunny in Rome');
   });
 
-  it('does as a tool choice says', async () => {
+  it('follows a tool choice', async () => {
     const bound = chat(id, useResponsesApi).bindTools([getWeather], { tool_choice: 'get_weather' });
     expect((await bound.invoke('Reply with exactly: hello')).tool_calls).toHaveLength(1);
     const never = chat(id, useResponsesApi).bindTools([getWeather], { tool_choice: 'none' });
@@ -115,7 +115,7 @@ describe.each(doors)('ChatOpenAI on %s', (_door, id, useResponsesApi) => {
     });
   });
 
-  it('remembers what only the model said', async () => {
+  it('sends back the words of the model', async () => {
     const model = chat(id, useResponsesApi);
     const question = new HumanMessage('Make up a secret.');
     providerOf(id).control.next({ text: 'The secret is rosebud.' });
@@ -147,7 +147,7 @@ describe.each(doors)('ChatOpenAI on %s', (_door, id, useResponsesApi) => {
 });
 
 describe.each(both)('ChatOpenAI and stored responses, %s', (_kind, id) => {
-  it('goes on from a response by its id', async () => {
+  it('continues from a response by its id', async () => {
     const model = chat(id, true);
     const first = await model.invoke('My name is Ada.');
     const previous = String(first.response_metadata['id']);
@@ -156,7 +156,7 @@ describe.each(both)('ChatOpenAI and stored responses, %s', (_kind, id) => {
     expect(second.text).toBe('Your name is Ada.');
   });
 
-  it('sends thoughts and all back when nothing is stored', async () => {
+  it('sends everything back, with reasoning, when nothing is stored', async () => {
     const model = chat(id, true, { zdrEnabled: true });
     const question = new HumanMessage('Think, and make up a secret.');
     providerOf(id).control.next({ text: 'The secret is rosebud.' });

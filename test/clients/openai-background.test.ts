@@ -1,4 +1,4 @@
-/** OpenAI's client and responses that are made while nobody waits for them. */
+/** OpenAI's client and background responses. */
 import OpenAI from 'openai';
 import type { Response, ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -6,7 +6,7 @@ import { both, native, translated, withBothKinds } from '../support/both-kinds.t
 import { MASTER_KEY } from '../support/gateway.ts';
 
 const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
 beforeAll(() => create({ input: 'hi' }));
 const providerOf = (model: string) => (model === native ? nativeProvider : gateway.simulated);
 
@@ -17,7 +17,7 @@ beforeAll(() => {
 
 const isPending = ({ status }: Response) => status === 'queued' || status === 'in_progress';
 
-/** Asks for it until it has ended, as OpenAI's guide does. */
+/** Polls it until it has ended, as OpenAI's guide does. */
 async function ended(id: string): Promise<Response> {
   for (;;) {
     const response = await client.responses.retrieve(id);
@@ -26,7 +26,7 @@ async function ended(id: string): Promise<Response> {
 }
 
 describe.each(both)('a response in the background, %s', (kind, model) => {
-  it('is promised at once, and found when it is done', async () => {
+  it('is returned queued at once, and retrieved when it is completed', async () => {
     const promised = await client.responses.create({ model, input: 'Reply with exactly: hello', background: true });
     expect(promised).toMatchObject({ id: expect.stringMatching(/^resp_/), background: true, output: [] });
     expect(isPending(promised)).toBe(true);
@@ -37,7 +37,7 @@ describe.each(both)('a response in the background, %s', (kind, model) => {
     expect(items.data).toMatchObject([{ role: 'user' }]);
   });
 
-  it('is gone on from by its id', async () => {
+  it('is continued by its id', async () => {
     const first = await client.responses.create({ model, input: 'My name is Ada.', background: true });
     await ended(first.id);
     const input = 'What is my name?';
@@ -55,7 +55,7 @@ describe.each(both)('a response in the background, %s', (kind, model) => {
     expect((await ended(promised.id)).output).toMatchObject([{ type: 'function_call', name: 'get_weather' }]);
   });
 
-  it('is cancelled while it is made, for good', async () => {
+  it('is cancelled while it is in progress, permanently', async () => {
     providerOf(model).control.next(kind === 'native' ? { holdBackground: 'in_progress' } : { hang: true });
     const promised = await client.responses.create({ model, input: 'Tell me something.', background: true });
     expect(isPending(await client.responses.retrieve(promised.id))).toBe(true);
@@ -65,7 +65,7 @@ describe.each(both)('a response in the background, %s', (kind, model) => {
     expect(await client.responses.retrieve(promised.id)).toMatchObject({ id: promised.id, status: 'cancelled' });
   });
 
-  it('streams, and is rejoined where its client left', async () => {
+  it('streams, and is resumed where its client left off', async () => {
     providerOf(model).control.next({ holdAfterChunks: 8 });
     const first: ResponseStreamEvent[] = [];
     const asked = { model, input: 'Tell me something.', background: true, stream: true } as const;
@@ -110,7 +110,7 @@ describe.each(both)('a response in the background, %s', (kind, model) => {
   });
 });
 
-it('a response in the background that cannot be made ends as failed, and says why', async () => {
+it('a background response that cannot be completed ends as failed with the reason', async () => {
   gateway.simulated.control.next({ status: 400, message: 'no luck', code: 'unlucky' });
   const promised = await client.responses.create({ model: translated, input: 'hi', background: true });
   const failed = await ended(promised.id);

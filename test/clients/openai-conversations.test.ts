@@ -1,4 +1,4 @@
-/** OpenAI's own client, unchanged: every helper that has to do with conversations. */
+/** OpenAI's own client, unchanged: every helper for conversations. */
 import OpenAI from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { both, withBothKinds } from '../support/both-kinds.ts';
@@ -28,7 +28,7 @@ describe("OpenAI's client with conversations", () => {
     await expect(client.conversations.retrieve(created.id)).rejects.toThrow(OpenAI.NotFoundError);
   });
 
-  it('creates one with nothing', async () => {
+  it('creates one without parameters', async () => {
     expect((await client.conversations.create()).id).toMatch(/^conv_/);
   });
 
@@ -55,7 +55,7 @@ describe("OpenAI's client with conversations", () => {
 });
 
 describe.each(both)("OpenAI's client with a %s response", (_kind, model) => {
-  it('goes on in a conversation, whole or in a stream', async () => {
+  it('continues in a conversation, whole or in a stream', async () => {
     const { id } = await client.conversations.create({ items: [user('My name is Ada.')] });
     const first = await client.responses.create({ model, input: 'What is my name?', conversation: id });
     expect(first.output_text).toBe('Your name is Ada.');
@@ -69,7 +69,7 @@ describe.each(both)("OpenAI's client with a %s response", (_kind, model) => {
     expect(page.data).toHaveLength(5);
   });
 
-  it('learns that a conversation is not there', async () => {
+  it('throws for an unknown conversation', async () => {
     const asked = client.responses.create({ model, input: 'hi', conversation: `conv_${'0'.repeat(32)}` });
     await expect(asked).rejects.toMatchObject({ status: 404, code: 'conversation_not_found', param: 'conversation' });
   });

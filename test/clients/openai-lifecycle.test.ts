@@ -1,4 +1,4 @@
-/** OpenAI's client and what can be done with a response besides making it. */
+/** OpenAI's client and the operations on existing responses. */
 import OpenAI from 'openai';
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -22,7 +22,7 @@ beforeAll(() => {
   });
 });
 
-/** The error of a call that must fail, and that the client must not have made twice. */
+/** The error of a call that must fail, and that the client must not have retried. */
 async function errorOf(call: () => PromiseLike<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
   seen.length = 0;
   try {
@@ -41,8 +41,8 @@ async function all(stream: AsyncIterable<ResponseStreamEvent>): Promise<Response
   return events;
 }
 
-describe.each(both)('a response that was made, %s', (_kind, model) => {
-  it('is streamed again, event for event, or from where one wants', async () => {
+describe.each(both)('an existing response, %s', (_kind, model) => {
+  it('is streamed again, event for event, or from a given number on', async () => {
     const events = await all(
       await client.responses.create({ model, input: 'Think, and tell me something.', stream: true }),
     );
@@ -54,7 +54,7 @@ describe.each(both)('a response that was made, %s', (_kind, model) => {
     expect(after).toEqual(events.slice(5));
   });
 
-  it('is added up again by the helper for streams, which tells what is new', async () => {
+  it('is assembled again by the helper for streams, which reports new events', async () => {
     const made = await client.responses.stream({ model, input: 'Tell me something.' }).finalResponse();
     const told: number[] = [];
     const stream = client.responses.stream({ response_id: made.id, starting_after: 6 });
@@ -63,7 +63,7 @@ describe.each(both)('a response that was made, %s', (_kind, model) => {
     expect(told[0]).toBe(7);
   });
 
-  it('is streamed though it was made in one piece', async () => {
+  it('is streamed although it was created without streaming', async () => {
     const made = await client.responses.create({ model, input: 'Reply with exactly: hello' });
     const again = await client.responses.stream({ response_id: made.id }).finalResponse();
     expect(again).toMatchObject({ id: made.id, status: 'completed', output_text: 'hello' });
@@ -81,14 +81,14 @@ describe.each(both)('a response that was made, %s', (_kind, model) => {
     }
   });
 
-  it('is read with what one wants included', async () => {
+  it('is read with include parameters', async () => {
     const include = ['message.output_text.logprobs' as const];
     const made = await client.responses.create({ model, input: 'Reply with exactly: hello', include, top_logprobs: 2 });
     const read = await client.responses.retrieve(made.id, { include });
     expect(read.output).toMatchObject([{ content: [{ logprobs: [{ token: 'hello' }] }] }]);
   });
 
-  it('is found by others by nothing but its id', async () => {
+  it('is found by other clients by its id alone', async () => {
     for (const ask of [
       () => client.responses.retrieve('resp_none'),
       () => client.responses.retrieve('resp_none', { stream: true }),
@@ -100,7 +100,7 @@ describe.each(both)('a response that was made, %s', (_kind, model) => {
   });
 });
 
-describe('what a provider does for a response that is not made yet', () => {
+describe('operations of a provider before a response exists', () => {
   it('counts the tokens of its input', async () => {
     const input = 'Reply with exactly: hello';
     const counted = await client.responses.inputTokens.count({ model: native, input });
@@ -109,7 +109,7 @@ describe('what a provider does for a response that is not made yet', () => {
     expect(counted.input_tokens).toBe(usage?.input_tokens);
   });
 
-  it('compacts a conversation, which goes on from there', async () => {
+  it('compacts a conversation, which can be continued from there', async () => {
     const compacted = await client.responses.compact({
       model: native,
       input: [
@@ -125,7 +125,7 @@ describe('what a provider does for a response that is not made yet', () => {
     expect(next.output_text).toBe('Your name is Ada.');
   });
 
-  it('is refused once, not three times, where a provider cannot do it', async () => {
+  it('fails once, without retries, where a provider does not support it', async () => {
     for (const ask of [
       () => client.responses.compact({ model: translated, input: 'hi' }),
       () => client.get('/responses/resp_none?provider=llamacpp'),

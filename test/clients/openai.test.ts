@@ -1,4 +1,4 @@
-/** OpenAI's own client, unchanged, against a gateway: whatever its users do with it must work. */
+/** OpenAI's own client, unchanged, against a gateway. */
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
@@ -50,7 +50,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
     expect(answer.usage?.total_tokens).toBeGreaterThan(0);
   });
 
-  it('iterates over a chat stream, with its usage when asked for', async () => {
+  it('iterates over a chat stream, with its usage on request', async () => {
     const asked = { model, messages: hello, stream: true } as const;
     let text = '';
     for await (const chunk of await client.chat.completions.create(asked)) {
@@ -68,7 +68,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: expect.any(Number) } });
   });
 
-  it('adds a chat stream up, with text and with tool calls', async () => {
+  it('assembles a chat stream, with text and with tool calls', async () => {
     const said = await client.chat.completions.stream({ model, messages: hello }).finalChatCompletion();
     expect(said.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'hello' } });
     const called = await client.chat.completions
@@ -128,7 +128,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
     expect(types.at(-1)).toBe('response.completed');
   });
 
-  it('adds a response stream up, with text, reasoning and function calls', async () => {
+  it('assembles a response stream, with text, reasoning and function calls', async () => {
     const deltas: string[] = [];
     const stream = client.responses.stream({ model, input: 'Think, and tell me something.' });
     stream.on('response.output_text.delta', ({ delta }) => deltas.push(delta));
@@ -145,7 +145,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
     ]);
   });
 
-  it('parses an answer in the form of a schema', async () => {
+  it('parses an answer by a schema', async () => {
     const schema = {
       type: 'object',
       properties: { city: { type: 'string' } },
@@ -174,7 +174,7 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
     expect(await errorOf(client.responses.retrieve(created.id))).toBeInstanceOf(OpenAI.NotFoundError);
   });
 
-  it('goes on with a conversation by the id of its last response', async () => {
+  it('continues a conversation by the id of its last response', async () => {
     const first = await client.responses.create({ model, input: 'My name is Ada.' });
     const second = await client.responses
       .stream({ model, input: 'I live by the sea.', previous_response_id: first.id })
@@ -183,10 +183,10 @@ describe.each(kinds)("OpenAI's client with %s", (_kind, model) => {
     expect(third.output_text).toBe('Your name is Ada.');
   });
 
-  it('goes on with a conversation by sending everything back', async () => {
+  it('continues a conversation by sending everything back', async () => {
     const question = { role: 'user' as const, content: 'Think: what is the weather in Paris?' };
     const first = await client.responses.create({ model, input: [question], tools: [tool] });
-    // What comes out may go back in, though the types of this release are not quite sure.
+    // Output may be sent back as input, although the types of this release do not state it for all items.
     const said = first.output as OpenAI.Responses.ResponseInputItem[];
     const outputs = first.output.flatMap((item) =>
       item.type === 'function_call'
@@ -299,7 +299,7 @@ describe("OpenAI's client", () => {
     await expect(stream.finalResponse()).rejects.toThrow(/out of memory/);
   });
 
-  it('tries again what may be better the next time, and only that', async () => {
+  it('retries what may succeed the next time, and only that', async () => {
     const patient = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: MASTER_KEY, maxRetries: 1 });
     const ask = () => patient.chat.completions.create({ model: 'llamacpp/simulated-small', messages: hello });
     gateway.simulated.control.next({ status: 429, retryAfter: 0 });
@@ -311,7 +311,7 @@ describe("OpenAI's client", () => {
     expect(posts() - before).toBe(3);
   });
 
-  it('does not try again what the gateway says is of no use', async () => {
+  it('does not retry what the gateway marks as not retryable', async () => {
     const calls: number[] = [];
     const counting = new OpenAI({
       baseURL: `${gateway.url}/v1`,
@@ -327,7 +327,7 @@ describe("OpenAI's client", () => {
     expect(calls).toEqual([501]);
   });
 
-  it('is told in the log as who it is', async () => {
+  it('is recorded with its user agent', async () => {
     const answer = await client.chat.completions
       .create({ model: 'llamacpp/simulated-small', messages: hello })
       .withResponse();

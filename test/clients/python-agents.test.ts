@@ -14,7 +14,7 @@ describeScenarios("OpenAI's agents for Python", program, (seen) => {
       expect(seen('streamed', way)).toEqual({ pieces: true, same: true });
     });
 
-    it('calls tools, and goes on with their results', () => {
+    it('calls tools, and uses their results', () => {
       const called = ['Paris', 'Rome', 'Paris', 'Rome'];
       expect(seen('tool_loop', way)).toEqual({ called, whole: sunny, streamed: sunny });
     });
@@ -23,7 +23,7 @@ describeScenarios("OpenAI's agents for Python", program, (seen) => {
       expect(seen('structured', way)).toBe('Place');
     });
 
-    it('goes on in a session', () => {
+    it('continues in a session', () => {
       expect(seen('session', way)).toBe('Your name is Ada.');
     });
 
@@ -49,7 +49,7 @@ describeScenarios("OpenAI's agents for Python", program, (seen) => {
     });
   });
 
-  it.each(both)('goes on from a response, and in a conversation, that the gateway keeps, %s', (_kind, model) => {
+  it.each(both)('continues from a response, and in a conversation, stored by the gateway, %s', (_kind, model) => {
     expect(seen('kept_by_the_gateway', model)).toEqual({
       by_id: 'Your name is Ada.',
       in_conversation: 'Your name is Eve.',

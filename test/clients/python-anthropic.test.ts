@@ -37,17 +37,17 @@ describeScenarios("Anthropic's package for Python", program, (seen) => {
       expect(seen('asynchronous', model)).toBe('hello');
     });
 
-    it('adds thoughts up', () => {
+    it('assembles reasoning', () => {
       expect(seen('thinking', model)).toEqual(['thinking', 'text']);
     });
 
-    it('calls tools, and goes on with their results', () => {
+    it('calls tools, and uses their results', () => {
       const text = 'The result is: sunny in Paris; sunny in Rome';
       expect(seen('tool_loop', model)).toEqual({ stop: 'tool_use', calls: 2, text });
       expect(seen('tool_runner', model)).toBe(text);
     });
 
-    it('parses what it says in the form of a class', () => {
+    it('parses the answer into a class', () => {
       expect(seen('parsed', model)).toBe('Place');
     });
 
@@ -92,7 +92,7 @@ describeScenarios("Anthropic's package for Python", program, (seen) => {
     });
   });
 
-  it('takes the key as a bearer token, too', () => {
+  it('accepts the key as a bearer token, too', () => {
     expect(seen('bearer')).toBe('hello');
   });
 

@@ -47,7 +47,7 @@ describe.skipIf(!hasChdb)('the embedded ClickHouse', () => {
       expect(seen('at_once')).toEqual([0, 1, 2, 3]);
     });
 
-    it('tells how many rows a result has', () => {
+    it('returns the number of rows of a result', () => {
       expect(seen('counted')).toEqual({ rows: 7, told: '7' });
     });
 
@@ -59,7 +59,7 @@ describe.skipIf(!hasChdb)('the embedded ClickHouse', () => {
       expect(seen('compressed', method)).toBe(20_000);
     });
 
-    it('raises what the engine refuses', () => {
+    it('raises the errors of the engine', () => {
       const refused = (words: string) => ({ error: 'DatabaseError', message: expect.stringContaining(words) });
       expect(seen('errors')).toMatchObject({
         syntax: refused('SYNTAX_ERROR'),

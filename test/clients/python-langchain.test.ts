@@ -15,7 +15,7 @@ describeScenarios('langchain-openai', program, (seen) => {
       expect(seen('asynchronous', way)).toEqual({ streamed: 'hello', batch: ['one', 'two'] });
     });
 
-    it('calls the tools it is bound to, and goes on with their results', () => {
+    it('calls the tools it is bound to, and uses their results', () => {
       expect(seen('tool_loop', way)).toEqual([sunny, sunny]);
     });
 
@@ -23,7 +23,7 @@ describeScenarios('langchain-openai', program, (seen) => {
       expect(seen('structured', way)).toEqual({ json_schema: 'Place', function_calling: 'Place' });
     });
 
-    it('remembers what only the model said', () => {
+    it('sends back the words of the model', () => {
       expect(seen('remembered', way)).toBe('The secret is rosebud.');
     });
 
@@ -50,7 +50,7 @@ describeScenarios('langchain-openai', program, (seen) => {
     });
   });
 
-  it.each(both)('goes on from a response by its id, %s', (_kind, model) => {
+  it.each(both)('continues from a response by its id, %s', (_kind, model) => {
     expect(seen('previous_response', model)).toEqual({ by_id: 'Your name is Ada.', automatic: 'Your name is Ada.' });
   });
 

@@ -18,11 +18,11 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
       expect(seen('chat_stream', model)).toEqual({ text: 'hello', finish: 'stop', tokens: 1 });
     });
 
-    it('calls tools in a chat, and goes on with their results', () => {
+    it('calls tools in a chat, and uses their results', () => {
       expect(seen('chat_tool_loop', model)).toEqual({ calls: 2, text: 'The result is: sunny in Paris; sunny in Rome' });
     });
 
-    it('parses what it says in the form of a class', () => {
+    it('parses the answer into a class', () => {
       expect(seen('chat_parse', model)).toEqual({ type: 'Place', same: true });
       expect(seen('response_parse', model)).toEqual({ type: 'Place', same: true });
     });
@@ -36,7 +36,7 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
       });
     });
 
-    it('calls tools in a response, and goes on with everything that came out or by its id', () => {
+    it('calls tools in a response, and continues with its output or by its id', () => {
       const text = 'The result is: sunny in Paris; sunny in Rome';
       const types = ['reasoning', 'function_call', 'function_call'];
       expect(seen('response_tool_loop', model)).toEqual({ types, whole: text, by_id: text });
@@ -51,11 +51,11 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
       expect(seen('response_background', model)).toEqual({ created: 'queued', cancelled: 'cancelled' });
     });
 
-    it('does the same asynchronously', () => {
+    it('works asynchronously too', () => {
       expect(seen('asynchronous', model)).toEqual({ response: 'hello', chat: 'hello' });
     });
 
-    /** Some of it came, nothing was announced as done, and the end is an exception. */
+    /** Some text came, no item was announced as done, and the end is an exception. */
     const interrupted = { some: true, done: [], error: expect.objectContaining({ error: 'APIError' }) };
     /** A provider that announced its items as done, and then ended without a terminal event. */
     const unfinished = {
@@ -129,12 +129,12 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
     expect(seen('embeddings')).toEqual({ lengths: [8, 8], close: true });
   });
 
-  it('keeps files and runs batches', () => {
+  it('stores files and runs batches', () => {
     expect(seen('files')).toEqual({ listed: true, content: '{"a":1}\n', name: 'lines.jsonl', deleted: true });
     expect(seen('batches')).toEqual({ status: 'completed', listed: true, text: 'hello' });
   });
 
-  it('goes on in a conversation', () => {
+  it('continues a conversation', () => {
     expect(seen('conversations')).toEqual({
       text: 'Your name is Ada.',
       items: ['message', 'message', 'message', 'message'],
@@ -142,7 +142,7 @@ describeScenarios("OpenAI's package for Python", program, (seen) => {
     });
   });
 
-  it('makes pictures and sounds, and hears', () => {
+  it('generates images and speech, and transcribes', () => {
     expect(seen('images_and_audio')).toEqual({
       picture: true,
       sound: true,

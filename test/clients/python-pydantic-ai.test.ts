@@ -13,7 +13,7 @@ describeScenarios('pydantic-ai', program, (seen) => {
       expect(seen('streamed', way)).toEqual({ pieces: true, usage: true });
     });
 
-    it('calls tools, and goes on with their results', () => {
+    it('calls tools, and uses their results', () => {
       const called = [
         ['Paris', 'Rome'],
         ['Paris', 'Rome'],
@@ -25,7 +25,7 @@ describeScenarios('pydantic-ai', program, (seen) => {
       expect(seen('structured', way)).toEqual({ ToolOutput: 'Place', NativeOutput: 'Place' });
     });
 
-    it('remembers what only the model said', () => {
+    it('sends back the words of the model', () => {
       expect(seen('remembered', way)).toBe('The secret is rosebud.');
     });
 

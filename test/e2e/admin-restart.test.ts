@@ -1,5 +1,5 @@
 /**
- * What administrators have done outlives the gateway: killed, or stopped, and started again on the same data, from its
+ * Changes by administrators survive the gateway: killed, or stopped, and started again on the same data, from its
  * snapshots or from the log alone.
  */
 import { rmSync } from 'node:fs';
@@ -66,7 +66,7 @@ async function ready(gateway: ServedGateway, model = SMALL): Promise<ServedGatew
   return gateway;
 }
 
-/** Everything an administrator can look at, without what moves by itself. */
+/** Everything an administrator can read, without values that change by themselves. */
 async function everything(url: string, queries: readonly string[]): Promise<Answered> {
   const seen: Record<string, Answered> = {};
   for (const query of queries) seen[query] = withoutClock(await get(url, query));
@@ -91,8 +91,8 @@ const LISTS = [
   '/admin/rate-limits',
 ];
 
-describe('what administrators have set', () => {
-  it('is the same after the gateway was killed, after it was stopped, and when it is read from the log alone', async () => {
+describe('settings of administrators', () => {
+  it('are the same after the gateway was killed, stopped, and started from the log alone', async () => {
     const run = ++runs;
     let gateway = await ready(await start(run));
     const { url } = gateway;
@@ -159,8 +159,8 @@ describe('what administrators have set', () => {
   }, 120_000);
 });
 
-describe('what was spent and counted', () => {
-  it('is kept when the gateway is killed, and what was only reserved is free again', async () => {
+describe('spending and counts', () => {
+  it('are kept when the gateway is killed, and reservations are released', async () => {
     const run = ++runs;
     const first = await ready(await start(run));
     const { value } = await change(first.url, 'POST', '/admin/auth-keys', { name: 'spender', user_path: '/spender' });
@@ -173,7 +173,7 @@ describe('what was spent and counted', () => {
     const spent = async (url: string) => (await get(url, '/admin/budgets')).budgets[0].spent;
     expect(await say(first.url, value)).toEqual({ status: 200 });
     await expect.poll(() => spent(first.url)).toBe(0.5);
-    // One is under way, and what it may cost is reserved: there is no room for a third.
+    // One is in flight, and its possible cost is reserved: there is no room for a third.
     provider.control.next({ hang: true }, { path: chat });
     const calls = () => provider.requests.filter(({ path }) => path === chat).length;
     const before = calls();
@@ -192,7 +192,7 @@ describe('what was spent and counted', () => {
     expect(await say(second.url, value)).toMatchObject({ status: 429, code: 'budget_exceeded' });
   }, 60_000);
 
-  it('goes on counting against a rate limit where the last run left off', async () => {
+  it('of a rate limit continue after a restart', async () => {
     const run = ++runs;
     const first = await ready(await start(run));
     const { value } = await change(first.url, 'POST', '/admin/auth-keys', { name: 'counted', user_path: '/counted' });

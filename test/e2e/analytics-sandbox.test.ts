@@ -1,4 +1,4 @@
-/** What the analytics process has of the machine: its environment, its view of the files, its share of the processor. */
+/** The analytics process's access to the machine: its environment, files and share of the processor. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ afterAll(() => {
 const patience = { timeout: 30_000, interval: 100 };
 const withAnalytics = { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' };
 
-/** Whether this system lets a program be run in a namespace of its own. */
+/** Whether this system allows a program to run in a namespace of its own. */
 const hasSandbox = (() => {
   try {
     execFileSync('bwrap', ['--ro-bind', '/', '/', '--unshare-all', '--proc', '/proc', 'true'], { stdio: 'ignore' });
@@ -85,7 +85,7 @@ describe.skipIf(!hasChdb || process.platform !== 'linux')('the analytics process
     }
   });
 
-  test('is not told a secret on its command line', () => {
+  test('has no secret on its command line', () => {
     for (const each of descendants(gateway.process.pid)) {
       const command = readFileSync(`/proc/${each}/cmdline`, 'utf8');
       for (const secret of Object.values(secrets)) expect(command).not.toContain(secret);
@@ -97,7 +97,7 @@ describe.skipIf(!hasChdb || process.platform !== 'linux')('the analytics process
     expect(Object.keys(passwords).sort()).toEqual(['analyst', 'gateway']);
   });
 
-  test('takes what others leave of the processor, with all its threads, once it is up to date', async () => {
+  test('has the lowest priority (nice 19) in all its threads once it is up to date', async () => {
     await expect.poll(() => new Set(nicenessOf(pid)), patience).toEqual(new Set([19]));
   });
 
@@ -112,7 +112,7 @@ describe.skipIf(!hasChdb || process.platform !== 'linux')('the analytics process
     expect(existsSync(seen('/root'))).toBe(false);
   });
 
-  test.skipIf(!hasSandbox)('writes nothing but its own folder', () => {
+  test.skipIf(!hasSandbox)('can write only to its own folder', () => {
     const mounts = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').trim().split('\n');
     const writable = mounts
       .map((line) => line.split(' '))
@@ -124,7 +124,7 @@ describe.skipIf(!hasChdb || process.platform !== 'linux')('the analytics process
     expect(writable.filter((where) => !isOwn(where))).toEqual([]);
   });
 
-  test.skipIf(!hasSandbox)('has processes, users and a network of its own', () => {
+  test.skipIf(!hasSandbox)('has its own namespaces of processes, users and network', () => {
     for (const kind of ['pid', 'user', 'net', 'ipc', 'mnt', 'uts']) {
       expect(readlinkSync(`/proc/${pid}/ns/${kind}`)).not.toBe(readlinkSync(`/proc/self/ns/${kind}`));
     }
@@ -135,13 +135,13 @@ describe.skipIf(!hasChdb || process.platform !== 'linux')('the analytics process
     expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
   });
 
-  test.skipIf(!hasSandbox)('says nothing of a sandbox that it has', () => {
+  test.skipIf(!hasSandbox)('prints no warning when it has a sandbox', () => {
     expect(gateway.process.stdout).not.toMatch(/sandbox/i);
   });
 });
 
 describe.skipIf(!hasChdb)('the analytics process without a sandbox', () => {
-  test('runs all the same, and start-up says so', { timeout: 60_000 }, async () => {
+  test('runs with a warning at start-up', { timeout: 60_000 }, async () => {
     const env = { ...withAnalytics, PATH: '/nowhere' };
     const gateway = await serve({ dataDir: join(folder.path, 'bare'), env });
     await expect.poll(() => lagOf(gateway), patience).toBe('0');

@@ -35,8 +35,8 @@ async function readiness({ url }: ServedGateway): Promise<unknown> {
   return (await fetch(`${url}/health/ready`)).json();
 }
 
-describe.skipIf(!hasChdb)('analytics beside the gateway', () => {
-  test('starts with it, is asked in SQL, comes back when it dies, and stops with it', {
+describe.skipIf(!hasChdb)('analytics as a process of the gateway', () => {
+  test('starts with the gateway, answers SQL, restarts after a crash, and stops with the gateway', {
     timeout: 120_000,
   }, async () => {
     const dataDir = join(folder.path, 'supervised');
@@ -114,7 +114,7 @@ describe.skipIf(!hasChdb)('analytics beside the gateway', () => {
     expect(() => process.kill(last, 0)).toThrow(/ESRCH/);
   });
 
-  test('a gateway that is killed takes it along', { timeout: 60_000 }, async () => {
+  test('ends when the gateway is killed', { timeout: 60_000 }, async () => {
     const gateway = await serve({ dataDir: join(folder.path, 'killed'), env: withAnalytics });
     await expect.poll(() => addressIn(gateway), patience).toBeDefined();
     const pid = analyticsPid(gateway);
@@ -139,7 +139,7 @@ describe.skipIf(!hasChdb)('analytics beside the gateway', () => {
 });
 
 describe('analytics with a server', () => {
-  test('the gateway serves while the server is down, and says so', { timeout: 60_000 }, async () => {
+  test('the gateway serves while the server is down, and reports it', { timeout: 60_000 }, async () => {
     const server = createServer((_request, reply) =>
       reply.writeHead(500).end('Code: 1. DB::Exception: broken. (BROKEN_THING)'),
     );
@@ -189,7 +189,7 @@ describe('analytics with a server', () => {
     } });`;
   const withoutChdb = ['--import', `data:text/javascript,${encodeURIComponent(without)}`];
 
-  test('where chDB is not installed it is off, and says why', async () => {
+  test('is off with a notice where chDB is not installed', async () => {
     const analytics = startProcess({
       command: [process.execPath, ...withoutChdb, main, 'analytics'],
       env: { DATA_DIR: join(folder.path, 'without'), ...withAnalytics },
@@ -198,7 +198,7 @@ describe('analytics with a server', () => {
     expect(analytics.stdout).toMatch(/^Analytics is off: chDB is not installed here/);
   });
 
-  test('where chDB cannot be loaded the process ends for good, and says why', async () => {
+  test('ends permanently with a reason where chDB cannot be loaded', async () => {
     const socket = createServer().listen(0, '127.0.0.1');
     await once(socket, 'listening');
     const worker = fork(join(root, 'src/analytics/worker.ts'), { execArgv: withoutChdb, silent: true });
@@ -223,7 +223,7 @@ describe('analytics with a server', () => {
     expect(complaint).toBe('Analytics is off: chDB could not be loaded: no chDB on this machine\n');
   });
 
-  test('it is off when asked to be', async () => {
+  test('is off with ANALYTICS_ENABLED=false', async () => {
     const gateway = await serve({ dataDir: join(folder.path, 'off'), env: { ANALYTICS_ENABLED: 'false' } });
     expect(await readiness(gateway)).toEqual({ status: 'ready', components: { storage: 'ok', stream_index: 'ok' } });
     expect(await lagOf(gateway)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Background responses outlive the gateway: killed, or stopped, and started again on the same data. */
+/** Background responses survive the gateway: killed, or stopped, and started again on the same data. */
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
@@ -58,7 +58,7 @@ describe.each(['SIGKILL', 'SIGTERM'] as const)('after %s', (signal) => {
     return start(run);
   }
 
-  it('a response of which nothing had been said is made', async () => {
+  it('a response without output is completed', async () => {
     const run = ++runs;
     const first = await start(run);
     provider.control.next({ hang: true }, chat);
@@ -69,13 +69,13 @@ describe.each(['SIGKILL', 'SIGTERM'] as const)('after %s', (signal) => {
     expect(made).toMatchObject({ id, status: 'completed', background: true });
     expect(made.output[0].content[0].text).toBe('hello');
     expect(calls()).toBe(before + 2);
-    // It is done now, and no further start takes it up.
+    // It has ended now, and no further start resumes it.
     const third = await again(second, run);
     expect(await get(third.url, id)).toEqual(made);
     expect(calls()).toBe(before + 2);
   });
 
-  it('a response of which something had been said has failed, says why, and is not made twice', async () => {
+  it('a response with output has failed with a reason, and is not made twice', async () => {
     const run = ++runs;
     const first = await start(run);
     provider.control.next({ holdAfterChunks: 4 }, chat);
@@ -93,7 +93,7 @@ describe.each(['SIGKILL', 'SIGTERM'] as const)('after %s', (signal) => {
     expect(calls()).toBe(before);
   });
 
-  it('a response can be cancelled that had not been taken up yet', async () => {
+  it('a response that was not yet resumed can be cancelled', async () => {
     const run = ++runs;
     const first = await start(run);
     provider.control.always({ hang: true }, chat);
@@ -107,7 +107,7 @@ describe.each(['SIGKILL', 'SIGTERM'] as const)('after %s', (signal) => {
   });
 });
 
-it('without the request on the record it fails, and says so', async () => {
+it('a response without its request on the record fails with a reason', async () => {
   const run = ++runs;
   const capture = { LOGGING_LOG_BODIES: 'false' };
   const first = await start(run, capture);

@@ -8,17 +8,17 @@ export const root = dirname(dirname(import.meta.dirname));
 export const MASTER_KEY = 'process-test-key';
 
 export interface ProcessOptions {
-  /** Variables for the gateway. It gets no others but those that any program needs. */
+  /** Variables for the gateway. Of the inherited ones it gets only those that any program needs. */
   readonly env?: Readonly<Record<string, string>>;
   /** After `serve`. */
   readonly args?: readonly string[];
-  /** What is run, and with which arguments before `args`; default: `src/main.ts serve` with this Node. */
+  /** The program and its arguments before `args`; default: `src/main.ts serve` with this Node. */
   readonly command?: readonly [string, ...string[]];
-  /** Started as a process group of its own, all of which is ended in the end: for commands that start others. */
+  /** Starts a process group of its own, all of which is ended in the end: for commands that start others. */
   readonly group?: boolean;
   /** Whether it has a channel to its parent, as under the wrapper that `npm start` runs. */
   readonly channel?: boolean;
-  /** Where no configuration file lies about; default: the system's folder for temporary files. */
+  /** A folder without a configuration file; default: the system's folder for temporary files. */
   readonly cwd?: string;
 }
 
@@ -29,7 +29,7 @@ export interface Exit {
 
 export interface GatewayProcess {
   readonly pid: number;
-  /** Its address, once it has said that it listens. Rejects with all it printed when it ends before that. */
+  /** Its address, once it listens. Rejects with all its output when it ends before that. */
   readonly listening: Promise<string>;
   readonly exited: Promise<Exit>;
   /** Everything printed so far. */
@@ -41,7 +41,7 @@ export interface GatewayProcess {
 const running = new Map<ChildProcess, { readonly group: boolean }>();
 process.once('exit', killAll);
 
-/** Ends everything started here that still runs, whatever became of its test. */
+/** Ends everything started here that still runs, whatever the result of its test. */
 export function killAll(): void {
   for (const [child, { group }] of running) {
     if (group && child.pid !== undefined) endGroup(child.pid);
@@ -63,7 +63,7 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   const [file, ...before] = options.command ?? [process.execPath, join(root, 'src/main.ts'), 'serve'];
   const child = spawn(file, [...before, ...args], {
     cwd,
-    // Analytics is a process of its own, for which its own tests ask.
+    // Analytics is a separate process, which its own tests enable.
     env: { ...inherited(), PORT: '0', ANALYTICS_ENABLED: 'false', ...env },
     stdio: ['ignore', 'pipe', 'pipe', ...(channel ? (['ipc'] as const) : [])],
     detached: group,
@@ -73,7 +73,7 @@ export function startProcess(options: ProcessOptions = {}): GatewayProcess {
   let stderr = '';
   const listening = Promise.withResolvers<string>();
   const exited = Promise.withResolvers<Exit>();
-  // Nobody has to wait for either.
+  // Either may be left unused: a rejection must not become an unhandled one.
   listening.promise.catch(() => {});
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
@@ -117,7 +117,7 @@ export interface ServeOptions extends ProcessOptions {
   readonly dataDir: string;
 }
 
-/** Of a start that takes longer, what it printed becomes the error. */
+/** If a start takes longer, its output becomes the error. */
 const LISTENS_WITHIN_MS = 30_000;
 
 export interface ServedGateway {

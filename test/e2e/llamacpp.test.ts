@@ -21,7 +21,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-/** The recorded request, put to the gateway with a model that it lists. */
+/** The recorded request, sent to the gateway with a model that it lists. */
 async function replay(name: string, path?: string): Promise<Response> {
   const { request } = recordedPair(name);
   const json = path === undefined ? { ...Object(request.body), model } : request.body;
@@ -39,7 +39,7 @@ function requestsTo(path: string): number {
 
 describe('models of a llama.cpp server', () => {
   it('are listed under the provider, with the context window that the server runs with', async () => {
-    // The recorded model entry only knows the context it was trained with (2048); /props knows what is running (512).
+    // The recorded model entry only has the training context (2048); /props has the running one (512).
     await expect
       .poll(async () => jsonOf(await ask(gateway.url, '/v1/models')))
       .toMatchObject({
@@ -65,7 +65,7 @@ describe('chat', () => {
     expect(await response.text()).toBe(answerOf('chat.stream'));
   });
 
-  it('asks for usage in every stream, and records what the server reported', async () => {
+  it('requests usage in every stream, and records the usage that the server reported', async () => {
     const messages = [{ role: 'user', content: 'hi' }];
     const json = { model, messages, max_tokens: 8, seed: 1, stream: true };
     const response = await ask(gateway.url, '/v1/chat/completions', { json });
@@ -88,7 +88,7 @@ describe('embeddings', () => {
 });
 
 describe('responses', () => {
-  it('are served by translation once the server has said that it has none, and it is not asked again', async () => {
+  it('are served by translation after one probe', async () => {
     const first = await replay('responses.error.absent');
     expect(first.status).toBe(200);
     expect(await first.json()).toMatchObject({
@@ -122,7 +122,7 @@ describe('responses', () => {
 describe('errors of the server', () => {
   it('reach the client in the envelope, with the provider named', async () => {
     const { request, response: recorded } = recordedPair('embeddings.error.pooling');
-    // The same request as for embeddings, but for the server's mood: asked for by its own recorded body.
+    // The same request as for embeddings, with another answer of the server: sent with its own recorded body.
     const response = await ask(gateway.url, '/p/llamacpp/v1/embeddings', { json: request.body });
     expect(response.status).toBe(400);
     const { error } = await jsonOf(response);
@@ -141,7 +141,7 @@ describe('passthrough', () => {
   it.each([
     ['tokenize', '/p/llamacpp/tokenize'],
     ['completions', '/p/llamacpp/v1/completions'],
-  ])('brings %s as the server answered it', async (name, path) => {
+  ])('returns %s as the server answered it', async (name, path) => {
     const response = await replay(name, path);
     expect(response.status).toBe(200);
     expect(await jsonOf(response)).toEqual(answerOf(name));
@@ -150,7 +150,7 @@ describe('passthrough', () => {
   it.each([
     ['props', '/p/llamacpp/props'],
     ['health', '/p/llamacpp/health'],
-  ])('brings %s from the root of the server', async (name, path) => {
+  ])('returns %s from the root of the server', async (name, path) => {
     expect(await jsonOf(await ask(gateway.url, path))).toEqual(answerOf(name));
   });
 
@@ -158,7 +158,7 @@ describe('passthrough', () => {
     ['infill', '/p/llamacpp/infill', '/infill'],
     ['rerank.error', '/p/llamacpp/v1/rerank', '/v1/rerank'],
     ['rerank.error', '/p/llamacpp/rerank', '/rerank'],
-  ])('brings the refusal of %s at %s', async (name, path, upstreamPath) => {
+  ])('returns the refusal of %s at %s', async (name, path, upstreamPath) => {
     const response = await replay(name, path);
     expect(response.status).toBeGreaterThanOrEqual(400);
     expect((await jsonOf(response)).error).toMatchObject({ provider: 'llamacpp' });
@@ -167,7 +167,7 @@ describe('passthrough', () => {
 });
 
 describe('after a restart', () => {
-  it('it is still known that the server has no responses, and nothing has to be asked again', async () => {
+  it('the gateway still knows that the server has no responses, without another probe', async () => {
     gateway.process.kill('SIGTERM');
     await gateway.process.exited;
     gateway = await serve({ dataDir, env: { LLAMACPP_BASE_URL: server.url } });
@@ -175,7 +175,7 @@ describe('after a restart', () => {
     expect(requestsTo('/v1/responses')).toBe(1);
   });
 
-  it('models are served at once, also while the server is away', async () => {
+  it('models are served at once, also while the server is down', async () => {
     gateway.process.kill('SIGTERM');
     await gateway.process.exited;
     await server.close();

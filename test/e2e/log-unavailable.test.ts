@@ -58,7 +58,7 @@ describe.each([
 
   async function fillUp(): Promise<void> {
     disk.fill(gateway.process.pid);
-    // One request has to notice.
+    // One request has to fail first.
     await expect.poll(async () => (await chat({ model, messages: longMessages })).status).toBe(503);
   }
 
@@ -69,7 +69,7 @@ describe.each([
       .toBe(200);
   }
 
-  it('answers every model route with 503 log_unavailable and when to come back, and asks no provider', async () => {
+  it('answers every model route with 503 log_unavailable and Retry-After, and calls no provider', async () => {
     for (let request = 0; request < 5; request++) await expectServed();
     await fillUp();
     const calls = provider.requests.length;
@@ -112,7 +112,7 @@ describe.each([
   it.each([
     ['/v1/chat/completions', { model, messages, stream: true }],
     ['/v1/responses', { model, input: 'Hello there', stream: true }],
-  ])('ends a stream of %s that runs when it happens with an error, and never as complete', async (path, json) => {
+  ])('ends a stream of %s that is open at that time with an error, and never as complete', async (path, json) => {
     // The frame after the pause is too large for whatever space may be left.
     provider.control.next({ holdAfterChunks: 1, oversizedBytes: 100_000 }, { path: '/v1/chat/completions' });
     const response = await ask(gateway.url, path, { json });
@@ -139,7 +139,7 @@ describe.each([
     expect(exchange.map(({ type }) => type)).not.toContain('exchange.completed');
   });
 
-  it('has lost nothing that was answered, and leaves nothing open', async () => {
+  it('has lost no recorded answer, and leaves nothing open', async () => {
     gateway.process.kill('SIGTERM');
     expect(await gateway.process.exited, gateway.process.stderr).toEqual({ code: 0, signal: null });
     const events = await eventsIn(dataDir);
@@ -157,7 +157,7 @@ describe.each([
     await expectServed();
     await fillUp();
     gateway.process.kill('SIGTERM');
-    // It cannot say in the log that it stopped, and says so with its exit code.
+    // It cannot record in the log that it stopped, and reports it with its exit code.
     expect(await gateway.process.exited).toEqual({ code: 1, signal: null });
     expect(gateway.process.stderr).toMatch(/could not be (written|recorded)|cannot be written/);
     disk.free(gateway.process.pid);

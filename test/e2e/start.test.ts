@@ -31,11 +31,11 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-describe('a start with nothing configured', async () => {
+describe('a start without configuration', async () => {
   const dataDir = join(folder.path, 'first');
   const curl = await has('curl');
 
-  it('serves a demo provider, says so in one line, and shows the new master key with a curl that works', async (test) => {
+  it('serves a demo provider, and prints the new master key with a working curl command', async (test) => {
     const gateway = startProcess({ command: viaWrapper, env: { DATA_DIR: dataDir } });
     const url = await gateway.listening;
     await expect.poll(() => gateway.stdout).toContain('curl ');
@@ -74,7 +74,7 @@ describe('a start with nothing configured', async () => {
   });
 });
 
-describe('a start with everything declared that can be', () => {
+describe('a start with every declarable setting', () => {
   const env = {
     DATA_DIR: join(folder.path, 'declared'),
     GATEWAY_MASTER_KEY: 'key-of-a-declared-start',
@@ -86,7 +86,7 @@ describe('a start with everything declared that can be', () => {
     TAGGING_HEADER_1: 'X-Team',
   };
 
-  it.each(['first', 'second'])('comes to listen for the %s time, with all of it in force', async () => {
+  it.each(['first', 'second'])('listens for the %s time, with all settings applied', async () => {
     const gateway = startProcess({ env });
     const url = await gateway.listening;
     const rows = async (path: string) => {
@@ -104,7 +104,7 @@ describe('a start with everything declared that can be', () => {
 });
 
 describe('a start with flags', () => {
-  it('listens where --port and --host say, over what the environment says', async () => {
+  it('listens on --port and --host, over the environment', async () => {
     const port = await freePort();
     const gateway = startProcess({
       command: viaWrapper,
@@ -127,7 +127,7 @@ describe('a start with flags', () => {
 describe('diagnostics', () => {
   const env = { LLAMACPP_BASE_URL: 'http://127.0.0.1:9/v1' };
 
-  it('go to standard error, as JSON where nobody sits in front of them', async () => {
+  it('go to standard error, as JSON without a terminal', async () => {
     const gateway = startProcess({ env: { ...env, DATA_DIR: join(folder.path, 'json') } });
     await gateway.listening;
     await expect.poll(() => gateway.stderr).toContain('provider llamacpp');
@@ -143,7 +143,7 @@ describe('diagnostics', () => {
   });
 });
 
-describe('a start that cannot be', () => {
+describe('a failed start', () => {
   it('lists every problem of the configuration, by its variable or its place in the file', async () => {
     const cwd = temporaryFolder();
     writeFileSync(join(cwd.path, 'chancery.yaml'), 'server:\n  drain_timeout: soon\n  prot: 1\n');
@@ -160,7 +160,7 @@ describe('a start that cannot be', () => {
     cwd.remove();
   });
 
-  it('says so when the port is taken', async () => {
+  it('names a port that is in use', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const address = taken.address();
@@ -171,7 +171,7 @@ describe('a start that cannot be', () => {
     taken.close();
   });
 
-  it('says so when another gateway has the data folder', async () => {
+  it('names a data folder that another gateway uses', async () => {
     const dataDir = join(folder.path, 'shared');
     const first = startProcess({ env: { DATA_DIR: dataDir } });
     await first.listening;
@@ -186,7 +186,7 @@ describe('a start that cannot be', () => {
     third.kill('SIGKILL');
   });
 
-  it('says so when another gateway writes the same log, wherever its own data are, and leaves that one alone', async () => {
+  it('refuses the log of another gateway, wherever its own data are, and leaves that gateway alone', async () => {
     const LOG_URL = `file:${join(folder.path, 'one-log')}`;
     const GATEWAY_MASTER_KEY = 'the-key';
     const first = startProcess({ env: { DATA_DIR: join(folder.path, 'one'), LOG_URL, GATEWAY_MASTER_KEY } });
@@ -210,7 +210,7 @@ describe('a start that cannot be', () => {
 describe('npm start', async () => {
   const npm = await has('npm');
 
-  it.skipIf(!npm)('takes flags after --, and passes a stop on to the gateway (skipped without npm)', async () => {
+  it.skipIf(!npm)('accepts flags after --, and passes a stop on to the gateway (skipped without npm)', async () => {
     const port = await freePort();
     const gateway = startProcess({
       command: ['npm', 'start', '--', '--port', String(port)],

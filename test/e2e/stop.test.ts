@@ -39,7 +39,7 @@ function start(options: Omit<ServeOptions, 'dataDir'> = {}): Promise<ServedGatew
   return serve({ ...options, dataDir, env: { LLAMACPP_BASE_URL: upstream, ...options.env } });
 }
 
-/** A stream that stands still after its first frames until the provider lets go. */
+/** A stream that pauses after its first frames until the provider is released. */
 async function heldStream(url: string, path: '/v1/chat/completions' | '/v1/responses'): Promise<Held> {
   const asked = path === '/v1/responses' ? { input: 'Hi' } : { messages: [{ role: 'user', content: 'Hi' }] };
   const model = 'llamacpp/simulated-small';
@@ -75,7 +75,7 @@ const estimatedUsage = {
   estimatedOutputTokens: expect.any(Number),
 };
 
-/** Resolves once the gateway takes no new requests. */
+/** Resolves once the gateway accepts no new requests. */
 async function untilRefused(url: string): Promise<void> {
   await expect
     .poll(
@@ -98,7 +98,7 @@ describe('SIGTERM', () => {
     expect(types.at(-1)).toBe('gateway.stopped');
   });
 
-  it('lets a running stream finish, and takes no new requests meanwhile', async () => {
+  it('lets a running stream finish, and accepts no new requests meanwhile', async () => {
     const { url, process } = await start();
     const stream = await heldStream(url, '/v1/chat/completions');
     process.kill('SIGTERM');
@@ -121,12 +121,12 @@ describe('SIGTERM', () => {
     const reading = await ask(url, '/v1/chat/completions', { json });
     process.kill('SIGTERM');
     await untilRefused(url);
-    // Nothing of the body has been read until now, so most of it is still with the gateway.
+    // Nothing of the body has been read until now, so most of it is still in the gateway.
     expect((await reading.arrayBuffer()).byteLength).toBeGreaterThan(size);
     expect(await process.exited).toEqual({ code: 0, signal: null });
   });
 
-  it('cuts a chat stream that outlasts the grace period: an error ends it, and the log tells', async () => {
+  it('cuts a chat stream that outlasts the grace period: it ends with an error, and is recorded', async () => {
     const { url, process } = await start({ env: { DRAIN_TIMEOUT: '150ms' } });
     const stream = await heldStream(url, '/v1/chat/completions');
     process.kill('SIGTERM');
@@ -146,7 +146,7 @@ describe('SIGTERM', () => {
     expect(events.at(-1)).toMatchObject({ type: 'gateway.stopped', data: { cutExchanges: 1 } });
   });
 
-  it('fails a response that is cut, with the grace period from the settings file, and keeps what there was', async () => {
+  it('fails a response that is cut after the configured grace period, and stores its output so far', async () => {
     const cwd = join(folder.path, 'settings');
     mkdirSync(cwd);
     writeFileSync(join(cwd, 'chancery.yaml'), 'server:\n  drain_timeout: 150ms\n');
@@ -165,12 +165,12 @@ describe('SIGTERM', () => {
     expect(await kept.json()).toEqual(response);
   });
 
-  it('given twice, half a second or more apart, ends the gateway at once', async () => {
+  it('sent twice, half a second or more apart, ends the gateway at once', async () => {
     const { url, process } = await start({ env: { DRAIN_TIMEOUT: '60s' } });
     const stream = await heldStream(url, '/v1/chat/completions');
     process.kill('SIGTERM');
     await untilRefused(url);
-    // What is measured is the time between the two.
+    // The test measures the time between the two.
     await sleep(550);
     const asked = performance.now();
     process.kill('SIGTERM');
@@ -179,7 +179,7 @@ describe('SIGTERM', () => {
     expect(code).toBe(1);
     await expect(stream.rest()).rejects.toThrow();
 
-    // The next start closes what was left open.
+    // The next start closes exchanges that were left open.
     const again = await serve({ dataDir, env: { LLAMACPP_BASE_URL: upstream } });
     again.process.kill('SIGTERM');
     await again.process.exited;

@@ -11,7 +11,7 @@ afterAll(() => {
 const patience = { timeout: 30_000, interval: 100 };
 
 describe.skipIf(!hasChdb)('usage reports', () => {
-  test('wait for analytics to start, and tell of a request soon after it', { timeout: 90_000 }, async () => {
+  test('wait for analytics to start, and include a request soon after it', { timeout: 90_000 }, async () => {
     const env = { ANALYTICS_ENABLED: 'true', ANALYTICS_HTTP_PORT: '0' };
     const gateway = await serve({ dataDir: folder.path, env });
     const summary = async () => {

@@ -1,4 +1,4 @@
-/** A stream that its client leaves before the provider reports usage costs an estimate, marked as one. */
+/** A stream that its client abandons before the provider reports usage costs an estimate, marked as one. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { at, setBudget, setPrice, spentOf, usagesIn } from '../support/batches.ts';
 import {
@@ -24,7 +24,7 @@ const prompt = 'tell me everything you know now '.repeat(40);
 const untilUsage = (exchange: string): Promise<LoggedEvent[]> =>
   eventsUntil(gateway, `stream=exchange-${exchange}`, ({ type }) => type === 'usage.recorded');
 
-/** Pieces of the answer that the client has received when it leaves. */
+/** Pieces of the answer that the client has received when it disconnects. */
 const READ = 30;
 
 async function readPieces(answer: Response, mark: string): Promise<void> {
@@ -37,7 +37,7 @@ async function readPieces(answer: Response, mark: string): Promise<void> {
   }
 }
 
-/** Leaves a stream once it holds the mark `READ` times. @returns its usage */
+/** Aborts a stream once it holds the mark `READ` times. @returns its usage */
 async function abandon(path: string, body: object, mark: string, init: RequestInit = {}) {
   gateway.simulated.control.next({ words: 100, tokensPerChunk: 1, holdAfterChunks: 40 });
   const client = new AbortController();
@@ -84,7 +84,7 @@ describe.each([
   });
 });
 
-describe('a native stream of messages that its client leaves', () => {
+describe('a native stream of messages that its client abandons', () => {
   it('costs the reported input and the received output; counts are as reported', async () => {
     const body = { model: NATIVE, messages: user(prompt), max_tokens: 100 };
     const { usage } = await abandon('/v1/messages', body, '"type":"text_delta"');
@@ -119,7 +119,7 @@ describe('a limit of tokens', () => {
   });
 });
 
-describe('a request that its client leaves before the first chunk', () => {
+describe('a request that its client abandons before the first chunk', () => {
   it('costs its prompt, since the provider was working on it', async () => {
     gateway.simulated.control.next({ hang: true });
     const client = new AbortController();
@@ -157,7 +157,7 @@ describe('a complete answer', () => {
     expect(usage).not.toHaveProperty('partial');
   });
 
-  it('is estimated under /p/{provider} when the client did not ask for usage', async () => {
+  it('is estimated under /p/{provider} when the client did not request usage', async () => {
     const body = { model: 'simulated-small', stream: true, messages: user(prompt) };
     const answer = await gateway.post('/p/llamacpp/v1/chat/completions', body);
     await answer.text();

@@ -1,4 +1,4 @@
-/** Every admin route that takes a body, found by the description of the API: what is not understood changes nothing. */
+/** Every admin route with a body, from the description of the API: invalid input changes nothing. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openApiDocument } from '../../src/http/openapi.ts';
 import type { Answered } from '../support/answered.ts';
@@ -16,7 +16,7 @@ const routes = Object.entries<Record<string, Answered>>(document.paths).flatMap(
 let key = '';
 let before: readonly string[] = [];
 
-/** What administrators have changed since the gateway began. */
+/** The changes by administrators since the gateway started. */
 async function changes(): Promise<readonly string[]> {
   const { entries } = await json(await gateway.fetch('/admin/history?limit=200'));
   return entries.map(({ position }: { position: string }) => position);
@@ -50,22 +50,22 @@ describe.each(routes)('$method $path', ({ method, path }) => {
     });
   });
 
-  it('names a field that it does not know', async () => {
-    // What is missing may be told first.
+  it('names an unknown field', async () => {
+    // A missing field may be reported first.
     const { param, message, code } = await errorOf(await send('{"nobody_knows":1}'), 400);
     expect(message).toContain(`'${param}'`);
     expect(['unknown_parameter', 'missing_required_parameter']).toContain(code);
   });
 
-  it('refuses to do without a body', async () => {
+  it('requires a body', async () => {
     const { type, code } = await errorOf(await send(''), 400);
     expect(type).toBe('invalid_request_error');
-    // One route takes its parameter from the query as well.
+    // One route accepts its parameter in the query as well.
     expect(['invalid_json', 'missing_required_parameter']).toContain(code);
   });
 });
 
-it('says of what is missing that it is missing', async () => {
+it('a missing parameter has a code of its own', async () => {
   const answer = await gateway.fetch(`/admin/auth-keys/${key}/allowed-models`, { method: 'PUT', json: {} });
   expect(await errorOf(answer, 400)).toMatchObject({
     param: 'allowed_models',
@@ -111,10 +111,10 @@ describe.each(lists)('GET %s', (path) => {
   });
 });
 
-it('takes the three characters of a zero byte that is encoded twice for a text', async () => {
+it('a zero byte that is encoded twice is accepted as three characters', async () => {
   expect((await gateway.fetch('/admin/auth-keys?search=%2500')).status).toBe(200);
 });
 
-it('has left no change behind', async () => {
+it('no change was left behind', async () => {
   expect(await changes()).toEqual(before);
 });

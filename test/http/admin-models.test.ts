@@ -11,7 +11,7 @@ describe('the models of the gateway', () => {
     return models.map(({ selector }: { selector: string }) => selector);
   };
 
-  it('are told with who serves them and whether they may be used', async () => {
+  it('are listed with their provider and access', async () => {
     const [first] = await json(await gateway.fetch('/admin/models'));
     expect(first).toMatchObject({
       model: { id: 'talker', object: 'model', created: expect.any(Number), owned_by: expect.any(String) },
@@ -23,14 +23,14 @@ describe('the models of the gateway', () => {
     expect(await ids()).toEqual(MODELS.map((id) => `llamacpp/${id}`));
   });
 
-  it('are told by category', async () => {
+  it('are filtered by category', async () => {
     expect(await ids('?category=all')).toHaveLength(4);
     expect(await ids('?category=embedding')).toEqual(['llamacpp/nomic-embed-text', 'llamacpp/ns/e5-large']);
     expect(await ids('?category=reranking')).toEqual(['llamacpp/bge-reranker']);
     expect(await ids('?category=video')).toEqual([]);
   });
 
-  it.each(['embeddings', 'toString', 'All'])('have no category %s', async (category) => {
+  it.each(['embeddings', 'toString', 'All'])('are refused for the category %s', async (category) => {
     expect((await errorOf(await gateway.fetch(`/admin/models?category=${category}`), 400)).param).toBe('category');
   });
 
@@ -41,7 +41,7 @@ describe('the models of the gateway', () => {
     expect(categories).toContainEqual({ category: 'text_generation', display_name: 'Text generation', count: 0 });
   });
 
-  it('are told to the administrator of a subtree with what may be used there', async () => {
+  it('are listed for the administrator of a subtree with the access of that subtree', async () => {
     const policy = { user_path: '/team', allowed_models: ['llamacpp/talker'], description: '' };
     expect((await gateway.fetch('/admin/users', { method: 'PUT', json: policy })).status).toBe(200);
     const made = await gateway.fetch('/admin/auth-keys', {
@@ -55,14 +55,14 @@ describe('the models of the gateway', () => {
   });
 });
 
-describe('a gateway that knows no model yet', () => {
+describe('a gateway without a model', () => {
   let gateway: TestGateway;
   beforeAll(async () => {
     gateway = await startTestGateway({ simulated: false, env: { VLLM_BASE_URL: 'http://127.0.0.1:9/v1' } });
   });
   afterAll(() => gateway.close());
 
-  it('tells of none, and of every category that it is empty', async () => {
+  it('lists no model, and every category as empty', async () => {
     expect(await json(await gateway.fetch('/admin/models'))).toEqual([]);
     const categories = await json(await gateway.fetch('/admin/models/categories'));
     expect(categories.every(({ count }: { count: number }) => count === 0)).toBe(true);

@@ -1,4 +1,4 @@
-/** Words for tests of what administrators do, and did: keys, policies, and what is told of them later. */
+/** Steps for tests of administration and its history: keys, policies, and later reads. */
 import { expect } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import type { TestGateway } from '../support/gateway.ts';
@@ -35,7 +35,7 @@ export function administrator(gateway: Pick<TestGateway, 'fetch'>) {
       expect({ path, status: answer.status, text: answer.ok ? '' : text }).toMatchObject({ text: '' });
       return text === '' ? undefined : JSON.parse(text);
     },
-    /** Resolves when the clock has moved on by a millisecond, so that two changes are not of the same moment. */
+    /** Resolves when the clock has advanced by a millisecond, so that two changes have different times. */
     async aMomentLater(): Promise<string> {
       const before = Date.now();
       while (Date.now() <= before + 1) await new Promise((resolve) => setImmediate(resolve));

@@ -20,11 +20,11 @@ describe('without the admin endpoints', () => {
     '/admin/static/app.js',
     '/admin/api/v1/access',
     '/admin/api/v1/dashboard/config',
-  ])('there is no %s', async (path) => {
+  ])('%s is not found', async (path) => {
     expect((await errorOf(await gateway.fetch(path), 404)).code).toBe('unknown_route');
   });
 
-  it('everything else is there', async () => {
+  it('all other routes work', async () => {
     const answer = await gateway.fetch('/v1/chat/completions', {
       json: { model: 'llamacpp/simulated-small', messages: user('Hello!') },
     });
@@ -36,19 +36,19 @@ describe('without the admin endpoints', () => {
 describe('the dashboard', () => {
   const notice = expect.stringContaining('ADMIN_ENDPOINTS_ENABLED');
 
-  it('is off without the admin endpoints, and the operator is told', () => {
+  it('is off without the admin endpoints, with a notice for the operator', () => {
     const config = configFrom({ env: { ADMIN_ENDPOINTS_ENABLED: 'false' } });
     expect(config.admin).toEqual({ endpointsEnabled: false, uiEnabled: false });
     expect(config.notices).toContainEqual(notice);
   });
 
-  it('is off without a word when it was switched off as well', () => {
+  it('is off without a notice when it was switched off as well', () => {
     const config = configFrom({ env: { ADMIN_ENDPOINTS_ENABLED: 'false', ADMIN_UI_ENABLED: 'false' } });
     expect(config.admin.uiEnabled).toBe(false);
     expect(config.notices).not.toContainEqual(notice);
   });
 
-  it('can be off by itself', () => {
+  it('can be switched off on its own', () => {
     expect(configFrom({ env: { ADMIN_UI_ENABLED: 'false' } }).admin).toEqual({
       endpointsEnabled: true,
       uiEnabled: false,

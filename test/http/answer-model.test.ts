@@ -1,4 +1,4 @@
-/** What an answer says of its model, and what usage says of the answer: the same whatever the client's dialect is. */
+/** The model named in an answer, and in the usage of the answer: the same for every dialect of the client. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { saved } from '../support/several-providers.ts';
@@ -37,7 +37,7 @@ const response = {
 
 const sse = (events: readonly object[]) => events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
 
-/** A whole answer and a stream, by the path that is asked for. */
+/** A whole answer and a stream, by request path. */
 const answers: Readonly<Record<string, readonly [whole: object, stream: string]>> = {
   '/v1/chat/completions': [
     {
@@ -162,7 +162,7 @@ describe.each(types)('an answer of %s through an alias', (type) => {
   );
 });
 
-it('an answer given again under its idempotency key names the same models', async () => {
+it('an answer returned again under its idempotency key names the same models', async () => {
   const ask = () =>
     gateway.post(
       '/v1/messages',
@@ -176,7 +176,7 @@ it('an answer given again under its idempotency key names the same models', asyn
   expect(await again.text()).toBe(first);
 });
 
-it('a request of an answer that does not come from a model names none', async () => {
+it('an answer that does not come from a model names none', async () => {
   const answer = await gateway.fetch('/p/llamacpp/v1/nothing');
   expect(answer.headers.get('x-requested-model')).toBeNull();
 });

@@ -1,4 +1,4 @@
-/** Clients of OpenAI's API with a provider that speaks Anthropic's Messages. */
+/** Clients of OpenAI's API with a provider that has Anthropic's Messages API. */
 
 import { describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
@@ -39,7 +39,7 @@ const streamed = async (path: string, body: object) => {
   return { text: await answer.text(), exchange: exchangeOf(answer) };
 };
 
-/** The blocks of the turn before the last: what the client gave back of the assistant's. */
+/** The blocks of the turn before the last: what the client sent back of the assistant's turn. */
 const turnBefore = () => lastBody().messages.at(-2).content as { type: string; signature?: string }[];
 
 function messageOf(chunks: Answered[]) {
@@ -65,7 +65,7 @@ function messageOf(chunks: Answered[]) {
 }
 
 describe('chat completions of an Anthropic model', () => {
-  it('are asked for in messages, and answered as completions', async () => {
+  it('are requested as messages, and returned as completions', async () => {
     const answer = await gateway.post(CHAT, {
       model: adaptive,
       messages: [{ role: 'system', content: 'Be brief.' }, ...user('Reply with exactly: hello')],
@@ -95,7 +95,7 @@ describe('chat completions of an Anthropic model', () => {
     expect(JSON.stringify(events)).not.toContain(KEY);
   });
 
-  it.each([true, undefined])('stream as chunks, with usage when it is asked for (%s)', async (include_usage) => {
+  it.each([true, undefined])('stream as chunks, with usage when include_usage is set (%s)', async (include_usage) => {
     const stream_options = include_usage === undefined ? undefined : { include_usage };
     const { text } = await streamed(CHAT, { messages: user('Reply with exactly: one two three'), stream_options });
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
@@ -109,7 +109,7 @@ describe('chat completions of an Anthropic model', () => {
     expect(new Set(chunks.map(({ id }) => id)).size).toBe(1);
   });
 
-  it('tell how much of the prompt came from the cache', async () => {
+  it('report the cached tokens of the prompt', async () => {
     const long = `A long text. ${'word '.repeat(2000)}`;
     const messages = [{ role: 'user', content: [{ type: 'text', text: long, cache_control: { type: 'ephemeral' } }] }];
     const first = (await chat({ messages })).usage;
@@ -120,7 +120,7 @@ describe('chat completions of an Anthropic model', () => {
     expect(second.total_tokens).toBe(second.prompt_tokens + second.completion_tokens);
   });
 
-  it('keep to a schema', async () => {
+  it('follow a schema', async () => {
     const schema = {
       type: 'object',
       properties: { n: { type: 'integer' } },
@@ -138,7 +138,7 @@ describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) 
   const question = user('What is the weather in Paris?');
   const effort = { model, reasoning_effort: 'low' };
 
-  it('works in chat completions, given back as it came', async () => {
+  it('works in chat completions, with the message sent back unchanged', async () => {
     const { message, finish_reason } = (await chat({ ...effort, messages: question, tools: chatTools })).choices[0];
     expect(finish_reason).toBe('tool_calls');
     expect(message.reasoning_content).toEqual(expect.stringMatching(/./));
@@ -151,7 +151,7 @@ describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) 
     expect(lastBody().thinking).toBeDefined();
   });
 
-  it('works in streams, given back as clients put them together', async () => {
+  it('works in streams, with messages that clients assembled from chunks', async () => {
     const first = await streamed(CHAT, { ...effort, messages: question, tools: chatTools });
     const message = messageOf(dataOf(first.text));
     expect(JSON.parse(String(Object(message.tool_calls[0]).function.arguments))).toMatchObject({ city: 'Paris' });
@@ -161,7 +161,7 @@ describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) 
     expect(turnBefore().map(({ type }) => type)).toEqual(['thinking', 'tool_use']);
   });
 
-  it('works in chat completions for a client that loses what was thought', async () => {
+  it('works in chat completions for a client that drops the reasoning', async () => {
     const { message } = (await chat({ ...effort, messages: question, tools: chatTools })).choices[0];
     const [{ extra_content: _, ...call }] = message.tool_calls;
     const bare = { role: 'assistant', content: null, tool_calls: [call] };
@@ -186,13 +186,13 @@ describe.each(models)('a tool loop of two turns, with thinking, on %s', (model) 
     expect(lastBody().thinking).toBeDefined();
   });
 
-  it('works in responses, with the items given back', async () => {
+  it('works in responses, with the items sent back', async () => {
     const asked = { model, reasoning: { effort: 'low' }, tools: responseTools, store: false };
     const question = { role: 'user', content: 'What is the weather in Paris?' };
     const include = ['reasoning.encrypted_content'];
     const { output } = await respond({ ...asked, include, input: [question] });
     const call = output.at(-1);
-    // What clients keep of an item is what OpenAI's types know of it.
+    // Clients keep those members of an item that OpenAI's types have.
     const kept = output.map(({ extra_content: _, ...item }: Record<string, unknown>) => item);
     const result = { type: 'function_call_output', call_id: call.call_id, output: '18 degrees' };
     const second = await respond({ ...asked, include, input: [question, ...kept, result] });
@@ -216,7 +216,7 @@ describe('responses of an Anthropic model', () => {
   });
 });
 
-describe('what cannot be honoured', () => {
+describe('an unsupported feature', () => {
   it.each<[string, object, string]>([
     [CHAT, { n: 2 }, 'n'],
     [CHAT, { seed: 1 }, 'seed'],
@@ -239,14 +239,14 @@ describe('what cannot be honoured', () => {
     expect(gateway.simulated.requests).toHaveLength(asked);
   });
 
-  it('are embeddings', async () => {
+  it('includes embeddings', async () => {
     const error = await errorOf(await gateway.post('/v1/embeddings', { model: adaptive, input: 'x' }), 501);
     expect(error).toMatchObject({ type: 'invalid_request_error', code: 'unsupported_operation' });
   });
 });
 
 describe('a failure of Anthropic', () => {
-  it('is told in the envelope', async () => {
+  it('is returned in the envelope', async () => {
     gateway.simulated.control.always({ status: 529, message: 'Overloaded' });
     const error = await errorOf(await gateway.post(CHAT, { model: adaptive, messages: user('x') }), 529);
     expect(error).toMatchObject({
@@ -257,7 +257,7 @@ describe('a failure of Anthropic', () => {
     });
   });
 
-  it('never repeats the key, to the client or in the log', async () => {
+  it('never contains the key, for the client or in the log', async () => {
     gateway.simulated.control.always({ status: 401, message: `invalid x-api-key ${KEY}` });
     const answer = await gateway.post(CHAT, { model: adaptive, messages: user('x') });
     const exchange = exchangeOf(answer);
@@ -276,7 +276,7 @@ describe('a failure of Anthropic', () => {
     expect(events.slice(-3)).toEqual(expect.arrayContaining(['error', 'response.failed']));
   });
 
-  it('to finish its stream is told', async () => {
+  it('to finish its stream is an error', async () => {
     gateway.simulated.control.always({ cutAfterChunks: 6 });
     const { text } = await streamed(CHAT, { messages: user('Write 30 words.') });
     expect(dataOf(text).at(-1)).toMatchObject({ error: { code: 'stream_incomplete' } });

@@ -67,7 +67,7 @@ function formOf(...parts: [string, string | Blob, string?][]): FormData {
 const wav = new Blob([audio], { type: 'audio/wav' });
 
 describe('POST /v1/audio/speech', () => {
-  it('gives every byte the provider gives, whatever its type', async () => {
+  it('returns every byte of the provider, whatever its type', async () => {
     for (const type of ['audio/mpeg', 'audio/wav', 'application/octet-stream']) {
       speaks(audio, type);
       const answer = await gateway.post(SPEECH, asked);
@@ -77,7 +77,7 @@ describe('POST /v1/audio/speech', () => {
     }
   });
 
-  it('begins to speak before the provider has said everything', async () => {
+  it('starts its answer before the provider has sent everything', async () => {
     let goOn: () => void = () => {};
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'audio/pcm' });
@@ -93,7 +93,7 @@ describe('POST /v1/audio/speech', () => {
     expect(sha256(Buffer.concat(got))).toBe(sha256(audio));
   });
 
-  it('is recorded by its digest and size, and its bytes only where that is wanted', async () => {
+  it('is recorded by its digest and size, and with its bytes only where that is configured', async () => {
     speaks();
     const answer = await gateway.post(SPEECH, asked);
     await answer.arrayBuffer();
@@ -123,7 +123,7 @@ describe('POST /v1/audio/speech', () => {
     expect(sha256(Buffer.concat(bytes))).toBe(sha256(audio));
   });
 
-  it('streams events with audio in them, and records what they cost', async () => {
+  it('streams events that contain audio, and records their cost', async () => {
     const frames = [
       'data: {"type":"speech.audio.delta","audio":"AAAA"}\n\n',
       'data: {"type":"speech.audio.done","usage":{"input_tokens":3,"output_tokens":9,"total_tokens":12}}\n\n',
@@ -141,7 +141,7 @@ describe('POST /v1/audio/speech', () => {
     });
   });
 
-  it('never lets half of it pass for the whole', async () => {
+  it('breaks the connection when the provider breaks off', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'audio/mpeg' });
       response.write(audio, () => setImmediate(() => response.destroy()));
@@ -153,7 +153,7 @@ describe('POST /v1/audio/speech', () => {
     expect(events.some(({ type }) => type === 'answer.received')).toBe(false);
   });
 
-  it('is cancelled at the provider when the client leaves', async () => {
+  it('is cancelled at the provider when the client disconnects', async () => {
     const { promise: left, resolve } = Promise.withResolvers<void>();
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'audio/mpeg' });
@@ -203,7 +203,7 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
     }
   });
 
-  it('is on the record: text as it is, the file by its digest and size', async () => {
+  it('is recorded: text as it is, the file by its digest and size', async () => {
     hears();
     const answer = await send(formOf(['model', model], ['prompt', 'names: Ann'], ['file', wav, 'a.wav']));
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
@@ -228,7 +228,7 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
     expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
   });
 
-  it('keeps the bytes of the file where that is wanted', async () => {
+  it('records the bytes of the file where that is configured', async () => {
     hears();
     const form = formOf(['file', wav, 'a.wav'], ['model', model]);
     const answer = await keeping.fetch(path, { method: 'POST', body: form });
@@ -239,7 +239,7 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
       Buffer.from(body_base64 ?? body, body_base64 === undefined ? 'utf8' : 'base64'),
     );
     expect(sha256(Buffer.concat(bytes))).toBe(sha256(audio));
-    // All of it was here before anybody was called.
+    // The whole form was received before the provider was called.
     expect(events.findIndex(({ type }) => type === 'attempt.started')).toBeGreaterThan(
       events.findLastIndex(({ type }) => type === 'request.part_received'),
     );
@@ -287,7 +287,7 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
     expect((await formIn(scripted.last())).map(([name]) => name)).toEqual(['model', 'file']);
   });
 
-  it('is asked again when the provider is busy and all of the form is here, and else not', async () => {
+  it('is retried after a 503 only when the whole form was buffered', async () => {
     let calls = 0;
     scripted.script((_request, response) => {
       calls += 1;
@@ -300,7 +300,7 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
     expect(calls).toBe(1);
   });
 
-  it('refuses what is no such form, and calls nobody', async () => {
+  it('refuses malformed forms without calling a provider', async () => {
     scripted.script(() => expect.unreachable('the provider was called'));
     const type = { 'content-type': 'multipart/form-data; boundary=x' };
     const part = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\nm\r\n';
@@ -319,7 +319,7 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
     }
   });
 
-  it('refuses a provider that is named too late, and one that contradicts nothing not', async () => {
+  it('refuses a provider that comes too late in the form, unless it repeats the one in use', async () => {
     hears();
     const late = await send(formOf(['model', model], ['file', wav, 'a.wav'], ['provider', 'deepseek']));
     expect(await errorOf(late, 400)).toMatchObject({ code: 'late_field', param: 'provider' });
@@ -346,14 +346,14 @@ describe.each(['/v1/audio/transcriptions', '/v1/audio/translations'])('POST %s',
     expect(answer?.status).toBe(413);
   });
 
-  it('is a 501 where a provider does not have it', async () => {
+  it('is a 501 where the provider lacks the endpoint', async () => {
     hears();
     const answer = await send(formOf(['model', 'deepseek/scripted'], ['file', wav, 'a.wav']));
     expect(answer.headers.get('x-should-retry')).toBe('false');
     expect(await errorOf(answer, 501)).toMatchObject({ code: 'unsupported_operation' });
   });
 
-  it('ends well when the client breaks off in the middle of its file', async () => {
+  it('ends its exchange when the client breaks off in the middle of its file', async () => {
     hears();
     const id = `gone${path}`;
     const request = httpRequest(`${gateway.url}${path}`, {

@@ -7,14 +7,14 @@ import { json, readUntil, user, withGateway } from '../support/with-gateway.ts';
 import { administrator } from './admin-past.ts';
 
 const gateway = withGateway();
-/** Its provider keeps files. */
+/** Its provider stores files. */
 const withFiles = withGateway({
   register: (url) => ({ OPENAI_BASE_URL: url, OPENAI_API_KEY: 'sk-files' }),
 });
 const admin = administrator(gateway);
 const model = 'llamacpp/simulated-small';
 
-/** Every read that is on record, oldest first. */
+/** Every recorded read, oldest first. */
 async function reads(of: Pick<TestGateway, 'fetch'>): Promise<Answered[]> {
   const answer = await of.fetch('/admin/history?subject=audit:reads&limit=200');
   if (answer.status === 404) return [];
@@ -37,8 +37,8 @@ async function newResponse(value?: string): Promise<string> {
   return (await json(await gateway.post('/v1/responses', { model, input: 'A secret' }, init))).id;
 }
 
-describe("an administrator's read of a response that somebody else made", () => {
-  it('is on record, with who read what of whom', async () => {
+describe("an administrator's read of another caller's response", () => {
+  it('is recorded with the reader, the response and its owner', async () => {
     const { id: keyId, value } = await admin.newKey({ user_path: '/team' });
     const id = await newResponse(value);
     const told = await readsDuring(async () => {
@@ -54,7 +54,7 @@ describe("an administrator's read of a response that somebody else made", () => 
     ]);
   });
 
-  it('is on record of a key with dashboard access too', async () => {
+  it('is recorded for a key with dashboard access too', async () => {
     const boss = await admin.newKey({ user_path: '/team', dashboard_access: true });
     const member = await admin.newKey({ user_path: '/team/member' });
     const id = await newResponse(member.value);
@@ -62,7 +62,7 @@ describe("an administrator's read of a response that somebody else made", () => 
     expect(told).toMatchObject([{ actor: `key:${boss.id}`, owner: `key:${member.id}`, id }]);
   });
 
-  it('is not on record when it was refused', async () => {
+  it('is not recorded when it was refused', async () => {
     const boss = await admin.newKey({ user_path: '/team', dashboard_access: true });
     const other = await admin.newKey({ user_path: '/other' });
     const id = await newResponse(other.value);
@@ -70,7 +70,7 @@ describe("an administrator's read of a response that somebody else made", () => 
   });
 });
 
-it('a read of what one has made oneself is none of an administrator', async () => {
+it("a read by the owner is not recorded as an administrator's read", async () => {
   const { value } = await admin.newKey({ dashboard_access: true });
   const own = await newResponse(value);
   const masters = await newResponse();
@@ -81,14 +81,14 @@ it('a read of what one has made oneself is none of an administrator', async () =
   expect(told).toEqual([]);
 });
 
-it('a read by a plain key of the same user path is none of an administrator', async () => {
+it("a read by a plain key of the same user path is not recorded as an administrator's read", async () => {
   const one = await admin.newKey({ user_path: '/shared' });
   const other = await admin.newKey({ user_path: '/shared' });
   const id = await newResponse(one.value);
   expect(await readsDuring(() => admin.get(`/v1/responses/${id}`, other.value))).toEqual([]);
 });
 
-it('the items of a conversation of others are on record when they are read', async () => {
+it("reads of items in another caller's conversation are recorded", async () => {
   const { id: keyId, value } = await admin.newKey();
   const items = [{ type: 'message', role: 'user', content: 'A secret' }];
   const conversation = await json(await gateway.post('/v1/conversations', { items }, as(value)));
@@ -102,7 +102,7 @@ it('the items of a conversation of others are on record when they are read', asy
   expect(told).toEqual([read, read]);
 });
 
-it('every connection to the live tail is on record before it says anything, with how it was narrowed', async () => {
+it('every connection to the live tail is recorded before it receives anything, with its filters', async () => {
   await (await gateway.post('/v1/chat/completions', { model, messages: user('A secret') })).text();
   const stop = new AbortController();
   const told = await readsDuring(async () => {
@@ -118,7 +118,7 @@ it('every connection to the live tail is on record before it says anything, with
   ]);
 });
 
-it('a connection that is refused is not on record', async () => {
+it('a connection that is refused is not recorded', async () => {
   expect(await readsDuring(() => admin.refused('/admin/live/logs?view=nothing', 400))).toEqual([]);
 });
 
@@ -135,7 +135,7 @@ describe('files and batches', () => {
     return (await json(await withFiles.post('/v1/batches', asked, as(value)))).id;
   }
 
-  it('of others are on record when an administrator is given them, and not when it made them', async () => {
+  it('of others are recorded when an administrator receives them, and not when it created them', async () => {
     const { id: keyId, value } = await newKey(withFiles, {});
     const global = await newKey(withFiles, { dashboard_access: true });
     const file = await uploaded(value);
@@ -164,7 +164,7 @@ describe('files and batches', () => {
     ]);
   });
 
-  it('that only a provider knows are on record without an owner', async () => {
+  it('that only a provider knows are recorded without an owner', async () => {
     const form = new FormData();
     form.append('purpose', 'batch');
     form.append('file', new Blob(['{}\n']), 'in.jsonl');

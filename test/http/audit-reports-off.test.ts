@@ -1,4 +1,4 @@
-/** What the audit log answers while there is nothing to ask: nothing, in the same form; and malformed stays malformed. */
+/** The audit log without analytics or kept requests: empty in the same form; malformed input is still refused. */
 import { describe, expect, test } from 'vitest';
 import { errorOf, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
 
@@ -25,7 +25,7 @@ describe.each([
     });
   });
 
-  test('counts are none', async () => {
+  test('counts are zero', async () => {
     const stats = await json(await it.fetch('/admin/audit/stats?days=2'));
     expect(stats).toMatchObject({ interval: 'hour', provider_latency: [] });
     expect(stats.summary).toEqual({
@@ -39,22 +39,22 @@ describe.each([
     });
   });
 
-  test.each(lists)('malformed parameters of %s are refused all the same', async (list) => {
+  test.each(lists)('malformed parameters of %s are still refused', async (list) => {
     const answer = await it.fetch(`/admin/audit/${list}?end_date=yesterday`);
     expect(await errorOf(answer, 400)).toMatchObject({ param: 'end_date' });
   });
 
-  test('SQL has nobody to ask', async () => {
+  test('SQL is refused with feature_unavailable', async () => {
     const answer = await it.fetch('/admin/sql', { json: { query: 'SELECT 1' } });
     expect(await errorOf(answer, 503)).toMatchObject({ code: 'feature_unavailable' });
     expect(await errorOf(await it.fetch('/admin/sql', { json: {} }), 400)).toMatchObject({ param: 'query' });
   });
 });
 
-describe('while requests are not kept', () => {
+describe('with requests that are not kept', () => {
   const it = withGateway({ env: { LOGGING_ENABLED: 'false' } });
 
-  test('there are no buckets, no details, and nothing in a file', async () => {
+  test('there are no buckets, no details, and an empty export', async () => {
     expect((await json(await it.fetch('/admin/audit/stats'))).buckets).toEqual([]);
     const detail = await it.fetch('/admin/audit/detail?log_id=one');
     expect(await errorOf(detail, 503)).toMatchObject({ code: 'feature_unavailable' });
@@ -69,10 +69,10 @@ describe('while requests are not kept', () => {
   });
 });
 
-describe('while analytics is off', () => {
+describe('with analytics off', () => {
   const it = withGateway();
 
-  test('a request is told whole all the same, since the log has it', async () => {
+  test('a request is still returned whole, from the log', async () => {
     const answer = await it.post('/v1/chat/completions', {
       model: 'llamacpp/simulated-small',
       messages: user('Hello!'),
@@ -92,7 +92,7 @@ describe('while analytics is off', () => {
     expect(conversation.entries.map((one: { id: string }) => one.id)).toEqual([id]);
   });
 
-  test('what providers sent with their errors is told too', async () => {
+  test('the error bodies of providers are returned too', async () => {
     it.simulated.control.next({ status: 400, message: 'no such thing' });
     const answer = await it.post('/v1/chat/completions', {
       model: 'llamacpp/simulated-small',
@@ -105,7 +105,7 @@ describe('while analytics is off', () => {
     expect(JSON.stringify(entry.data.attempts[0].response_body)).toMatch(/no such thing/);
   });
 
-  test('a file that only looks complete is refused', async () => {
+  test('an export is refused in every format', async () => {
     for (const format of ['csv', 'ndjson', 'parquet']) {
       const answer = await it.fetch(`/admin/audit/export?format=${format}`);
       expect(await errorOf(answer, 503)).toMatchObject({
@@ -117,7 +117,7 @@ describe('while analytics is off', () => {
     expect(parquet.message).toContain('Parquet');
   });
 
-  test('a body beyond a mebibyte is left out, and said to be', async () => {
+  test('a body beyond a mebibyte is omitted, and marked as omitted', async () => {
     const answer = await it.post('/v1/chat/completions', {
       model: 'llamacpp/simulated-small',
       messages: user('x'.repeat(1024 * 1024)),

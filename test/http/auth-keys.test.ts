@@ -35,7 +35,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 describe('POST /admin/auth-keys', () => {
-  it('makes a key, and shows it this once', async () => {
+  it('creates a key, and returns it this once', async () => {
     const given = {
       name: ' Pipeline ',
       description: 'for CI',
@@ -69,7 +69,7 @@ describe('POST /admin/auth-keys', () => {
     expect(await rowOf(key.id)).toEqual({ ...key, restricted: true, effective_models: expect.any(Array) });
   });
 
-  it('needs no more than a name', async () => {
+  it('requires only a name', async () => {
     const { told } = await newKey(gateway, { name: 'plain' });
     expect(told).toMatchObject({ labels: [], allowed_models: [], dashboard_access: false, active: true });
     expect(Object.keys(told)).not.toEqual(expect.arrayContaining(['user_path', 'description', 'expires_at']));
@@ -79,7 +79,7 @@ describe('POST /admin/auth-keys', () => {
     });
   });
 
-  it('keeps neither the key nor anything to make it of', async () => {
+  it('stores neither the key nor anything from which it could be derived', async () => {
     const { value } = await newKey(gateway);
     const secret = value.slice('sk_chy_'.length);
     const files = readdirSync(gateway.dataDir, { recursive: true, encoding: 'utf8', withFileTypes: true })
@@ -116,7 +116,7 @@ describe('POST /admin/auth-keys', () => {
     ['an expiry that is a number', { name: 'x', expires_at: 4e12 }, 'expires_at'],
     ['an expiry at the beginning of 1970', { name: 'x', expires_at: '1970-01-01T00:00:00Z' }, 'expires_at'],
     ['an expiry in the past', { name: 'x', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
-  ])('refuses %s and makes nothing', async (_what, body, param) => {
+  ])('refuses %s and creates nothing', async (_what, body, param) => {
     const before = await rows();
     expect(await errorOf(await gateway.post('/admin/auth-keys', body), 400)).toMatchObject({
       type: 'invalid_request_error',
@@ -127,9 +127,9 @@ describe('POST /admin/auth-keys', () => {
 });
 
 describe('GET /admin/auth-keys', () => {
-  it('is a list, the newest first', async () => {
+  it('returns a list, the newest first', async () => {
     const older = await newKey(gateway, { name: 'z' });
-    // Keys of one and the same millisecond are in the order of their names.
+    // Keys of the same millisecond are sorted by their names.
     await expect.poll(() => Date.now()).toBeGreaterThan(Date.parse(older.told.created_at));
     const newer = await newKey(gateway, { name: 'a' });
     const ids = (await rows()).map(({ id }) => id);
@@ -137,7 +137,7 @@ describe('GET /admin/auth-keys', () => {
     expect(ids.indexOf(newer.id)).toBe(0);
   });
 
-  it('tells what may be used with a key, of what its path leaves it', async () => {
+  it('returns the effective models of each key, as limited by its path', async () => {
     await gateway.fetch(
       '/admin/users',
       put({ user_path: '/few', allowed_models: ['simulated-small', 'simulated-large'] }),
@@ -160,7 +160,7 @@ describe('GET /admin/auth-keys', () => {
 });
 
 describe('a managed key', () => {
-  it('is a key to the model endpoints, and everything is recorded under its id and path', async () => {
+  it('opens the model endpoints, and everything is recorded under its id and path', async () => {
     const key = await newKey(gateway, { user_path: '/team/a' });
     const answer = await key.fetch('/v1/chat/completions', {
       json: chat,
@@ -175,7 +175,7 @@ describe('a managed key', () => {
     expect(JSON.stringify(events)).not.toContain(key.value);
   });
 
-  it('works at once, and stops at once when it is deactivated, but for what had begun', async () => {
+  it('works at once, and stops at once when it is deactivated, except for open requests', async () => {
     const key = await newKey(gateway);
     const stream = await key.fetch('/v1/chat/completions', { json: long });
     expect(stream.status).toBe(200);
@@ -203,7 +203,7 @@ describe('a managed key', () => {
   it.each([
     ['deactivated', 'POST', 'deactivate', undefined],
     ['shut out of the admin API', 'PUT', 'dashboard-access', { dashboard_access: false }],
-  ])('that is %s hears no more of the live tail', async (_what, method, path, body) => {
+  ])('that is %s is disconnected from the live tail', async (_what, method, path, body) => {
     const key = await newKey(gateway, { dashboard_access: true });
     const listener = await listen(gateway.url, {}, { authorization: `Bearer ${key.value}` });
     await listener.until('heartbeat');
@@ -217,7 +217,7 @@ describe('a managed key', () => {
     expect(listener.comments.join()).toContain('may not listen any more');
   });
 
-  it('is deactivated for good, and once', async () => {
+  it('is deactivated permanently, and once', async () => {
     const key = await newKey(gateway);
     const path = `/admin/auth-keys/${key.id}/deactivate`;
     expect((await gateway.fetch(path, { method: 'POST' })).status).toBe(204);
@@ -232,7 +232,7 @@ describe('a managed key', () => {
     expect(await rowOf(key.id)).toMatchObject({ enabled: true, active: false });
   });
 
-  it('that is refused is on the record, summed up, with the reason that its owner is not told', async () => {
+  it('that is refused is recorded, summed up, with the reason that the client does not receive', async () => {
     const key = await newKey(gateway);
     await gateway.fetch(`/admin/auth-keys/${key.id}/deactivate`, { method: 'POST' });
     const answers = await Promise.all([1, 2, 3].map(() => key.fetch('/v1/models')));
@@ -250,7 +250,7 @@ describe.each([
   const change = (id: string, value: unknown, headers = {}) =>
     gateway.fetch(`/admin/auth-keys/${id}/${path}`, put({ [field]: value }, headers));
 
-  it('replaces what was there, and answers with the key', async () => {
+  it('replaces the previous value, and returns the key', async () => {
     const key = await newKey(gateway);
     const changed = await change(key.id, one);
     expect(changed.status).toBe(200);
@@ -262,14 +262,14 @@ describe.each([
     expect(await json(await change(key.id, other))).toMatchObject({ [field]: other, revision: '2' });
   });
 
-  it('changes nothing where nothing is to be changed', async () => {
+  it('changes nothing for an unchanged value', async () => {
     const key = await newKey(gateway, { [field]: one });
     const same = await change(key.id, one);
     expect(same.headers.get('etag')).toBe('"0"');
     expect(await json(same)).toMatchObject({ revision: '0' });
   });
 
-  it('keeps to If-Match: of two that saw the same key, one is told that the other was faster', async () => {
+  it('applies one of two changes with the same If-Match, and refuses the other with revision_mismatch', async () => {
     const key = await newKey(gateway);
     const answers = await Promise.all([
       change(key.id, one, { 'if-match': '"0"' }),
@@ -288,7 +288,7 @@ describe.each([
     expect((await change(key.id, one, { 'if-match': 'x' })).status).toBe(400);
   });
 
-  it('takes many changes at the same time, one after the other', async () => {
+  it('applies many concurrent changes, one after the other', async () => {
     const key = await newKey(gateway);
     const values = [one, other, one, other, one, other];
     const answers = await Promise.all(values.map((value) => change(key.id, value)));
@@ -307,13 +307,13 @@ describe.each([
     expect(await rowOf(key.id)).toMatchObject({ revision: '0' });
   });
 
-  it('is 404 for a key that there is not', async () => {
+  it('is 404 for an unknown key', async () => {
     expect(await errorOf(await change('none', one), 404)).toMatchObject({ type: 'not_found_error', code: null });
   });
 });
 
-describe('what a key may be used for', () => {
-  it('changes for the very next request', async () => {
+describe('the permissions of a key', () => {
+  it('change for the very next request', async () => {
     const key = await newKey(gateway, { allowed_models: ['simulated-large'] });
     const set = (...models: string[]) =>
       gateway.fetch(`/admin/auth-keys/${key.id}/allowed-models`, put({ allowed_models: models }));
@@ -328,7 +328,7 @@ describe('what a key may be used for', () => {
 });
 
 describe('PUT /admin/auth-keys/labels/rename', () => {
-  it('renames a label on every key that has it, and says how many they were', async () => {
+  it('renames a label on every key that has it, and returns their number', async () => {
     const keys = await Promise.all([['old', 'a'], ['old', 'new'], ['a']].map((labels) => newKey(gateway, { labels })));
     const renamed = await gateway.fetch('/admin/auth-keys/labels/rename', put({ from: 'old', to: 'new' }));
     expect(await json(renamed)).toEqual({ from: 'old', to: 'new', renamed: 2 });
@@ -361,7 +361,7 @@ describe('after a restart', () => {
     await second?.close();
   });
 
-  it('keys are as they were', async () => {
+  it('keys are unchanged', async () => {
     const { dataDir } = first;
     const active = await newKey(first, { labels: ['a'], user_path: '/x', allowed_models: ['llamacpp/'] });
     const ended = await newKey(first, { name: 'ended' });
@@ -379,7 +379,7 @@ describe('after a restart', () => {
   });
 });
 
-describe('the header that names a user path', () => {
+describe('the user path header', () => {
   const chatAt = async (key: Pick<TestGateway, 'fetch'>, path: string) => {
     const answer = await key.fetch('/v1/chat/completions', { json: chat, headers: { 'x-gateway-user-path': path } });
     expect(answer.status).toBe(200);
@@ -387,7 +387,7 @@ describe('the header that names a user path', () => {
     return received?.userPath;
   };
 
-  it('says where requests of an unbound key count, until that is switched off', async () => {
+  it('attributes requests of an unbound key, until that is switched off', async () => {
     const key = await newKey(gateway);
     expect(await chatAt(key, '/team/a')).toBe('/team/a');
     const set = (yes: boolean) =>
@@ -398,7 +398,7 @@ describe('the header that names a user path', () => {
     expect(await chatAt(key, '/team/a')).toBe('/team/a');
   });
 
-  it('is ignored from the first request on of a key that was made so', async () => {
+  it('is ignored from the first request on for a key that was created with user_path_header false', async () => {
     const key = await newKey(gateway, { user_path_header: false });
     expect(key.told).toMatchObject({ user_path_header: false });
     expect(await chatAt(key, '/team/a')).toBeUndefined();

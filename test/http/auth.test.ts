@@ -54,7 +54,7 @@ function refusalOf(headers: Record<string, string>): Refusal {
 }
 
 describe('authentication', () => {
-  it('takes the master key as a bearer token, however the scheme is written', () => {
+  it('accepts the master key as a bearer token, in any spelling of the scheme', () => {
     for (const scheme of ['Bearer', 'bearer', 'BEARER']) {
       const caller = authenticator.authenticate({ authorization: `${scheme} the-master-key` });
       expect(caller).toMatchObject({ actor: 'master', authMethod: 'master_key' });
@@ -62,7 +62,7 @@ describe('authentication', () => {
     }
   });
 
-  it('takes it as x-api-key when there is no Authorization header', () => {
+  it('accepts it as x-api-key when there is no Authorization header', () => {
     expect(authenticator.authenticate({ 'x-api-key': 'the-master-key' }).actor).toBe('master');
   });
 
@@ -110,12 +110,12 @@ describe('authentication', () => {
     },
   );
 
-  it('tells nobody who has no key that a user path is not one', () => {
+  it('refuses a missing key before it checks the user path', () => {
     expect(refusalOf({ 'x-gateway-user-path': '/a//b' })).toMatchObject({ status: 401 });
   });
 });
 
-it('names no user path for any key where the header is switched off', () => {
+it('ignores the user path for every key where the header is switched off', () => {
   const key = newKey('any');
   const headerless = createAuthenticator({
     masterKey: 'the-master-key',
@@ -131,7 +131,7 @@ it('names no user path for any key where the header is switched off', () => {
 });
 
 describe('a managed key', () => {
-  it('is known by its hash, in either header', () => {
+  it('is recognised by its hash, in either header', () => {
     const key = newKey('one', { labels: ['blue'], allowedModels: ['p/'], dashboardAccess: true });
     for (const headers of [bearer(key), { 'x-api-key': key }]) {
       expect(authenticator.authenticate(headers)).toMatchObject({
@@ -142,7 +142,7 @@ describe('a managed key', () => {
     }
   });
 
-  it('looks like others: a prefix and 43 characters that need no escaping', () => {
+  it('has a prefix and 43 characters that need no escaping', () => {
     expect(mintKeySecret().value).toMatch(/^sk_chy_[\w-]{43}$/);
     expect(mintKeySecret().value).not.toBe(mintKeySecret().value);
   });
@@ -154,7 +154,7 @@ describe('a managed key', () => {
     expect(JSON.stringify([...known.values()])).not.toContain(value.slice('sk_chy_'.length));
   });
 
-  it('makes the same caller each time, so that a request costs no new one', () => {
+  it('yields the same caller object each time, so that a request allocates none', () => {
     const key = newKey('same');
     expect(authenticator.authenticate(bearer(key))).toBe(authenticator.authenticate(bearer(key)));
   });
@@ -166,7 +166,7 @@ describe('a managed key', () => {
     }
   });
 
-  it('that is bound to none is at the path of the header', () => {
+  it('without a path is at the path of the header', () => {
     const key = newKey('free');
     expect(authenticator.authenticate(bearer(key)).userPath).toBeUndefined();
     expect(authenticator.authenticate({ ...bearer(key), 'x-gateway-user-path': '/x' }).userPath).toBe('/x');
@@ -180,14 +180,14 @@ describe('a managed key', () => {
     }
   });
 
-  it('sees what it created when it is bound to no path, whatever the header says', () => {
+  it('without a path sees what it created, whatever the header says', () => {
     const key = newKey('own');
     for (const headers of [bearer(key), { ...bearer(key), 'x-gateway-user-path': '/team' }]) {
       expect(authenticator.authenticate(headers).sight).toEqual({ of: 'own', actor: 'key:own' });
     }
   });
 
-  it('is refused from its last moment on, and not before', () => {
+  it('is refused from its expiry on, and not before', () => {
     const key = newKey('old', { expiresAt: EXPIRY });
     now = EXPIRY - 1;
     expect(authenticator.authenticate(bearer(key)).actor).toBe('key:old');
@@ -212,7 +212,7 @@ describe('a managed key', () => {
     expect(refused).toEqual(['rotated rotated']);
   });
 
-  it('that is not accepted is refused in the same words whatever the reason, which the gateway is told', () => {
+  it('is refused in the same words for every reason, and the reason is reported internally', () => {
     refused = [];
     now = EXPIRY;
     const unknown = `sk_chy_${'x'.repeat(43)}`;
@@ -223,7 +223,7 @@ describe('a managed key', () => {
     expect(refused).toEqual(['unknown', 'expired expired', 'inactive inactive', 'unknown']);
   });
 
-  it('with another prefix is not even looked for', () => {
+  it('with another prefix is not even looked up', () => {
     keysAsked = 0;
     refusalOf(bearer('sk_other_1234'));
     expect(keysAsked).toBe(0);

@@ -1,4 +1,4 @@
-/** Background responses of a provider that keeps them itself: it makes them, and is asked how far it has come. */
+/** Background responses of a provider that stores them itself: the provider makes them, and the gateway polls it. */
 import { describe, expect, it } from 'vitest';
 import { native, withBothKinds } from '../support/both-kinds.ts';
 import { dataOf, errorOf, eventsOfExchange, exchangeOf, json, readUntil } from '../support/with-gateway.ts';
@@ -18,7 +18,7 @@ async function until(id: string, status: string) {
 }
 
 describe('a background response of a native provider', () => {
-  it('is queued at once, polled while it is made, and served from the record when it has ended', async () => {
+  it('is queued at once, polled while it is in progress, and served from the record when it has ended', async () => {
     provider.control.next({ holdBackground: 'in_progress' });
     const queued = await kinds.create(hello);
     expect(queued).toMatchObject({ status: 'queued', background: true });
@@ -35,7 +35,7 @@ describe('a background response of a native provider', () => {
     expect(upstreamGets(queued.id)).toBe(asked);
   });
 
-  it('is given as it was last known when the provider cannot be asked', async () => {
+  it('is returned in its last known state when the provider cannot be reached', async () => {
     provider.control.next({ holdBackground: 'queued' });
     const { id } = await kinds.create(hello);
     provider.control.next({ status: 503 });
@@ -45,7 +45,7 @@ describe('a background response of a native provider', () => {
     provider.control.release();
   });
 
-  it('is cancelled by its provider, and stays so', async () => {
+  it('is cancelled by its provider, and stays cancelled', async () => {
     provider.control.next({ holdBackground: 'in_progress' });
     const { id } = await kinds.create(hello);
     const cancelled = await json(await gateway.post(`/v1/responses/${id}/cancel`, ''));
@@ -56,12 +56,12 @@ describe('a background response of a native provider', () => {
     provider.control.release();
   });
 
-  it('cannot be cancelled when it was not made in the background', async () => {
+  it('cannot be cancelled when it was not created in the background', async () => {
     const { id } = await kinds.create({ model: native, input: 'hi' });
     await errorOf(await gateway.post(`/v1/responses/${id}/cancel`, ''), 400);
   });
 
-  it('goes on at its provider when the reader of its stream leaves, and is polled from then on', async () => {
+  it('continues at its provider when the client of its stream disconnects, and is then polled', async () => {
     provider.control.next({ holdAfterChunks: 8 });
     const left = new AbortController();
     const body = { ...hello, input: 'Write 30 words', stream: true };
@@ -76,7 +76,7 @@ describe('a background response of a native provider', () => {
     expect(made.output[0].content[0].text).not.toBe('');
   });
 
-  it('is asked of the provider named, when the gateway never saw it', async () => {
+  it('that is unknown to the gateway is looked up at the provider in the query', async () => {
     const made = await fetch(`${kinds.nativeUrl}/responses`, {
       method: 'POST',
       headers: { authorization: 'Bearer sk-native' },

@@ -1,4 +1,4 @@
-/** What responses cost that their provider makes in the background: reserved until they are over, recorded once. */
+/** Costs of responses that a provider completes in the background: reserved until they end, recorded once. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 
 describe('a background response of a native provider', () => {
-  it('is recorded with what it cost when its client polls it to its end, and once', async () => {
+  it('is recorded once with its cost when its client polls it to its end', async () => {
     hold();
     const { id, exchange } = await created();
     expect(['queued', 'in_progress']).toContain((await json(await retrieve(id))).status);
@@ -63,13 +63,13 @@ describe('a background response of a native provider', () => {
       totalCost: '1000000000',
     });
     expect(events.at(-1)?.data).toEqual({ kind: 'response', workId: id, outcome: 'completed' });
-    // And what it said is there without another question.
+    // The output is served without another request to the provider.
     const asked = provider.requests.length;
     expect(await json(await retrieve(id))).toMatchObject({ status: 'completed' });
     expect(provider.requests.length).toBe(asked);
   });
 
-  it('is recorded, and kept, although its client never asks', async () => {
+  it('is recorded and stored even when its client never polls', async () => {
     const key = await newKey(lasting.gateway, { user_path: '/team/quiet' });
     const { id, exchange } = await created({}, { headers: { authorization: `Bearer ${key.value}` } });
     const events = await untilSettled(exchange);
@@ -83,7 +83,7 @@ describe('a background response of a native provider', () => {
     expect(provider.requests.length).toBe(asked);
   });
 
-  it('keeps its place in the budget until it is over: many at once serve no more than that allows', async () => {
+  it('keeps its budget reservation until it ends, so that concurrent ones stay within the budget', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/many', 3);
     hold();
@@ -97,7 +97,7 @@ describe('a background response of a native provider', () => {
     await errorOf(await create({}, at('/many')), 429);
   });
 
-  it('is recorded when the reader of its stream left before its end', async () => {
+  it('is recorded when the client of its stream disconnected before the end', async () => {
     provider.control.next({ holdAfterChunks: 8 }, responses);
     const left = new AbortController();
     const answer = await create({ input: 'Write 30 words', stream: true }, { signal: left.signal });
@@ -127,7 +127,7 @@ describe('a background response of a native provider', () => {
     expect(types.filter((type) => type.startsWith('usage.'))).toEqual(['usage.recorded']);
   });
 
-  it('that is cancelled costs an estimate, since nobody says what it cost', async () => {
+  it('that is cancelled costs an estimate, since its provider reports no usage', async () => {
     hold();
     const { id, exchange } = await created({ input: 'x'.repeat(4000) });
     await retrieve(id);
@@ -142,7 +142,7 @@ describe('a background response of a native provider', () => {
     expect(usage?.totalCost).toBe('1000000000');
   });
 
-  it('that is deleted before its end is cancelled, and recorded before it is gone', async () => {
+  it('that is deleted before its end is cancelled, and recorded before the deletion', async () => {
     hold();
     const { id, exchange } = await created();
     expect((await lasting.gateway.fetch(`/v1/responses/${id}`, { method: 'DELETE' })).status).toBe(200);
@@ -151,7 +151,7 @@ describe('a background response of a native provider', () => {
     await errorOf(await retrieve(id), 404);
   });
 
-  it('of which its provider knows nothing any more costs what was estimated', async () => {
+  it('that its provider no longer has costs the estimate', async () => {
     hold();
     const { id, exchange } = await created({ max_output_tokens: 77 });
     await fetch(`${lasting.url}/responses/${id}`, {
@@ -163,7 +163,7 @@ describe('a background response of a native provider', () => {
     expect(usagesIn(events)).toMatchObject([{ estimated: true, estimatedOutputTokens: 77, totalCost: '1000000000' }]);
   });
 
-  it('that failed costs nothing unless its provider says so', async () => {
+  it('that failed costs nothing unless its provider reports usage', async () => {
     provider.control.next({ failResponse: true, usage: false }, responses);
     const { exchange } = await created();
     const events = await untilSettled(exchange);
@@ -171,7 +171,7 @@ describe('a background response of a native provider', () => {
     expect(usagesIn(events)).toEqual([]);
   });
 
-  it('is followed as well when it was begun on the API of the provider itself', async () => {
+  it('is polled as well when it was created on the API of the provider itself', async () => {
     const answer = await lasting.gateway.fetch('/p/openai/v1/responses', { json: { ...hello, model: MODEL } });
     expect(answer.status).toBe(200);
     expect(usagesIn(await untilSettled(exchangeOf(answer)))).toMatchObject([

@@ -1,4 +1,4 @@
-/** Responses that the gateway makes while nobody waits: on a provider that does not keep responses itself. */
+/** Background responses on a provider that does not store responses itself. */
 import { describe, expect, it } from 'vitest';
 import type { RecordedRequest } from '../../infra/simulated-provider/server.ts';
 import { translated, withBothKinds } from '../support/both-kinds.ts';
@@ -7,7 +7,7 @@ import { dataOf, errorOf, eventsOfExchange, exchangeOf, json, readUntil } from '
 const kinds = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
 const { gateway } = kinds;
 const hello = { model: translated, input: 'Reply with exactly: hello', background: true };
-/** The provider has the request and says nothing. */
+/** The provider receives the request and does not answer. */
 const silent = { firstByteDelayMs: 60_000 };
 
 async function until(id: string, status: string) {
@@ -15,7 +15,7 @@ async function until(id: string, status: string) {
     const response = await json(await kinds.retrieve(id));
     if (response.status === status) return response;
     if (!['queued', 'in_progress'].includes(response.status)) throw new Error(`it is ${response.status}`);
-    // The next state is on the record before anybody is told of it: following the stream waits for it.
+    // The next state is recorded before the stream shows it: following the stream waits for it.
     await (await kinds.retrieve(id, '?stream=true&starting_after=1')).text();
   }
 }
@@ -25,7 +25,7 @@ async function inProgress(id: string): Promise<void> {
   if (status !== 'in_progress') await inProgress(id);
 }
 
-/** Lets a provider that stands still, or is about to, go on to its end. */
+/** Releases a provider that holds its answer, or is about to. */
 async function letGo(request: RecordedRequest): Promise<void> {
   while (request.outcome === 'open') {
     gateway.simulated.control.release();
@@ -36,7 +36,7 @@ async function letGo(request: RecordedRequest): Promise<void> {
 const cancel = (id: string) => gateway.post(`/v1/responses/${id}/cancel`, '');
 
 describe('a background response', () => {
-  it('is promised at once and found when it is made', async () => {
+  it('is returned queued at once, and GET returns it when completed', async () => {
     const queued = await kinds.create(hello);
     expect(queued).toMatchObject({ object: 'response', status: 'queued', background: true, output: [], usage: null });
     const made = await until(queued.id, 'completed');
@@ -46,13 +46,13 @@ describe('a background response', () => {
     expect(Object.keys(made).sort()).toEqual(Object.keys(queued).sort());
   });
 
-  it('does not tell the provider about the background', async () => {
+  it('does not send background to the provider', async () => {
     const { id } = await kinds.create(hello);
     await until(id, 'completed');
     expect(JSON.parse(gateway.lastAsked().body)).not.toHaveProperty('background');
   });
 
-  it('is in progress while the provider is asked', async () => {
+  it('is in progress while the provider is called', async () => {
     gateway.simulated.control.next(silent);
     const { id } = await kinds.create(hello);
     await inProgress(id);
@@ -67,26 +67,26 @@ describe('a background response', () => {
     expect(failed.error.type).toBe('provider_error');
   });
 
-  it('can be the turn before the next one', async () => {
+  it('can be the previous response of the next one', async () => {
     const { id } = await kinds.create({ ...hello, input: 'My name is Ada. Remember it.' });
     await until(id, 'completed');
     const next = await kinds.create({ input: 'What is my name?', previous_response_id: id });
     expect(next.output[0].content[0].text).toBe('Your name is Ada.');
   });
 
-  it('has to be stored', async () => {
+  it('must be stored', async () => {
     const answer = await gateway.post('/v1/responses', { ...hello, store: false });
     expect(await errorOf(answer, 400)).toMatchObject({ param: 'store', code: 'unsupported_parameter' });
   });
 
-  it('is refused at once when the request makes no sense', async () => {
+  it('is refused at once when the request is invalid', async () => {
     const answer = await gateway.post('/v1/responses', { ...hello, model: 'llamacpp/none', provider: 'nobody' });
     await errorOf(answer, 400);
     const unknown = await gateway.post('/v1/responses', { ...hello, previous_response_id: 'resp_none' });
     await errorOf(unknown, 404);
   });
 
-  it('tells its whole story on the record', async () => {
+  it('is recorded in full', async () => {
     const answer = await gateway.post('/v1/responses', hello);
     await until((await json(answer)).id, 'completed');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
@@ -113,7 +113,7 @@ describe('cancelling a background response', () => {
     expect(await json(await kinds.retrieve(id))).toEqual(cancelled);
   });
 
-  it('is no failure of the provider', async () => {
+  it('is not counted as a failure of the provider', async () => {
     gateway.simulated.control.next(silent);
     const asked = gateway.simulated.nextRequest();
     const answer = await gateway.post('/v1/responses', hello);
@@ -127,7 +127,7 @@ describe('cancelling a background response', () => {
     });
   });
 
-  it('keeps what was said until then', async () => {
+  it('keeps the output received until then', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 4 });
     const answer = await gateway.post('/v1/responses', { ...hello, input: 'Write 50 words', stream: true });
     const text = await readUntil(answer, 'output_text.delta');
@@ -137,28 +137,28 @@ describe('cancelling a background response', () => {
     expect(cancelled.output[0].content[0].text.length).toBeGreaterThan(0);
   });
 
-  it('gives back one that has ended as it is', async () => {
+  it('returns an ended response unchanged', async () => {
     const { id } = await kinds.create(hello);
     const made = await until(id, 'completed');
     expect(await json(await cancel(id))).toEqual(made);
   });
 
-  it('is refused for a response that was not made in the background', async () => {
+  it('is refused for a response that was not created in the background', async () => {
     const { id } = await kinds.create({ input: 'hi' });
     expect(await errorOf(await cancel(id), 400)).toMatchObject({ code: 'response_not_cancellable' });
   });
 
-  it('takes a body that is there for no reason', async () => {
+  it('accepts a body and ignores it', async () => {
     const { id } = await kinds.create(hello);
     await until(id, 'completed');
     expect((await gateway.post(`/v1/responses/${id}/cancel`, '{}')).status).toBe(200);
   });
 
-  it('does not know what is not there', async () => {
+  it('is a 404 for an unknown id', async () => {
     await errorOf(await cancel('resp_none'), 404);
   });
 
-  it('deleting one that is being made ends it', async () => {
+  it('of one in progress by DELETE ends it', async () => {
     gateway.simulated.control.next(silent);
     const asked = gateway.simulated.nextRequest();
     const { id } = await kinds.create(hello);
@@ -170,7 +170,7 @@ describe('cancelling a background response', () => {
 });
 
 describe('a background response as a stream', () => {
-  it('goes on when its reader leaves, and can be joined again where it was left', async () => {
+  it('continues when its client disconnects, and can be resumed where the client left off', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 4 });
     const left = new AbortController();
     const asked = gateway.simulated.nextRequest();

@@ -18,7 +18,7 @@ const postBytes = (path: string, body: string, headers = '') =>
   `POST ${path} HTTP/1.1\r\n${KEY}${headers}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 const raw = (bytes: string | Buffer) => rawAnswer(gateway.url, bytes);
 
-/** An answer to raw bytes that must be an error in the envelope. */
+/** The answer to raw bytes: an error in the envelope. */
 function refusal(answer: RawAnswer | undefined, status: number | readonly number[]) {
   expect([status].flat(), answer?.body.toString()).toContain(answer?.status);
   const body = JSON.parse(answer?.body.toString() ?? '');
@@ -34,7 +34,7 @@ async function answersAsEver(): Promise<void> {
 const bytes = (...parts: (string | number)[]) =>
   Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from([part]))));
 
-describe('bytes that are no good HTTP', () => {
+describe('invalid HTTP', () => {
   it.each([
     ['rubbish', 'GARBAGE\r\n\r\n'],
     ['a TLS greeting', bytes(0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03, '\r\n\r\n')],
@@ -74,17 +74,17 @@ describe('bytes that are no good HTTP', () => {
   it.each([
     ['a header of 64 KiB', `x-big: ${'x'.repeat(64 * 1024)}\r\n`],
     ['ten thousand headers', Array.from({ length: 10_000 }, (_, n) => `x-${n}: ${n}\r\n`).join('')],
-  ])('are refused as too large: %s', async (_what, headers) => {
+  ])('is refused as too large: %s', async (_what, headers) => {
     const error = refusal(await raw(`GET /v1/models HTTP/1.1\r\n${KEY}${headers}\r\n`), 431);
     expect(error.type).toBe('invalid_request_error');
     await answersAsEver();
   });
 
-  it('are refused as too large: an address of 100 KB', async () => {
+  it('is refused as too large: a URL of 100 KB', async () => {
     refusal(await raw(`GET /v1/models/${'x'.repeat(100_000)} HTTP/1.1\r\n${KEY}\r\n`), [414, 431]);
   });
 
-  it('are refused after a while: a request that does not go on', { timeout: 20_000 }, async () => {
+  it('is refused after a while: a request that does not continue', { timeout: 20_000 }, async () => {
     const halves = [
       'GET /v1/models HTTP/1.1\r\nhost: x\r\n',
       `POST /v1/chat/completions HTTP/1.1\r\n${KEY}content-length: 1000\r\n\r\n{"model":`,
@@ -96,7 +96,7 @@ describe('bytes that are no good HTTP', () => {
     await answersAsEver();
   });
 
-  it('do no harm when their sender leaves in the middle', async () => {
+  it('has no effect when its sender disconnects in the middle', async () => {
     for (const half of [
       'GET /v1/mod',
       `POST /v1/chat/completions HTTP/1.1\r\n${KEY}content-length: 1000\r\n\r\n{"model":`,
@@ -122,7 +122,7 @@ describe('bytes that are no good HTTP', () => {
   });
 });
 
-describe('odd but good HTTP', () => {
+describe('unusual but valid HTTP', () => {
   it('of version 1.0 is answered, and the connection closed', async () => {
     const client = await RawClient.open(gateway.url);
     client.send(`GET /health HTTP/1.0\r\n\r\n`);
@@ -134,7 +134,7 @@ describe('odd but good HTTP', () => {
     expect(JSON.parse(asked?.body.toString() ?? '').choices[0].message.content).toBe('fine');
   });
 
-  it('of version 1.0 gets its stream, too', async () => {
+  it('of version 1.0 receives streams', async () => {
     const body = JSON.stringify({ ...JSON.parse(chat), stream: true });
     const answer = await raw(
       `POST /v1/chat/completions HTTP/1.0\r\n${KEY}content-length: ${body.length}\r\n\r\n${body}`,
@@ -144,7 +144,7 @@ describe('odd but good HTTP', () => {
     expect(answer?.body.toString()).toMatch(/^data: \{[\s\S]*\ndata: \[DONE\]\n\n$/);
   });
 
-  it('in a row, without waiting for answers, is answered in its order', async () => {
+  it('in a pipeline is answered in its order', async () => {
     const client = await RawClient.open(gateway.url);
     const row = Array.from({ length: 8 }, (_, n) =>
       n % 2 === 0
@@ -160,7 +160,7 @@ describe('odd but good HTTP', () => {
     client.close();
   });
 
-  it('that waits to be told to go on, is told', async () => {
+  it('with Expect: 100-continue receives 100', async () => {
     const client = await RawClient.open(gateway.url);
     client.send(
       `POST /v1/chat/completions HTTP/1.1\r\n${KEY}expect: 100-continue\r\ncontent-length: ${chat.length}\r\n\r\n`,
@@ -195,7 +195,7 @@ describe('odd but good HTTP', () => {
     },
   );
 
-  it('that wants a tunnel gets none', async () => {
+  it('that requests a tunnel gets none', async () => {
     const client = await RawClient.open(gateway.url);
     client.send(`CONNECT example.com:443 HTTP/1.1\r\n${KEY}\r\n`);
     refusal(await client.answer(), [400, 404, 405]);
@@ -227,7 +227,7 @@ describe('odd but good HTTP', () => {
     refusal(await raw(`GET ${path} HTTP/1.1\r\n${KEY}\r\n`), status);
   });
 
-  it('with a credential that cannot be one is refused', async () => {
+  it('with an invalid Authorization header is refused', async () => {
     for (const value of [
       'Bearer',
       'Bearer  ',
@@ -247,8 +247,8 @@ describe('odd but good HTTP', () => {
   });
 });
 
-describe('after all that', () => {
-  it('the same gateway answers as ever, and nothing is left running', async () => {
+describe('after all of this', () => {
+  it('the same gateway works as before, and nothing is left open', async () => {
     await answersAsEver();
     const metrics = await (await gateway.fetch('/metrics')).text();
     expect(metrics).toMatch(/^gateway_requests_in_flight 0$/m);
@@ -256,7 +256,7 @@ describe('after all that', () => {
     expect((await fetch(`${gateway.url}/health/ready`)).status).toBe(200);
   });
 
-  it('a gateway stops in time, although clients hold half sent requests', async () => {
+  it('a gateway stops in time, although clients hold incomplete requests', async () => {
     const own = await startTestGateway({ env: { DRAIN_TIMEOUT: '200ms', BODY_SIZE_LIMIT: '1K' } });
     await modelsListed(own);
     const halves = [

@@ -1,4 +1,4 @@
-/** What batches cost: held against budgets before a provider gets them, and recorded once when they are over. */
+/** Costs of batches: reserved in budgets before a provider receives them, and recorded once when they have ended. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -25,7 +25,7 @@ const hold = () => provider.control.always({ holdBackground: 'in_progress' }, ba
 const batchesMade = () =>
   provider.requests.filter(({ method, path }) => method === 'POST' && path === batchPath.path).length;
 
-/** Every event of an exchange up to the one that says that its work is over. */
+/** Every event of an exchange up to the one that ends its work. */
 const untilSettled = (exchange: string): Promise<LoggedEvent[]> =>
   eventsUntil(lasting.gateway, `stream=exchange-${exchange}`, ({ type }) => type === 'usage.settled');
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 
 describe('POST /v1/batches under a budget', () => {
-  it('reserves what all lines cost, and refuses what does not fit before the provider gets it', async () => {
+  it('reserves the cost of all lines, and refuses a batch beyond the budget before the provider gets it', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/reserved', 10);
     hold();
@@ -74,7 +74,7 @@ describe('POST /v1/batches under a budget', () => {
     });
   });
 
-  it('refuses a batch that is larger than what is left of the budget, although nobody else uses it', async () => {
+  it('refuses a batch larger than the rest of the budget, also without other reservations', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/alone', 10);
     expect(
@@ -85,7 +85,7 @@ describe('POST /v1/batches under a budget', () => {
     expect((await createBatch(gateway, await upload(gateway, lines(10), at('/alone')), at('/alone'))).status).toBe(200);
   });
 
-  it('prices each line by its size, by how long its answer may become, and by how many answers it asks for', async () => {
+  it('prices each line by its size, its longest allowed answer, and its number of answers', async () => {
     const { gateway } = lasting;
     await setPrice(gateway, 'openai/by-size', { input_per_mtok: 0, output_per_mtok: 1_000_000 });
     await setBudget(gateway, '/sized', 100);
@@ -99,7 +99,7 @@ describe('POST /v1/batches under a budget', () => {
       at('/sized'),
     );
     await errorOf(exceeds, 429);
-    // Nothing is said of the length: a thousand tokens are assumed.
+    // Without a stated length, a thousand tokens are assumed.
     await setBudget(gateway, '/unsized', 1000);
     await errorOf(
       await createBatch(gateway, await upload(gateway, [line({ model: 'by-size' })], at('/unsized')), at('/unsized')),
@@ -107,7 +107,7 @@ describe('POST /v1/batches under a budget', () => {
     );
   });
 
-  it('charges the price of a batch where a model has one', async () => {
+  it('charges the batch price of a model that has one', async () => {
     const { gateway } = lasting;
     await setPrice(gateway, 'openai/halved', {
       input_per_mtok: 1_000_000,
@@ -122,7 +122,7 @@ describe('POST /v1/batches under a budget', () => {
     expect(Number(usage?.totalCost)).toBe(Number(usage?.totalTokens) * 5e8);
   });
 
-  it('refuses a batch for which a price is missing, and lets it through where there is no budget', async () => {
+  it('refuses a batch without a known price, and allows it where there is no budget', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/unpriced', 10);
     const mixed = [line(), line({ model: 'simulated-large' })];
@@ -155,7 +155,7 @@ describe('POST /v1/batches under a budget', () => {
     expect(error.message).toMatch(message);
   });
 
-  it('refuses a file that is gone', async () => {
+  it('refuses a file that was deleted', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/gone', 10);
     const file = await upload(gateway, [line()], at('/gone'));
@@ -163,7 +163,7 @@ describe('POST /v1/batches under a budget', () => {
     await errorOf(await createBatch(gateway, file, at('/gone')), 404);
   });
 
-  it('gives back what was reserved when the provider refuses it', async () => {
+  it('releases the reservation when the provider refuses the batch', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/refused', 10);
     const file = await upload(gateway, lines(10), at('/refused'));
@@ -172,7 +172,7 @@ describe('POST /v1/batches under a budget', () => {
     expect((await createBatch(gateway, file, at('/refused'))).status).toBe(200);
   });
 
-  it('does not let batches through on the API of the provider itself, where nobody counts them', async () => {
+  it('refuses batches on the API of the provider itself, where they are not counted', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/around', 10);
     const file = await upload(gateway, [line()], at('/around'));
@@ -193,8 +193,8 @@ describe('POST /v1/batches under a budget', () => {
   });
 });
 
-describe('a batch that is over', () => {
-  it('costs what its output says, recorded once although its client never asks', async () => {
+describe('a batch that has ended', () => {
+  it('costs what its output reports, recorded once also when its client never polls', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/settled', 10);
     const { id, exchange } = await newBatch(gateway, lines(4), at('/settled'));
@@ -214,13 +214,13 @@ describe('a batch that is over', () => {
     expect(usage?.totalTokens).toBe((usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0));
     expect(events.at(-2)?.userPath).toBe('/settled');
     expect(await spentOf(gateway, '/settled')).toBe(4);
-    // What was reserved is spent now, and not both.
+    // The reservation became spending; it does not count twice.
     expect((await createBatch(gateway, await upload(gateway, lines(6), at('/settled')), at('/settled'))).status).toBe(
       200,
     );
   });
 
-  it('is recorded once, whoever learns of its end first, and before its client learns where its output is', async () => {
+  it('is recorded once with concurrent readers, before the client receives the id of its output', async () => {
     const { gateway } = lasting;
     hold();
     const { id, exchange } = await newBatch(gateway, lines(3));
@@ -233,7 +233,7 @@ describe('a batch that is over', () => {
     expect(types.filter((type) => type === 'usage.settled')).toHaveLength(1);
   });
 
-  it('costs what its lines cost at each of their models', async () => {
+  it('costs each line at the price of its model', async () => {
     const { gateway } = lasting;
     await setPrice(gateway, 'openai/dear', { per_request: 5 });
     const { exchange } = await newBatch(gateway, [...lines(2), ...lines(3, { model: 'dear' })], at('/mixed'));
@@ -244,7 +244,7 @@ describe('a batch that is over', () => {
     ]);
   });
 
-  it('costs nothing when nothing of it was answered', async () => {
+  it('costs nothing when no line was answered', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/failed', 10);
     hold();
@@ -260,7 +260,7 @@ describe('a batch that is over', () => {
     );
   });
 
-  it('costs what was estimated when its output is gone, or reports no usage', async () => {
+  it('costs the estimate when its output is deleted or reports no usage', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/lost', 100);
     hold();
@@ -285,7 +285,7 @@ describe('a batch that is over', () => {
     expect(await spentOf(gateway, '/lost')).toBe(8);
   });
 
-  it('is recorded when it was begun on the API of the provider itself', async () => {
+  it('is recorded when it was created on the API of the provider itself', async () => {
     const { gateway } = lasting;
     const file = await upload(gateway, lines(2));
     const made = await gateway.fetch('/p/openai/v1/batches', {
@@ -300,7 +300,7 @@ describe('after a restart', () => {
   it.each([
     ['from its snapshots', () => {}],
     ['from the log alone', (dataDir: string) => rmSync(join(dataDir, 'views.db'))],
-  ])('what is reserved for batches is reserved, and what they cost is recorded: %s', async (name, lose) => {
+  ])('reservations of batches are kept, and their costs are recorded: %s', async (name, lose) => {
     const path = `/restart/${name.replaceAll(' ', '-')}`;
     await setBudget(lasting.gateway, path, 10);
     hold();
@@ -320,7 +320,7 @@ describe('after a restart', () => {
 });
 
 describe('the lines of a batch', () => {
-  it('may name those models alone that the caller may use', async () => {
+  it('may name only models that the caller may use', async () => {
     const { gateway } = lasting;
     const key = await newKey(gateway, { allowed_models: [`openai/${MODEL}`] });
     const good = await createBatch(key, await upload(key, [line()]));
@@ -336,7 +336,7 @@ describe('the lines of a batch', () => {
     expect(await errorOf(walled, 400)).toMatchObject({ code: 'model_access_denied' });
   });
 
-  it('may name those files alone that the caller may read, and nothing else that the provider keeps', async () => {
+  it('may name only files that the caller may read, and no other object of the provider', async () => {
     const { gateway } = lasting;
     const own = await upload(gateway, [line()], at('/team/ann'));
     const others = await upload(gateway, [line()], at('/team/bob'));

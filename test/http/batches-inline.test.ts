@@ -47,7 +47,7 @@ describe('POST /v1/batches with requests', () => {
   const linesAt = (store: ObjectStore, id: string) =>
     (store.files.get(id)?.content?.toString() ?? '').trimEnd().split('\n');
 
-  it('puts them into a file at the provider of their models, under its own names, and makes the batch of it', async () => {
+  it('creates a batch from a file at the provider of their models, under its own names', async () => {
     const answer = await create({
       requests: [request('a', 'groq/scripted'), request('b', 'groq/scripted', { method: 'POST' })],
       metadata: { a: '1' },
@@ -137,7 +137,7 @@ describe('POST /v1/batches with requests', () => {
       'requests[0].method',
       'batch_request_invalid',
     ],
-  ])('refuses %s before a provider is asked', async (_what, body, param, code) => {
+  ])('refuses %s before a provider is called', async (_what, body, param, code) => {
     const refused = await errorOf(await create(body), 400);
     expect(refused).toMatchObject({ type: 'invalid_request_error', param });
     if (code !== 'invalid_value') expect(refused.code).toBe(code);
@@ -152,7 +152,7 @@ describe('POST /v1/batches with requests', () => {
     },
   );
 
-  it('is held against the models, and against what the caller sees', async () => {
+  it('checks the models and the objects that the caller may use', async () => {
     const key = await newKey(gateway, { user_path: '/team', allowed_models: ['groq/scripted'] });
     const by = (body: object) => key.fetch('/v1/batches', { json: body });
     expect(
@@ -188,7 +188,7 @@ describe('GET /v1/batches/{id}/results', () => {
     return json(await results(id));
   }
 
-  it('lists what came of each request, in the words of its provider, with its place in the input', async () => {
+  it('lists the result of each request, in the words of its provider, with its place in the input', async () => {
     const { id } = await newBatch(lasting.gateway, [
       line({}, { custom_id: 'good' }),
       line({ messages: 'none' }, { custom_id: 'bad' }),
@@ -213,7 +213,7 @@ describe('GET /v1/batches/{id}/results', () => {
     expect(bad['status_code']).toBeGreaterThanOrEqual(400);
   });
 
-  it('has those of a batch whose requests came in its body, which was reserved and is charged once', async () => {
+  it('includes a batch whose requests came in its body, which is reserved and charged once', async () => {
     const { gateway } = lasting;
     await setBudget(gateway, '/inline', 3);
     const body = { requests: ['a', 'b'].map((id) => request(id, `openai/${MODEL}`)) };
@@ -237,7 +237,7 @@ describe('GET /v1/batches/{id}/results', () => {
     ]);
   });
 
-  it('is 409 while the batch is not over, and 404 for who does not see it', async () => {
+  it('is 409 until the batch has ended, and 404 for callers that do not see it', async () => {
     provider.control.always({ holdBackground: 'in_progress' }, { path: '/v1/batches' });
     const key = await newKey(lasting.gateway, { user_path: '/results' });
     const { id } = await newBatch(lasting.gateway, [line()], at('/results'));
@@ -248,7 +248,7 @@ describe('GET /v1/batches/{id}/results', () => {
     expect(await errorOf(await results('batch_none'), 404)).toBeDefined();
   });
 
-  it('is on record when an administrator reads what somebody else asked', async () => {
+  it('is recorded when an administrator reads the requests of another caller', async () => {
     const { gateway } = lasting;
     const { id } = await newBatch(gateway, [line()], at('/read'));
     const admin = await newKey(gateway, { dashboard_access: true });
@@ -264,7 +264,7 @@ describe('GET /v1/batches/{id}/results', () => {
     );
   });
 
-  it('says so when the output is gone', async () => {
+  it('refuses with a reason when the output was deleted', async () => {
     const { id } = await newBatch(lasting.gateway, [line()]);
     await over(id);
     const { output_file_id } = await json(await lasting.gateway.fetch(`/v1/batches/${id}`));

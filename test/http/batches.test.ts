@@ -45,7 +45,7 @@ const create = (body: object, init: RequestInit = {}, query = '') =>
   gateway.post(`/v1/batches${query}`, { endpoint, completion_window: '24h', ...body }, init);
 
 describe('a batch', () => {
-  it('goes where its input file is, and is followed there', async () => {
+  it('is created at the provider of its input file, and read from there', async () => {
     const input_file_id = await uploaded('groq');
     const answer = await create({ input_file_id, metadata: { a: '1' } });
     const batch = await json(answer);
@@ -71,14 +71,14 @@ describe('a batch', () => {
     ['its body', { provider: 'groq' }, ''],
     ['the query', {}, '?provider=groq'],
     ['a model', { model: 'groq/scripted' }, ''],
-  ])('whose file is not known here goes where %s says, which the provider does not see', async (_how, hint, query) => {
+  ])('with an unknown file goes to the provider in %s, which does not receive the hint', async (_how, hint, query) => {
     const batch = await json(await create({ input_file_id: 'file-strange', ...hint }, {}, query));
     expect(batch.provider).toBe('groq');
     expect(JSON.parse(groq.last().body.toString())).not.toHaveProperty('provider');
     expect(JSON.parse(groq.last().body.toString())).not.toHaveProperty('model');
   });
 
-  it('is given a day when nothing else is said, and byte for byte what else was', async () => {
+  it('has a completion window of 24h by default, and is otherwise passed on byte for byte', async () => {
     const text = '{ "input_file_id":"file-strange","endpoint" : "/v1/x", "provider":"groq", "n":1.50 }';
     await gateway.post('/v1/batches', text);
     const got = groq.last().body.toString();
@@ -87,7 +87,7 @@ describe('a batch', () => {
     );
   });
 
-  it('needs a file, and somebody to work it off', async () => {
+  it('requires a file and a provider that has batches', async () => {
     expect(await errorOf(await create({}), 400)).toMatchObject({
       code: 'missing_required_parameter',
       param: 'input_file_id',
@@ -103,7 +103,7 @@ describe('a batch', () => {
     expect(await errorOf(answer, 501)).toMatchObject({ code: 'unsupported_operation' });
   });
 
-  it('is refused in the words of the provider, and not put twice', async () => {
+  it('is refused in the words of the provider, and not sent twice', async () => {
     openai.script((_request, response) => {
       stores.openai.asked.push('again');
       response.writeHead(503, { 'content-type': 'application/json' }).end('{"error":{"message":"busy"}}');
@@ -113,7 +113,7 @@ describe('a batch', () => {
     expect(stores.openai.asked).toEqual(['again']);
   });
 
-  it('is a 404 when the provider does not know its input file, and a 501 when it has no batches', async () => {
+  it('is a 404 when the provider does not have its input file, and a 501 when it has no batches', async () => {
     const message = 'No such File object: file-unknown';
     openai.script((_request, response) => response.writeHead(404).end(JSON.stringify({ error: { message } })));
     const input = { input_file_id: 'file-unknown', provider: 'openai' };
@@ -122,7 +122,7 @@ describe('a batch', () => {
     expect(await errorOf(await create(input), 501)).toMatchObject({ code: 'unsupported_operation' });
   });
 
-  it('is for its owner, with its file and all that it makes', async () => {
+  it('is visible to its owner only, with its input and output files', async () => {
     const input_file_id = await uploaded('openai', ann);
     expect(await errorOf(await create({ input_file_id }, bob), 404)).toMatchObject({ type: 'not_found_error' });
     expect(await errorOf(await create({ input_file_id: 'file-strange', provider: 'openai' }, bob), 404)).toMatchObject({
@@ -131,7 +131,7 @@ describe('a batch', () => {
     const { id } = await json(await create({ input_file_id }, ann));
     const made = { id: `file-out${time}`, created_at: time, content: Buffer.from('result') };
     stores.openai.files.set(made.id, made);
-    // What a batch made is known to be its owner's once the batch was seen to have made it.
+    // An output file belongs to the owner of the batch once the gateway has seen it in the batch.
     await errorOf(await gateway.fetch(`/v1/files/${made.id}/content`, ann), 404);
     stores.openai.batches.set(id, {
       id,
@@ -151,7 +151,7 @@ describe('a batch', () => {
     }
   });
 
-  it('that nobody has is a 404, and may be asked for where it is', async () => {
+  it('with an unknown id is a 404, and is found at a provider that has it', async () => {
     expect(await errorOf(await gateway.fetch('/v1/batches/batch_no'), 404)).toMatchObject({
       code: null,
       message: "The batch 'batch_no' was not found.",

@@ -1,4 +1,4 @@
-/** Budgets through HTTP: how they are kept, and that they are kept to. */
+/** Budgets through HTTP: their administration and their enforcement. */
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { errorOf, eventsUntil, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
@@ -33,7 +33,7 @@ async function served(userPath: string): Promise<string> {
   return exchangeOf(answer);
 }
 
-/** Resolves when what an exchange cost is spent. */
+/** Resolves when the cost of an exchange has been charged. */
 async function spentOf(exchange: string): Promise<void> {
   await eventsUntil(gateway, `stream=exchange-${exchange}`, ({ type }) => type === 'usage.recorded');
 }
@@ -44,7 +44,7 @@ beforeAll(async () => {
 });
 
 describe('a budget', () => {
-  test('is made in the form of the path, and told with all there is to know', async () => {
+  test('is created by its path, and returned with all its members', async () => {
     const answer = await put('/admin/budgets/%2Fforms%2Fa/daily', { amount: 12.5 });
     expect(answer.status).toBe(200);
     expect(answer.headers.get('etag')).toBe('"0"');
@@ -83,14 +83,14 @@ describe('a budget', () => {
       '/forms/c',
       'monthly',
     ],
-  ])('is made in the form of the body, with %s', async (_name, body, path, label) => {
+  ])('is created by its body, with %s', async (_name, body, path, label) => {
     expect((await put('/admin/budgets', { ...body, amount: 1 })).status).toBe(200);
     expect(await row(path, label)).toMatchObject({ amount: 1 });
     expect((await remove('/admin/budgets', body)).status).toBe(200);
     expect(await row(path, label)).toBeUndefined();
   });
 
-  test('of a label is for its whole name', async () => {
+  test('of a label has the label as its subject, unchanged', async () => {
     const budget = { scope: 'label', subject: 'Batch Jobs', budget_key: { period: 'daily' } };
     const { budgets } = await json(await put('/admin/budgets', { ...budget, amount: 3 }));
     expect(budgets.at(-1)).toMatchObject({ scope: 'label', subject: 'Batch Jobs', amount: 3 });
@@ -110,7 +110,7 @@ describe('a budget', () => {
     ]);
   });
 
-  test('that is changed to what it is leaves no trace, and one that is changed keeps when it was made', async () => {
+  test('records no event when nothing changes, and keeps its creation time when it changes', async () => {
     await put('/admin/budgets/%2Fsame/daily', { amount: 1 });
     const first = await row('/same');
     const again = await put('/admin/budgets/%2Fsame/daily', { amount: 1 });
@@ -120,7 +120,7 @@ describe('a budget', () => {
     expect(await row('/same')).toMatchObject({ amount: 2, created_at: first?.created_at, revision: '1' });
   });
 
-  test('is changed by one of two who saw the same, when they say what they saw', async () => {
+  test('is changed by one of two concurrent requests with the same If-Match', async () => {
     await put('/admin/budgets/%2Frace/daily', { amount: 1 });
     const both = await Promise.all(
       [2, 3].map((amount) => put('/admin/budgets/%2Frace/daily', { amount }, { 'if-match': '"0"' })),
@@ -170,13 +170,13 @@ describe('a budget', () => {
     expect(await errorOf(await put('/admin/budgets', { ...body, amount: 1 }), 400)).toMatchObject({ param });
   });
 
-  test('that was refused has left no event', async () => {
+  test('records no event when it was refused', async () => {
     await put('/admin/budgets/%2Fend-of-bad/daily', { amount: 1 });
     const events = await eventsUntil(gateway, 'types=budget.', ({ stream }) => stream === 'budget-/end-of-bad');
     expect(events.filter(({ stream }) => stream.includes('bad') && stream !== 'budget-/end-of-bad')).toEqual([]);
   });
 
-  test('that is not there is neither removed nor reset', async () => {
+  test('that does not exist can be neither removed nor reset', async () => {
     expect(await errorOf(await remove('/admin/budgets/%2Fnowhere/daily'), 404)).toMatchObject({
       code: 'budget_not_found',
     });
@@ -184,7 +184,7 @@ describe('a budget', () => {
     expect(await errorOf(reset, 404)).toMatchObject({ code: 'budget_not_found' });
   });
 
-  test('that is declared is told as such, and is not changed here', async () => {
+  test('that is declared has the source config, and cannot be changed here', async () => {
     expect(await row('/declared', 'weekly')).toMatchObject({ amount: 50, source: 'config' });
     expect(await errorOf(await put('/admin/budgets/%2Fdeclared/daily', { amount: 1 }), 409)).toMatchObject({
       code: 'budget_managed',
@@ -196,10 +196,10 @@ describe('a budget', () => {
   });
 });
 
-describe('the settings', () => {
+describe('the reset settings', () => {
   const settings = () => gateway.fetch('/admin/budgets/settings');
 
-  test('are midnight, Monday and the first, until they are changed', async () => {
+  test('are midnight, Monday and the first by default', async () => {
     const untouched = await settings();
     expect(untouched.headers.get('etag')).toBe('"none"');
     expect((await put('/admin/budgets/settings', {})).headers.get('etag')).toBe('"none"');
@@ -235,8 +235,8 @@ describe('the settings', () => {
   });
 });
 
-describe('what is spent', () => {
-  test('counts at the path and above it, and refuses what comes after', async () => {
+describe('spending', () => {
+  test('counts at the path and above it, and refuses later requests', async () => {
     await put('/admin/budgets/%2Fspend/daily', { amount: 2 });
     await put('/admin/budgets/%2Fspend%2Fteam/hourly', { amount: 100 });
     await served('/spend/team');
@@ -253,7 +253,7 @@ describe('what is spent', () => {
     expect((await chat('/spending')).status).toBe(200);
   });
 
-  test('is refused on every endpoint, and is on record as refused', async () => {
+  test('beyond the budget is refused on every endpoint, and recorded as refused', async () => {
     await put('/admin/budgets/%2Fclosed/daily', { amount: 1 });
     await served('/closed');
     const headers = { 'x-gateway-user-path': '/closed' };
@@ -272,7 +272,7 @@ describe('what is spent', () => {
     expect((await gateway.fetch('/v1/usage', { headers })).status).toBe(200);
   });
 
-  test('is forgiven by a reset of the one, and by a reset of all', async () => {
+  test('is cleared by a reset of one budget, and by a reset of all', async () => {
     await put('/admin/budgets/%2Freset/daily', { amount: 1 });
     await served('/reset');
     expect((await chat('/reset')).status).toBe(429);
@@ -291,7 +291,7 @@ describe('what is spent', () => {
     await served('/reset');
   });
 
-  test('of a request that is served one after the other is exact to the last', async () => {
+  test('of sequential requests is exact', async () => {
     await put('/admin/budgets/%2Fsequence/daily', { amount: 5.5 });
     const statuses: number[] = [];
     for (let request = 0; request < 8; request++) statuses.push((await chat('/sequence')).status);
@@ -299,14 +299,14 @@ describe('what is spent', () => {
     expect(await row('/sequence')).toMatchObject({ spent: 5, remaining: 0.5 });
   });
 
-  test('is known to a budget that is made later', async () => {
+  test('is included in a budget that is created later', async () => {
     await spentOf(await served('/later/x'));
     await put('/admin/budgets/%2Flater/daily', { amount: 1 });
     expect(await row('/later')).toMatchObject({ spent: 1, remaining: 0 });
     expect((await chat('/later')).status).toBe(429);
   });
 
-  test('of a stream counts as that of an answer in one piece', async () => {
+  test('of a stream counts like that of a whole answer', async () => {
     await put('/admin/budgets/%2Fstreamed/daily', { amount: 1 });
     const headers = { 'x-gateway-user-path': '/streamed' };
     const body = { model: PRICED, messages: user('hello'), stream: true };
@@ -338,7 +338,7 @@ describe('two hundred requests at once, against a budget for ten', () => {
     expect(await row('/burst')).toMatchObject({ spent: 10 });
   });
 
-  test('serve at most ten past the gateway too, once one of their kind was seen', async () => {
+  test('serve at most ten through passthrough too, after one of the same kind was recorded', async () => {
     const pass = (path: string) =>
       gateway.post(
         '/p/llamacpp/v1/chat/completions',
@@ -373,7 +373,7 @@ describe('two hundred requests at once, against a budget for ten', () => {
     expect(Number((await row('/tokens'))?.spent)).toBeLessThanOrEqual(cost * 10.5);
   });
 
-  test('count the turns that go in front of a response', async () => {
+  test('count the earlier turns that a response includes', async () => {
     const model = 'llamacpp/simulated-large';
     const pricing = { input_per_mtok: 1000, output_per_mtok: 1000 };
     expect((await put('/admin/model-pricing-overrides', { selector: model, pricing })).status).toBe(200);
@@ -417,7 +417,7 @@ describe('an administrator of a subtree', () => {
     expect(budgets.map(({ subject }: { subject: string }) => subject)).toEqual(['/scope/x']);
   });
 
-  test('makes them for its root when it names no path, and in its paths alone', async () => {
+  test('creates them for its root by default, and in its paths alone', async () => {
     const { budgets } = await json(await as('/admin/budgets', 'PUT', { budget_key: { period: 'daily' }, amount: 4 }));
     expect(budgets.map(({ subject }: { subject: string }) => subject)).toEqual(['/scope', '/scope/x']);
     for (const [method, path, body] of [

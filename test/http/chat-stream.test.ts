@@ -51,7 +51,7 @@ describe('a chat completion stream', () => {
     await eventsUntil(gateway, `stream=exchange-${exchangeOf(answer)}`, isEnd);
   });
 
-  it('is the very bytes the provider sent, whatever their form', async () => {
+  it('has exactly the bytes that the provider sent, in any form', async () => {
     const bytes = [
       ': a comment\r\n\r\n',
       'event: odd\r\ndata: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"n":9007199254740993123}\r\n\r\n',
@@ -80,7 +80,7 @@ describe('a chat completion stream', () => {
     });
   });
 
-  it('has the headers that keep proxies from holding it up', async () => {
+  it('has the headers that keep proxies from buffering', async () => {
     const answer = await gateway.post(PATH, stream, { headers: { 'x-request-id': 'stream-1' } });
     expect(answer.status).toBe(200);
     expect(Object.fromEntries(answer.headers)).toMatchObject({
@@ -94,7 +94,7 @@ describe('a chat completion stream', () => {
     await answer.text();
   });
 
-  it('ends with one usage chunk when the client asks for it', async () => {
+  it('ends with one usage chunk when include_usage is set', async () => {
     const answer = await gateway.post(PATH, { ...stream, stream_options: { include_usage: true } });
     const text = await answer.text();
     const usage = dataOf(text).filter(({ choices }) => choices.length === 0);
@@ -126,7 +126,7 @@ describe('a chat completion stream', () => {
     },
   );
 
-  it('says the same as the answer in one piece', async () => {
+  it('has the same content as the answer without streaming', async () => {
     const asked = { model, messages: user('Tell me something.') };
     const whole = await json(await gateway.post(PATH, asked));
     const chunks = dataOf(await (await gateway.post(PATH, { ...asked, stream: true })).text());
@@ -172,7 +172,7 @@ describe('a chat completion stream', () => {
     expect(eventsOf(answer?.body.toString() ?? '').at(-1)?.data).toBe('[DONE]');
   });
 
-  it('is one write per event when the provider takes its time', async () => {
+  it('is one write per event when the provider sends slowly', async () => {
     const frames = ['one', 'two', 'three', 'four'].map((content) => {
       return `event: x\ndata: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`;
     });
@@ -197,14 +197,14 @@ describe('a chat completion stream', () => {
     const pieces: string[] = [];
     for await (const piece of response) {
       pieces.push(String(piece));
-      // The next event is only said once this one is here.
+      // The provider sends the next event only after this one has arrived.
       if (pieces.length <= frames.length) goOn();
     }
     expect(pieces.slice(0, frames.length)).toEqual(frames);
     expect(pieces.slice(frames.length).join('')).toBe(last.join(''));
   });
 
-  it('gives each event on as soon as it comes', async () => {
+  it('passes on each event as soon as it arrives', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 3 });
     const answer = await gateway.post(PATH, stream);
     const reader = (answer.body ?? failed()).pipeThrough(new TextDecoderStream()).getReader();
@@ -216,7 +216,7 @@ describe('a chat completion stream', () => {
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
   });
 
-  it('comes whole to a client that reads nothing for a while, and holds nobody else up', async () => {
+  it('reaches a client that pauses reading whole, without delaying other clients', async () => {
     const big = 'a long text. '.repeat(1_000_000);
     gateway.simulated.control.next({ text: big, tokensPerChunk: 4000 });
     const slow = httpRequest(`${gateway.url}${PATH}`, {
@@ -241,7 +241,7 @@ describe('a chat completion stream', () => {
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
   });
 
-  it('to a client that reads nothing for too long is ended, and the provider call with it', async () => {
+  it('to a client that stops reading for too long is ended, and so is the provider call', async () => {
     const own = await startTestGateway({ env: { STREAM_STALL_TIMEOUT: '200ms' } });
     try {
       own.simulated.control.next({ text: 'a long text. '.repeat(1_000_000), tokensPerChunk: 4000 });
@@ -261,7 +261,7 @@ describe('a chat completion stream', () => {
     }
   });
 
-  it('that the client leaves is cancelled at the provider, and recorded as far as it came', async () => {
+  it('that the client abandons is cancelled at the provider, and recorded with its output so far', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 4 });
     const client = new AbortController();
     const answer = await gateway.post(PATH, stream, { signal: client.signal });

@@ -30,7 +30,7 @@ const model = 'llamacpp/simulated-small';
 const hello = { model, messages: user('Reply with exactly: hello') };
 
 describe('a chat completion', () => {
-  it('is the very bytes the provider sent', async () => {
+  it('has exactly the bytes that the provider sent', async () => {
     const bytes =
       '{ "zeta":9007199254740993123,\n\t"id" : "x", "choices":[{"index":0,"message":{"role":"assistant","content":"caf\\u00e9 é 😀"},' +
       '"finish_reason":"stop","mystery":[1.0,1e3,-0]}], "usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}, "alpha":null }\n';
@@ -44,7 +44,7 @@ describe('a chat completion', () => {
     expect(await answer.text()).toBe(bytes);
   });
 
-  it('reaches the provider with every other byte as the client wrote it', async () => {
+  it('reaches the provider with every other byte unchanged', async () => {
     const rest =
       '"seed":9007199254740993123, "temperature":1.0,\n  "x_unknown":{"b":1,"a":[1E2,"\\u0041"]},' +
       '"messages":[{"role":"user","content":"hi","name":"ann\\/a"}], "alpha" : "ü" }';
@@ -99,7 +99,7 @@ describe('a chat completion', () => {
     ['nobody/simulated-small', undefined],
     ['no-such-model', undefined],
     ['no-such-model', 'llamacpp'],
-  ])('for the unknown model %s (provider %s) is a 404 that calls nobody', async (selector, provider) => {
+  ])('for the unknown model %s (provider %s) is a 404 without a call to a provider', async (selector, provider) => {
     const before = gateway.simulated.requests.filter(({ method }) => method === 'POST').length;
     const answer = await gateway.post(PATH, { ...hello, model: selector, provider });
     expect(await errorOf(answer, 404)).toMatchObject({
@@ -124,7 +124,7 @@ describe('a chat completion', () => {
     expect(events.map(({ requestId }) => requestId)).toEqual(events.map(() => 'mine-123'));
   });
 
-  it('gets a request id when the client sends none, or none that is fit for a log', async () => {
+  it('gets a request id when the client sends none, or one that is unfit for a log', async () => {
     for (const given of [undefined, 'x'.repeat(201), 'with space']) {
       const headers = given === undefined ? undefined : { 'x-request-id': given };
       const answer = await gateway.post(PATH, hello, { headers });
@@ -152,7 +152,7 @@ describe('a chat completion', () => {
     expect(several.choices[2].logprobs.content[0].top_logprobs).toHaveLength(2);
   });
 
-  it('is on the record with its usage', async () => {
+  it('is recorded with its usage', async () => {
     const answer = await gateway.post(PATH, hello);
     const { usage } = await json(answer);
     const recorded = (await eventsOfExchange(gateway, exchangeOf(answer))).find(
@@ -170,7 +170,7 @@ describe('a chat completion', () => {
     });
   });
 
-  it('makes nothing up when the provider reports no usage', async () => {
+  it('has no invented usage when the provider reports none', async () => {
     gateway.simulated.control.next({ usage: false });
     const answer = await gateway.post(PATH, hello);
     const recorded = (await eventsOfExchange(gateway, exchangeOf(answer))).find(
@@ -179,14 +179,14 @@ describe('a chat completion', () => {
     expect(recorded?.data).toMatchObject({ source: 'unknown', inputTokens: null, outputTokens: null, raw: null });
   });
 
-  it('takes a body without a content type, and one that says it is something else', async () => {
+  it('accepts a body without a content type, and with a wrong one', async () => {
     for (const type of ['', 'text/plain', 'application/json; charset=utf-8', 'application/x-www-form-urlencoded']) {
       const answer = await gateway.post(PATH, JSON.stringify(hello), { headers: { 'content-type': type } });
       expect(answer.status).toBe(200);
     }
   });
 
-  it('is answered the same whatever the client accepts', async () => {
+  it('is the same whatever the client accepts', async () => {
     for (const accept of ['text/event-stream', '*/*', 'application/json', 'image/png']) {
       const answer = await gateway.post(PATH, hello, { headers: { accept } });
       expect(answer.status).toBe(200);
@@ -194,7 +194,7 @@ describe('a chat completion', () => {
     }
   });
 
-  it('that nobody waits for any more is cancelled at the provider, and told in the log', async () => {
+  it('whose client disconnects is cancelled at the provider, and recorded so', async () => {
     gateway.simulated.control.next({ hang: true });
     const asked = gateway.simulated.nextRequest();
     const client = new AbortController();

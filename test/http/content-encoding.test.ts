@@ -88,7 +88,7 @@ describe('a JSON body', () => {
 });
 
 describe('a form', () => {
-  it('is decoded as it comes', async () => {
+  it('is decoded as it arrives', async () => {
     scripted.script((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
     const { type, body } = await form(200_000);
     expect((await send('/v1/audio/transcriptions', 'gzip', gzipSync(body), type)).status).toBe(200);
@@ -96,7 +96,7 @@ describe('a form', () => {
     expect(scripted.last().body.length).toBeGreaterThan(200_000);
   });
 
-  it('that becomes larger than the limit is refused with 413', async () => {
+  it('that exceeds the limit when decoded is refused with 413', async () => {
     const { type, body } = await form(64 * LIMIT);
     const answer = await send('/v1/audio/transcriptions', 'gzip', gzipSync(body), type);
     expect((await errorOf(answer, 413)).code).toBe('request_too_large');
@@ -112,7 +112,7 @@ describe('a body under /p', () => {
   const echo = () =>
     scripted.script((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
 
-  it('goes on as it is', async () => {
+  it('is passed on unchanged', async () => {
     echo();
     const body = gzipSync(Buffer.from('{"a":1}'));
     expect((await send('/p/openai/v1/moderations', 'gzip', body)).status).toBe(200);
@@ -120,7 +120,7 @@ describe('a body under /p', () => {
     expect(scripted.last().body).toEqual(body);
   });
 
-  it('of a key that does not see everything is decoded, looked through, and goes on decoded', async () => {
+  it('of a key that does not see everything is decoded, checked, and passed on decoded', async () => {
     echo();
     const made = await gateway.fetch('/admin/auth-keys', { json: { name: 'bound', user_path: '/team' } });
     const { value: key } = await json(made);

@@ -20,7 +20,7 @@ async function itemsOf(id: string): Promise<ReturnType<typeof json>> {
   return (await json(await gateway.fetch(`${CONVERSATIONS}/${id}/items?order=asc&limit=100`))).data;
 }
 
-/** Role and text of each message, and the type of what is none. */
+/** Role and text of each message, and the type of other items. */
 function said(items: { type: string; role?: string; content?: { text: string }[] }[]) {
   return items.map(({ type, role, content = [] }) =>
     type === 'message' ? [role, content.map(({ text }) => text).join('')] : type,
@@ -30,7 +30,7 @@ function said(items: { type: string; role?: string; content?: { text: string }[]
 const calls = () => gateway.simulated.requests.length + nativeProvider.requests.length;
 
 describe.each(both)('a %s response in a conversation', (_kind, model) => {
-  it('knows what was said before, and is what was said before to the next', async () => {
+  it('receives the earlier turns, and is added for the next one', async () => {
     const id = await conversation({ items: [{ role: 'user', content: 'My name is Ada.' }] });
     const first = await create({ model, input: 'What is my name?', conversation: id });
     expect(first.output[0].content[0].text).toBe('Your name is Ada.');
@@ -53,7 +53,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect(third.output[0].content[0].text).toBe('Your name is Ada.');
   });
 
-  it('is told of by the record, in the same breath as its end', async () => {
+  it('is recorded in the conversation together with the end of its exchange', async () => {
     const id = await conversation({ items: [{ role: 'user', content: 'hi' }] });
     const answer = await gateway.post(PATH, { model, input: 'hi', conversation: id });
     const response = await json(answer);
@@ -70,7 +70,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect((await json(await retrieve(response.id, '/input_items'))).data).toHaveLength(1);
   });
 
-  it('puts its calls and what came of them into it', async () => {
+  it('adds its calls and their results', async () => {
     const id = await conversation();
     const input = 'What is the weather in Paris?';
     const called = await create({ model, input, tools, conversation: id });
@@ -82,20 +82,20 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect((await itemsOf(id)).at(-1)).toMatchObject({ type: 'message', role: 'assistant' });
   });
 
-  it('goes into it also when it is not stored itself', async () => {
+  it('is added also when it is not stored itself', async () => {
     const id = await conversation();
     const response = await create({ model, input: 'Reply with exactly: kept', conversation: id, store: false });
     expect((await itemsOf(id)).map((item: { id: string }) => item.id)).toContain(response.output[0].id);
   });
 
-  it('goes into it also when it ended too early for its provider', async () => {
+  it('is added also when its provider ended it too early', async () => {
     const id = await conversation();
     const response = await create({ model, input: 'Tell me something.', conversation: id, max_output_tokens: 2 });
     expect(response.status).toBe('incomplete');
     expect(await itemsOf(id)).toHaveLength(2);
   });
 
-  it('goes into it also when it is made in the background', async () => {
+  it('is added also when it is made in the background', async () => {
     const id = await conversation({ items: [{ role: 'user', content: 'My name is Ada.' }] });
     const queued = await create({ model, input: 'What is my name?', conversation: id, background: true });
     expect(queued).toMatchObject({ status: 'queued', conversation: { id } });
@@ -112,7 +112,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect(named.status).toBe('completed');
   });
 
-  it('leaves it as it was when it fails', async () => {
+  it('is not added when it fails', async () => {
     const id = await conversation({ items: [{ role: 'user', content: 'hi' }] });
     const provider = model === native ? nativeProvider : gateway.simulated;
     provider.control.next({ status: 400 });
@@ -128,7 +128,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect(await itemsOf(id)).toHaveLength(1);
   });
 
-  it('names what is in it already without saying it twice', async () => {
+  it('refers to existing items without adding them twice', async () => {
     const id = await conversation({ items: [{ role: 'user', content: 'My name is Ada.', id: 'msg_ada' }] });
     const input = [
       { type: 'item_reference', id: 'msg_ada' },
@@ -142,7 +142,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect(await errorOf(answer, 400)).toMatchObject({ code: 'duplicate_item', param: 'input[1].id' });
   });
 
-  it('does not know what was deleted from it', async () => {
+  it('does not receive items that were deleted from it', async () => {
     const id = await conversation({ items: [{ role: 'user', content: 'My name is Ada.', id: 'msg_name' }] });
     await gateway.fetch(`${CONVERSATIONS}/${id}/items/msg_name`, { method: 'DELETE' });
     const response = await create({ model, input: 'What is my name?', conversation: id });
@@ -161,7 +161,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect(calls()).toBe(before);
   });
 
-  it('is refused when there is no such conversation, or none for this caller', async () => {
+  it('is refused when the conversation does not exist for this caller', async () => {
     const foreign = await conversation({}, as('/team/a'));
     const deleted = await conversation();
     await gateway.fetch(`${CONVERSATIONS}/${deleted}`, { method: 'DELETE' });
@@ -181,7 +181,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect((await gateway.post(PATH, { model, input: 'hi', conversation: foreign }, as('/team'))).status).toBe(200);
   });
 
-  it('that is deleted while it is made stays deleted', async () => {
+  it('is not added to one that was deleted meanwhile', async () => {
     const id = await conversation();
     const provider = model === native ? nativeProvider : gateway.simulated;
     provider.control.next({ headerDelayMs: 150 });
@@ -192,7 +192,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
     expect((await gateway.fetch(`${CONVERSATIONS}/${id}`)).status).toBe(404);
   });
 
-  it('is there, with all others, when many end at the same time', async () => {
+  it('is added with all others, when many end at the same time', async () => {
     const id = await conversation();
     const inputs = Array.from({ length: 8 }, (_, n) => `Reply with exactly: ${n}`);
     await Promise.all(inputs.map((input) => create({ model, input, conversation: id })));
@@ -206,7 +206,7 @@ describe.each(both)('a %s response in a conversation', (_kind, model) => {
 });
 
 describe('a conversation', () => {
-  it('goes on with any provider, none of which hears of it', async () => {
+  it('works across providers, none of which receives its id', async () => {
     const id = await conversation();
     await create({ model: native, input: 'My name is Ada.', conversation: id });
     const here = await create({ model: translated, input: 'What is my name?', conversation: id });
@@ -217,7 +217,7 @@ describe('a conversation', () => {
     expect(gateway.simulated.requests.at(-1)?.body).not.toContain('conversation');
   });
 
-  it('is found by a turn right after the one before, and by one on a gateway that was started again', async () => {
+  it('is found by the next turn at once, and by one after a restart', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'chancery-conversation-'));
     const provider = createSimulatedProvider({ responses: 'absent' });
     const url = await provider.listen();

@@ -21,7 +21,7 @@ async function list(id: string, query = '') {
 }
 
 describe('a conversation', () => {
-  it('is created with nothing at all', async () => {
+  it('is created from an empty body', async () => {
     for (const body of ['', '{}', '{"items":null,"metadata":null}', '{"items":[]}']) {
       const answer = await gateway.post(PATH, body);
       expect(answer.status).toBe(200);
@@ -34,7 +34,7 @@ describe('a conversation', () => {
     }
   });
 
-  it('is found as it was created, at once', async () => {
+  it('is found at once as it was created', async () => {
     const created = await create({ metadata: { topic: 'tea' }, items: [user('hi')] });
     expect(Math.abs(created.created_at - Date.now() / 1000)).toBeLessThan(60);
     expect(await json(await gateway.fetch(`${PATH}/${created.id}`))).toEqual(created);
@@ -52,7 +52,7 @@ describe('a conversation', () => {
     });
   });
 
-  it('is gone when it was deleted, with its items', async () => {
+  it('is not found after its deletion, and neither are its items', async () => {
     const { id } = await create({ items: [user('hi', 'msg_gone')] });
     expect(await json(await remove(`${PATH}/${id}`))).toEqual({ id, object: 'conversation.deleted', deleted: true });
     const calls = [
@@ -75,7 +75,7 @@ describe('a conversation', () => {
   });
 
   it.each([NOBODY, 'conv_x', 'resp_1', '..%2f..%2fetc', 'x'.repeat(500)])(
-    'that never was, %s, is a 404',
+    'with the unknown id %s is a 404',
     async (id) => {
       for (const answer of [
         await gateway.fetch(`${PATH}/${id}`),
@@ -88,7 +88,7 @@ describe('a conversation', () => {
     },
   );
 
-  it('is on the record, one event for each change', async () => {
+  it('is recorded, one event for each change', async () => {
     const { id } = await create({ items: [user('hi', 'msg_told')] });
     await gateway.post(`${PATH}/${id}`, { metadata: { a: '1' } });
     await remove(`${PATH}/${id}/items/msg_told`);
@@ -110,7 +110,7 @@ describe('a conversation', () => {
   });
 });
 
-describe('the body of a conversation', () => {
+describe('the body of a request', () => {
   const tooMany = Array.from({ length: 21 }, () => user('hi'));
 
   it.each([
@@ -155,7 +155,7 @@ describe('the body of a conversation', () => {
 });
 
 describe('the items of a conversation', () => {
-  it('are told back in the form that they are kept in', async () => {
+  it('are returned in their stored form', async () => {
     const { id } = await create();
     const items = [
       user('hi'),
@@ -189,21 +189,21 @@ describe('the items of a conversation', () => {
     }
   });
 
-  it('have ids of their own, also when calls have the same one', async () => {
+  it('have ids of their own, also when calls share one', async () => {
     const call = { type: 'function_call', call_id: 'call_0', name: 'f', arguments: '{}' };
     const { id } = await create({ items: [call, call] });
     await gateway.post(`${PATH}/${id}/items`, { items: [call] });
     expect(new Set((await list(id)).data.map((item: { id: string }) => item.id)).size).toBe(3);
   });
 
-  it('are not added again', async () => {
+  it('are refused when they exist already', async () => {
     const { id } = await create({ items: [user('hi', 'msg_1')] });
     const again = await gateway.post(`${PATH}/${id}/items`, { items: [user('ho', 'msg_1')] });
     expect(await errorOf(again, 400)).toMatchObject({ code: 'duplicate_item', param: 'items' });
     expect((await list(id)).data).toHaveLength(1);
   });
 
-  it('can be named: an item of elsewhere is put in whole', async () => {
+  it('can be references: an item from elsewhere is stored whole', async () => {
     const from = await create({ items: [user('hi', 'msg_named')] });
     const { id } = await create({ items: [{ type: 'item_reference', id: 'msg_named' }] });
     expect((await list(id)).data).toEqual((await list(from.id)).data);
@@ -248,7 +248,7 @@ describe('the items of a conversation', () => {
     });
   });
 
-  it('are deleted one by one, and the conversation is told', async () => {
+  it('are deleted one by one, and the conversation is returned', async () => {
     const created = await create({ items: [user('a', 'msg_a'), user('b', 'msg_b')] });
     const path = `${PATH}/${created.id}/items/msg_a`;
     expect(await json(await remove(path))).toEqual(created);
@@ -263,7 +263,7 @@ describe('the items of a conversation', () => {
     expect((await list(created.id)).data.map((item: { id: string }) => item.id)).toEqual(['msg_b']);
   });
 
-  it('are all there when many add at the same time', async () => {
+  it('are all stored when many are added at the same time', async () => {
     const { id } = await create();
     const ids = Array.from({ length: 12 }, (_, n) => `msg_${n}`);
     const answers = await Promise.all(
@@ -274,8 +274,8 @@ describe('the items of a conversation', () => {
   });
 });
 
-describe('a conversation of somebody', () => {
-  it('is there for its owner and those above, and for nobody else', async () => {
+describe('a conversation with an owner', () => {
+  it('is visible to its owner and to user paths above, and to no other caller', async () => {
     const { id } = await create({ items: [user('hi', 'msg_owned')] }, as('/team/a'));
     for (const path of ['/team/a', '/team', '/']) {
       expect((await gateway.fetch(`${PATH}/${id}`, as(path))).status).toBe(200);
@@ -296,7 +296,7 @@ describe('a conversation of somebody', () => {
     expect((await list(id)).data).toHaveLength(1);
   });
 
-  it('with nobody above it is not for those who have a path', async () => {
+  it('without a user path is not visible to callers that have one', async () => {
     const { id } = await create();
     expect((await gateway.fetch(`${PATH}/${id}`, as('/team'))).status).toBe(404);
   });

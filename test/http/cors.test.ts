@@ -1,4 +1,4 @@
-/** Web pages of other origins: which may use the gateway, and what browsers are told of it. */
+/** Web pages of other origins: which may use the gateway, and the CORS headers that browsers receive. */
 import { afterAll, describe, expect, it } from 'vitest';
 import { MASTER_KEY, startTestGateway } from '../support/gateway.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
@@ -38,7 +38,7 @@ describe('a gateway with CORS_ORIGINS', () => {
     expect(answer.headers.has('access-control-allow-credentials')).toBe(false);
   });
 
-  it('lets a page of such an origin read answers, streams and errors', async () => {
+  it('lets a page of an allowed origin read answers, streams and errors', async () => {
     const headers = { origin: PAGE };
     const answers = [
       await gateway.fetch('/v1/models', { headers }),
@@ -67,13 +67,13 @@ describe('a gateway with CORS_ORIGINS', () => {
     },
   );
 
-  it('passes an OPTIONS that is no preflight on to a provider', async () => {
+  it('passes an OPTIONS that is not a preflight on to a provider', async () => {
     const answer = await gateway.fetch('/p/llamacpp/tokenize', { method: 'OPTIONS', headers: { origin: PAGE } });
     expect(answer.headers.get('x-exchange-id')).toEqual(expect.any(String));
   });
 });
 
-describe('an answer of a provider that has a Vary of its own', () => {
+describe("a provider's answer with a Vary of its own", () => {
   let scripted: ScriptedProvider;
   const gateway = withGateway(async () => {
     scripted = await startScriptedProvider();
@@ -89,7 +89,7 @@ describe('an answer of a provider that has a Vary of its own', () => {
     ['text/event-stream', 'Cookie', 'Origin, Cookie'],
     ['application/json', 'accept-encoding, origin', 'accept-encoding, origin'],
     ['application/json', '*', '*'],
-  ])('keeps Origin in it: %s, %s', async (type, vary, merged) => {
+  ])('also varies by Origin: %s, %s', async (type, vary, merged) => {
     scripted.script((_request, response) => response.writeHead(200, { 'content-type': type, vary }).end('{}'));
     for (const headers of [{ origin: PAGE }, {}]) {
       const answer = await gateway.fetch('/p/llamacpp-odd/x', { headers });
@@ -102,7 +102,7 @@ describe('an answer of a provider that has a Vary of its own', () => {
 describe('a gateway for every origin', () => {
   const gateway = withGateway({ env: { CORS_ORIGINS: '*' } });
 
-  it('says so', async () => {
+  it('returns a star', async () => {
     const answer = await gateway.fetch('/v1/models', { headers: { origin: 'https://any.example' } });
     expect(answer.headers.get('access-control-allow-origin')).toBe('*');
   });
@@ -123,7 +123,7 @@ describe('an open gateway', () => {
   const open = { GATEWAY_UNSAFE_OPEN: 'true', GATEWAY_MASTER_KEY: '' };
   const page = { 'sec-fetch-site': 'cross-site', authorization: `Bearer ${MASTER_KEY}` };
 
-  it('serves pages of origins that are named, and no others', async () => {
+  it('serves pages of listed origins, and no others', async () => {
     const gateway = await startTestGateway({ env: { ...open, CORS_ORIGINS: PAGE } });
     const models = (origin: string) => fetch(`${gateway.url}/v1/models`, { headers: { ...page, origin } });
     expect((await json(await models(PAGE))).object).toBe('list');

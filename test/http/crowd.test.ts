@@ -7,7 +7,7 @@ const model = 'llamacpp/simulated-small';
 const streamed = (chunks: ReturnType<typeof dataOf>) =>
   chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
 
-/** One of the ways to ask; each answers with exactly the word it was asked for. */
+/** One of several kinds of requests; each answer has exactly the requested word. */
 async function ask(n: number): Promise<string> {
   const word = `word-${n}`;
   const content = `Reply with exactly: ${word}`;
@@ -34,13 +34,13 @@ async function ask(n: number): Promise<string> {
 const inFlight = async () =>
   /^gateway_requests_in_flight (\d+)$/m.exec(await (await gateway.fetch('/metrics')).text())?.[1];
 
-describe('a crowd', () => {
-  it('of two hundred at once gets two hundred answers, each its own', async () => {
+describe('two hundred concurrent requests', () => {
+  it('get two hundred answers, each its own', async () => {
     const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => ask(n)));
     expect(answers).toEqual(Array.from({ length: 200 }, (_, n) => `word-${n}`));
   });
 
-  it('of which half leave in the middle leaves nothing behind, neither here nor at the provider', async () => {
+  it('of which half are aborted leave nothing open, here and at the provider', async () => {
     const before = gateway.simulated.requests.length;
     const one = async (n: number) => {
       const leaves = n % 2 === 0;

@@ -98,7 +98,7 @@ const failing: readonly [string, string, Answering, string][] = [
   ['ollama', 'an error line', lines(ollamaStart, { error: MESSAGE }), MESSAGE],
 ];
 
-/** A part of the answer is missing, though the stream ends in an orderly way. */
+/** The end of the answer is missing, though the stream ends in an orderly way. */
 const torn = 'data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"ind\n\n';
 const callGoesOn = chunk({ tool_calls: [{ index: 0, function: { arguments: '"}' } }] });
 const toolOfAnthropic = [
@@ -150,7 +150,7 @@ const incomplete: readonly [string, string, Answering, string][] = [
     NOT_JSON,
   ],
 ];
-/** Clients of messages get the events of Anthropic as they are, and judge a missing stop reason themselves. */
+/** Clients of messages get the events of Anthropic unchanged, and detect a missing stop reason themselves. */
 const incompleteTranslated: readonly [string, string, Answering, string][] = [
   ['anthropic', 'half a tool call and its end', events(...anthropicStart, ...toolOfAnthropic, stopOfAnthropic), EARLY],
 ];
@@ -162,13 +162,13 @@ const asking = {
 
 async function answering(send: (response: ServerResponse, path: string) => void): Promise<void> {
   (await started).script(({ path }, response) => {
-    // What has no `/v1/responses` is asked for a chat completion.
+    // A provider without `/v1/responses` receives a chat completion.
     if (path === '/v1/responses' && response.req.headers.authorization === undefined) response.writeHead(404).end('{}');
     else send(response, path);
   });
 }
 
-/** The pieces one by one, so that the first has gone out when the last comes. */
+/** The pieces one by one, so that the first has been sent when the last arrives. */
 async function streaming({ type, frames }: Answering): Promise<void> {
   await answering((response) => {
     response.writeHead(200, { 'content-type': type });
@@ -280,7 +280,7 @@ describe('a chat stream with a finish reason', () => {
     expect(types).toContain('exchange.completed');
   });
 
-  it('that is a limit in other words is incomplete', async () => {
+  it('that is another word for a limit is incomplete', async () => {
     await streaming(events(hello, sse(chunk({}, 'model_length')), done));
     const [responses, messages] = translated;
     expect(await (await gateway.post(...responses)).text()).toContain('"reason":"max_output_tokens"');
@@ -288,7 +288,7 @@ describe('a chat stream with a finish reason', () => {
   });
 });
 
-describe('an endpoint that is passed on as it is', () => {
+describe('an endpoint that is passed on unchanged', () => {
   const text = (finish: string | null, more: object = {}) => ({
     id: 'c',
     object: 'text_completion',
@@ -367,7 +367,7 @@ describe('a whole answer that reports an error', () => {
     }
   });
 
-  it('tells its own status', async () => {
+  it('is returned with its own status', async () => {
     const body = whole('error', { error: { code: 429, message: 'slow down' } });
     await answering((response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
@@ -378,7 +378,7 @@ describe('a whole answer that reports an error', () => {
 });
 
 describe('a provider of responses whose stream ends with response.failed', () => {
-  it('is passed on as it is, and recorded as a failed exchange', async () => {
+  it('is passed on unchanged, and recorded as a failed exchange', async () => {
     const response = { id: 'resp_1', object: 'response', created_at: 1, model: 'scripted', output: [] };
     const failed = { ...response, status: 'failed', error: { code: 'server_error', message: MESSAGE } };
     const frames = [

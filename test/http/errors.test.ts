@@ -16,7 +16,7 @@ import {
   withGateway,
 } from '../support/with-gateway.ts';
 
-// Of a form that no pattern would take for a key.
+// In a form that no pattern would take for a key.
 const API_KEY = 'correct.horse.battery';
 const gateway = withGateway(
   {
@@ -56,7 +56,7 @@ async function counted(body: object = chat, path = '/v1/chat/completions') {
   return { answer, calls: () => posts() - before };
 }
 
-/** Every request that a provider refuses like this; `/v1/responses` itself is always a 404 here. */
+/** Every kind of request that a provider refuses in this way; `/v1/responses` itself is always a 404 here. */
 function always(fault: Fault): void {
   for (const path of ['/v1/chat/completions', '/v1/embeddings']) gateway.simulated.control.always(fault, { path });
 }
@@ -104,14 +104,14 @@ describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => 
     },
   );
 
-  it("does not give the provider's API key away", async () => {
+  it("does not contain the provider's API key", async () => {
     always({ status: 401, message: `Incorrect API key provided: ${API_KEY}.` });
     const { message } = await errorOf(await gateway.post(path, body), path.startsWith('/p/') ? 401 : 502);
     expect(message).toContain('Incorrect API key');
     expect(message).not.toContain(API_KEY);
   });
 
-  it('keeps the time after which it may be asked again', async () => {
+  it('keeps Retry-After', async () => {
     always({ status: 503, retryAfter: 200 });
     const seconds = await gateway.post(path, body);
     expect(seconds.headers.get('retry-after')).toBe('200');
@@ -125,7 +125,7 @@ describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => 
   });
 });
 
-describe('a provider that gives no usable answer', () => {
+describe('a provider without a usable answer', () => {
   it.each([
     ['an error in a 200', { errorIn200: true, message: 'secretly broken' }, 502],
     ['a 200 that is no JSON', { garbage: true }, 502],
@@ -165,7 +165,7 @@ describe('a provider that gives no usable answer', () => {
     },
   );
 
-  it('since it cannot be reached, is a 502', async () => {
+  it('that cannot be reached is a 502', async () => {
     const answer = await ask({ ...chat, model: 'llamacpp-dead/some-model' });
     expect(await errorOf(answer, 502)).toMatchObject({ type: 'provider_error', provider: 'llamacpp-dead' });
     const passed = await gateway.fetch('/p/llamacpp-dead/props');
@@ -174,7 +174,7 @@ describe('a provider that gives no usable answer', () => {
     expect(events.filter(({ type }) => type === 'attempt.started')).toHaveLength(3);
   });
 
-  it('but an empty list of choices, is a 502 to one who wants a response, and passed on as a completion', async () => {
+  it('that returns an empty list of choices is a 502 for a response, and is passed on for a completion', async () => {
     always({ emptyChoices: true });
     const answer = await gateway.post('/v1/responses', { model, input: 'hi' });
     expect(await errorOf(answer, 502)).toMatchObject({ type: 'provider_error' });
@@ -228,7 +228,7 @@ describe('a stream that has begun', () => {
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
   });
 
-  it('and holds an event that was cut, ends with an error', async () => {
+  it('and contains a cut event, ends with an error', async () => {
     gateway.simulated.control.next({ garbage: true });
     const text = await (await ask({ ...chat, stream: true })).text();
     expect(dataOf(text).at(-1).error).toMatchObject({ type: 'provider_error', code: 'bad_provider_answer' });
@@ -236,7 +236,7 @@ describe('a stream that has begun', () => {
 });
 
 describe("the gateway's own refusals", () => {
-  it('name no provider, and say when a retry is of no use', async () => {
+  it('name no provider, and mark what is not retryable', async () => {
     const answers: [Response, number, boolean][] = [
       [await ask({ ...chat, model: 'nobody/x' }), 404, false],
       [await ask({ model }), 400, false],
@@ -250,7 +250,7 @@ describe("the gateway's own refusals", () => {
     }
   });
 
-  it('of a route that is not there name the method and the path', async () => {
+  it('of an unknown route name the method and the path', async () => {
     for (const [method, path] of [
       ['GET', '/v1/nothing'],
       ['PUT', '/v1/nothing/x'],
@@ -264,7 +264,7 @@ describe("the gateway's own refusals", () => {
     }
   });
 
-  it('are in the log, with all that led to them', async () => {
+  it('are logged, with all their causes', async () => {
     const answer = await ask({ ...chat, model: 'nobody/x' });
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.map(({ type }) => type)).toEqual(['request.received', 'request.refused']);
@@ -283,7 +283,7 @@ describe('a provider that cannot be listed', () => {
     for (const one of running) await one.close();
   });
 
-  it('is asked all the same when it is named, and its error is told', async () => {
+  it('is still called when it is named, and its error is returned', async () => {
     const scripted = await startScriptedProvider();
     scripted.script((_request, response) => response.writeHead(403).end());
     const own = await startTestGateway({
@@ -298,7 +298,7 @@ describe('a provider that cannot be listed', () => {
   });
 });
 
-it('what could not be recorded is, on every route, unavailable for now and no fault of the gateway', () => {
+it('a failed write to the log is a 503 log_unavailable with Retry-After', () => {
   const refusal = toRefusal(new LogUnavailable('no space is left', 'none'), 1024);
   expect(refusal).toMatchObject({ status: 503, code: 'log_unavailable', retryAfterSeconds: 1 });
 });

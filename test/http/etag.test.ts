@@ -1,6 +1,6 @@
 /**
- * What changes under `If-Match` is shown by a GET with an `ETag`: for every route of the running gateway, taken from the
- * table of all routes.
+ * Every object that changes under `If-Match` is returned by a GET with an `ETag`: for every route of the running
+ * gateway, from the table of all routes.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import Fastify, { type FastifyInstance } from 'fastify';
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.close());
 
-/** Of each GET route: the path to what a request is about, by the id in its path or by its query or body. */
+/** For each GET route: the path of the object of a request, by the id in its path or by its query or body. */
 const shownAt: Record<string, (id: string, about: Answered) => string> = {
   '/auth-keys/:id': (id) => `/admin/auth-keys/${id}`,
   '/users/:user_path': (_id, { user_path }) => `/admin/users/${encodeURIComponent(user_path)}`,
@@ -71,7 +71,7 @@ async function conditional(route: string, shownBy: string): Promise<void> {
   const body = row.body?.(id);
   const change = (headers: Record<string, string> = {}) =>
     gateway.fetch(at, { method, headers, ...(body === undefined ? {} : { json: body }) });
-  // What a PUT is about is there after it.
+  // The object of a PUT exists after it.
   if (row.make === undefined) expect((await change()).status, route).toBeLessThan(300);
   const shown = shownAt[shownBy];
   if (shown === undefined) throw new Error(`nothing is known of GET ${shownBy}`);
@@ -87,7 +87,7 @@ async function conditional(route: string, shownBy: string): Promise<void> {
 }
 
 describe('If-Match', () => {
-  it('is honoured by the routes that the description says, and by no others', () => {
+  it('is supported by the documented routes, and by no others', () => {
     const honoured = registered.filter(({ shownBy }) => shownBy !== undefined).map(({ route }) => route);
     const described = operations
       .filter(({ parameters }) => parameters?.some(({ name }) => name === 'If-Match'))
@@ -96,13 +96,13 @@ describe('If-Match', () => {
     expect(honoured.sort()).toEqual(described.sort());
   });
 
-  it('is about what a GET shows with its ETag, which is the revision of the row', async () => {
+  it('compares with the ETag of a GET, which is the revision of the row', async () => {
     for (const { route, shownBy } of registered) {
       if (shownBy !== undefined) await conditional(route, shownBy);
     }
   });
 
-  it('takes the ETag of what nobody ever changed', async () => {
+  it('accepts the ETag of a setting that never changed', async () => {
     const path = '/admin/users/%2Fnew';
     await gateway.fetch('/admin/auth-keys', { json: { name: 'at the path', user_path: '/new' } });
     const untouched = await gateway.fetch(path);
@@ -122,7 +122,7 @@ describe('If-Match', () => {
 });
 
 describe('a gateway', () => {
-  it('does not start with a route that honours If-Match and no GET that gives its ETag', async () => {
+  it('does not start with a route that supports If-Match but has no GET with its ETag', async () => {
     const app = Fastify();
     app.register(
       async (admin) => {
@@ -135,7 +135,7 @@ describe('a gateway', () => {
     await expect(app.ready()).rejects.toThrow('PUT /admin/things/:id honours If-Match, and GET /admin/things/:id');
   });
 
-  it('reads the header for no route that does not declare what it is about', async () => {
+  it('does not read the header for routes that do not declare their object', async () => {
     const app = Fastify();
     app.put('/things', async (request) => ifMatch(request));
     const answer = await app.inject({ method: 'PUT', url: '/things', headers: { 'if-match': '"1"' } });

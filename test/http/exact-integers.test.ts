@@ -1,4 +1,4 @@
-/** Integers that no JavaScript number holds exactly, on every way through the gateway that translates or keeps JSON. */
+/** Integers beyond the precision of JavaScript numbers, on every path that translates or stores JSON. */
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { exchangeOf, weather, withGateway } from '../support/with-gateway.ts';
@@ -9,7 +9,7 @@ const [LARGE, SMALLEST] = DIGITS;
 const INPUT = `{"id":${LARGE},"deep":[{"at":${SMALLEST}}]}`;
 const AS_TEXT = JSON.stringify(INPUT);
 
-/** As Anthropic lists its models. */
+/** The form of Anthropic's list of models. */
 const LISTING =
   '{"data":[{"id":"scripted","type":"model","display_name":"S","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}';
 
@@ -71,7 +71,7 @@ const ollamaLine = `{"model":"scripted","message":{"role":"assistant","content":
 const chatTools = JSON.stringify([{ type: 'function', function: weather }]);
 const messagesTools = JSON.stringify([{ name: weather.name, input_schema: weather.parameters }]);
 
-/** A conversation of chat completions with a call behind it. */
+/** A conversation of chat completions that contains a tool call. */
 function chatAsked(model: string, more = ''): string {
   const call = `{"id":"call_1","type":"function","function":{"name":"get_weather","arguments":${AS_TEXT}}}`;
   const turns = `{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[${call}]},{"role":"tool","tool_call_id":"call_1","content":"ok"}`;
@@ -87,13 +87,13 @@ describe('an integer past 2^53 in the arguments of a tool call', () => {
   it.each([
     ['anthropic', message('{"type":"text","text":"ok"}'), `"input":${INPUT}`],
     ['ollama', '{"message":{"role":"assistant","content":"ok"},"done":true}', `"arguments":${INPUT}`],
-  ])('reaches %s from chat completions as it was written', async (type, body, member) => {
+  ])('reaches %s from chat completions unchanged', async (type, body, member) => {
     answer = { type: JSON_TYPE, body };
     await text(CHAT, chatAsked(type));
     expect(sent).toContain(member);
   });
 
-  it('reaches a chat provider from the Messages API as it was written', async () => {
+  it('reaches a chat provider from the Messages API unchanged', async () => {
     answer = { type: JSON_TYPE, body: completion };
     const turns = `{"role":"user","content":"hi"},{"role":"assistant","content":[${toolUse(INPUT)}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"ok"}]}`;
     const body = `{"model":"llamacpp/scripted","max_tokens":9,"tools":${messagesTools},"messages":[${turns}]}`;
@@ -104,7 +104,7 @@ describe('an integer past 2^53 in the arguments of a tool call', () => {
   it.each([
     ['anthropic', message(toolUse(INPUT))],
     ['ollama', ollamaLine],
-  ])('comes from %s as it was written, also in the record', async (type, body) => {
+  ])('comes from %s unchanged, also in the record', async (type, body) => {
     answer = { type: JSON_TYPE, body };
     const request = `{"model":"${type}/scripted","max_tokens":9,"seed_of_test":${LARGE},"tools":${chatTools},"messages":[{"role":"user","content":"hi"}]}`;
     const said = await text(CHAT, request);
@@ -115,7 +115,7 @@ describe('an integer past 2^53 in the arguments of a tool call', () => {
     expect(detail).toContain(`"arguments":${AS_TEXT}`);
   });
 
-  it('comes from a stream of Anthropic as it was written, also when the call is said at once', async () => {
+  it('comes from a stream of Anthropic unchanged, also when the call comes in one event', async () => {
     const events = [
       `{"type":"message_start","message":${message('').replace('"stop_reason":"tool_use",', '')}}`,
       `{"type":"content_block_start","index":0,"content_block":${toolUse(INPUT)}}`,
@@ -128,7 +128,7 @@ describe('an integer past 2^53 in the arguments of a tool call', () => {
     expect(streamedArguments(said.text)).toBe(INPUT);
   });
 
-  it('comes from a stream of Ollama as it was written', async () => {
+  it('comes from a stream of Ollama unchanged', async () => {
     answer = { type: NDJSON, body: `${ollamaLine}\n` };
     const said = await text(CHAT, chatAsked('ollama', ',"stream":true'));
     expect(streamedArguments(said.text)).toBe(INPUT);
@@ -148,7 +148,7 @@ describe('an integer past 2^53 in a stored response', () => {
   const call = `{"type":"function_call","call_id":"call_1","name":"get_weather","arguments":${AS_TEXT}}`;
   const tools = `[{"type":"function","name":"pick","parameters":{"type":"object","properties":{"id":{"type":"integer","maximum":${LARGE}}}}}]`;
 
-  it.each(['ollama', 'anthropic'])('is what was said through %s, and is what the next turn says', async (type) => {
+  it.each(['ollama', 'anthropic'])('is returned unchanged by %s, and sent unchanged in the next turn', async (type) => {
     const bodies = { ollama: ollamaLine, anthropic: message(toolUse(INPUT)) };
     answer = { type: JSON_TYPE, body: bodies[type === 'ollama' ? 'ollama' : 'anthropic'] };
     const asked = `{"model":"${type}/scripted","max_output_tokens":9,"tools":${tools},"input":[{"role":"user","content":"hi"},${call},${output}]}`;
@@ -169,7 +169,7 @@ describe('an integer past 2^53 in a stored response', () => {
     expect(sent).toContain(INPUT);
   });
 
-  it('is what the provider said, where the gateway adds its own members', async () => {
+  it('is unchanged where the gateway adds its own members', async () => {
     const response = `{"id":"resp_native_1","object":"response","created_at":1,"status":"completed","model":"scripted","output":[{"id":"fc_1","type":"function_call","call_id":"call_1","name":"pick","arguments":${AS_TEXT},"status":"completed"}],"tools":${tools},"usage":null}`;
     answer = { type: JSON_TYPE, body: response };
     const conversation = await gateway.post('/v1/conversations', `{"items":[${call},${output}]}`);

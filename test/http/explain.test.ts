@@ -15,8 +15,8 @@ async function asked(value: string, model: string): Promise<number> {
   return (await gateway.post('/v1/chat/completions', { model, messages: user('Hi') }, { headers })).status;
 }
 
-describe('why a model may be used, or not', () => {
-  it('names every list that was looked into, and the event that set it', async () => {
+describe('GET /admin/explain', () => {
+  it('names every list that was evaluated, and the event that set it', async () => {
     await admin.change('PUT', '/admin/users', { user_path: '/why', allowed_models: ['llamacpp/'] });
     const key = await admin.newKey({ user_path: '/why/me', allowed_models: [LARGE] });
     const { allowed, resolved, steps, ...rest } = await admin.get(`/admin/explain?key=${key.id}&model=${SMALL}`);
@@ -31,7 +31,7 @@ describe('why a model may be used, or not', () => {
     ]);
   });
 
-  it('says what inference does', async () => {
+  it('agrees with inference', async () => {
     const restricted = await admin.newKey({ allowed_models: [LARGE] });
     const free = await admin.newKey();
     for (const { id, value } of [restricted, free]) {
@@ -42,7 +42,7 @@ describe('why a model may be used, or not', () => {
     }
   });
 
-  it('tells what holds at a path without a key, and for the master key without either', async () => {
+  it('explains a path without a key, and the master key without a path', async () => {
     await admin.change('PUT', '/admin/users', { user_path: '/path', allowed_models: [LARGE] });
     expect(await admin.get(`/admin/explain?user_path=/path/deep&model=${SMALL}`)).toMatchObject({
       allowed: false,
@@ -52,7 +52,7 @@ describe('why a model may be used, or not', () => {
     expect(await admin.get(`/admin/explain?model=${SMALL}`)).toMatchObject({ allowed: true, user_path: null });
   });
 
-  it('points at the newest of the events that set a policy, and at the configuration where that declares it', async () => {
+  it('names the newest event that set a policy, or the configuration that declares it', async () => {
     const key = await admin.newKey();
     await admin.change('PUT', `/admin/auth-keys/${key.id}/allowed-models`, { allowed_models: [LARGE] });
     await admin.change('PUT', `/admin/auth-keys/${key.id}/labels`, { labels: ['x'] });
@@ -64,7 +64,7 @@ describe('why a model may be used, or not', () => {
     expect(steps.at(-1)).toMatchObject({ subject: '/declared', source: 'config', event: null, allowed: false });
   });
 
-  it('takes the name of a key for its id, unless several keys have it', async () => {
+  it('accepts the name of a key for its id, unless several keys have it', async () => {
     const [key, one, other] = [
       await admin.newKey({ name: 'named once', user_path: '/named' }),
       await admin.newKey({ name: 'named twice' }),
@@ -77,7 +77,7 @@ describe('why a model may be used, or not', () => {
     expect(refused).toMatchObject({ param: 'key' });
     for (const { id } of [one, other]) expect(refused.message).toContain(id);
     expect(await admin.refused(`/admin/explain?key=named%20never&model=${SMALL}`, 404)).toBeDefined();
-    // A name means the keys that the administrator sees.
+    // A name refers only to keys that the administrator sees.
     const scoped = await admin.newKey({ user_path: '/named', dashboard_access: true });
     expect(await admin.get(`/admin/explain?key=named%20twice&model=${SMALL}`, scoped.value)).toMatchObject({
       key: other.id,
@@ -93,7 +93,7 @@ describe('why a model may be used, or not', () => {
     expect(steps[0]).toMatchObject({ allowed: false, reason: 'inactive', event: { type: 'key.deactivated' } });
   });
 
-  it('goes through virtual models, and says who may use them and what is set on the side of the models', async () => {
+  it('resolves virtual models, and returns who may use them and the lists of their targets', async () => {
     await admin.change('PUT', '/admin/virtual-models', {
       source: 'team-model',
       targets: [{ model: 'inner-model' }, { provider: 'llamacpp', model: 'simulated-large' }],
@@ -136,7 +136,7 @@ describe('why a model may be used, or not', () => {
     }
   });
 
-  it('answers for the moment that is asked about', async () => {
+  it('answers for the moment in as_of', async () => {
     const key = await admin.newKey({ allowed_models: [SMALL] });
     const allowedThen = await admin.aMomentLater();
     await admin.change('PUT', `/admin/auth-keys/${key.id}/allowed-models`, { allowed_models: [LARGE] });
@@ -150,7 +150,7 @@ describe('why a model may be used, or not', () => {
 });
 
 describe('an administrator of a subtree', () => {
-  it('asks about what is in it, by default about its root', async () => {
+  it('gets answers for its subtree, by default for its root', async () => {
     const scoped = await admin.newKey({ user_path: '/sub', dashboard_access: true });
     const foreign = await admin.newKey({ user_path: '/other' });
     const of = (query: string) => `/admin/explain?model=${SMALL}${query}`;
@@ -163,7 +163,7 @@ describe('an administrator of a subtree', () => {
   });
 });
 
-it('refuses a question without a model, of a strange path, of no key, of a model that nobody serves', async () => {
+it('GET /admin/explain refuses a missing model, an invalid path, an unknown key and an unknown model', async () => {
   expect(await admin.refused('/admin/explain', 400)).toMatchObject({ param: 'model' });
   expect(await admin.refused(`/admin/explain?model=${SMALL}&user_path=/a/../b`, 400)).toMatchObject({
     param: 'user_path',

@@ -1,4 +1,4 @@
-/** An answer that was of no use is paid for all the same: what it says it spent is recorded, charged and priced anew. */
+/** An unusable answer is paid for all the same: its reported usage is recorded, charged and recalculated. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { saved } from '../support/several-providers.ts';
@@ -67,7 +67,7 @@ async function limited(userPath: string): Promise<void> {
   expect((await gateway.post('/admin/rate-limits', limit, { method: 'PUT' })).status).toBe(200);
 }
 
-/** What is spent of the path's budget, and what of its limit is used. */
+/** The spending in the path's budget, and the use of its limit. */
 async function spentAt(userPath: string) {
   const rows = [
     ...(await json(await gateway.fetch('/admin/budgets'))).budgets,
@@ -89,7 +89,7 @@ async function usagesOf(answer: Response) {
     .map(({ data }) => [data.failedAttempt, data.provider, data.totalTokens, data.totalCost]);
 }
 
-describe('what an attempt spent that failed', () => {
+describe('the cost of a failed attempt', () => {
   test.each<[string, string, object, string, string]>([
     ['answered with JSON where a stream was asked for', PATH, { ...chat, stream: true }, 'application/json', whole],
     [
@@ -113,7 +113,7 @@ describe('what an attempt spent that failed', () => {
       'text/event-stream',
       `${chunk({ choices: [], usage })}${chunk({ error: { message: 'overloaded', code: 503 } })}`,
     ],
-  ])('is recorded beside what the answer of the next did: one %s', async (what, path, body, type, text) => {
+  ])('is recorded beside that of the next attempt: one %s', async (what, path, body, type, text) => {
     const userPath = `/${what.replaceAll(/\W+/g, '-')}`;
     await limited(userPath);
     says(first, type, text);
@@ -128,7 +128,7 @@ describe('what an attempt spent that failed', () => {
     await expect.poll(() => spentAt(userPath)).toEqual({ spent: 0.00006, tokens: 60 });
   });
 
-  test('is recorded when there is no other, and nothing stays reserved', async () => {
+  test('is recorded when there is no other target, and nothing stays reserved', async () => {
     await limited('/alone');
     says(first, 'application/json', whole);
     const answer = await ask('/alone', PATH, { ...chat, model: 'llamacpp-a/scripted', stream: true });
@@ -143,7 +143,7 @@ describe('what an attempt spent that failed', () => {
       'exchange.failed',
     ]);
     await expect.poll(() => spentAt('/alone')).toEqual({ spent: 0.00003, tokens: 30 });
-    // Were anything reserved still, a budget as small as what is spent and another such answer would be told of it.
+    // With a reservation left, a budget as small as the spending would refuse another such answer.
     expect((await gateway.post('/admin/budgets/%2Falone/daily', { amount: 0.00003 }, { method: 'PUT' })).status).toBe(
       200,
     );
@@ -151,7 +151,7 @@ describe('what an attempt spent that failed', () => {
     expect(refused.message).not.toContain('reserved');
   });
 
-  test('is not made up where nothing is told', async () => {
+  test('is not estimated where no usage is reported', async () => {
     says(first, 'text/html', '<p>nothing</p>');
     says(second, 'application/json', whole);
     const answer = await ask('/quiet', PATH, chat);
@@ -159,7 +159,7 @@ describe('what an attempt spent that failed', () => {
     expect(await usagesOf(answer)).toEqual([[undefined, 'llamacpp-b', 30, '30000']]);
   });
 
-  test('is priced anew by itself', async () => {
+  test('is recalculated on its own', async () => {
     says(first, 'application/json', whole);
     says(second, 'text/event-stream', streamed);
     const answer = await ask('/anew', PATH, { ...chat, stream: true });

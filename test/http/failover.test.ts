@@ -1,4 +1,4 @@
-/** Another target is asked when one fails: after what, in which order, and what is told of it. */
+/** Failover to another target: after which failures, in which order, and what is recorded and returned. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,8 +66,8 @@ const attempts = (events: readonly LoggedEvent[]) =>
     ]);
 const eventsOf = async (answer: Response) => eventsOfExchange(gateway, exchangeOf(answer));
 
-describe('another target is asked', () => {
-  test.each([429, 500, 502, 503, 504, 529])('at once after a %i, and every attempt is told', async (status) => {
+describe('failover to another target', () => {
+  test.each([429, 500, 502, 503, 504, 529])('follows a %i at once, and is recorded', async (status) => {
     // Longer than the provider would be retried for; 429 would pause it for the tests that follow.
     provider.a.control.next({ status, retryAfter: status === 429 ? 0 : 30 }, { path });
     counted();
@@ -101,7 +101,7 @@ describe('another target is asked', () => {
     ["the gateway's credential is refused", 401, { message: 'who are you' }],
     ["the gateway's credential is refused with another status", 403, { message: 'no', code: 'invalid_api_key' }],
     ['the credit is used up', 403, { message: 'You exceeded your current quota.', code: 'insufficient_quota' }],
-  ])('when %s', async (_what, status, fault) => {
+  ])('happens when %s', async (_what, status, fault) => {
     provider.a.control.next({ status, ...fault }, { path });
     const answer = await ask();
     expect(answer.status).toBe(200);
@@ -114,14 +114,14 @@ describe('another target is asked', () => {
     ['does not answer in time', { hang: true }],
     ['answers with an error in place of an answer', { errorIn200: true }],
     ['makes no sense', { garbage: true }],
-  ])('when one %s', async (_what, fault) => {
+  ])('happens when one %s', async (_what, fault) => {
     provider.a.control.next(fault, { path });
     const answer = await ask();
     expect(answer.status).toBe(200);
     expect((await json(answer)).model).toBe('two');
   });
 
-  test('for a stream too, while nothing of it went out', async () => {
+  test('applies to a stream that has sent nothing yet', async () => {
     for (const fault of [{ status: 503 }, { cutAfterChunks: 0 }, { errorInStream: 0 }]) {
       provider.a.control.next(fault, { path });
       const answer = await ask('both', { stream: true });
@@ -135,7 +135,7 @@ describe('another target is asked', () => {
     ['/v1/messages', { ...chat(), max_tokens: 20 }],
     ['/v1/embeddings', { model: 'both', input: 'Hello.' }],
     ['/v1/completions', { model: 'both', prompt: 'Hello' }],
-  ])('at %s as everywhere', async (endpoint, body) => {
+  ])('works on %s', async (endpoint, body) => {
     provider.a.control.always({ status: 503 });
     counted();
     const answer = await gateway.post(endpoint, body);
@@ -144,7 +144,7 @@ describe('another target is asked', () => {
     expect([a, b]).toEqual([1, 1]);
   });
 
-  test('when the request cannot be put to the first at all', async () => {
+  test('happens when the request cannot be translated for the first target', async () => {
     await saved(gateway, {
       source: 'speaking',
       targets: [...two, { provider: 'vllm-voice', model: 'voice' }],
@@ -157,7 +157,7 @@ describe('another target is asked', () => {
     expect(attempts(events)).toEqual([['started', 1, 'primary', 'vllm-voice']]);
   });
 
-  test('through as many as there are, in their order', async () => {
+  test('tries all targets in their order', async () => {
     provider.a.control.next({ status: 503 }, { path });
     provider.b.control.next({ status: 500 }, { path });
     const answer = await ask('all');
@@ -170,8 +170,8 @@ describe('another target is asked', () => {
   });
 });
 
-describe('the last one there is', () => {
-  test('is tried again, as its retry policy says', async () => {
+describe('the last target', () => {
+  test('is retried as its retry policy says', async () => {
     provider.a.control.next({ status: 503 }, { path });
     for (let n = 0; n < 2; n++) provider.b.control.next({ status: 503 }, { path });
     const answer = await ask();
@@ -188,7 +188,7 @@ describe('the last one there is', () => {
     ]);
   });
 
-  test('is whose error is told', async () => {
+  test('determines the error that the client receives', async () => {
     provider.a.control.next({ status: 500, message: 'the first is broken' }, { path });
     provider.b.control.always({ status: 429, message: 'the second is busy', retryAfter: 0 }, { path });
     const answer = await ask();
@@ -198,22 +198,22 @@ describe('the last one there is', () => {
     expect(events.at(-1)).toMatchObject({ type: 'exchange.failed', data: { reason: 'provider_error', status: 429 } });
   });
 
-  test('is whose error is told also when that is the fault of the request', async () => {
+  test('determines the error also when the request is at fault', async () => {
     provider.a.control.next({ status: 500 }, { path });
     provider.b.control.next({ status: 422, message: 'no such tool' }, { path });
     expect(await errorOf(await ask(), 422)).toMatchObject({ provider: 'llamacpp-b', message: 'no such tool' });
   });
 });
 
-describe('no other is asked', () => {
-  test.each([400, 403, 404, 409, 422])('after a %i that says nothing of the model', async (status) => {
+describe('failover does not happen', () => {
+  test.each([400, 403, 404, 409, 422])('after a %i that is not about the model', async (status) => {
     provider.a.control.next({ status, message: 'this will not do' }, { path });
     counted();
     expect(await errorOf(await ask(), status)).toMatchObject({ provider: 'llamacpp-a' });
     expect(counted()).toMatchObject({ a: 1, b: 0 });
   });
 
-  test('once bytes went out', async () => {
+  test('once bytes were sent to the client', async () => {
     provider.a.control.next({ cutAfterChunks: 3 }, { path });
     counted();
     const answer = await ask('both', { stream: true });
@@ -221,7 +221,7 @@ describe('no other is asked', () => {
     expect(counted()).toMatchObject({ a: 1, b: 0 });
   });
 
-  test('where there is no other: then the same is tried again', async () => {
+  test('without another target: the same one is retried', async () => {
     for (let n = 0; n < 2; n++) provider.a.control.next({ status: 503 }, { path });
     counted();
     const answer = await ask('single');
@@ -230,7 +230,7 @@ describe('no other is asked', () => {
     expect(counted()).toMatchObject({ a: 3, b: 0 });
   });
 
-  test('where that is switched off: then the same is tried again', async () => {
+  test('when it is switched off: the same target is retried', async () => {
     await saved(gateway, { source: 'strict', targets: two, strategy: 'failover', failover: false });
     provider.a.control.always({ status: 503 }, { path });
     counted();
@@ -238,7 +238,7 @@ describe('no other is asked', () => {
     expect(counted()).toMatchObject({ a: 3, b: 0 });
   });
 
-  test('after what the virtual model does not name, when it names its own', async () => {
+  test('after statuses and phrases that the virtual model does not list, when it has its own list', async () => {
     await saved(gateway, {
       source: 'choosy',
       targets: two,
@@ -253,7 +253,7 @@ describe('no other is asked', () => {
     }
   });
 
-  test('when the form is gone that was to be sent', async () => {
+  test('when the form to be sent is no longer available', async () => {
     await saved(gateway, {
       source: 'listening',
       targets: [
@@ -273,7 +273,7 @@ describe('no other is asked', () => {
     provider.voice.control.next({ status: 503 }, transcriptions);
     const streamed = await gateway.fetch(transcriptions.path, { method: 'POST', body: form(true) });
     expect(await errorOf(streamed, 503)).toMatchObject({ provider: 'vllm-voice' });
-    // A form that had to be held whole to know whom it is for can be sent again.
+    // A form that was buffered whole to find its provider can be sent again.
     provider.voice.control.next({ status: 503 }, transcriptions);
     const held = await gateway.fetch(transcriptions.path, { method: 'POST', body: form(false) });
     expect(held.status).toBe(200);
@@ -282,10 +282,10 @@ describe('no other is asked', () => {
   });
 });
 
-describe('a conversation that goes on with another target', () => {
+describe('a conversation that moves to another target', () => {
   const responses = '/v1/responses';
 
-  test('takes its earlier turns along, where those are known to the first alone', async () => {
+  test('takes its earlier turns along, when only the first target has stored them', async () => {
     await saved(gateway, {
       source: 'moving',
       targets: [
@@ -307,13 +307,13 @@ describe('a conversation that goes on with another target', () => {
       ['assistant', first.output.at(-1).content[0].text],
       ['user', 'What is my name?'],
     ]);
-    // The first was told the id alone, for it knows what it said.
+    // The first target received the id alone, since it has stored its own response.
     const native = JSON.parse(asked('native').findLast((one) => one.path === responses)?.body ?? '{}');
     expect(native).toMatchObject({ previous_response_id: first.id, input: 'What is my name?' });
     const events = await eventsOf(answer);
     const order = events.map(({ type }) => type).filter((type) => /^(attempt|history)/.test(type));
     expect(order.slice(0, 4)).toEqual(['attempt.started', 'attempt.failed', 'history.replayed', 'attempt.started']);
-    // And back again: the first does not know what the second said.
+    // Back to the first target, which has not stored the second response.
     const third = { model: 'moving', input: 'Say it again.', previous_response_id: second.id };
     expect((await json(await gateway.post(responses, third))).status).toBe('completed');
     const back = JSON.parse(asked('native').findLast((one) => one.path === responses)?.body ?? '{}');
@@ -322,8 +322,8 @@ describe('a conversation that goes on with another target', () => {
   });
 });
 
-describe('what only some of the targets can do', () => {
-  test('is done by one that can: a file is kept', async () => {
+describe('a feature that only some of the targets have', () => {
+  test('is served by a target that has it: storing a file', async () => {
     await saved(gateway, {
       source: 'keeping',
       targets: [{ provider: 'openai-native', model: 'native' }],
@@ -337,7 +337,7 @@ describe('what only some of the targets can do', () => {
     expect(await json(answer)).toMatchObject({ object: 'file', provider: 'openai-native' });
   });
 
-  test('is done by one that can: tokens are counted', async () => {
+  test('is served by a target that has it: counting tokens', async () => {
     await saved(gateway, {
       source: 'counting',
       targets: [two[0], { provider: 'anthropic-claude', model: 'claude' }],
@@ -353,7 +353,7 @@ describe('what only some of the targets can do', () => {
     ).toEqual(['/v1/messages/count_tokens']);
   });
 
-  test('is done between dialects: one is asked in its own, the other in a translation', async () => {
+  test('works across dialects: native for one target, translated for the other', async () => {
     await saved(gateway, {
       source: 'polyglot',
       targets: [{ provider: 'anthropic-claude', model: 'claude' }, two[1]],
@@ -378,14 +378,14 @@ describe('a response in the background', () => {
     return json(await gateway.post(responses, given));
   };
 
-  test('is made by another target, under the id that was promised', async () => {
+  test('is completed by another target, under the id that was returned', async () => {
     provider.a.control.always({ status: 503 });
     const { id, status } = await begin('both');
     expect(status).toBe('queued');
     expect(await ended(id)).toMatchObject({ id, status: 'completed' });
   });
 
-  test('is promised by the first that can, when one that keeps its own fails', async () => {
+  test('is accepted by the next target that can, when a native provider fails', async () => {
     await saved(gateway, {
       source: 'own first',
       targets: [{ provider: 'openai-native', model: 'native' }, two[0]],
@@ -398,7 +398,7 @@ describe('a response in the background', () => {
     expect(await ended(id)).toMatchObject({ id, status: 'completed' });
   });
 
-  test('is not handed to a provider that would make its own of it', async () => {
+  test('is not sent to a provider that would store a response of its own', async () => {
     await saved(gateway, {
       source: 'own last',
       targets: [two[0], { provider: 'openai-native', model: 'native' }],
@@ -414,7 +414,7 @@ describe('a response in the background', () => {
 });
 
 describe('one idempotency key', () => {
-  test('is one answer, whoever gave it in the end', async () => {
+  test('returns one answer, whichever target produced it', async () => {
     const headers = { 'idempotency-key': 'failing over' };
     provider.a.control.next({ status: 503 }, { path });
     counted();
@@ -426,7 +426,7 @@ describe('one idempotency key', () => {
     expect(counted()).toMatchObject({ a: 1, b: 1 });
   });
 
-  test('holds for a stream too', async () => {
+  test('covers a stream too', async () => {
     const headers = { 'idempotency-key': 'failing over in a stream' };
     provider.a.control.next({ status: 503 }, { path });
     const bytes = await (await ask('both', { stream: true }, headers)).text();
@@ -434,8 +434,8 @@ describe('one idempotency key', () => {
   });
 });
 
-describe('a provider that fails again and again', () => {
-  test('is passed over while its circuit breaker is open, and its turn comes when it is not', async () => {
+describe('a provider that keeps failing', () => {
+  test('is skipped while its circuit breaker is open, and is used again afterwards', async () => {
     const upstream = [createSimulatedProvider({ models: ['one'] }), createSimulatedProvider({ models: ['two'] })];
     const [a, b] = upstream;
     if (a === undefined || b === undefined) throw new Error('there are two');
@@ -460,7 +460,7 @@ describe('a provider that fails again and again', () => {
       expect(posts()).toBe(2);
       expect(await model()).toBe('two');
       expect(posts()).toBe(2);
-      // The other one fails too: its own error is told, not that the first is left alone.
+      // The other target fails too: the client receives its error, not that the first is skipped.
       b.control.next({ status: 503, message: 'the second fails' }, { path });
       const failed = await other.fetch(path, { json: chat() });
       expect(await errorOf(failed, 503)).toMatchObject({ provider: 'llamacpp-b', message: 'the second fails' });
@@ -474,8 +474,8 @@ describe('a provider that fails again and again', () => {
   });
 });
 
-describe('what holds for all virtual models', () => {
-  test('is how many are asked, after which statuses, and after which words', async () => {
+describe('the settings for all virtual models', () => {
+  test('limit the number of targets, and list the statuses and phrases that lead to failover', async () => {
     const upstream = ['one', 'two', 'three'].map((model) => createSimulatedProvider({ models: [model] }));
     const urls = await Promise.all(upstream.map((one) => one.listen()));
     const other = await startTestGateway({
@@ -509,7 +509,7 @@ describe('what holds for all virtual models', () => {
   });
 });
 
-test('a response that was taken up again after a stop goes by the virtual models of then', async () => {
+test('a response that was resumed after a stop uses the current virtual models', async () => {
   const a = createSimulatedProvider({ models: ['one'], responses: 'absent' });
   const b = createSimulatedProvider({ models: ['two'], responses: 'absent' });
   const dataDir = mkdtempSync(join(tmpdir(), 'chancery-failover-'));

@@ -11,7 +11,7 @@ let other: ScriptedProvider;
 let stores: { openai: ObjectStore; groq: ObjectStore };
 let time = 1000;
 
-/** Two providers that keep files, one that is known not to, and one of which it is not known and that does not. */
+/** Two providers that store files, one that is known not to, and one that does not without being known for it. */
 const gateway = withGateway(async () => {
   [openai, groq, other] = await Promise.all([
     startScriptedProvider(),
@@ -64,7 +64,7 @@ describe('an upload', () => {
     ['a field', { provider: 'groq' }, ''],
     ['the query', {}, '?provider=groq'],
     ['a model', { model: 'groq/scripted' }, ''],
-  ])('goes to the provider that %s names, which does not see the hint', async (_how, fields, query) => {
+  ])('goes to the provider that %s names, which does not receive the hint', async (_how, fields, query) => {
     const answer = await upload(fields, {}, query);
     const file = await json(answer);
     expect(file).toMatchObject({ object: 'file', provider: 'groq', filename: 'in.jsonl', bytes: lines.length });
@@ -73,7 +73,7 @@ describe('an upload', () => {
     expect(stores.openai.asked).toEqual([]);
   });
 
-  it('needs a hint where there is a choice, and one that can be followed', async () => {
+  it('requires a valid hint where there is a choice of providers', async () => {
     expect(await errorOf(await upload(), 400)).toMatchObject({
       code: 'provider_required',
       param: 'provider',
@@ -94,7 +94,7 @@ describe('an upload', () => {
     expect(found.provider).toBe('groq');
   });
 
-  it('needs no hint where there is no choice', async () => {
+  it('requires no hint where there is one provider', async () => {
     const own = await startTestGateway({
       simulated: false,
       env: { OPENAI_BASE_URL: openai.url, OPENAI_API_KEY: 'k', DEEPSEEK_BASE_URL: other.url, DEEPSEEK_API_KEY: 'k' },
@@ -111,7 +111,7 @@ describe('an upload', () => {
     }
   });
 
-  it('is on the record without its bytes, and where it went is there before the client learns its id', async () => {
+  it('is recorded without its bytes, and its provider is recorded before the client receives the id', async () => {
     const answer = await upload({ provider: 'openai' }, ann);
     const { id } = await json(answer);
     const events = await eventsUntil(
@@ -143,7 +143,7 @@ describe('an upload', () => {
     expect(metrics).toMatch(/gateway_requests_total{provider="openai",model="none",endpoint="\/v1\/files"/);
   });
 
-  it('that is too large, no form, or refused by the provider, says so', async () => {
+  it('is refused when it is too large, malformed, or refused by the provider', async () => {
     const big = { provider: 'openai', extra: new Blob([Buffer.alloc(1_200_000)]) };
     expect(await errorOf(await upload(big), 413)).toMatchObject({ code: 'request_too_large' });
     expect(await errorOf(await gateway.post('/v1/files', {}), 400)).toMatchObject({ code: 'form_expected' });
@@ -155,7 +155,7 @@ describe('an upload', () => {
 });
 
 describe('a file', () => {
-  it('is fetched and deleted where it is, and nobody else is asked', async () => {
+  it('is fetched and deleted at its provider, without calls to others', async () => {
     const { id } = await json(await upload({ provider: 'groq' }));
     expect(await json(await get(`/v1/files/${id}`))).toMatchObject({ id, provider: 'groq' });
     expect(await (await get(`/v1/files/${id}/content`)).text()).toBe(lines);
@@ -183,7 +183,7 @@ describe('a file', () => {
     });
   });
 
-  it('that was not made here is looked for where the caller says, else everywhere', async () => {
+  it('that was not created here is looked up at the provider in the query, else at all', async () => {
     const made = {
       id: `file-strange${time}`,
       object: 'file',
@@ -210,7 +210,7 @@ describe('a file', () => {
     expect((await get(`/v1/files/${made.id}`, { method: 'DELETE' })).status).toBe(200);
   });
 
-  it('is for its owner, and for those above', async () => {
+  it('is visible to its owner, and to user paths above', async () => {
     const { id } = await json(await upload({ provider: 'openai' }, ann));
     for (const init of [ann, team, {}]) expect((await get(`/v1/files/${id}`, init)).status).toBe(200);
     const strange = { id: `file-strange${time}`, created_at: 1 };
@@ -228,7 +228,7 @@ describe('a file', () => {
     expect(stores.openai.files.has(id)).toBe(true);
   });
 
-  it('is still found after a restart', async () => {
+  it('is found after a restart', async () => {
     const env = { OPENAI_BASE_URL: openai.url, OPENAI_API_KEY: 'k', GROQ_BASE_URL: groq.url, GROQ_API_KEY: 'k' };
     const first = await startTestGateway({ simulated: false, env });
     const form = new FormData();
@@ -244,7 +244,7 @@ describe('a file', () => {
     await first.simulated.close();
   });
 
-  it('of any size is streamed, and on the record by its digest', async () => {
+  it('of any size is streamed, and recorded by its digest', async () => {
     const content = Buffer.alloc(3_000_000, 'abc');
     const id = `file-big${time}`;
     stores.openai.files.set(id, { id, created_at: 1, content });
@@ -261,7 +261,7 @@ describe('a file', () => {
     expect(events.every(({ body, body_base64 }) => body === undefined && body_base64 === undefined)).toBe(true);
   });
 
-  it('may look like an error, or like an answer with a price, and is only a file', async () => {
+  it('may look like an error, or like an answer with a price, and is still a file', async () => {
     for (const text of ['{"error":{"message":"in the file"}}', '{"usage":{"prompt_tokens":1,"completion_tokens":2}}']) {
       openai.script((_request, response) => {
         response.writeHead(200, { 'content-type': 'application/json', 'content-length': text.length }).end(text);
@@ -284,7 +284,7 @@ describe('the list of files', () => {
     }
   };
 
-  it('is one list, newest first, with the provider in each entry', async () => {
+  it('merges all providers, newest first, with the provider in each entry', async () => {
     fill(30);
     const list = await json(await get('/v1/files?limit=5'));
     expect(list).toMatchObject({ object: 'list', has_more: true, first_id: 'file-0029', last_id: 'file-0025' });
@@ -297,7 +297,7 @@ describe('the list of files', () => {
     ]);
   });
 
-  it.each(['', '&provider=openai'])('leads through all of it, page by page%s', async (query) => {
+  it.each(['', '&provider=openai'])('can be read completely, page by page%s', async (query) => {
     fill(250);
     const seen: string[] = [];
     for (let after = ''; ; ) {
@@ -310,7 +310,7 @@ describe('the list of files', () => {
     expect(seen).toEqual(all.sort().reverse());
   });
 
-  it('may be turned round, and narrowed', async () => {
+  it('can be reversed and filtered', async () => {
     fill(12);
     expect(await idsIn(await get('/v1/files?order=asc&limit=2'))).toEqual(['file-0000', 'file-0001']);
     expect(await idsIn(await get('/v1/files?provider=groq'))).toEqual([
@@ -329,7 +329,7 @@ describe('the list of files', () => {
     });
   });
 
-  it('shows each caller what is theirs', async () => {
+  it('shows each caller its own files', async () => {
     fill(150);
     const ids: string[] = [];
     for (const init of [ann, bob, ann]) ids.push((await json(await upload({ provider: 'openai' }, init))).id);
@@ -340,7 +340,7 @@ describe('the list of files', () => {
     expect(await idsIn(await get('/v1/files', { headers: { 'x-gateway-user-path': '/else' } }))).toEqual([]);
   });
 
-  it('says what is wrong with a request for it', async () => {
+  it('refuses invalid parameters', async () => {
     for (const [query, param] of [
       ['limit=0', 'limit'],
       ['limit=101', 'limit'],
@@ -356,13 +356,13 @@ describe('the list of files', () => {
     await errorOf(await get('/v1/files?provider=openai&after=file-nowhere'), 404);
   });
 
-  it('is not half a list when a provider that has one cannot give it', async () => {
+  it('fails when a provider that has files cannot list them', async () => {
     groq.script((_request, response) => response.writeHead(503).end());
     expect(await errorOf(await get('/v1/files'), 503)).toMatchObject({ provider: 'groq' });
     expect((await get('/v1/files?provider=openai')).status).toBe(200);
   });
 
-  it('ends where a provider begins again and again', async () => {
+  it('ends when a provider repeats its pages', async () => {
     groq.script((_request, response) => {
       const data = [{ id: 'file-again', created_at: 1 }];
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data, has_more: true }));

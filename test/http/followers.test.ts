@@ -1,4 +1,4 @@
-/** Those who follow an answer that others asked for: by `GET …?stream=true`, or under the same `Idempotency-Key`. */
+/** Followers of an answer to another request: by `GET …?stream=true`, or under the same `Idempotency-Key`. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -60,11 +60,11 @@ async function inFlight(): Promise<string | undefined> {
 
 const follow = (id: string, query = '') => gateway.fetch(`/v1/responses/${id}?stream=true${query}`);
 
-describe('who follows a background response', () => {
+describe('a follower of a background response', () => {
   it.each([
     ['as a stream', { stream: true }],
     ['in one piece', {}],
-  ])('made %s is told that it failed before anything was said', async (_how, how) => {
+  ])('made %s receives its failure before any output', async (_how, how) => {
     provider.control.next({ headerDelayMs: 300, status: 500, message: 'out of order' }, chat);
     const asked = { model, input: 'hi', background: true, ...how };
     const creating = gateway.fetch('/v1/responses', { json: asked });
@@ -76,7 +76,7 @@ describe('who follows a background response', () => {
     await (await creating).text();
   });
 
-  it('is told when it is cancelled', async () => {
+  it('receives its cancellation', async () => {
     const id = await running(silent);
     const followed = await follow(id);
     await gateway.fetch(`/v1/responses/${id}/cancel`, { json: {} });
@@ -86,7 +86,7 @@ describe('who follows a background response', () => {
     });
   });
 
-  it('is cut off when the gateway stops, so that what came does not look whole', async () => {
+  it('is cut off when the gateway stops, so that the partial answer does not look whole', async () => {
     const id = await running(silent);
     const followed = await follow(id);
     const text = followed.text();
@@ -95,7 +95,7 @@ describe('who follows a background response', () => {
     await stopped;
   });
 
-  it('and asks for the head alone gets it at once', async () => {
+  it('that sends HEAD receives the head at once', async () => {
     const id = await running(silent);
     const client = await RawClient.open(gateway.url);
     const head = `HEAD /v1/responses/${id}?stream=true HTTP/1.1\r\nhost: x\r\nauthorization: Bearer test-master-key\r\n\r\n`;
@@ -108,7 +108,7 @@ describe('who follows a background response', () => {
     client.close();
   });
 
-  it('and leaves is not followed any more', async () => {
+  it('that disconnects is not served any more', async () => {
     const id = await running(silent);
     const left = new AbortController();
     await gateway.fetch(`/v1/responses/${id}?stream=true`, { signal: left.signal });
@@ -118,7 +118,7 @@ describe('who follows a background response', () => {
   });
 });
 
-describe('who joins a request under the same key', () => {
+describe('a second request under the same key', () => {
   const post = (body: object, init: RequestInit = {}) =>
     gateway.fetch(CHAT, {
       ...init,
@@ -135,7 +135,7 @@ describe('who joins a request under the same key', () => {
     return [first, second];
   }
 
-  it('is told when the gateway stops before there is an answer', async () => {
+  it('receives 503 stopping when the gateway stops before there is an answer', async () => {
     provider.control.next(silent, chat);
     const [first, second] = await joined({});
     const stopped = stop();
@@ -144,7 +144,7 @@ describe('who joins a request under the same key', () => {
     await stopped;
   });
 
-  it('is cut off when the gateway stops in the middle of a stream, or told so', async () => {
+  it('is cut off, or ends with an error, when the gateway stops in the middle of a stream', async () => {
     provider.control.next({ holdAfterChunks: 4 }, chat);
     const [first, second] = await joined({ stream: true });
     const texts = Promise.allSettled([first, second].map(async (answer) => (await answer).text()));
@@ -155,7 +155,7 @@ describe('who joins a request under the same key', () => {
     if (other?.status === 'fulfilled') expect(other.value).toContain('"code":"stopping"');
   });
 
-  it('makes it anew when the first one fails without an answer', async () => {
+  it('calls the provider itself when the first one fails without an answer', async () => {
     provider.control.next({ headerDelayMs: 300, status: 500 }, chat);
     const [first, second] = await joined({});
     await errorOf(await first, 500);
@@ -163,7 +163,7 @@ describe('who joins a request under the same key', () => {
     expect((await second).headers.get('idempotent-replayed')).toBeNull();
   });
 
-  it('makes it anew when the first stream begins with an error', async () => {
+  it('calls the provider itself when the first stream begins with an error', async () => {
     provider.control.next({ headerDelayMs: 300, errorInStream: 0 }, chat);
     const [first, second] = await joined({ stream: true });
     expect((await first).status).toBeGreaterThanOrEqual(400);
@@ -172,7 +172,7 @@ describe('who joins a request under the same key', () => {
     expect(dataOf(await answer.text()).at(-1).choices[0].finish_reason).toBe('stop');
   });
 
-  it('has failed too, on the record, when the stream breaks off', async () => {
+  it('fails too, in the record as well, when the stream breaks off', async () => {
     provider.control.next({ holdAfterChunks: 4, cutAfterChunks: 5 }, chat);
     const [first, second] = await joined({ stream: true });
     const answer = await second;

@@ -37,7 +37,7 @@ function says(body: object, status = 200): void {
 }
 
 describe.each(endpoints)('POST %s', (path, body) => {
-  it('goes to the same path of the provider, with its own name for the model, and the rest byte for byte', async () => {
+  it('goes to the same path of the provider, with its own name for the model, otherwise byte for byte', async () => {
     says({ made: true, usage });
     const text = `{ "model" : "${model}", "rest": ${JSON.stringify(body)},\n "provider":"openai", "n": 1.50 }`;
     const answer = await gateway.post(path, text);
@@ -48,7 +48,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
     expect(got.toString()).toBe(`{ "model" : "scripted", "rest": ${JSON.stringify(body)}, "n": 1.50 }`);
   });
 
-  it('is on the record', async () => {
+  it('is recorded', async () => {
     says({ made: true, usage });
     const answer = await gateway.post(path, { model, ...body }, { headers: { 'x-gateway-user-path': '/team/ann' } });
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
@@ -68,7 +68,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
     expect(metrics).toMatch(new RegExp(`gateway_requests_total{[^}]*model="scripted",endpoint="${path}"`));
   });
 
-  it('needs an object with a model that somebody has', async () => {
+  it('requires an object with a known model', async () => {
     says({ made: true });
     for (const [text, status, facts] of [
       ['null', 400, { code: 'invalid_type' }],
@@ -85,7 +85,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
     }
   });
 
-  it('tells what the provider says against it, and repeats it when the provider is busy', async () => {
+  it("returns the provider's error, and is retried when the provider is busy", async () => {
     says({ error: { message: 'no luck', code: 'unlucky', param: 'x' } }, 400);
     expect(await errorOf(await gateway.post(path, { model, ...body }), 400)).toMatchObject({
       message: 'no luck',
@@ -100,7 +100,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
     expect(calls).toBe(3);
   });
 
-  it('is a 501 that no retry cures, where a provider is known not to have it', async () => {
+  it('is a 501 that is not retried, where a provider is known to lack the endpoint', async () => {
     says({ made: true });
     const answer = await gateway.post(path, { model: 'deepseek/scripted', ...body });
     expect(answer.headers.get('x-should-retry')).toBe('false');
@@ -112,7 +112,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
     expect(events.map(({ type: one }) => one)).toEqual(['request.received', 'model.resolved', 'request.refused']);
   });
 
-  it('is the same 501 where a provider turns out not to have it, but not where it lacks the model', async () => {
+  it('is the same 501 where a provider turns out to lack the endpoint, but not where it lacks the model', async () => {
     const asked = () => gateway.post(path, { model: 'simulated/scripted', ...body });
     for (const [status, text] of [
       [404, '{"detail":"Not Found"}'],
@@ -135,7 +135,7 @@ describe.each(endpoints)('POST %s', (path, body) => {
     }
   });
 
-  it('does not take an error in a 200, or a redirect, for an answer', async () => {
+  it('does not accept an error in a 200, or a redirect, as an answer', async () => {
     says({ error: { message: 'out of memory' } });
     expect(await errorOf(await gateway.post(path, { model, ...body }), 502)).toMatchObject({
       message: 'out of memory',
@@ -157,7 +157,7 @@ describe('POST /v1/completions', () => {
     }
   });
 
-  it('streams the events of the provider untouched, and records what they cost', async () => {
+  it('streams the events of the provider unchanged, and records their cost', async () => {
     const events = [
       'data: {"choices":[{"text":"a"}]}\n\n',
       `data: {"choices":[],"usage":${JSON.stringify(usage)}}\n\n`,
@@ -213,14 +213,14 @@ describe.each([
   ['/v1/responses/input_tokens', { object: 'response.input_tokens', input_tokens: 7 }],
   ['/v1/responses/compact', { id: 'cmp_1', object: 'response.compaction', created_at: 1, output: [], usage: null }],
 ])('POST %s', (path, result) => {
-  it('leaves out what only a response can do', async () => {
+  it('leaves out members that only a response supports', async () => {
     says(result);
     const answer = await gateway.post(path, { model, input: 'x', stream: true, stream_options: { a: 1 }, tools: [] });
     expect(await json(answer)).toEqual(result);
     expect(JSON.parse(scripted.last().body.toString())).toEqual({ model: 'scripted', input: 'x', tools: [] });
   });
 
-  it('puts the turns before in front, when it was another provider that made them', async () => {
+  it('includes earlier turns, when another provider made them', async () => {
     const first = await json(await gateway.post('/v1/responses', { model: 'llamacpp/simulated-small', input: 'one' }));
     says(result);
     const answer = await gateway.post(path, { model, input: 'two', previous_response_id: first.id });
@@ -230,7 +230,7 @@ describe.each([
     expect(JSON.stringify(asked.input)).toMatch(/one.*two/);
   });
 
-  it("does not tell one tenant of another's turns", async () => {
+  it('does not include turns of another tenant', async () => {
     const headers = { 'x-gateway-user-path': '/team/ann' };
     const body = { model: 'llamacpp/simulated-small', input: 'one' };
     const first = await json(await gateway.post('/v1/responses', body, { headers }));

@@ -10,8 +10,8 @@ import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 const gateway = withGateway();
 const open = (path: string, init?: RequestInit) => fetch(`${gateway.url}${path}`, init);
 
-describe('what is open to everybody', () => {
-  it('is whether the gateway lives, and whether it can work', async () => {
+describe('open routes', () => {
+  it('report whether the gateway runs, and whether it is ready', async () => {
     const health = await open('/health');
     expect(health.status).toBe(200);
     expect(await json(health)).toEqual({ status: 'ok' });
@@ -20,12 +20,12 @@ describe('what is open to everybody', () => {
     expect(await json(ready)).toEqual({ status: 'ready', components: { storage: 'ok', stream_index: 'ok' } });
   });
 
-  it('is told to HEAD too, and to those who bring a wrong key', async () => {
+  it('answer HEAD too, and clients with a wrong key', async () => {
     expect((await open('/health', { method: 'HEAD' })).status).toBe(200);
     expect((await open('/health', { headers: { authorization: 'Bearer wrong' } })).status).toBe(200);
   });
 
-  it('is how many requests there were, by provider, model, endpoint and status', async () => {
+  it('count requests by provider, model, endpoint and status', async () => {
     await gateway.post('/v1/chat/completions', { model: 'llamacpp/simulated-small', messages: user('hi') });
     const answer = await gateway.fetch('/metrics');
     expect(answer.status).toBe(200);
@@ -45,7 +45,7 @@ describe('what is open to everybody', () => {
     expect(text).toMatch(/^# TYPE gateway_response_snapshot_store_failures_total counter$/m);
   });
 
-  it("is the API's description", async () => {
+  it("serve the API's description", async () => {
     const document = await json(await open('/openapi.json'));
     expect(document.openapi).toMatch(/^3\.1/);
     expect(Object.keys(document.paths)).toEqual(
@@ -60,7 +60,7 @@ describe('what is open to everybody', () => {
   });
 });
 
-describe('what needs a key', () => {
+describe('protected routes', () => {
   it.each([
     ['GET', '/v1/models'],
     ['GET', '/v1/models/x'],
@@ -76,7 +76,7 @@ describe('what needs a key', () => {
     ['GET', '/metrics'],
     ['GET', '/v1/no-such-route'],
     ['GET', '/admin/no-such-route'],
-  ])('%s %s is refused without one, with a wrong one and with a malformed one', async (method, path) => {
+  ])('refuse %s %s without a key, with a wrong one and with a malformed one', async (method, path) => {
     const before = gateway.simulated.requests.length;
     for (const [headers, code] of [
       [{}, 'missing_credentials'],
@@ -93,13 +93,13 @@ describe('what needs a key', () => {
     expect(gateway.simulated.requests).toHaveLength(before);
   });
 
-  it('is served to x-api-key too', async () => {
+  it('accept x-api-key too', async () => {
     expect((await open('/v1/models', { headers: { 'x-api-key': 'test-master-key' } })).status).toBe(200);
   });
 });
 
 describe('an open gateway', () => {
-  it('serves everybody, when that was asked for by name', async () => {
+  it('serves every client, when GATEWAY_UNSAFE_OPEN is set', async () => {
     const unsafe = await startTestGateway({ env: { GATEWAY_UNSAFE_OPEN: 'true', GATEWAY_MASTER_KEY: '' } });
     try {
       expect((await fetch(`${unsafe.url}/v1/models`)).status).toBe(200);
@@ -124,8 +124,8 @@ describe('GET /health/ready', () => {
   });
 });
 
-describe('a gateway whose stream index has to be made again', () => {
-  it('is degraded until that is done, and serves requests meanwhile', async () => {
+describe('a gateway whose stream index is being rebuilt', () => {
+  it('is degraded until the index is complete, and serves requests meanwhile', async () => {
     const dataDir = temporaryDirectory();
     const dir = join(dataDir, 'log');
     const log = await openTestLog(dir, { segmentBytes: 1_500 });
@@ -139,7 +139,7 @@ describe('a gateway whose stream index has to be made again', () => {
       const answer = await fetch(`${started.url}/health/ready`);
       return [answer.status, await json(answer)];
     };
-    // the log says as well that segments cannot be entered in the index
+    // the log also states that segments cannot be indexed
     const components = { storage: expect.stringMatching(/^(ok|degraded)$/), stream_index: 'rebuilding' };
     expect(await readiness()).toEqual([200, { status: 'degraded', components }]);
     const request = { model: 'llamacpp/simulated-small', messages: user('hi') };

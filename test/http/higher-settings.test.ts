@@ -1,6 +1,6 @@
 /**
- * What a higher administrator set at the root of a subtree, or on a key, binds the administrators below: they read it,
- * make it tighter, and return to it, but never relax it.
+ * A setting of a higher administrator at the root of a subtree, or on a key, binds the administrators below: they read
+ * it, make it tighter, and return to it, but never relax it.
  */
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
   ofTheTeam = await newKey(gateway, { user_path: '/team', dashboard_access: true });
 });
 
-/** A subtree of its own for each test, administered at its root, and by somebody above and somebody at its side. */
+/** Each test has a subtree with an administrator at its root, a higher administrator, and a peer. */
 let turn = 0;
 let root = '';
 let admin: ManagedKey;
@@ -139,7 +139,7 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kin
     expect(await kind.read(gateway, root)).toEqual(kind.bound);
   });
 
-  it('is made tighter, and set back to what the higher administrator set', async () => {
+  it('is made tighter, and set back to the value of the higher administrator', async () => {
     await done(kind.set(gateway, root, kind.bound));
     await done(kind.set(admin, root, kind.tight));
     expect(await kind.read(gateway, root)).toEqual(kind.tight);
@@ -152,7 +152,7 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kin
     expect(await kind.read(gateway, root)).toEqual(kind.bound);
   });
 
-  it('is relaxed and removed by those who are higher, and then binds nobody', async () => {
+  it('is relaxed and removed by higher administrators, and then binds no longer', async () => {
     await done(kind.set(gateway, root, kind.tight));
     await done(kind.set(ofTheTeam, root, kind.bound));
     expect(await refusal(kind.set(admin, root, kind.loose))).toBe('set_by_higher_administrator');
@@ -170,7 +170,7 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kin
     await done(kind.remove(admin, root));
   });
 
-  it('below the root of the subtree is for its administrator to change, whoever set it', async () => {
+  it('below the root of the subtree can be changed by its administrator, even when a higher one set it', async () => {
     for (const by of [gateway, global, ofTheTeam]) {
       await done(kind.set(by, `${root}/below`, kind.bound));
       await done(kind.set(admin, `${root}/below`, kind.loose));
@@ -179,7 +179,7 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kin
     }
   });
 
-  it('of one who is lower does not bind one who is higher', async () => {
+  it('of a lower administrator does not bind a higher one', async () => {
     await done(kind.set(admin, root, kind.tight));
     for (const by of [ofTheTeam, global, gateway]) {
       await done(kind.set(by, root, kind.tight));
@@ -187,7 +187,7 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kin
     }
   });
 
-  it('binds also when it was set while its administrator could no more sign in', async () => {
+  it('also binds when it was set while the administrator of the subtree could not sign in', async () => {
     const gone = await newKey(gateway, { user_path: '/team', dashboard_access: true });
     await done(kind.set(gone, root, kind.bound));
     await done(gateway.fetch(`/admin/auth-keys/${gone.id}/deactivate`, { method: 'POST' }));
@@ -196,7 +196,7 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('%s', (_name, kin
 });
 
 describe('a budget or limit of another period', () => {
-  it('is another setting', async () => {
+  it('is a separate setting', async () => {
     await done(gateway.fetch('/admin/budgets', put({ user_path: root, budget_key: { period: 'daily' }, amount: 1 })));
     const weekly = { user_path: root, budget_key: { period: 'weekly' } };
     await done(admin.fetch('/admin/budgets', put({ ...weekly, amount: 1000 })));
@@ -209,8 +209,8 @@ const allowedModels = (by: Administrator, id: string, models: readonly string[])
 const labels = (by: Administrator, id: string, all: readonly string[]) =>
   by.fetch(`/admin/auth-keys/${id}/labels`, put({ labels: all }));
 
-describe('the own key of an administrator', () => {
-  it.each(higher)('has its models not widened by itself when %s restricted them', async (_by, by) => {
+describe("the administrator's own key", () => {
+  it.each(higher)('cannot extend its own models when %s restricted them', async (_by, by) => {
     await done(allowedModels(by(), admin.id, [SMALL, NATIVE]));
     for (const wider of [[], ['/'], [SMALL, LARGE], ['simulated-small'], ['llamacpp/'], [SMALL, NATIVE, LARGE]]) {
       expect(await refusal(allowedModels(admin, admin.id, wider)), String(wider)).toBe('set_by_higher_administrator');
@@ -220,19 +220,19 @@ describe('the own key of an administrator', () => {
     await done(allowedModels(admin, admin.id, [NATIVE, SMALL]));
   });
 
-  it('is restricted so from its creation on', async () => {
+  it('is restricted by its creator from its creation on', async () => {
     const restricted = await newKey(gateway, { user_path: root, dashboard_access: true, allowed_models: [SMALL] });
     expect(await refusal(allowedModels(restricted, restricted.id, []))).toBe('set_by_higher_administrator');
   });
 
-  it('is bound by the master key also when it administers everything', async () => {
+  it('is restricted by the master key even as a global administrator', async () => {
     const all = await newKey(gateway, { dashboard_access: true, allowed_models: [SMALL], user_path_header: false });
     expect(await refusal(allowedModels(all, all.id, []))).toBe('set_by_higher_administrator');
     const header = (yes: boolean) =>
       all.fetch(`/admin/auth-keys/${all.id}/user-path-header`, put({ user_path_header: yes }));
     expect(await refusal(header(true))).toBe('set_by_higher_administrator');
     await done(header(false));
-    // Policies at paths are for it to change: it administers all of them.
+    // It may change policies at paths: it administers all of them.
     await done(gateway.fetch('/admin/users', put({ user_path: root, allowed_models: [SMALL] })));
     await done(all.fetch(`/admin/users?user_path=${root}`, { method: 'DELETE' }));
   });
@@ -247,14 +247,14 @@ describe('the own key of an administrator', () => {
     await done(labels(admin, admin.id, ['metered']));
   });
 
-  it('may be given up: locked out and deactivated', async () => {
+  it('can be locked out and deactivated by itself', async () => {
     await done(admin.fetch(`/admin/auth-keys/${admin.id}/dashboard-access`, put({ dashboard_access: false })));
     await done(peer.fetch(`/admin/auth-keys/${peer.id}/deactivate`, { method: 'POST' }));
   });
 });
 
 describe('another key', () => {
-  it('is not given more models than its administrator has, by one that is restricted', async () => {
+  it('does not get more models than its administrator has, when that one is restricted', async () => {
     const other = await newKey(gateway, { user_path: root, allowed_models: [LARGE, NATIVE] });
     await done(allowedModels(gateway, admin.id, [SMALL]));
     for (const wider of [[], [SMALL, LARGE, NATIVE]]) {
@@ -266,7 +266,7 @@ describe('another key', () => {
     await done(allowedModels(admin, other.id, [LARGE, NATIVE]));
   });
 
-  it('is given what is wanted by one that is not', async () => {
+  it('gets any models from an administrator that is not restricted', async () => {
     const other = await newKey(gateway, { user_path: root, allowed_models: [SMALL], labels: ['metered'] });
     await done(allowedModels(admin, other.id, []));
     await done(labels(admin, other.id, []));
@@ -304,20 +304,20 @@ describe('a new key', () => {
     });
   });
 
-  it('of a creator that is not restricted is as is asked', async () => {
+  it('of an unrestricted creator is created as requested', async () => {
     expect(await done(make(admin, { allowed_models: [], expires_at: inDays(1000) }))).toMatchObject({
       allowed_models: [],
       user_path: root,
     });
   });
 
-  it('takes no user path from a header when its creator takes none', async () => {
+  it('ignores the user path header when its creator does', async () => {
     const creator = await newKey(gateway, { dashboard_access: true, user_path_header: false });
     expect(await done(make(creator, {}))).toMatchObject({ user_path_header: false });
     expect(await refusal(make(creator, { user_path_header: true }))).toBe('exceeds_own_access');
   });
 
-  it('does not help its creator to lift its own restrictions', async () => {
+  it('cannot be used by its creator to lift its own restrictions', async () => {
     await done(allowedModels(gateway, admin.id, [SMALL]));
     const helper = await newKey(gateway, { dashboard_access: true }, admin);
     expect(helper.told).toMatchObject({ allowed_models: [SMALL], user_path: root });

@@ -7,7 +7,7 @@ const admin = administrator(gateway);
 const MODEL = 'llamacpp/simulated-small';
 
 describe('the history of a key', () => {
-  it('tells who did what to it, from what to what, and nothing of its secret', async () => {
+  it('has every change with its actor, before and after, and no secret', async () => {
     const boss = await admin.newKey({ dashboard_access: true });
     const { id, value } = await admin.newKey({ user_path: '/team', labels: ['x'] });
     await admin.change('PUT', `/admin/auth-keys/${id}/allowed-models`, { allowed_models: [MODEL] }, boss.value);
@@ -32,7 +32,7 @@ describe('the history of a key', () => {
     expect(JSON.stringify(entries)).not.toContain(value.slice(10, -4));
   });
 
-  it('is found under a time and between positions', async () => {
+  it('can be filtered by time and by positions', async () => {
     const { id } = await admin.newKey();
     const later = await admin.aMomentLater();
     await admin.change('PUT', `/admin/auth-keys/${id}/labels`, { labels: ['a'] });
@@ -51,7 +51,7 @@ describe('the history of a key', () => {
   });
 });
 
-describe('the history of everything', () => {
+describe('the history of all subjects', () => {
   it('has the changes of all subjects, the newest first', async () => {
     const { id } = await admin.newKey();
     await admin.change('PUT', '/admin/users', { user_path: '/everything', allowed_models: [MODEL] });
@@ -62,7 +62,7 @@ describe('the history of everything', () => {
     expect((await admin.get(`/admin/history?limit=2&before=${entries[0].position}`)).entries).toEqual(older);
   });
 
-  it('has no change that a refused request asked for', async () => {
+  it('has no change from a refused request', async () => {
     const before = await admin.get('/admin/history?limit=1');
     const answer = await gateway.fetch('/admin/users', { method: 'PUT', json: { user_path: '/a/../b' } });
     expect(answer.status).toBe(400);
@@ -79,7 +79,7 @@ describe('an administrator of a subtree', () => {
     expect((await admin.get('/admin/history?subject=user:mine/', scoped.value)).entries).toHaveLength(1);
   });
 
-  it('learns nothing of others, not even that they are there', async () => {
+  it('learns nothing about other subtrees, not even that they exist', async () => {
     const scoped = await admin.newKey({ user_path: '/mine', dashboard_access: true });
     const foreign = await admin.newKey({ user_path: '/mine-too' });
     const global = await admin.newKey();
@@ -94,7 +94,7 @@ describe('an administrator of a subtree', () => {
     }
   });
 
-  it('is not told what concerns the whole gateway', async () => {
+  it('has no access to changes of the whole gateway', async () => {
     const scoped = await admin.newKey({ user_path: '/mine', dashboard_access: true });
     for (const query of [
       '',
@@ -114,7 +114,7 @@ describe('an administrator of a subtree', () => {
   });
 });
 
-it('tells of a provider what was configured of it', async () => {
+it('the history of a provider has its configuration', async () => {
   const { entries } = await admin.get('/admin/history?subject=provider:llamacpp');
   expect(entries).toContainEqual(
     expect.objectContaining({
@@ -143,6 +143,6 @@ it.each([
   expect(await admin.refused(`/admin/history?${query}`, 400)).toMatchObject({ param });
 });
 
-it('says that nothing is recorded of what was never changed', async () => {
+it('the history of a subject that never changed is empty', async () => {
   expect((await admin.refused('/admin/history?subject=user:/never', 404)).message).toContain('user:/never');
 });

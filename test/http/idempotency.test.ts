@@ -21,7 +21,7 @@ const routes = both.flatMap(([kind, model]) => [
 ]);
 
 describe.each(routes)('%s', (_what, path, body) => {
-  it('is given again, byte for byte, without another call', async () => {
+  it('is returned again, byte for byte, without another call', async () => {
     const key = newKey();
     const first = await post(path, body, key);
     const text = await first.text();
@@ -46,7 +46,7 @@ describe.each(routes)('%s', (_what, path, body) => {
 });
 
 describe.each(routes.filter(([, path]) => path !== '/v1/embeddings'))('%s as a stream', (_what, path, body) => {
-  it('is given again, byte for byte', async () => {
+  it('is returned again, byte for byte', async () => {
     const key = newKey();
     const streamed = { ...body, stream: true };
     const text = await (await post(path, streamed, key)).text();
@@ -57,7 +57,7 @@ describe.each(routes.filter(([, path]) => path !== '/v1/embeddings'))('%s as a s
     expect(calls()).toBe(before);
   });
 
-  it('is joined while it is still being made', async () => {
+  it('is joined while it is in progress', async () => {
     const provider = String(body.model) === translated ? gateway.simulated : kinds.nativeProvider;
     provider.control.next({ holdAfterChunks: 4 });
     const asked = provider.nextRequest();
@@ -79,7 +79,7 @@ describe.each(routes.filter(([, path]) => path !== '/v1/embeddings'))('%s as a s
 describe('a request under a key', () => {
   const chat = { model: translated, messages: user('Write 20 words') };
 
-  it('is made to its end when its client leaves, for the one who tries again', async () => {
+  it("continues when its client disconnects, for the client's next attempt", async () => {
     gateway.simulated.control.next({ firstByteDelayMs: 300 });
     const asked = gateway.simulated.nextRequest();
     const key = newKey();
@@ -97,7 +97,7 @@ describe('a request under a key', () => {
     expect(calls()).toBe(before);
   });
 
-  it('is made anew after it failed', async () => {
+  it('is repeated after it failed', async () => {
     gateway.simulated.control.next({ status: 500 });
     const key = newKey();
     await errorOf(await post('/v1/chat/completions', chat, key), 500);
@@ -106,13 +106,13 @@ describe('a request under a key', () => {
     expect(second.headers.get('idempotent-replayed')).toBeNull();
   });
 
-  it('is made anew after it was refused, also with another body', async () => {
+  it('is repeated after it was refused, also with another body', async () => {
     const key = newKey();
     await errorOf(await post('/v1/chat/completions', { ...chat, model: 'nobody/none' }, key), 404);
     expect((await post('/v1/chat/completions', chat, key)).status).toBe(200);
   });
 
-  it('has nothing to do with the same key on another route or for another user path', async () => {
+  it('is independent of the same key on another route or for another user path', async () => {
     const key = newKey();
     await (await post('/v1/chat/completions', chat, key)).text();
     const response = await post('/v1/responses', { model: translated, input: 'hi' }, key);
@@ -123,7 +123,7 @@ describe('a request under a key', () => {
     expect(other.headers.get('idempotent-replayed')).toBeNull();
   });
 
-  it('says on the record whose answer was given again', async () => {
+  it('is recorded with the exchange whose answer was returned again', async () => {
     const key = newKey();
     const first = await post('/v1/chat/completions', chat, key);
     await first.text();
@@ -135,7 +135,7 @@ describe('a request under a key', () => {
     expect(exchangeOf(second)).not.toBe(exchangeOf(first));
   });
 
-  it('gives a promised response as it stands now', async () => {
+  it('returns a background response in its current state', async () => {
     const key = newKey();
     const body = { model: translated, input: 'Reply with exactly: hello', background: true };
     const { id, status } = await json(await post('/v1/responses', body, key));
@@ -165,7 +165,7 @@ describe('a request under a key', () => {
     expect(await errorOf(answer, 400)).toMatchObject({ param: 'Idempotency-Key' });
   });
 
-  it('finds a stream that broke off no answer, and is made anew', async () => {
+  it('whose stream broke off is repeated', async () => {
     gateway.simulated.control.next({ cutAfterChunks: 3 });
     const key = newKey();
     const streamed = { ...chat, stream: true };

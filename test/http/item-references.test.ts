@@ -15,13 +15,13 @@ const question = { role: 'user', content: 'What is the code?' };
 const code = 'Reply with exactly: The code is 4711';
 const lastNative = () => JSON.parse(nativeProvider.requests.at(-1)?.body ?? '');
 
-/** An item that was said, of a provider of that kind. */
+/** The id of an output item from a provider of that kind. */
 async function saidBy(model: string): Promise<string> {
   return (await create({ model, input: code })).output[0].id;
 }
 
-describe.each(both)('a reference to what a %s response said', (_kind, model) => {
-  it.each(both)('is followed by a %s provider', async (_other, to) => {
+describe.each(both)('a reference to output of a %s response', (_kind, model) => {
+  it.each(both)('is resolved for a %s provider', async (_other, to) => {
     const id = await saidBy(model);
     const input = [{ role: 'user', content: code }, reference(id), question];
     const response = await create({ model: to, input });
@@ -29,14 +29,14 @@ describe.each(both)('a reference to what a %s response said', (_kind, model) => 
     expect((await json(await retrieve(response.id, '/input_items?order=asc'))).data[1]).toEqual(reference(id));
   });
 
-  it('is followed in a stream, right after a stream', async () => {
+  it('is resolved in a stream, right after a stream', async () => {
     const { events } = await stream({ model, input: code });
     const { id } = events.at(-1).response.output[0];
     const next = await stream({ model: translated, input: [{ role: 'user', content: code }, reference(id), question] });
     expect(next.events.at(-1).response.output[0].content[0].text).toBe('The code is 4711.');
   });
 
-  it('is followed when it is a tool call, as an agent does by default', async () => {
+  it('is resolved when it is a tool call, as an agent does by default', async () => {
     const asked = { role: 'user', content: 'What is the weather in Paris?' };
     const called = await create({ model, input: [asked], tools });
     const [call] = called.output;
@@ -49,7 +49,7 @@ describe.each(both)('a reference to what a %s response said', (_kind, model) => 
     );
   });
 
-  it('finds nothing when the response was deleted', async () => {
+  it('is a 404 when the response was deleted', async () => {
     const response = await create({ model, input: code });
     await gateway.fetch(`${PATH}/${response.id}`, { method: 'DELETE' });
     const body = { input: [question, reference(response.output[0].id)] };
@@ -58,7 +58,7 @@ describe.each(both)('a reference to what a %s response said', (_kind, model) => 
     expect((await gateway.post(PATH, { model: native, ...body })).status).toBe(404);
   });
 
-  it('finds nothing for those who may not read it', async () => {
+  it('is a 404 for callers that may not read it', async () => {
     const made = await json(await gateway.post(PATH, { model, input: code }, as('/team/a')));
     const input = [{ role: 'user', content: code }, reference(made.output[0].id), question];
     for (const [path, status] of [
@@ -75,7 +75,7 @@ describe.each(both)('a reference to what a %s response said', (_kind, model) => 
     }
   });
 
-  it('reaches back over the turns before it', async () => {
+  it('can refer to items of earlier turns', async () => {
     const id = await saidBy(model);
     const named = await create({ model: translated, input: [{ role: 'user', content: code }, reference(id)] });
     for (const to of [native, translated]) {
@@ -111,7 +111,7 @@ describe('a reference', () => {
     expect(after).toHaveLength(4);
   });
 
-  it('says nothing but an id: with other members it is an item', async () => {
+  it('has only an id: with other members it is an item', async () => {
     const id = await saidBy(translated);
     const said = { id, role: 'user', content: 'My name is Ada.' };
     const response = await create({ model: translated, input: [said, { role: 'user', content: 'What is my name?' }] });
@@ -127,7 +127,7 @@ describe('a reference', () => {
     expect(nativeProvider.requests.at(-1)?.body).toBe(body.replace(native, 'simulated-small'));
   });
 
-  it('to an item that no gateway saw is the provider’s to follow, but for those who see only their own', async () => {
+  it('to an item unknown to the gateway is left to the provider, if the caller sees everything', async () => {
     const url = `http://${nativeProvider.requests.at(-1)?.headers.host}/v1/responses`;
     const headers = { authorization: `Bearer ${NATIVE_KEY}`, 'content-type': 'application/json' };
     const made = await json(
@@ -141,7 +141,7 @@ describe('a reference', () => {
     expect(await errorOf(inConversation, 404)).toMatchObject({ code: 'item_not_found', param: 'input[0].id' });
   });
 
-  it('among others is resolved where only the gateway knows the item', async () => {
+  it('among others is resolved where only the gateway has the item', async () => {
     const [own, foreign] = [await saidBy(native), await saidBy(translated)];
     await create({ model: native, input: [reference(own), reference(foreign), question] });
     const [first, second] = lastNative().input;
@@ -150,7 +150,7 @@ describe('a reference', () => {
     expect(second).not.toHaveProperty('id');
   });
 
-  it('to an item of the input of a response is followed', async () => {
+  it('to an item of the input of a response is resolved', async () => {
     const made = await create({ model: translated, input: [{ role: 'user', content: 'My name is Ada.' }] });
     const { data } = await json(await retrieve(made.id, '/input_items'));
     expect(data[0].id).toMatch(/^msg_[0-9a-f]{32}_i0$/);
@@ -160,7 +160,7 @@ describe('a reference', () => {
     }
   });
 
-  it('to an item of a conversation is followed, as long as the item is there', async () => {
+  it('to an item of a conversation is resolved, as long as the item exists', async () => {
     const { id } = await json(
       await gateway.post('/v1/conversations', {
         items: [{ role: 'user', content: 'My name is Ada.', id: 'msg_kept' }],
@@ -174,7 +174,7 @@ describe('a reference', () => {
     expect((await gateway.post(PATH, { model: translated, input })).status).toBe(404);
   });
 
-  it('to an id that several have finds the newest that the caller may read', async () => {
+  it('to an id of several items resolves to the newest that the caller may read', async () => {
     const item = (name: string) => ({ items: [{ role: 'user', content: `My name is ${name}.`, id: 'msg_same' }] });
     await gateway.post('/v1/conversations', item('Ada'), as('/one'));
     await gateway.post('/v1/conversations', item('Bob'), as('/two'));
@@ -211,7 +211,7 @@ describe('the index of items', () => {
     expect(all.some(({ stream }) => stream === `item-${ours.output[0].id}`)).toBe(false);
   });
 
-  it('is there on a gateway that was started again', async () => {
+  it('exists after a restart', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'chancery-items-'));
     const provider = createSimulatedProvider({ apiKey: NATIVE_KEY });
     const other = createSimulatedProvider({ responses: 'absent' });

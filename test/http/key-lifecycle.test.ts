@@ -1,4 +1,4 @@
-/** What becomes of a key after it was made: a new secret, another name, another expiry, deactivated and back. */
+/** Changes of a key after its creation: a new secret, another name, another expiry, deactivation and reactivation. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -47,7 +47,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect([await accepted(old), await accepted(next)]).toEqual([200, 200]);
   });
 
-  it('ends the secret until now at once without a grace period, and records who still uses it', async () => {
+  it('ends the previous secret at once without a grace period, and records further uses of it', async () => {
     const old = await newKey(gateway);
     const next = await rotated(old.id, 0);
     expect([await accepted(old), await accepted(next)]).toEqual([401, 200]);
@@ -63,7 +63,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect([await accepted(first), await accepted(second), await accepted(third)]).toEqual([401, 200, 200]);
   });
 
-  it('keeps what the key created visible, with both secrets', async () => {
+  it('keeps objects of the key visible, with both secrets', async () => {
     const old = await newKey(gateway);
     const made = await json(await old.fetch('/v1/responses', { json: { model, input: 'hi', max_output_tokens: 3 } }));
     const next = await rotated(old.id, 3600);
@@ -72,7 +72,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect((await stranger.fetch(`/v1/responses/${made.id}`)).status).toBe(404);
   });
 
-  it('ends a live tail that was opened with the secret that was replaced, and no other', async () => {
+  it('ends a live tail that was opened with the replaced secret, and no other', async () => {
     const old = await newKey(gateway, { dashboard_access: true });
     const bearer = (key: ManagedKey) => ({ authorization: `Bearer ${key.value}` });
     const ofOld = await listen(gateway.url, {}, bearer(old));
@@ -95,7 +95,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     ['/team', '/admin/live/logs'],
     [undefined, '/admin/providers/status'],
     [undefined, '/metrics'],
-  ])('closes administration to the previous secret of a key of %s: %s', async (user_path, path) => {
+  ])('refuses administration with the previous secret of a key of %s: %s', async (user_path, path) => {
     const old = await newKey(gateway, { user_path, dashboard_access: true });
     const next = await rotated(old.id, 3600);
     const refused = await old.fetch(path);
@@ -107,7 +107,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     for (const open of ['/v1/models', '/p/llamacpp/v1/models']) expect((await old.fetch(open)).status).toBe(200);
   });
 
-  it('is refused with the previous secret, which ends when it was to end, and the new one stays', async () => {
+  it('is refused with the previous secret, whose end does not change, and the new one stays', async () => {
     const old = await newKey(gateway, { dashboard_access: true });
     const next = await rotated(old.id, 3600);
     expect(await errorOf(await rotate(old.id, { grace_seconds: 0 }, old), 403)).toMatchObject({
@@ -116,7 +116,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect([await accepted(old), await accepted(next)]).toEqual([200, 200]);
   });
 
-  it('survives a deactivation as the one secret: the previous one stays ended when the key is reactivated', async () => {
+  it('survives a deactivation with one secret: the previous one stays ended when the key is reactivated', async () => {
     const old = await newKey(gateway);
     const next = await rotated(old.id, 3600);
     await admin.change('POST', `/admin/auth-keys/${old.id}/deactivate`);
@@ -125,7 +125,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect([await accepted(old), await accepted(next)]).toEqual([401, 200]);
   });
 
-  it('keeps to If-Match, so that a repeated request rotates once', async () => {
+  it('is applied only at the revision in If-Match, so that a repeated request rotates once', async () => {
     const key = await newKey(gateway);
     const once = { 'if-match': '"0"' };
     expect((await rotate(key.id, { grace_seconds: 60 }, gateway, once)).status).toBe(200);
@@ -148,7 +148,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect(await rowOf(key.id)).toMatchObject({ revision: '0' });
   });
 
-  it('stores nothing of which a secret could be made', async () => {
+  it('stores nothing from which a secret could be derived', async () => {
     const { id } = await newKey(gateway);
     const { value } = await rotated(id, 60);
     const files = readdirSync(gateway.dataDir, { recursive: true, encoding: 'utf8', withFileTypes: true })
@@ -158,7 +158,7 @@ describe('POST /admin/auth-keys/{id}/rotate', () => {
     expect(files.some((bytes) => bytes.includes(value.slice('sk_chy_'.length)))).toBe(false);
   });
 
-  it('gives an administrator no secret of a key that may do more than its own', async () => {
+  it("returns no secret of a key with more permissions than the administrator's own", async () => {
     const own = { user_path: '/team', dashboard_access: true, allowed_models: [model] };
     const scoped = await newKey(gateway, own);
     const wide = await newKey(gateway, { user_path: '/team/a' });
@@ -200,14 +200,14 @@ describe('PUT /admin/auth-keys/{id}/expiry', () => {
   const expire = (id: string, body: object, by: Pick<ManagedKey, 'fetch'> = gateway) =>
     by.fetch(`/admin/auth-keys/${id}/expiry`, put(body));
 
-  it('changes when the key expires, and whether it does', async () => {
+  it('changes whether and when the key expires', async () => {
     const key = await newKey(gateway);
     const expires_at = inDays(3);
     expect(await json(await expire(key.id, { expires_at }))).toMatchObject({ expires_at, revision: '1' });
     expect(await json(await expire(key.id, { expires_at: null }))).not.toHaveProperty('expires_at');
   });
 
-  it('brings an expired key back', async () => {
+  it('reactivates an expired key', async () => {
     const key = await newKey(gateway, { expires_at: new Date(Date.now() + 1000).toISOString() });
     await expect.poll(() => accepted(key), { timeout: 10_000 }).toBe(401);
     expect(await json(await expire(key.id, { expires_at: inDays(1) }))).toMatchObject({ active: true });
@@ -243,7 +243,7 @@ describe('PUT /admin/auth-keys/{id}/expiry', () => {
 describe('POST /admin/auth-keys/{id}/reactivate', () => {
   const post = (path: string, by: Pick<ManagedKey, 'fetch'> = gateway) => by.fetch(path, { method: 'POST' });
 
-  it('lets a deactivated key in again', async () => {
+  it('accepts a deactivated key again', async () => {
     const key = await newKey(gateway);
     await post(`/admin/auth-keys/${key.id}/deactivate`);
     expect(await accepted(key)).toBe(401);
@@ -286,7 +286,7 @@ describe('the history of such changes', () => {
     await change('POST', 'reactivate');
   });
 
-  it('tells who did what, from what to what, and nothing of the secrets', async () => {
+  it('has every change with its actor, before and after, and no secret', async () => {
     const { entries } = await admin.get(`/admin/history?subject=key:${key.id}`);
     const actor = `key:${boss.id}`;
     expect(entries).toMatchObject([
@@ -311,7 +311,7 @@ describe('the history of such changes', () => {
     ]);
   });
 
-  it('is what as_of goes by', async () => {
+  it('is applied with as_of', async () => {
     const rows: Answered[] = await admin.get(`/admin/auth-keys?as_of=${before}`);
     const then = rows.find(({ id }) => id === key.id);
     expect(then).toMatchObject({ name: 'first', revision: '0', redacted_value: `sk_chy_...${key.value.slice(-4)}` });

@@ -1,4 +1,4 @@
-/** Every writing route of the /v1 API is held against the rate limits, also one that is added without a word of it. */
+/** Rate limits apply to every writing route of the /v1 API, without a declaration of the route. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -38,7 +38,7 @@ function limit(path: string, rule: object): Promise<Response> {
   return gateway.fetch('/admin/rate-limits', { method: 'PUT', json: { user_path: path, ...rule } });
 }
 
-/** A body that every route takes as far as the limits are asked. */
+/** A body that every route accepts up to the check of its limits. */
 function bodyFor(url: string, file = ''): { body: string | FormData; headers: Record<string, string> } {
   if (FORMS.includes(url)) {
     const form = new FormData();
@@ -86,13 +86,13 @@ describe('a user path that has used up its rate limit', () => {
     }
   });
 
-  it('still reads', async () => {
+  it('can still read', async () => {
     expect((await gateway.fetch('/v1/models', { headers: at('/used') })).status).toBe(200);
   });
 });
 
-describe('a request that begins no exchange', () => {
-  it('counts in periods and not among requests at the same time', async () => {
+describe('a request without an exchange', () => {
+  it('counts in periods and not among concurrent requests', async () => {
     await limit('/both', { limit_key: { period: 'hour' }, max_requests: 3 });
     await limit('/both', { limit_key: { period: 'concurrent' }, max_requests: 1 });
     const create = () => gateway.fetch('/v1/conversations', { json: {}, headers: at('/both') });
@@ -125,7 +125,7 @@ describe('a new route', () => {
   });
   afterAll(() => app.close());
 
-  it('under /v1 is limited unless it only reads, or says that its exchange does it', async () => {
+  it('under /v1 is limited unless it only reads, or declares that its exchange is limited', async () => {
     app.register(async (scope) => {
       scope.post('/v1/new', anyKey, () => 'done');
     });

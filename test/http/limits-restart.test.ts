@@ -41,7 +41,7 @@ async function chat(gateway: TestGateway, userPath: string): Promise<number> {
 const budgets = async (gateway: TestGateway) => (await json(await gateway.fetch('/admin/budgets'))).budgets;
 const limits = async (gateway: TestGateway) => (await json(await gateway.fetch('/admin/rate-limits'))).rate_limits;
 
-/** Two requests by a budget for two and a half, and limits that have room for one more. */
+/** Two requests under a budget for two and a half, and limits with room for one more. */
 async function used(gateway: TestGateway): Promise<void> {
   await put(gateway, '/admin/model-pricing-overrides', { selector: MODEL, pricing: { per_request: 1 } });
   await put(gateway, '/admin/budgets/%2Fteam/monthly', { amount: 2.5 });
@@ -61,7 +61,7 @@ describe('after a restart', () => {
   test.each([
     ['from its snapshots', () => {}],
     ['from the log alone', () => rmSync(join(dataDir, 'views.db'))],
-  ])('everything is as it was: %s', async (_name, lose) => {
+  ])('everything is unchanged: %s', async (_name, lose) => {
     const before = await start();
     await used(before);
     const counted = (await limits(before)).map(countsOf);
@@ -79,7 +79,7 @@ describe('after a restart', () => {
     expect([await chat(after, '/team'), await chat(after, '/team')]).toEqual([200, 429]);
   });
 
-  test('what is declared follows the configuration, and what is made by hand stays', async () => {
+  test('declared ones follow the configuration, and those made by hand stay', async () => {
     const before = await start({
       SET_BUDGET_A: 'daily=10,weekly=50',
       SET_BUDGET_: 'monthly=1000',
@@ -100,7 +100,7 @@ describe('after a restart', () => {
     expect(await limits(after)).toEqual([]);
   });
 
-  test('with the same configuration nothing is written', async () => {
+  test('nothing is written with the same configuration', async () => {
     const env = { SET_BUDGET_A: 'daily=10', SET_RATE_LIMIT_A: 'rpm=10,concurrent=2' };
     const first = await budgets(await start(env));
     const again = await start(env);
@@ -111,7 +111,7 @@ describe('after a restart', () => {
 });
 
 describe('while they are off', () => {
-  test('budgets are neither told nor kept to', async () => {
+  test('budgets are neither shown nor enforced', async () => {
     const on = await start();
     await used(on);
     const off = await start({ BUDGETS_ENABLED: 'false' });
@@ -123,7 +123,7 @@ describe('while they are off', () => {
     expect((await json(await off.fetch('/v1/usage', { headers: { 'x-gateway-user-path': '/team' } }))).budgets).toEqual(
       [],
     );
-    // What was spent meanwhile is known again.
+    // What was spent meanwhile is counted again.
     const again = await start();
     expect(await budgets(again)).toMatchObject([{ spent: 3 }]);
   });
@@ -134,7 +134,7 @@ describe('while they are off', () => {
     expect((await off.fetch('/admin/rate-limits')).status).toBe(200);
   });
 
-  test('rate limits are neither told nor kept to', async () => {
+  test('rate limits are neither shown nor enforced', async () => {
     const off = await start({ RATE_LIMITS_ENABLED: 'false', SET_RATE_LIMIT_TEAM: 'rpm=1' });
     expect(await errorOf(await off.fetch('/admin/rate-limits'), 503)).toMatchObject({ code: 'feature_unavailable' });
     expect([await chat(off, '/team'), await chat(off, '/team')]).toEqual([200, 200]);

@@ -1,4 +1,4 @@
-/** A client of the live tail, as a browser or a script would be one, for tests. */
+/** A client of the live tail for tests, like a browser or a script. */
 
 import { get, type IncomingMessage } from 'node:http';
 import { createParser } from 'eventsource-parser';
@@ -20,16 +20,16 @@ export interface Told {
 export interface LiveListener {
   /** Pause it to be a client that does not read. */
   readonly response: IncomingMessage;
-  /** Everything so far, control events too. */
+  /** Everything so far, including control events. */
   readonly told: Told[];
   readonly comments: string[];
   /** Resolves when the server ended the stream or the connection broke. */
   readonly ended: Promise<void>;
-  /** What was told besides heartbeats. */
+  /** The events received, without heartbeats. */
   news(): Told[];
-  /** Waits until this many events besides heartbeats have come. */
+  /** Waits until this many events besides heartbeats have arrived. */
   atLeast(count: number, timeoutMs?: number): Promise<Told[]>;
-  /** Waits until an event of this type (and request) has come. */
+  /** Waits until an event of this type (and request) has arrived. */
   until(event: string, requestId?: string): Promise<Told>;
   lastId(): string | undefined;
   leave(): void;
@@ -52,7 +52,7 @@ export async function listen(
   });
   response.setEncoding('utf8');
   response.on('data', (text: string) => parser.feed(text));
-  // A broken connection is an end like another: what counts is what was told until then.
+  // A broken connection is an end like any other: the events received until then count.
   response.on('error', () => {});
   const ended = new Promise<void>((resolve) => response.once('close', resolve));
   const listener: LiveListener = {
@@ -62,7 +62,7 @@ export async function listen(
     ended,
     news: () => told.filter(({ event }) => event !== 'heartbeat'),
     async atLeast(count, timeoutMs = 15_000) {
-      // Each look goes through all that was told.
+      // Each poll goes through all received events.
       const interval = count > 1000 ? 50 : 5;
       await expect.poll(() => listener.news().length, { timeout: timeoutMs, interval }).toBeGreaterThanOrEqual(count);
       return listener.news();

@@ -21,7 +21,7 @@ let live: LiveLogs;
 let runner: ProjectionRunner;
 let url: string;
 let listeners: LiveListener[];
-/** Where reads are noted: a log of their own, so that the events of a test are its own alone. */
+/** Records reads in a log of its own, so that the log of a test holds only the events of the test. */
 let reads: TestLog;
 
 async function start(options: Partial<LiveLogsOptions> = {}) {
@@ -73,8 +73,8 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
     await reads.discard();
   });
 
-  describe('a request, as it happens', () => {
-    test('is told from its beginning to what it cost', async () => {
+  describe('a request in progress', () => {
+    test('is shown from its start to its cost', async () => {
       await start();
       const listener = await tuneIn();
       const exchange = exchangeOf('1');
@@ -136,7 +136,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(completed?.data.data).not.toHaveProperty('response_body_partial');
     });
 
-    test('that is refused, fails or is left ends in audit.failed, which says why', async () => {
+    test('that is refused, fails or is abandoned ends in audit.failed with the reason', async () => {
       await start();
       const listener = await tuneIn({ types: 'audit.failed' });
       const [refused, failed, left] = [exchangeOf('r'), exchangeOf('f'), exchangeOf('l')];
@@ -171,7 +171,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(told.every((one) => one._live_pending === false)).toBe(true);
     });
 
-    test('tells the rest of what a provider has said so far when it falls silent', async () => {
+    test('is shown up to the last chunk when its provider pauses', async () => {
       await start();
       const listener = await tuneIn({ types: 'audit.stream' });
       const exchange = exchangeOf('1');
@@ -183,7 +183,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(listener.news()).toHaveLength(2);
     });
 
-    test('has its bodies left out, and says so, when they are large', async () => {
+    test('omits large bodies and marks them as omitted', async () => {
       await start();
       const listener = await tuneIn({ types: 'audit' });
       const exchange = exchangeOf('1', { body: JSON.stringify({ input: 'x'.repeat(70_000) }), stream: false });
@@ -215,8 +215,8 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
     });
   });
 
-  describe('coming in', () => {
-    test('shows what is in flight, then only what is new', async () => {
+  describe('a new client', () => {
+    test('receives what is in flight, then only new events', async () => {
       await start();
       const [old, open, next] = [exchangeOf('old'), exchangeOf('open'), exchangeOf('next')];
       await appendWhole(log, old, 'x');
@@ -235,7 +235,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(told[1]?.data.data).toMatchObject({ requested_model: 'local/tiny', data: { response_body: 'hi' } });
     });
 
-    test('with cursor=0 tells everything from the beginning, once, and goes on live', async () => {
+    test('with cursor=0 receives all events from the beginning, once, and then live ones', async () => {
       await start();
       for (let i = 0; i < 50; i++) await appendWhole(log, exchangeOf(`old-${i}`), 'x');
       const listener = await tuneIn({ cursor: '0', types: 'audit.completed' });
@@ -247,7 +247,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       );
     });
 
-    test('again with the last id misses nothing and repeats nothing, by header or by query', async () => {
+    test('that reconnects with its last id misses and repeats nothing, by header or by query', async () => {
       await start();
       const first = await tuneIn({ types: 'audit.completed' });
       await appendWhole(log, exchangeOf('1'), 'x');
@@ -264,7 +264,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       }
     });
 
-    test('in the middle of a request tells the rest of it whole', async () => {
+    test('in the middle of a request receives the rest of it whole', async () => {
       await start();
       const exchange = exchangeOf('1');
       const { position } = await append(
@@ -284,7 +284,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       });
     });
 
-    test('at a place the log has not reached is told to start over', async () => {
+    test('with a cursor beyond the head of the log receives a reset', async () => {
       await start();
       const open = exchangeOf('open');
       await append(log, open.stream, open.received);
@@ -311,7 +311,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       },
     );
 
-    test('is refused, with the reason, when live logs are switched off or full', async () => {
+    test('is refused with the reason when live logs are switched off or full', async () => {
       await start({ maxClients: 1 });
       await tuneIn();
       const { response } = await listen(url);
@@ -327,7 +327,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(await off.json()).toMatchObject({ error: { code: 'feature_unavailable', type: 'invalid_request_error' } });
     });
 
-    test('is answered with headers that keep proxies from holding it back', async () => {
+    test('receives headers that keep proxies from buffering', async () => {
       await start();
       const { response } = await tuneIn();
       expect(response.headers['content-type']).toMatch(/^text\/event-stream/);
@@ -337,7 +337,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
   });
 
   describe('a heartbeat', () => {
-    test('tells how far the log has come, so that a filtered client resumes at the right place', async () => {
+    test('carries the head position, so that a filtered client resumes at the right position', async () => {
       await start({ heartbeatSeconds: 0.02 });
       const listener = await tuneIn({ types: 'usage' });
       const exchange = exchangeOf('1');
@@ -383,7 +383,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       ['an empty list', { types: '' }, []],
       ['another stream', { stream: 'provider-x' }, []],
     ];
-    test.each(cases)('%s: the same catching up and live', async (_name, query, expected) => {
+    test.each(cases)('%s: the same from history and live', async (_name, query, expected) => {
       await start({ heartbeatSeconds: 0.02 });
       const fromNow = await tuneIn(query);
       await all();
@@ -397,7 +397,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       }
     });
 
-    test('view=events tells every event as it was recorded, also by path', async () => {
+    test('view=events sends every event as it was recorded, also by path', async () => {
       await start({ heartbeatSeconds: 0.02 });
       const raw = await tuneIn({ raw: 'true' });
       const byPath = await tuneIn({ view: 'events', path: '/v1/responses' });
@@ -434,7 +434,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(names(await usage.atLeast(2))).toEqual(['usage.recorded', 'usage.recorded']);
     });
 
-    test('view=events finds the path of a request that began before the listener came', async () => {
+    test('view=events finds the path of a request that began before the client connected', async () => {
       await start();
       const exchange = exchangeOf('1', { path: '/v1/embeddings' });
       await append(log, exchange.stream, exchange.received);
@@ -454,8 +454,8 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
     );
   });
 
-  describe('leaving', () => {
-    test('frees everything: nobody listens, nothing is read', async () => {
+  describe('the end of a connection', () => {
+    test('frees everything: no client is left, and the log is not read', async () => {
       await start();
       const listener = await tuneIn();
       expect(live.clients()).toBe(1);
@@ -466,7 +466,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       await again.until('audit.completed');
     });
 
-    test('is told to all when the gateway stops', async () => {
+    test('is announced to all clients when the gateway stops', async () => {
       await start();
       const listener = await tuneIn();
       await app.close();
@@ -474,7 +474,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(listener.comments).toContain('the gateway is stopping');
     });
 
-    test('is what listeners are made to do when the log closes', async () => {
+    test('closes all clients when the log closes', async () => {
       await start();
       const listener = await tuneIn();
       await opened.close();
@@ -484,7 +484,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
     });
   });
 
-  describe('a client that is slow', () => {
+  describe('a slow client', () => {
     async function flood(count: number, from = 0): Promise<void> {
       const exchange = exchangeOf('flood');
       for (let i = 0; i < count; i += 500) {
@@ -492,14 +492,14 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
           exchange.words(from + i + j, 'word'.repeat(100)),
         );
         await append(log, exchange.stream, ...(i === 0 && from === 0 ? [exchange.received] : []), ...words);
-        // Other listeners get their turn, as they would with requests coming in.
+        // Other clients get their turn, as they would with requests coming in.
         await new Promise(setImmediate);
       }
     }
 
     const chunks = { raw: 'true', types: 'chunk.received' };
 
-    test('and stalls is closed, and resumes without loss', async () => {
+    test('that stalls is closed, and resumes without loss', async () => {
       await start({ clientByteCap: 64 * 1024, stallSeconds: 0.3 });
       const stalled = await tuneIn(chunks);
       stalled.response.pause();
@@ -518,7 +518,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(new Set(ids).size).toBe(20_000);
     }, 30_000);
 
-    test('has no more than its cap held for it, and still misses nothing when it reads on', async () => {
+    test('has at most its cap buffered for it, and misses nothing when it reads again', async () => {
       await start({ clientByteCap: 64 * 1024, stallSeconds: 60 });
       const slow = await tuneIn(chunks);
       slow.response.pause();
@@ -531,7 +531,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       expect(slow.news().map(({ data }) => data.data.data.index)).toEqual([...Array(20_000).keys()]);
     }, 30_000);
 
-    test('and reads on is never closed: it is fed at its pace and told all 50,000 events', async () => {
+    test('that keeps reading is never closed: it receives all 50,000 events at its own pace', async () => {
       await start({ clientByteCap: 64 * 1024, stallSeconds: 10 });
       const slow = await tuneIn(chunks);
       const reading = setInterval(() => {
@@ -548,7 +548,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
     }, 60_000);
   });
 
-  test('two hundred listeners are told the same, and the log is read once for all of them', async () => {
+  test('two hundred clients receive the same events, and the log is read once for all of them', async () => {
     let subscriptions = 0;
     const counted: EventLog = new Proxy(log, {
       get(target, name) {
@@ -567,7 +567,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
     expect(subscriptions).toBe(1);
   }, 20_000);
 
-  test('whenever a listener comes and wherever it begins, it is told exactly what follows', async () => {
+  test('a client receives exactly the events after its cursor, whenever it connects', async () => {
     await start();
     const written: string[] = [];
     await fc.assert(

@@ -80,14 +80,14 @@ async function ended(id: string): Promise<Anthropic.Messages.MessageBatch> {
   return client.messages.batches.retrieve(id);
 }
 
-/** What is on record of the exchange that made the batch, once all of it is charged. */
+/** The events of the exchange that created the batch, once all of it is charged. */
 async function settled(id: string) {
   const [tracked] = await eventsUntil(gateway, `stream=batch-${id}`, () => true);
   return eventsUntil(gateway, `stream=exchange-${tracked?.data.exchangeId}`, ({ type }) => type === 'usage.settled');
 }
 
 describe("a batch at a provider with Anthropic's API", () => {
-  it('goes there byte for byte but for the names of its models, and comes back as it is', async () => {
+  it('is created there byte for byte but for the names of its models, and returned unchanged', async () => {
     const batch = await client.messages.batches.create({ requests: [asked('a', CLAUDE), asked('b', CLAUDE)] });
     expect(batch).toMatchObject({ type: 'message_batch', processing_status: 'in_progress', results_url: null });
     expect(JSON.parse(store.bodyOf(batch.id))).toEqual({
@@ -122,7 +122,7 @@ describe("a batch at a provider with Anthropic's API", () => {
     ]);
   });
 
-  it('is cancelled, and deleted when it is over', async () => {
+  it('is cancelled, and can be deleted when it has ended', async () => {
     const { id } = await client.messages.batches.create({ requests: [asked('a', CLAUDE)] });
     expect(await client.messages.batches.cancel(id)).toMatchObject({ id, processing_status: 'canceling' });
     expect(await errorOf(client.messages.batches.delete(id))).toMatchObject({ status: 400 });
@@ -133,7 +133,7 @@ describe("a batch at a provider with Anthropic's API", () => {
     expect(await errorOf(client.messages.batches.retrieve(id))).toMatchObject({ status: 404 });
   });
 
-  it('that was not made here is for those who see everything', async () => {
+  it('that was not created here is visible to callers that see everything', async () => {
     const { id } = await json(
       await fetch(`${anthropic.url}/messages/batches`, { method: 'POST', body: JSON.stringify({ requests: [] }) }),
     );
@@ -144,7 +144,7 @@ describe("a batch at a provider with Anthropic's API", () => {
 });
 
 describe("a batch at a provider with OpenAI's API", () => {
-  it('is made of chat completions, and its results are messages', async () => {
+  it('consists of chat completions, and its results are messages', async () => {
     const batch = await client.messages.batches.create({
       requests: [asked('one', OTHER), asked('two', OTHER, { system: 'Be brief.', stop_sequences: ['STOP'] })],
     });
@@ -169,7 +169,7 @@ describe("a batch at a provider with OpenAI's API", () => {
       },
       { custom_id: 'two', result: { type: 'succeeded' } },
     ]);
-    // The same batch, as OpenAI's API has it.
+    // The same batch in OpenAI's API.
     const id = batch.id.slice('msg'.length);
     const same = await json(await gateway.fetch(`/v1/batches/${id}`));
     expect(same).toMatchObject({ id, object: 'batch', endpoint: '/v1/chat/completions', provider: 'openai' });
@@ -185,7 +185,7 @@ describe("a batch at a provider with OpenAI's API", () => {
     expect(await errorOf(client.messages.batches.retrieve(batch.id))).toMatchObject({ status: 404 });
   });
 
-  it('is cancelled, and tells of every request that was not made', async () => {
+  it('is cancelled, and lists every request that was not made', async () => {
     openai.control.always({ holdBackground: 'in_progress' }, { path: '/v1/batches' });
     const { id } = await client.messages.batches.create({ requests: [asked('a', OTHER), asked('b', OTHER)] });
     expect(await errorOf(client.messages.batches.delete(id))).toMatchObject({ status: 400 });
@@ -199,7 +199,7 @@ describe("a batch at a provider with OpenAI's API", () => {
     ]);
   });
 
-  it('that another API made is not there', async () => {
+  it('of another API is not found', async () => {
     const made = await gateway.fetch('/v1/batches', {
       json: { requests: [{ custom_id: 'a', url: '/v1/chat/completions', body: { model: OTHER, messages: [] } }] },
     });
@@ -235,11 +235,11 @@ describe('POST /v1/messages/batches', () => {
     expect(made()).toBe(before);
   });
 
-  it('refuses what a provider of chat completions cannot honour', async () => {
+  it('refuses features that a provider of chat completions does not support', async () => {
     expect(await errorOf(create([asked('a', OTHER, { container: 'c' })]))).toMatchObject({ status: 400 });
   });
 
-  it('keeps to the models of a key, and to what it may name', async () => {
+  it('checks the models of a key, and the objects that it may name', async () => {
     const key = await newKey(gateway, { user_path: '/few', allowed_models: [OTHER] });
     const by = clientOf(key.value);
     expect(await errorOf(create([asked('a', CLAUDE)], by))).toMatchObject({ status: 400 });
@@ -249,7 +249,7 @@ describe('POST /v1/messages/batches', () => {
     ).toMatchObject({ status: 400 });
   });
 
-  it('reserves what all of it is likely to cost, and charges what it did', async () => {
+  it('reserves the expected cost of all requests, and charges the actual cost', async () => {
     await setPrice(gateway, OTHER, { per_request: 1 });
     await setBudget(gateway, '/batched', 3);
     const key = await newKey(gateway, { user_path: '/batched' });
@@ -273,7 +273,7 @@ describe('batches of messages', () => {
     bob = await newKey(gateway, { user_path: '/tenant/bob' });
   });
 
-  it.each([[CLAUDE], [OTHER]])('at %s are for their owners', async (model) => {
+  it.each([[CLAUDE], [OTHER]])('at %s are visible to their owners only', async (model) => {
     openai.control.always({ holdBackground: 'in_progress' }, { path: '/v1/batches' });
     const { id } = await clientOf(ann.value).messages.batches.create({ requests: [asked('a', model)] });
     const { batches } = clientOf(bob.value).messages;

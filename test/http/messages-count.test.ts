@@ -11,7 +11,7 @@ const posts = () =>
   [...gateway.simulated.requests, ...anthropic.requests].filter(({ method }) => method === 'POST').length;
 
 describe('POST /v1/messages/count_tokens', () => {
-  it('is answered by a provider that can count, and on the record', async () => {
+  it('is answered by a provider that can count, and recorded', async () => {
     const answer = await count({ model: native, messages: short, tools: [weatherTool] }, { 'anthropic-beta': 'b1' });
     expect(await json(answer)).toEqual({ input_tokens: expect.any(Number) });
     expect(anthropic.requests.at(-1)).toMatchObject({
@@ -30,7 +30,7 @@ describe('POST /v1/messages/count_tokens', () => {
     ]);
   });
 
-  it('is answered with an estimate for a provider that cannot, which is not asked', async () => {
+  it('returns an estimate for a provider that cannot count, without calling it', async () => {
     const before = posts();
     const [first, second] = [
       await json(await count({ model: translated, messages: short })),
@@ -41,7 +41,7 @@ describe('POST /v1/messages/count_tokens', () => {
     expect(posts()).toBe(before);
   });
 
-  it('estimates about what the message then costs', async () => {
+  it('estimates about the tokens of the message', async () => {
     const { input_tokens } = await json(await count({ model: translated, messages: short }));
     const { usage } = await json(await post({ model: translated, max_tokens: 5, messages: short }));
     expect(Math.abs(input_tokens - usage.input_tokens) / usage.input_tokens).toBeLessThan(0.2);
@@ -63,7 +63,7 @@ describe('POST /v1/messages/count_tokens', () => {
     });
   });
 
-  it("tells a provider's refusal as Anthropic does", async () => {
+  it("returns a provider's refusal in Anthropic's form", async () => {
     anthropic.control.next({ status: 429, message: 'slow down' }, { path: PATH });
     const answer = await count({ model: native, messages: short });
     expect(answer.status).toBe(429);

@@ -12,7 +12,7 @@ const { gateway, anthropic, post, stream } = withMessageKinds({
 const messages = user('Tell me something.');
 const asked = { model: translated, max_tokens: 10, messages };
 
-/** The error of an answer that must be one, in exactly Anthropic's form. */
+/** The error of an answer, in exactly Anthropic's form. */
 async function failure(answer: Response, status: number) {
   const text = await answer.text();
   expect({ status: answer.status, text }).toMatchObject({ status });
@@ -24,7 +24,7 @@ async function failure(answer: Response, status: number) {
   return error;
 }
 
-describe('what the gateway refuses on /v1/messages', () => {
+describe('a refusal on /v1/messages', () => {
   it.each([
     [{ max_tokens: 10, messages }, 'model'],
     [{ model: translated, messages }, 'max_tokens'],
@@ -40,7 +40,7 @@ describe('what the gateway refuses on /v1/messages', () => {
     [{ ...asked, stop_sequences: 'END' }, 'stop_sequences'],
     [{ ...asked, messages: [{ role: 'robot', content: 'hi' }] }, 'messages[0].role'],
     [{ ...asked, container: 'c' }, 'container'],
-  ])('names what is wrong with %j', async (body, param) => {
+  ])('names the invalid member of %j', async (body, param) => {
     expect(await failure(await post(body), 400)).toMatchObject({
       type: 'invalid_request_error',
       message: expect.stringContaining(param),
@@ -48,13 +48,13 @@ describe('what the gateway refuses on /v1/messages', () => {
     });
   });
 
-  it.each(['', 'no JSON', '[]', 'null', '"x"'])('is no JSON object: %j', async (body) => {
+  it.each(['', 'no JSON', '[]', 'null', '"x"'])('is returned for a body that is no JSON object: %j', async (body) => {
     expect(await failure(await gateway.post('/v1/messages', body), 400)).toMatchObject({
       type: 'invalid_request_error',
     });
   });
 
-  it('is asked without a key, or with a wrong one', async () => {
+  it('is a 401 without a key, or with a wrong one', async () => {
     for (const key of [{}, { 'x-api-key': 'wrong' }, { authorization: 'Basic x' }]) {
       const init = { method: 'POST', headers: key, body: JSON.stringify(asked) };
       const answer = await fetch(`${gateway.url}/v1/messages`, init);
@@ -63,7 +63,7 @@ describe('what the gateway refuses on /v1/messages', () => {
     }
   });
 
-  it('is a model that nobody has', async () => {
+  it('is a 404 for an unknown model, and a 400 for an unknown provider', async () => {
     expect(await failure(await post({ ...asked, model: 'nobody/x' }), 404)).toMatchObject({
       type: 'not_found_error',
       details: { error_code: 'model_not_found', param: 'model' },
@@ -73,12 +73,12 @@ describe('what the gateway refuses on /v1/messages', () => {
     });
   });
 
-  it('is too long', async () => {
+  it('is a 413 for a body over the limit', async () => {
     const long = { ...asked, messages: user('x'.repeat(100_000)) };
     expect(await failure(await post(long), 413)).toMatchObject({ type: 'request_too_large' });
   });
 
-  it('is below it, where nothing is', async () => {
+  it('is a 404 for an unknown path below it', async () => {
     for (const path of ['/v1/messages/nothing', '/v1/messages/count_tokens/x']) {
       const answer = await gateway.fetch(path, { method: 'GET' });
       expect(await failure(answer, 404)).toMatchObject({
@@ -88,13 +88,13 @@ describe('what the gateway refuses on /v1/messages', () => {
     }
   });
 
-  it('is a method that it does not have', async () => {
+  it('is a 405 for an unsupported method', async () => {
     const answer = await gateway.fetch('/v1/messages?x=1', { method: 'GET' });
     expect(answer.headers.get('allow')).toContain('POST');
     expect(await failure(answer, 405)).toMatchObject({ type: 'invalid_request_error' });
   });
 
-  it('is told in its own words elsewhere', async () => {
+  it("has OpenAI's form on other paths", async () => {
     for (const path of ['/v1/messagesx', '/v1/nothing', '/messages']) {
       await errorOf(await gateway.fetch(path, { headers }), 404);
     }
@@ -214,7 +214,7 @@ describe('GET /v1/models for a client of Anthropic', () => {
     expect(await failure(answer, 400)).toMatchObject({ details: { param: query.split('=')[0] } });
   });
 
-  it('finds one, or says in its shape that there is none', async () => {
+  it("returns a model, or a 404 in Anthropic's form", async () => {
     const found = await json(await fetch(`${gateway.url}/v1/models/${native}`, { headers }));
     expect(found).toMatchObject({ type: 'model', id: native });
     const missing = await fetch(`${gateway.url}/v1/models/nobody`, { headers });

@@ -11,7 +11,7 @@ const lastAsked = () => {
 };
 
 describe('a native message', () => {
-  it("is the very bytes the provider sent, and so is the client's request but for the model", async () => {
+  it('has the very bytes of the provider, and so has the request of the client but for the model', async () => {
     const body = `{ "max_tokens": 20, "model":"${native}","messages":[{"role":"user","content":"hi"}], "metadata":{"user_id":"u"}}`;
     const answer = await gateway.post('/v1/messages', body);
     expect(lastAsked()).toMatchObject({ path: '/v1/messages', body: body.replace(native, 'simulated-small') });
@@ -19,7 +19,7 @@ describe('a native message', () => {
     expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
   });
 
-  it('is streamed as it came', async () => {
+  it('is streamed unchanged', async () => {
     const { text, exchange } = await stream({ model: native, messages: user('Think, and tell me something.') });
     const events = await eventsOfExchange(gateway, exchange);
     const chunks = events.filter(({ type }) => type === 'chunk.received');
@@ -40,18 +40,18 @@ describe('a native message', () => {
     expect(headers['x-custom']).toBeUndefined();
   });
 
-  it('has a version even when the client names none', async () => {
+  it('has a version even when the client sends none', async () => {
     await gateway.post('/v1/messages', { model: native, max_tokens: 10, messages: hello });
     expect(lastAsked().headers['anthropic-version']).toBe('2023-06-01');
     expect(lastAsked().headers['anthropic-beta']).toBeUndefined();
   });
 
-  it('goes by the routing hint, which the provider does not see', async () => {
+  it('follows the routing hint, which the provider does not receive', async () => {
     await create({ model: 'simulated-small', provider: 'anthropic', messages: hello });
     expect(JSON.parse(lastAsked().body)).toEqual({ model: 'simulated-small', max_tokens: 1000, messages: hello });
   });
 
-  it('goes on from a conversation that began with another provider', async () => {
+  it('continues a conversation that began with another provider', async () => {
     const asked = { messages: user('Think: what is the weather in Paris?'), tools: [weatherTool] };
     const thinking = { type: 'enabled', budget_tokens: 2000 };
     const first = await create({ ...asked, model: translated, max_tokens: 4000, thinking });
@@ -66,7 +66,7 @@ describe('a native message', () => {
     expect(JSON.parse(lastAsked().body).messages[1].content).toEqual([first.content[1]]);
   });
 
-  it('counts what went through the cache in on the record', async () => {
+  it('includes cached tokens in the recorded usage', async () => {
     const system = [{ type: 'text', text: 'Be brief. '.repeat(1000), cache_control: { type: 'ephemeral' } }];
     await create({ model: native, system, messages: hello });
     const answer = await post({ model: native, max_tokens: 10, system, messages: hello });
@@ -96,7 +96,7 @@ describe("a native provider's failure", () => {
     });
   });
 
-  it('to finish its stream is told as an error', async () => {
+  it('to finish its stream is an error', async () => {
     anthropic.control.next({ cutAfterChunks: 4 });
     const { text } = await stream({ model: native, messages: user('Tell me something.') });
     expect(JSON.parse(eventsOf(text).at(-1)?.data ?? '')).toMatchObject({

@@ -26,7 +26,7 @@ describe.each(both)('POST /v1/messages, %s', (_kind, model) => {
     });
   });
 
-  it('streams the message that it would answer with', async () => {
+  it('streams the same message as without streaming', async () => {
     const asked = { model, messages: user('Tell me something.'), thinking: { type: 'enabled', budget_tokens: 2000 } };
     const whole = await create({ ...asked, max_tokens: 4000 });
     const { text, events } = await stream({ ...asked, max_tokens: 4000 });
@@ -79,7 +79,7 @@ describe.each(both)('POST /v1/messages, %s', (_kind, model) => {
     }
   });
 
-  it('records what was asked and what it cost', async () => {
+  it('records the request and its cost', async () => {
     const { exchange } = await stream({ model, messages: hello });
     const events = await eventsOfExchange(gateway, exchange);
     expect(events[0]).toMatchObject({ type: 'request.received', data: { dialect: 'messages', model, stream: true } });
@@ -94,7 +94,7 @@ describe.each(both)('POST /v1/messages, %s', (_kind, model) => {
     });
   });
 
-  it('takes the key as Anthropic and as everybody else', async () => {
+  it('accepts the key as x-api-key and as a bearer token', async () => {
     const body = JSON.stringify({ model, max_tokens: 10, messages: hello });
     const answer = await gateway.fetch('/v1/messages', { method: 'POST', body });
     expect(answer.status).toBe(200);
@@ -102,7 +102,7 @@ describe.each(both)('POST /v1/messages, %s', (_kind, model) => {
   });
 });
 
-/** What Claude Code sends, a good deal shorter. */
+/** What Claude Code sends, shortened. */
 const claudeCode = {
   max_tokens: 128_000,
   stream: true,
@@ -144,7 +144,7 @@ describe("Claude Code's request", () => {
     expect(message.content[0]).toMatchObject({ type: 'thinking', thinking: '', signature: expect.stringMatching(/./) });
   });
 
-  it('reaches a translated provider as a chat request, thought and all', async () => {
+  it('reaches a translated provider as a chat request, with its reasoning', async () => {
     await (await post({ ...claudeCode, model: translated }, claudeHeaders)).text();
     const asked = JSON.parse(gateway.lastAsked().body);
     expect(asked).toEqual({
@@ -177,7 +177,7 @@ describe("Claude Code's request", () => {
     });
   });
 
-  it('brings thoughts that it was not shown back to a model that wants them', async () => {
+  it('returns hidden reasoning to a provider that requires it', async () => {
     const asked = { ...claudeCode, model: translated, tools: [] };
     const first = addedUp((await stream(asked)).events);
     const messages = [...asked.messages, { role: 'assistant', content: first.content }, ...user('And now?')];
@@ -208,7 +208,7 @@ describe.each(both)('a stream of messages, %s', (_kind, model) => {
     expect(odd.usage).toEqual(usual.usage);
   });
 
-  it('is the same when what the provider said is read again from the record', async () => {
+  it("is the same when the provider's events are translated again from the record", async () => {
     const thinking = { type: 'enabled', budget_tokens: 2000 };
     const body = { model, max_tokens: 4000, stream: true, messages: user('Tell me something.'), thinking };
     const answer = await post(body);
@@ -239,20 +239,20 @@ describe.each(both)('a stream of messages, %s', (_kind, model) => {
 });
 
 describe('a translated message', () => {
-  it('has an id made of the exchange that it came of, the same in every event', async () => {
+  it('has an id made from the id of its exchange, the same in every event', async () => {
     const answer = await post({ model: translated, max_tokens: 10, messages: hello });
     expect((await json(answer)).id).toBe(`msg_${exchangeOf(answer).replaceAll('-', '')}`);
     const { events, exchange } = await stream({ model: translated, messages: hello });
     expect(events[0].message.id).toBe(`msg_${exchange.replaceAll('-', '')}`);
   });
 
-  it('is recorded as the client got it', async () => {
+  it('is recorded as the client received it', async () => {
     const answer = await post({ model: translated, max_tokens: 10, messages: hello });
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.find(({ type }) => type === 'exchange.completed')?.body).toBe(await answer.text());
   });
 
-  it('keeps integers that no JavaScript number can hold', async () => {
+  it('keeps integers beyond the precision of JavaScript', async () => {
     const id = '9007199254740993123';
     const body = `{"model":"${translated}","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":${id}}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}`;
     await gateway.post('/v1/messages', body);
@@ -275,7 +275,7 @@ describe('a translated message', () => {
     await scripted.close();
   });
 
-  it('is not made when the provider lacks what was asked for', async () => {
+  it('is refused when the provider lacks a requested feature', async () => {
     const search = { type: 'web_search_20250305', name: 'web_search', max_uses: 3 };
     const before = gateway.simulated.requests.length;
     const answer = await post({ model: translated, max_tokens: 10, messages: hello, tools: [search] });

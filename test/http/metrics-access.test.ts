@@ -1,4 +1,4 @@
-/** Who reads `/metrics`. */
+/** Access to `/metrics`. */
 import { describe, expect, it } from 'vitest';
 import { newKey } from '../support/managed-keys.ts';
 import { errorOf, withGateway } from '../support/with-gateway.ts';
@@ -34,7 +34,7 @@ describe('GET /metrics', () => {
     expect(byHeader.status).toBe(200);
   });
 
-  it('is all that METRICS_KEY opens', async () => {
+  it('is the only route that METRICS_KEY opens', async () => {
     for (const path of ['/v1/models', '/admin/auth-keys', '/p/llamacpp/v1/models'])
       await errorOf(await withKey('scraper', path), 401);
   });
@@ -43,7 +43,7 @@ describe('GET /metrics', () => {
 describe('GET /metrics with METRICS_PUBLIC', () => {
   const gateway = withGateway({ env: { METRICS_PUBLIC: 'true' } });
 
-  it('is served to everybody', async () => {
+  it('is served without a key', async () => {
     for (const init of [{}, { headers: { authorization: 'nonsense' } }])
       expect((await fetch(`${gateway.url}/metrics`, init)).status).toBe(200);
   });

@@ -19,7 +19,7 @@ const lines = async (metrics: { text(): Promise<string> }, name: string) =>
   (await metrics.text()).split('\n').filter((line) => line.startsWith(name));
 
 describe('an exchange', () => {
-  test('is counted by how it ended, timed, and its tokens are summed', async () => {
+  test('is counted by its outcome and timed, and its tokens are summed', async () => {
     const metrics = createMetrics({ processMetrics: false });
     metrics.observeExchange(facts);
     metrics.observeExchange(facts);
@@ -43,7 +43,7 @@ describe('an exchange', () => {
     ]);
   });
 
-  test('that reached no provider, or whose client got nothing, is counted all the same', async () => {
+  test('that reached no provider, or whose client received nothing, is counted too', async () => {
     const metrics = createMetrics({ processMetrics: false });
     metrics.observeExchange({ ...facts, provider: undefined, model: undefined, status: 404 });
     metrics.observeExchange({ ...facts, status: 0 });
@@ -64,7 +64,7 @@ describe('an exchange', () => {
 });
 
 describe('a scrape', () => {
-  test('asks what is so now', async () => {
+  test('returns current values', async () => {
     const metrics = createMetrics({ processMetrics: false });
     let providers = [
       { name: 'a', up: true, circuit: 'closed' as const },
@@ -103,7 +103,7 @@ describe('a scrape', () => {
     expect(await lines(metrics, 'gateway_provider_up')).toEqual([]);
   });
 
-  test('is not spoilt by a part that cannot say how it is', async () => {
+  test('is not affected by a component whose state cannot be read', async () => {
     const metrics = createMetrics({ processMetrics: false });
     const broken = { log: () => Promise.reject(new Error('disk on fire')) } satisfies MetricSources;
     metrics.watch({ ...broken, inFlight: () => 1 });
@@ -129,7 +129,7 @@ describe('the endpoint', () => {
   const app = Fastify();
   afterEach(() => app.close());
 
-  test('serves them as Prometheus wants them', async () => {
+  test('serves them in the format of Prometheus', async () => {
     const metrics = createMetrics({ processMetrics: false });
     metrics.observeExchange(facts);
     registerMetrics(app, metrics, { isPublic: true });
@@ -150,7 +150,7 @@ describe('the endpoint', () => {
     ['/admin/metrics', '/metrics'],
     ['/a/:b', '/metrics'],
     ['/v1metrics', '/v1metrics'],
-  ])('asked for at %s is at %s', (asked, path) => {
+  ])('requested at %s is at %s', (asked, path) => {
     expect(metricsPath(asked)).toBe(path);
   });
 });

@@ -1,4 +1,4 @@
-/** What may not be used cannot be reached by any road, and is not shown on any. */
+/** A model that a caller may not use is refused on every route, and listed on none. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { withBothKinds } from '../support/both-kinds.ts';
 import { type ManagedKey, newKey, put, setPolicy } from '../support/managed-keys.ts';
@@ -12,7 +12,7 @@ const input = 'hi';
 
 /** By its own list, by the list of its path, and by both. */
 const restricted: { name: string; key: ManagedKey }[] = [];
-/** Seen by the keys, made before anything was restricted. */
+/** Seen by the keys, created before anything was restricted. */
 const filesBefore: string[] = [];
 
 function form(provider: string, models: readonly string[] = ['simulated-small']) {
@@ -78,7 +78,7 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
     expect(kinds.nativeProvider.requests.slice(asked).filter(({ method }) => method === 'POST')).toEqual([]);
   });
 
-  it('is refused by a bare name, and by a hint, that mean the same', async () => {
+  it('is refused for a bare name, and for a hint, that mean the same model', async () => {
     const hinted = { model: 'simulated-small', provider: 'openai', messages: user('hi') };
     expect((await errorOf(await key().fetch('/v1/chat/completions', { json: hinted }), 400)).code).toBe(
       'model_access_denied',
@@ -89,7 +89,7 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
     );
   });
 
-  it('is told no to a retry, and the refusal is on the record', async () => {
+  it('receives x-should-retry: false, and the refusal is recorded', async () => {
     const answer = await key().fetch('/v1/chat/completions', { json: { model: denied, messages: user('hi') } });
     expect(answer.headers.get('x-should-retry')).toBe('false');
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
@@ -97,7 +97,7 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
     expect(events.at(-1)?.data).toMatchObject({ code: 'model_access_denied' });
   });
 
-  it('uses what it may', async () => {
+  it('uses its allowed models', async () => {
     for (const [path, body] of roads.slice(0, 6)) {
       expect((await key().fetch(path, { json: body(allowed) })).status).toBe(200);
     }
@@ -105,7 +105,7 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
     expect(embedded.status).toBe(200);
   });
 
-  it('sees nothing else in the list of models, in either shape', async () => {
+  it('sees nothing else in the list of models, in either format', async () => {
     const { data } = await json(await key().fetch('/v1/models'));
     const seen = [allowed, 'llamacpp/simulated-embed'];
     expect(data.map(({ id }: { id: string }) => id)).toEqual(seen);
@@ -120,7 +120,7 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
     expect((await gateway.fetch(`/v1/models/${denied}`)).status).toBe(200);
   });
 
-  it("is refused at the provider's own API, which names models as it likes", async () => {
+  it("is refused at the provider's own API, where any model may be named", async () => {
     for (const [method, path] of [
       ['GET', '/p/openai/v1/models'],
       ['POST', '/p/openai/v1/chat/completions'],
@@ -133,12 +133,12 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
     }
   });
 
-  it('cannot give files or batches to a provider that it may not use', async () => {
+  it('cannot create files or batches at a provider that it may not use', async () => {
     expect((await errorOf(await key().fetch('/v1/files', form('openai')), 400)).code).toBe('model_access_denied');
     expect((await errorOf(await key().fetch('/v1/files?provider=openai'), 400)).code).toBe('model_access_denied');
-    // Of what is not on the record here, a key with a path is told that it is not there.
+    // A key with a path gets 404 for a file that is not on record here.
     expect([400, 404]).toContain((await key().fetch('/v1/files/f-1?provider=openai')).status);
-    // With a file that is there for the key, at the provider that is not.
+    // With a file that the key may see, at a provider that it may not use.
     const id = filesBefore[place];
     expect((await key().fetch(`/v1/files/${id}`)).status).toBe(400);
     const batch = { input_file_id: id, endpoint: '/v1/chat/completions', model: denied };
@@ -146,12 +146,12 @@ describe.each([0, 1, 2, 3])('a key that is restricted (%i)', (place) => {
   });
 });
 
-describe('a batch, whose file names models', () => {
+describe('a batch with models in its file', () => {
   const uploadedBy = async (key: ManagedKey, ...models: string[]): Promise<string> =>
     (await json(await key.fetch('/v1/files', form('openai', models)))).id;
   const batchesMade = () => kinds.nativeProvider.requests.filter(({ path }) => path === '/v1/batches').length;
 
-  it('is for those alone who may use each of them', async () => {
+  it('is allowed only when the caller may use each of them', async () => {
     const asked = { endpoint: '/v1/chat/completions', completion_window: '24h' };
     const some = await newKey(gateway, { allowed_models: ['openai/simulated-small'] });
     const input_file_id = await uploadedBy(some, 'simulated-small', 'simulated-large');
@@ -170,7 +170,7 @@ describe('a batch, whose file names models', () => {
 });
 
 describe('a body that names two models', () => {
-  /** The body as the provider got it. */
+  /** The body as the provider received it. */
   const passedOn = async (path: string, body: string): Promise<string> => {
     const key = await newKey(gateway, { allowed_models: [allowed, 'llamacpp/simulated-embed'] });
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
@@ -185,7 +185,7 @@ describe('a body that names two models', () => {
     ['once in escapes', `{"mod\\u0065l":"simulated-large","model":"simulated-small","messages":${messages}}`],
     ['once more in escapes', `{"model":"simulated-large","\\u006dodel":"simulated-small","messages":${messages}}`],
     ['in another case', `{"model":"simulated-small","Model":"simulated-large","messages":${messages}}`],
-  ])('%s, names the one that was looked at when it reaches the provider', async (_how, body) => {
+  ])('%s, has the model that was checked when it reaches the provider', async (_how, body) => {
     expect(await passedOn('/v1/chat/completions', body)).not.toContain('simulated-large');
   });
 
@@ -194,14 +194,14 @@ describe('a body that names two models', () => {
     expect(await passedOn('/v1/embeddings', body)).not.toContain('simulated-large');
   });
 
-  it('is not suspected for a word in what it says', async () => {
+  it('is not refused for a word in its text', async () => {
     const said = `{ "model" :"simulated-small", "messages":${JSON.stringify(user('the word "model" is said'))}}`;
     expect(await passedOn('/v1/chat/completions', said)).toBe(said);
   });
 });
 
-describe('a provider as a whole', () => {
-  it('may be reached through its own API where every list has it', async () => {
+describe('passthrough to a provider', () => {
+  it('is allowed where every list includes the provider', async () => {
     const key = await newKey(gateway, { user_path: '/some', allowed_models: ['llamacpp/*'] });
     expect((await key.fetch('/p/llamacpp/health')).status).toBe(200);
     expect((await errorOf(await key.fetch('/p/openai/v1/models'), 400)).code).toBe('model_access_denied');
@@ -216,7 +216,7 @@ describe('the master key', () => {
     expect((await gateway.fetch('/v1/chat/completions', body(denied))).status).toBe(200);
   });
 
-  it('keeps to the policies of the path that it names', async () => {
+  it('is bound by the policies of the path in the header', async () => {
     for (const path of ['/few', '/few/below']) {
       const refused = await gateway.fetch('/v1/chat/completions', { ...body(denied), ...at(path) });
       expect(await errorOf(refused, 400)).toMatchObject({ code: 'model_access_denied' });
@@ -229,7 +229,7 @@ describe('the master key', () => {
 });
 
 describe('a policy', () => {
-  it('is in force for the very next request, and gone with the next', async () => {
+  it('applies from the next request on, and is gone with the next after its removal', async () => {
     const key = await newKey(gateway, { user_path: '/quick/one' });
     const ask = async () =>
       (await key.fetch('/v1/chat/completions', { json: { model: denied, messages: user('hi') } })).status;

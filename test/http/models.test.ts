@@ -41,7 +41,7 @@ describe('GET /v1/models', () => {
     }
   });
 
-  it('tells the context window a model runs with, and what it can see', async () => {
+  it('returns the context window that a model runs with, and whether it accepts images', async () => {
     const { data } = await list();
     const metadata = Object.fromEntries(
       data.map(({ id, metadata }: { id: string; metadata: object }) => [id, metadata]),
@@ -83,7 +83,7 @@ describe('GET /v1/models/{selector}', () => {
     '..%2f..%2fetc%2fpasswd',
     'x'.repeat(3000),
     '%F0%9F%98%80',
-  ])('says that there is no model %s', async (path) => {
+  ])('returns a 404 for the model %s', async (path) => {
     expect(await errorOf(await gateway.fetch(`/v1/models/${path}`), 404)).toMatchObject({
       type: 'not_found_error',
       code: 'model_not_found',
@@ -91,7 +91,7 @@ describe('GET /v1/models/{selector}', () => {
     });
   });
 
-  it('answers HEAD as it answers GET, without a body', async () => {
+  it('answers HEAD like GET, without a body', async () => {
     for (const [path, status] of [
       ['/v1/models', 200],
       ['/v1/models/router-a', 200],

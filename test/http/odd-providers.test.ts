@@ -42,7 +42,7 @@ describe('a provider with odd habits', () => {
     ['gzip', gzipSync],
     ['deflate', deflateSync],
     ['br', brotliCompressSync],
-  ])('may compress its answer with %s although it was not asked to', async (encoding, compress) => {
+  ])('may compress its answer with %s against accept-encoding', async (encoding, compress) => {
     says(compress(completion), { 'content-type': 'application/json', 'content-encoding': encoding });
     const answer = await gateway.post(PATH, asked);
     expect(answer.headers.get('content-encoding')).toBeNull();
@@ -63,7 +63,7 @@ describe('a provider with odd habits', () => {
     expect(await errorOf(await gateway.post(PATH, asked), 400)).toMatchObject({ message: 'no luck' });
   });
 
-  it('may say that it compressed an answer, and not have done so', async () => {
+  it('may declare a compression that it did not apply', async () => {
     says(completion, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
     expect(await errorOf(await gateway.post(PATH, asked), 502)).toMatchObject({
       type: 'provider_error',
@@ -86,7 +86,7 @@ describe('a provider with odd habits', () => {
     }
   });
 
-  it('may tell its usage along with the finish reason, in every chunk, or before the end', async () => {
+  it('may report its usage with the finish reason, in every chunk, or before the end', async () => {
     const usage = (total: number) => ({ prompt_tokens: 1, completion_tokens: total - 1, total_tokens: total });
     for (const chunks of [
       [
@@ -118,7 +118,7 @@ describe('a provider with odd habits', () => {
     expect(await (await gateway.post(PATH, stream)).text()).toBe(bytes.join(''));
   });
 
-  it('may keep the connection warm with comments before it says anything', async () => {
+  it('may keep the connection open with comments before its first output', async () => {
     const bytes = [
       ': OPENROUTER PROCESSING\n\n',
       ': still here\n\n',
@@ -135,7 +135,7 @@ describe('a provider with odd habits', () => {
     expect(eventsOf(await response.text()).map(({ event }) => event)).toContain('response.completed');
   });
 
-  it('may forget the blank line at the end of its stream', async () => {
+  it('may omit the blank line at the end of its stream', async () => {
     says(events(chunk({ content: 'hi' }), chunk({}, { finish_reason: 'stop' }), 'data: [DONE]'), {
       'content-type': 'text/event-stream',
     });
@@ -144,7 +144,7 @@ describe('a provider with odd habits', () => {
     expect(text.match(/\[DONE\]/g)).toHaveLength(1);
   });
 
-  it('may send an event too large to be one, which ends the stream with an error', async () => {
+  it('may send an event over the limit, which ends the stream with an error', async () => {
     says(events(chunk({ content: 'hi' }), `data: ${'x'.repeat(17 * 1024 * 1024)}\n\n`), {
       'content-type': 'text/event-stream',
     });
@@ -153,7 +153,7 @@ describe('a provider with odd habits', () => {
     expect(last.error).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });
   });
 
-  it('may never come to an end of its answer, and is given up', async () => {
+  it('may send an endless answer, which is cut off', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       const drip = setInterval(() => response.write(' '), 20);
@@ -166,7 +166,7 @@ describe('a provider with odd habits', () => {
     });
   });
 
-  it('may write its events in any form, cut anywhere: the client gets the same bytes, and the log the same events', async () => {
+  it('may write its events in any form, cut anywhere: client and log get the same events', async () => {
     const line = fc.oneof(
       fc.constantFrom(': comment', 'event: x', 'id: 1', 'retry: 5', 'data', 'data:', 'nonsense: é'),
       fc

@@ -1,4 +1,4 @@
-/** Streams of odd providers are, fetched again or asked for again under a key, the streams that were sent. */
+/** Streams of odd providers are the same streams when they are retrieved, or requested again under a key. */
 import { afterAll, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { dataOf, eventsUntil, json, withGateway } from '../support/with-gateway.ts';
@@ -61,7 +61,7 @@ async function retrieved(id: string): Promise<string> {
   return answer.text();
 }
 
-describe('a stream of a provider with responses of its own', () => {
+describe('a stream of a native provider', () => {
   it.each<[string, (response: object) => string]>([
     ['has no [DONE]', completed],
     ['has a [DONE]', (response) => `${completed(response)}data: [DONE]\n\n`],
@@ -74,7 +74,7 @@ describe('a stream of a provider with responses of its own', () => {
       (response) =>
         `event: error\ndata: ${JSON.stringify({ type: 'error', sequence_number: 2, code: 'x', message: `no ${KEY}` })}\n\n${terminal('response.failed', { status: 'failed' })(response)}`,
     ],
-  ])('that %s is given again byte for byte', async (_what, end) => {
+  ])('that %s is returned again byte for byte', async (_what, end) => {
     const id = newId();
     streams(openai, nativeStream(id, end));
     const sent = await create('openai/scripted');
@@ -83,7 +83,7 @@ describe('a stream of a provider with responses of its own', () => {
     expect(await retrieved(id)).toBe(sent);
   });
 
-  it('that tells the key of its provider in what it says of a failure does not tell the client, nor the log', async () => {
+  it('whose failure contains the key of its provider shows it neither to the client nor in the log', async () => {
     const id = newId();
     const error = { code: 'invalid_api_key', message: `Incorrect API key provided: ${KEY}.` };
     streams(openai, nativeStream(id, terminal('response.failed', { status: 'failed', error })));
@@ -100,7 +100,7 @@ describe('a stream of a provider with responses of its own', () => {
 it.each([
   ['in one piece', {}],
   ['in the background', { background: true }],
-])('a failed response made %s does not tell the key of its provider', async (_how, how) => {
+])('a failed response made %s does not contain the key of its provider', async (_how, how) => {
   const id = newId();
   const error = { code: 'invalid_api_key', message: `Incorrect API key provided: ${KEY}.` };
   openai.script(({ method }, response) => {
@@ -115,7 +115,7 @@ it.each([
   expect(JSON.stringify([made, failed, events])).not.toContain(KEY);
 });
 
-it('an id that a provider gives to two callers stays with the first', async () => {
+it('a response id that a provider returns to two callers stays with the first', async () => {
   const id = newId();
   const failures = async () => {
     const metrics = await (await gateway.fetch('/metrics')).text();
@@ -139,14 +139,14 @@ it('an id that a provider gives to two callers stays with the first', async () =
   expect(await failures()).toBe(before + 1);
 });
 
-describe('a stream that is translated', () => {
+describe('a translated stream', () => {
   it.each([
     ['forgets the blank line behind its last event', `${hello}${stop}data: [DONE]`],
     ['has no [DONE], and no blank line at its end', (hello + stop).trimEnd()],
     ['has no [DONE]', hello + stop],
     ['reports an error that names a parameter', hello + failure],
     ['just stops', hello],
-  ])('and %s is given again byte for byte', async (_what, body) => {
+  ])('and %s is returned again byte for byte', async (_what, body) => {
     streams(chat, body);
     const sent = await create('llamacpp/scripted');
     expect(sent).not.toContain(KEY);
@@ -160,7 +160,7 @@ describe('an answer under a key', () => {
     ['forgets the blank line behind its last event', `${hello}${stop}data: [DONE]`],
     ['has no [DONE], and no blank line at its end', (hello + stop).trimEnd()],
     ['has comments between its events', `: a\n\n${hello}: b\n\n${stop}data: [DONE]\n\n`],
-  ])('whose provider %s is given again byte for byte', async (_what, body) => {
+  ])('whose provider %s is returned again byte for byte', async (_what, body) => {
     streams(chat, body);
     for (const [path, asked] of [
       ['/v1/chat/completions', { messages: [{ role: 'user', content: 'hi' }] }],

@@ -1,4 +1,4 @@
-/** Clients of OpenAI's API with a provider that speaks Ollama's own language. */
+/** Clients of OpenAI's API with a provider that has Ollama's own API. */
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, type ScriptedRequest, startScriptedProvider } from '../support/scripted-provider.ts';
 import {
@@ -14,7 +14,7 @@ import {
 import { checkResponse, checkStream } from '../translate/openai-shape.ts';
 
 let scripted: ScriptedProvider;
-/** What was asked of the model itself. */
+/** Requests to the models, without those that list them. */
 let asked: ScriptedRequest[] = [];
 
 const NDJSON = { 'content-type': 'application/x-ndjson' };
@@ -30,7 +30,7 @@ const line = (message: object, more: object = {}) => ({
 
 type Turn = readonly object[];
 
-/** Answers with these messages, in lines, or as the one that says it all. */
+/** Answers with these messages, as lines or as the one complete object. */
 function says(turn: Turn, whole: object): void {
   answers((request) => {
     if (JSON.parse(request.body.toString()).stream === false)
@@ -91,7 +91,7 @@ const streamed = async (path: string, body: object, init: RequestInit = {}) => {
 };
 
 describe('chat completions of Ollama', () => {
-  it('are asked for in its own language, and answered as completions', async () => {
+  it('are requested from its own API, and returned as completions', async () => {
     const answer = await gateway.post(CHAT, { model, messages: user('hi'), max_tokens: 9, temperature: 0 });
     expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
     expect(await json(answer)).toMatchObject({
@@ -127,7 +127,7 @@ describe('chat completions of Ollama', () => {
     expect(chunks.map(({ message }) => message.content)).toEqual(['Hel', 'lo', '']);
   });
 
-  it('give the recorded stream again for the same idempotency key', async () => {
+  it('return the recorded stream for the same idempotency key', async () => {
     const init = { headers: { 'idempotency-key': 'once' } };
     const first = await (await streamed(CHAT, { messages: user('hi') }, init)).text();
     const again = await (await streamed(CHAT, { messages: user('hi') }, init)).text();
@@ -205,7 +205,7 @@ describe('embeddings of Ollama', () => {
   const embeds = () =>
     answers(() => ({ headers: JSON_TYPE, body: '{"model":"e","embeddings":[[0.5,-1],[2,0]],"prompt_eval_count":6}' }));
 
-  it('are asked for in its own language', async () => {
+  it('are requested from its own API', async () => {
     embeds();
     const answer = await gateway.post('/v1/embeddings', { model: 'ollama/e', input: ['a', 'b'], dimensions: 2 });
     expect(await json(answer)).toEqual({
@@ -223,20 +223,20 @@ describe('embeddings of Ollama', () => {
     expect(events.at(-1)).toMatchObject({ type: 'usage.recorded', data: { inputTokens: 6 } });
   });
 
-  it('come in base64 when asked so', async () => {
+  it('are returned as base64 on request', async () => {
     embeds();
     const body = { model: 'ollama/e', input: 'a', encoding_format: 'base64' };
     const { data } = await json(await gateway.post('/v1/embeddings', body));
     expect(Buffer.from(data[0].embedding, 'base64').readFloatLE(4)).toBe(-1);
   });
 
-  it('are not made of tokens', async () => {
+  it('do not accept tokens as input', async () => {
     const error = await errorOf(await gateway.post('/v1/embeddings', { model: 'ollama/e', input: [1, 2] }), 400);
     expect(error).toMatchObject({ param: 'input', code: 'unsupported_value' });
     expect(asked).toEqual([]);
   });
 
-  it('that are none are a bad answer', async () => {
+  it('that are missing from the answer are a provider error', async () => {
     says([], {});
     const error = await errorOf(await gateway.post('/v1/embeddings', { model: 'ollama/e', input: 'a' }), 502);
     expect(error).toMatchObject({ code: 'bad_provider_answer', provider: 'ollama' });
@@ -246,7 +246,7 @@ describe('embeddings of Ollama', () => {
 describe('a failure of Ollama', () => {
   const ask = { model, messages: user('hi') };
 
-  it('is told in the envelope', async () => {
+  it('is returned in the envelope', async () => {
     answers(() => ({ status: 404, headers: JSON_TYPE, body: '{"error":"model \'m\' not found"}' }));
     const error = await errorOf(await gateway.post(CHAT, ask), 404);
     expect(error).toMatchObject({ type: 'not_found_error', message: "model 'm' not found", provider: 'ollama' });
@@ -271,7 +271,7 @@ describe('a failure of Ollama', () => {
     });
   });
 
-  it.each([false, true])('to finish its stream is told (broken connection: %s)', async (cut) => {
+  it.each([false, true])('to finish its stream is an error (broken connection: %s)', async (cut) => {
     answers(() => ({ headers: NDJSON, body: `${JSON.stringify(line({ content: 'Hel' }))}\n`, cut }));
     const text = await (await streamed(CHAT, { messages: user('hi') })).text();
     expect(dataOf(text).at(-1)).toMatchObject({ error: { code: 'stream_incomplete' } });
@@ -279,7 +279,7 @@ describe('a failure of Ollama', () => {
     expect(last).toMatchObject({ type: 'response.failed', response: { output: [{ content: [{ text: 'Hel' }] }] } });
   });
 
-  it('to understand a parameter is told before it is asked', async () => {
+  it('to support a parameter is an error before Ollama is called', async () => {
     const error = await errorOf(await gateway.post(CHAT, { ...ask, tool_choice: 'required' }), 400);
     expect(error).toMatchObject({ param: 'tool_choice', code: 'unsupported_parameter' });
     expect(asked).toEqual([]);
@@ -287,7 +287,7 @@ describe('a failure of Ollama', () => {
 });
 
 describe('the models of Ollama', () => {
-  it('are listed with what it says of them, and its own API is reached from its root', async () => {
+  it('are listed with its description of each, and its own API is reached from its root', async () => {
     const { data } = await json(await gateway.fetch('/v1/models'));
     expect(data).toContainEqual(
       expect.objectContaining({

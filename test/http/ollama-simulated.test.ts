@@ -1,4 +1,4 @@
-/** Ollama as its own API behaves, in the simulated provider: strict about requests, and the same words in each language. */
+/** Ollama's own API in the simulated provider: strict about requests, with the same content in each dialect. */
 import { afterAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { dataOf, errorOf, json, user, weather, withGateway } from '../support/with-gateway.ts';
@@ -30,7 +30,7 @@ interface Said {
   logprobs: object[];
 }
 
-/** A chat completion as JSON or as a stream, told alike. */
+/** A chat completion as JSON or as a stream, returned in one form. */
 async function chat(body: object, stream: boolean): Promise<Said> {
   const streamed = stream ? { stream, stream_options: { include_usage: true } } : {};
   const answer = await gateway.post('/v1/chat/completions', { model, ...body, ...streamed });
@@ -74,7 +74,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     expect(stopped).toMatchObject({ content: 'one ', finish: 'stop' });
   });
 
-  it('calls tools, is given their results, and answers', async () => {
+  it('calls tools, receives their results, and answers', async () => {
     const tools = [{ type: 'function', function: weather }];
     const messages: object[] = user('What is the weather in Paris and New York?');
     const first = await chat({ messages, tools }, stream);
@@ -103,7 +103,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     expect(second.output).toMatchObject([{ content: [{ text: expect.stringContaining('21 degrees') }] }]);
   });
 
-  it.each(['low', 'medium', 'high'])('thinks aloud when asked to, %s', async (effort) => {
+  it.each(['low', 'medium', 'high'])('returns its reasoning on request, %s', async (effort) => {
     const said = await chat({ messages: user('Reply with exactly: hello'), reasoning_effort: effort }, stream);
     expect(said).toMatchObject({ content: 'hello', reasoning: expect.stringMatching(/\w/) });
     expect(asked().body.think).toBe(effort);
@@ -111,13 +111,13 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     expect(response.output.map(({ type }) => type)).toEqual(['reasoning', 'message']);
   });
 
-  it('keeps its thoughts to itself when told so', async () => {
+  it('returns no reasoning with the effort none', async () => {
     const said = await chat({ messages: user('Think, then reply.'), reasoning_effort: 'none' }, stream);
     expect(said.reasoning).toBe('');
     expect(asked().body.think).toBe(false);
   });
 
-  it('is held to a JSON schema', async () => {
+  it('follows a JSON schema', async () => {
     const { parameters: schema } = weather;
     const response_format = { type: 'json_schema', json_schema: { name: 'weather', schema, strict: true } };
     const said = await chat({ messages: user('Tell me of Paris.'), response_format }, stream);
@@ -130,7 +130,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     expect(() => JSON.parse(json.content)).not.toThrow();
   });
 
-  it('tells how likely its words were', async () => {
+  it('returns log probabilities', async () => {
     const messages = user('Reply with exactly: hello there');
     const { logprobs } = await chat({ messages, logprobs: true, top_logprobs: 2 }, stream);
     const entry = { token: expect.any(String), logprob: expect.any(Number), bytes: expect.any(Array) };
@@ -144,7 +144,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
     ]);
   });
 
-  it('sees a picture', async () => {
+  it('accepts an image', async () => {
     const url = 'data:image/png;base64,iVBORw0KGgo=';
     const content = [
       { type: 'text', text: 'Reply with exactly: seen' },
@@ -156,7 +156,7 @@ describe.each([false, true])('Ollama (stream: %s)', (stream) => {
 });
 
 describe('Ollama', () => {
-  it('makes embeddings', async () => {
+  it('creates embeddings', async () => {
     const body = { model: 'ollama/simulated-embed', input: ['a', 'b'], dimensions: 8 };
     const { data, usage } = await json(await gateway.post('/v1/embeddings', body));
     expect(
@@ -172,7 +172,7 @@ describe('Ollama', () => {
     expect(first.readFloatLE(0)).toBeCloseTo(data[0].embedding[0], 6);
   });
 
-  it('lists its models with what it says of each', async () => {
+  it('lists its models with a description of each', async () => {
     const { data } = await json(await gateway.fetch('/v1/models'));
     expect(data.map(({ id }: { id: string }) => id)).toEqual([
       'ollama/simulated-small',
@@ -186,7 +186,7 @@ describe('Ollama', () => {
     expect(data[2].metadata.modes).toEqual(['embedding']);
   });
 
-  it('says in its own words what it does not take', async () => {
+  it('refuses unsupported input in its own words', async () => {
     const answer = await gateway.post('/v1/chat/completions', { model, messages: user('hi'), think: 'very' });
     const error = await errorOf(answer, 400);
     expect(error).toMatchObject({ type: 'invalid_request_error', provider: 'ollama' });

@@ -1,4 +1,4 @@
-/** A gateway that asks for no key, and what browsers send to it on behalf of web pages. */
+/** A gateway without a master key, and the requests that browsers send to it for web pages. */
 import { once } from 'node:events';
 import { type OutgoingHttpHeaders, request } from 'node:http';
 import OpenAI from 'openai';
@@ -108,7 +108,7 @@ describe('an open gateway', () => {
 describe('a gateway with a master key', () => {
   const guarded = withGateway();
 
-  it('does not look at host and origin: a page does not have the key', async () => {
+  it('does not check host and origin: a page does not have the key', async () => {
     const headers = { host: 'any.example', origin: EVIL, authorization: 'Bearer test-master-key' };
     const { port } = new URL(guarded.url);
     const sent = request({ host: '127.0.0.1', port, path: '/v1/models', headers, setHost: false });

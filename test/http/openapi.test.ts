@@ -14,7 +14,7 @@ function operations(): { path: string; method: string; operation: Answered }[] {
   );
 }
 
-describe('the description of the API', () => {
+describe('the OpenAPI document', () => {
   test('is a structurally valid OpenAPI 3.1 document', () => {
     expect(document.openapi).toMatch(/^3\.1\.\d+$/);
     expect(document.info).toMatchObject({
@@ -59,7 +59,7 @@ describe('the description of the API', () => {
     }
   });
 
-  test('has no reference that leads nowhere', () => {
+  test('has no dangling reference', () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(
       ([, reference = '']) => reference,
     );
@@ -74,7 +74,7 @@ describe('the description of the API', () => {
     }
   });
 
-  test('tells of the admin routes who may not, what is not understood, and who comes too late', () => {
+  test('lists 401, 403, 400 and 409 of the admin routes where they apply', () => {
     const admin = operations().filter(({ path }) => path.startsWith('/admin/'));
     expect(admin.length).toBeGreaterThan(40);
     for (const { path, method, operation } of admin) {
@@ -92,7 +92,7 @@ describe('the description of the API', () => {
     }
   });
 
-  test('asks for a key everywhere but where none is needed', () => {
+  test('requires a key except on open routes', () => {
     const open = operations().filter(({ operation }) => operation.security?.length === 0);
     expect(open.map(({ path }) => path)).toEqual(['/health', '/health/ready', '/openapi.json']);
     expect(document.security).toEqual([{ bearer: [] }]);
@@ -103,7 +103,7 @@ describe('the description of the API', () => {
     }
   });
 
-  test('describes requests by the schemas they are checked with, and errors by the envelope of their dialect', () => {
+  test('describes requests by the schemas that validate them, and errors by the envelope of their dialect', () => {
     const body = (path: string) => document.paths[path].post.requestBody.content['application/json'].schema;
     expect(body('/v1/chat/completions').required).toContain('messages');
     expect(body('/v1/responses').properties).toHaveProperty('previous_response_id');
@@ -121,8 +121,8 @@ describe('the description of the API', () => {
   });
 });
 
-describe('what is missing from it', () => {
-  test('is found on either side, whatever parameters are called', () => {
+describe('missingFromOpenApi', () => {
+  test('lists undocumented and unregistered routes, whatever the names of parameters', () => {
     const small = { paths: { '/a/{id}': { get: {} }, '/gone': { post: {} }, '/any/{rest}': { get: {}, head: {} } } };
     const routes: RegisteredRoute[] = [
       { method: 'GET', url: '/a/:name' },
@@ -156,13 +156,13 @@ describe('a running gateway', () => {
   });
   afterAll(() => gateway.close());
 
-  test('has exactly the routes that are described', () => {
+  test('has exactly the documented routes', () => {
     const routes = servers.find((one) => one.some(({ url }) => url === '/openapi.json')) ?? [];
     expect(routes.length).toBeGreaterThan(10);
     expect(missingFromOpenApi(routes)).toEqual({ undocumented: [], unregistered: [] });
   });
 
-  test('serves the description to anybody', async () => {
+  test('serves the document without a key', async () => {
     const answer = await fetch(`${gateway.url}/openapi.json`);
     expect(answer.status).toBe(200);
     expect(answer.headers.get('content-type')).toMatch(/^application\/json/);

@@ -1,4 +1,4 @@
-/** A stored object stays its creator's, whoever asks for it and whoever writes its later events. */
+/** A stored object keeps its owner, also when another caller's request reads it or records its later events. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { native, withBothKinds } from '../support/both-kinds.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
   admin = await newKey(gateway, { dashboard_access: true });
 });
 
-/** Asks as the administrator until the provider has done it, so that the administrator's request records the end. */
+/** Polls as the administrator until the provider has ended, so that the administrator's request records the end. */
 async function untilCompleted(path: string): Promise<Answered> {
   for (;;) {
     const object = await json(await admin.fetch(path));
@@ -32,7 +32,7 @@ async function expectCreatorsAlone(path: string): Promise<void> {
 }
 
 describe('a response that a provider makes in the background', () => {
-  it('is its creator’s when an administrator’s request recorded its end', async () => {
+  it('keeps its owner when an administrator’s request recorded its end', async () => {
     const queued = await json(
       await creator.fetch('/v1/responses', { json: { model: native, input: 'hi', background: true } }),
     );
@@ -43,7 +43,7 @@ describe('a response that a provider makes in the background', () => {
     await errorOf(await stranger.fetch('/v1/responses', { json: named }), 404);
   });
 
-  it('is in its creator’s conversation then', async () => {
+  it('is then in the conversation of its owner', async () => {
     const conversation = await json(await creator.fetch('/v1/conversations', { json: {} }));
     const asked = { model: native, input: 'hi', background: true, conversation: conversation.id };
     const { id } = await json(await creator.fetch('/v1/responses', { json: asked }));
@@ -54,7 +54,7 @@ describe('a response that a provider makes in the background', () => {
   });
 });
 
-it('an item that an administrator puts into a conversation is its creator’s', async () => {
+it('an item that an administrator adds to a conversation belongs to the conversation’s owner', async () => {
   const { id } = await json(await creator.fetch('/v1/conversations', { json: {} }));
   const items = [{ type: 'message', id: 'msg_of_the_admin', role: 'user', content: 'more' }];
   expect((await admin.fetch(`/v1/conversations/${id}/items`, { json: { items } })).status).toBe(200);
@@ -63,7 +63,7 @@ it('an item that an administrator puts into a conversation is its creator’s', 
   await errorOf(await stranger.fetch('/v1/responses', { json: named }), 404);
 });
 
-it('the file that a batch made is the batch’s creator’s when an administrator found it', async () => {
+it('the output file of a batch belongs to the owner of the batch when an administrator found it', async () => {
   const form = new FormData();
   form.append('purpose', 'batch');
   form.append('provider', 'openai');

@@ -1,6 +1,6 @@
 /**
- * A provider keeps what all callers store under the gateway's one account. A caller who does not see everything reaches
- * the provider's own API only where nothing stored is concerned.
+ * A provider stores objects of all callers under the gateway's one account. A caller that does not see everything
+ * reaches the provider's own API only where no stored object is involved.
  */
 
 import { gzipSync } from 'node:zlib';
@@ -10,12 +10,12 @@ import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 
-/** Everything behind it answers, so that what is refused was refused by the gateway. */
+/** Every provider answers, so that each refusal comes from the gateway. */
 let upstream: ScriptedProvider;
 const scripted = withGateway(async () => {
   upstream = await startScriptedProvider();
   upstream.script(({ path }, response) => {
-    // A local server that cannot be listed would be asked again between the requests that are looked at.
+    // A local server that cannot be listed would be probed again between the requests that are checked.
     const body = path === '/api/tags' ? '{"models":[]}' : '{}';
     response.writeHead(200, { 'content-type': 'application/json' }).end(body);
   });
@@ -40,7 +40,7 @@ const restricted: Record<string, { user_path?: string; dashboard_access?: boolea
   'a plain key of the root': { user_path: '/' },
 };
 
-/** A provider's own API has many more: what is not known to be harmless is refused. */
+/** A provider's own API has many more: a path that is not known to be harmless is refused. */
 const stateful = [
   ['GET', 'openai', 'v1/files'],
   ['POST', 'openai', 'v1/files'],
@@ -156,7 +156,7 @@ describe.each(Object.entries(restricted))('%s', (_name, body) => {
   });
 });
 
-it.each([...stateful, ...stateless])('who sees everything may %s /p/%s/%s', async (method, provider, path) => {
+it.each([...stateful, ...stateless])('callers that see everything may %s /p/%s/%s', async (method, provider, path) => {
   const global = await newKey(scripted, { dashboard_access: true });
   for (const caller of [scripted, global]) expect((await ask(caller, method, provider, path)).status).toBe(200);
   // The header narrows what they see on /v1; it does not make another caller of them.
@@ -232,7 +232,7 @@ describe('a body under /p', () => {
     expect(streamed.status).toBe(404);
   });
 
-  it('goes on byte for byte when it names none', async () => {
+  it('is passed on byte for byte when it names none', async () => {
     const body = `{ "model": "simulated-small",  "messages": ${JSON.stringify(user('héllo'))} }`;
     const answer = await send(body);
     expect(answer.status, await answer.text()).toBe(200);

@@ -53,7 +53,7 @@ describe('a passthrough', () => {
     },
   );
 
-  it('takes HEAD, and tells the length the body would have', async () => {
+  it('accepts HEAD, and returns the length that the body would have', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/plain', 'content-length': '1234', etag: '"x"' }).end();
     });
@@ -78,7 +78,7 @@ describe('a passthrough', () => {
     ['rerank', '/rerank'],
     ['v1/rerank', '/v1/rerank'],
     ['slots/0?action=save', '/slots/0?action=save'],
-  ])('leads %s of a llama.cpp server to %s', async (path, upstream) => {
+  ])('routes %s of a llama.cpp server to %s', async (path, upstream) => {
     says('fine');
     expect((await gateway.fetch(`${ODD}/${path}`, { method: 'POST' })).status).toBe(200);
     expect(scripted.last().path).toBe(upstream);
@@ -96,7 +96,7 @@ describe('a passthrough', () => {
     expect(ranked.results[0].index).toBe(0);
   });
 
-  it('passes on headers in both directions, but no credentials and nothing of the connection', async () => {
+  it('passes on headers in both directions, except credentials and headers of the connection', async () => {
     scripted.script((_request, response) => {
       response.writeHead(201, {
         'content-type': 'text/plain',
@@ -162,7 +162,7 @@ describe('a passthrough', () => {
     expect(answer.headers.get('set-cookie')).toBeNull();
   });
 
-  it('carries every byte there is, in both directions', async () => {
+  it('carries every possible byte, in both directions', async () => {
     scripted.script(({ body }, response) =>
       response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(body),
     );
@@ -193,7 +193,7 @@ describe('a passthrough', () => {
     }
   });
 
-  it('refuses a body over the limit, whether announced or not, and calls nobody', async () => {
+  it('refuses a body over the limit, announced or not, without calling the provider', async () => {
     says('fine');
     const big = Buffer.alloc(9 * 1024 * 1024);
     const announced = await gateway.fetch(`${ODD}/echo`, { method: 'POST', body: big });
@@ -203,7 +203,7 @@ describe('a passthrough', () => {
     expect(await errorOf(await streamed, 413)).toMatchObject({ type: 'invalid_request_error' });
   });
 
-  it('passes on an empty answer, a 204 and a 304 as what they are', async () => {
+  it('passes on an empty answer, a 204 and a 304 unchanged', async () => {
     for (const status of [200, 204, 304]) {
       scripted.script((_request, response) => response.writeHead(status, { etag: '"1"' }).end());
       const answer = await gateway.fetch(`${ODD}/x`);
@@ -224,7 +224,7 @@ describe('a passthrough', () => {
     }
   });
 
-  it('streams events as they come', async () => {
+  it('streams events as they arrive', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 2 });
     const body = {
       model: 'simulated-small',
@@ -253,7 +253,7 @@ describe('a passthrough', () => {
     ).toBe(text);
   });
 
-  it('streams other long answers as they come', async () => {
+  it('streams other long answers as they arrive', async () => {
     let goOn: () => void = () => {};
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/x-ndjson' });
@@ -271,7 +271,7 @@ describe('a passthrough', () => {
     expect(rest).toMatch(/\{"n":3\}\n$/);
   });
 
-  it('is cancelled at the provider when the client leaves', async () => {
+  it('is cancelled at the provider when the client disconnects', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 2 });
     const client = new AbortController();
     const body = { model: 'simulated-small', messages: user('hi'), stream: true };
@@ -310,7 +310,7 @@ describe('a passthrough', () => {
     });
   });
 
-  it('is made again only where that does no harm', async () => {
+  it('is retried only where that is safe', async () => {
     let calls = 0;
     scripted.script((_request, response) => {
       calls += 1;
@@ -345,7 +345,7 @@ describe('a passthrough', () => {
     expect(JSON.parse(answer?.body.toString() ?? '').error.type).toBe('invalid_request_error');
   });
 
-  it('goes nowhere but to the provider, whatever the path looks like', async () => {
+  it('goes only to the provider, whatever the path looks like', async () => {
     says('fine');
     for (const path of [
       '//evil.example/x',
@@ -363,7 +363,7 @@ describe('a passthrough', () => {
     }
   });
 
-  it('needs a provider that is there, and a type that is open to it', async () => {
+  it('requires an existing provider, of a type that is enabled', async () => {
     expect(await errorOf(await gateway.fetch('/p/nobody/x'), 400)).toMatchObject({
       type: 'invalid_request_error',
       code: 'unknown_provider',
@@ -371,7 +371,7 @@ describe('a passthrough', () => {
     expect(await errorOf(await gateway.fetch('/p/groq/x'), 400)).toMatchObject({ type: 'invalid_request_error' });
   });
 
-  it('is on the record like any other request', async () => {
+  it('is recorded like any other request', async () => {
     scripted.script(({ body }, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.end(`{"got":${body.length},"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`);
@@ -408,7 +408,7 @@ describe('a passthrough', () => {
   const spent = { provider: 'llamacpp-odd', inputTokens: 3, outputTokens: 4, endpoint: `${ODD}/x` };
   const typesOf = (events: readonly { type: string }[]) => events.map(({ type }) => type);
 
-  it('reads a short JSON answer whole, however many pieces it comes in, and records what it cost', async () => {
+  it('reads a short JSON answer whole, however many pieces it arrives in, and records its cost', async () => {
     const text = `{"answer":"${'x'.repeat(200_000)}",${usage}}`;
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': text.length });
@@ -430,7 +430,7 @@ describe('a passthrough', () => {
     expect(events.at(-1)?.data).toMatchObject(spent);
   });
 
-  it('records what a JSON answer of unknown length cost', async () => {
+  it('records the cost of a JSON answer of unknown length', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' });
       response.write('{"answer":"first",');
@@ -443,7 +443,7 @@ describe('a passthrough', () => {
     expect(events.at(-1)?.data).toMatchObject(spent);
   });
 
-  it('records what was seen of the cost when a stream breaks', async () => {
+  it('records the usage seen so far when a stream breaks', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(`data: {"delta":"a",${usage}}\n\n`, () => setImmediate(() => response.destroy()));
@@ -456,7 +456,7 @@ describe('a passthrough', () => {
     expect(events.at(-1)?.data).toMatchObject(spent);
   });
 
-  it('records what was seen of the cost when the client leaves', async () => {
+  it('records the usage seen so far when the client disconnects', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(`data: {"delta":"a",${usage}}\n\n`);
@@ -471,7 +471,7 @@ describe('a passthrough', () => {
     expect(events.at(-1)?.data).toMatchObject(spent);
   });
 
-  it('never makes half of a file look like the whole of it', async () => {
+  it('breaks the connection when a file is incomplete', async () => {
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/octet-stream' });
       response.write(Buffer.alloc(70_000), () => setImmediate(() => response.destroy()));

@@ -1,4 +1,4 @@
-/** `/admin/model-pricing-overrides`: what administrators say that models cost. */
+/** `/admin/model-pricing-overrides`: prices that administrators set for models. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ async function usageOf(via: Pick<TestGateway, 'fetch'>, model: string): Promise<
 const costOf = async () => (await usageOf(gateway, 'llamacpp/simulated-small')).totalCost;
 
 describe('a pricing override', () => {
-  it('holds from the next request on, until it is taken back', async () => {
+  it('applies from the next request on, until it is removed', async () => {
     expect(await costOf()).toBeNull();
     const answer = await set('llamacpp/simulated-small', { per_request: 0.25 });
     expect(answer.status).toBe(200);
@@ -74,21 +74,21 @@ describe('a pricing override', () => {
     expect(await list()).toEqual([]);
   });
 
-  it('can be taken back by query too, for clients whose DELETE has no body', async () => {
+  it('can be removed by query too, for clients whose DELETE has no body', async () => {
     await set('of-a-query', { per_request: 1 });
     expect((await gateway.fetch(`${PATH}?selector=of-a-query`, { method: 'DELETE' })).status).toBe(204);
     expect(await errorOf(await remove('of-a-query'), 404)).toMatchObject({ code: null });
     expect(await errorOf(await gateway.fetch(PATH, { method: 'DELETE' }), 400)).toMatchObject({ param: 'selector' });
   });
 
-  it('is changed only by whoever saw the newest, when they say so', async () => {
+  it('is changed only at the revision in If-Match, when that is sent', async () => {
     await set('raced', { per_request: 1 });
     expect(await errorOf(await set('raced', { per_request: 2 }, { 'if-match': '"7"' }), 409)).toMatchObject({
       code: 'revision_mismatch',
       message: expect.stringContaining('revision 0'),
     });
     expect((await set('raced', { per_request: 2 }, { 'if-match': '"0"' })).headers.get('etag')).toBe('"1"');
-    // What it is already is no change.
+    // The same value is no change.
     expect((await set('raced', { per_request: 2 })).headers.get('etag')).toBe('"1"');
     const both = await Promise.all([3, 4].map((price) => set('raced', { per_request: price })));
     expect(both.map(({ status }) => status)).toEqual([200, 200]);
@@ -98,7 +98,7 @@ describe('a pricing override', () => {
     expect((await remove('raced')).status).toBe(204);
   });
 
-  it('is told as it was at another time', async () => {
+  it('is returned as of an earlier position', async () => {
     await set('then', { per_request: 1 });
     const before = await head();
     await set('then', { per_request: 2 });
@@ -138,7 +138,7 @@ describe('a pricing override', () => {
 });
 
 describe('prices and a restart', () => {
-  it('leave what was said, and what the configuration declares, in force', async () => {
+  it('keep overrides and declared prices in force', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'chancery-prices-'));
     writeFileSync(join(dataDir, 'chancery.yaml'), DECLARED);
     try {
@@ -171,7 +171,7 @@ describe('prices and a restart', () => {
     }
   });
 
-  it('give an exchange that a crash left open its cost at the next start', async () => {
+  it('price an exchange that a crash left open at the next start', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'chancery-prices-'));
     const left = exchangeEvents('left-open', {
       stream: false,

@@ -1,4 +1,4 @@
-/** Providers that administrators set up: what is stored and shown, and that the running gateway has them at once. */
+/** Providers that administrators set up: what is stored and shown, and that the running gateway uses them at once. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,13 +19,13 @@ import {
 const SECRET = 'sk-the-very-secret-key-of-this-test';
 const MASK = '********';
 const ROUTE = '/admin/provider-credentials';
-/** The providers of the tests are on this machine. */
+/** The providers of the tests run on this machine. */
 const LOCAL = { ALLOW_PRIVATE_PROVIDERS: 'true' };
 
 const upstreams: SimulatedProvider[] = [];
 afterAll(() => Promise.all(upstreams.map((one) => one.close())));
 
-/** A provider with these models, that wants the secret as its key. */
+/** A provider with these models that requires the secret as its key. */
 async function upstream(
   models: string[],
   apiKey: string | null = SECRET,
@@ -62,7 +62,7 @@ async function row(gateway: Fetching, name: string) {
   return (await rows(gateway)).find((one: { name: string }) => one.name === name);
 }
 
-/** Asks a model for one word; the answer. */
+/** Requests one word from a model; the answer. */
 function chat(gateway: Fetching, model: string, more: object = {}): Promise<Response> {
   return gateway.fetch('/v1/chat/completions', {
     json: { model, messages: user('Reply with exactly: here'), ...more },
@@ -86,7 +86,7 @@ async function listed(gateway: Fetching, id: string): Promise<void> {
 function countOf(gateway: Fetching, name: string): Promise<number> {
   const stream = `stream=credential-${name}`;
   let count = 0;
-  // The newest event is that of another provider, which is written after all those that are counted.
+  // The newest event is of another provider, written after all those that are counted.
   return save(gateway, { name: `after-${name}`, type: 'vllm', enabled: false, base_url: 'http://127.0.0.1:9/v1' })
     .then(() =>
       eventsUntil(gateway, 'types=provider_credential.', (event) => {
@@ -128,7 +128,7 @@ describe('a provider that is set up', () => {
     expect(metrics).toContain('gateway_circuit_breaker_state{provider="mine"} 0');
   });
 
-  it('stands behind those of the configuration, by name', async () => {
+  it('is listed after those of the configuration, by name', async () => {
     const all = await rows(gateway);
     expect(all.map(({ name }: { name: string }) => name)).toEqual(['llamacpp', 'mine']);
     expect(all[0]).toMatchObject({ name: 'llamacpp', type: 'llamacpp', managed: true, enabled: true });
@@ -152,7 +152,7 @@ describe('a provider that is set up', () => {
     expect(await models(gateway)).toContain('mine/hotter');
   });
 
-  it('is asked with another key from one request to the next', async () => {
+  it('is called with a new key from the next request on', async () => {
     const { url } = await upstream(['rotated'], 'sk-second-key');
     const body = { name: 'rotated', type: 'openai', base_url: url };
     await save(gateway, { ...body, api_keys: ['sk-first-key'] });
@@ -162,7 +162,7 @@ describe('a provider that is set up', () => {
     await remove(gateway, 'rotated');
   });
 
-  it('is switched off and on, and keeps all it has', async () => {
+  it('is switched off and on, and keeps its settings', async () => {
     const before = await row(gateway, 'mine');
     const body = { name: 'mine', type: 'openai', api_keys: [MASK], base_url: before.base_url, enabled: false };
     expect(await save(gateway, body)).toMatchObject({ enabled: false });
@@ -173,7 +173,7 @@ describe('a provider that is set up', () => {
     expect((await chat(gateway, 'mine/hot')).status).toBe(200);
   });
 
-  it('is on the record as one of the gateway’s providers, and so is that it is gone', async () => {
+  it('is recorded as one of the gateway’s providers, and so is its removal', async () => {
     const { url } = await upstream(['told'], null);
     await save(gateway, { name: 'told', type: 'vllm', base_url: url });
     await remove(gateway, 'told');
@@ -182,7 +182,7 @@ describe('a provider that is set up', () => {
     expect(events[0]).toMatchObject({ type: 'provider.configured', data: configured });
   });
 
-  it('that is saved as it is leaves nothing on the record', async () => {
+  it('that is saved unchanged records no event', async () => {
     const { base_url } = await row(gateway, 'mine');
     const body = { name: 'mine', type: 'openai', base_url, enabled: true };
     const before = await countOf(gateway, 'mine');
@@ -191,7 +191,7 @@ describe('a provider that is set up', () => {
     expect(await countOf(gateway, 'mine')).toBe(before);
   });
 
-  it('is gone at once when it is removed, and can be set up again', async () => {
+  it('is not found after its removal, and can be set up again', async () => {
     const { base_url } = await row(gateway, 'mine');
     expect((await remove(gateway, 'mine')).status).toBe(204);
     expect(await row(gateway, 'mine')).toBeUndefined();
@@ -204,7 +204,7 @@ describe('a provider that is set up', () => {
     expect((await chat(gateway, 'mine/hot')).status).toBe(200);
   });
 
-  it('lets a stream that has begun come to its end, whatever becomes of it meanwhile', async () => {
+  it('lets a stream that has begun finish, whatever becomes of the provider meanwhile', async () => {
     const old = await upstream(['streamed'], null);
     const next = await upstream(['streamed'], null);
     await save(gateway, { name: 'moving', type: 'vllm', base_url: old.url });
@@ -226,7 +226,7 @@ describe('a provider that is set up', () => {
     expect(said.join('')).toBe('one two three four five six');
   });
 
-  it('goes on to be tried on the provider that it began with', async () => {
+  it('stays the provider for retries of a request that began with it', async () => {
     const old = await upstream(['tried'], null);
     await save(gateway, { name: 'tried', type: 'vllm', base_url: old.url });
     old.control.next({ status: 503, headerDelayMs: 50 }, { path: '/v1/chat/completions' });
@@ -238,7 +238,7 @@ describe('a provider that is set up', () => {
   });
 });
 
-describe('what may be sent', () => {
+describe('input', () => {
   const gateway = withGateway({ env: LOCAL, register: (url) => ({ LLAMACPP_BASE_URL: url }) });
   const good = { name: 'good', type: 'openai', api_keys: [SECRET] };
   const put400 = async (body: object | string) => {
@@ -292,21 +292,21 @@ describe('what may be sent', () => {
     expect(await rows(gateway)).toHaveLength(1);
   });
 
-  it('is JSON', async () => {
+  it('must be JSON', async () => {
     expect(await put400('{"name": ')).toBeNull();
     expect(await put400('')).toBeNull();
   });
 
-  it('a provider of the configuration is not removed', async () => {
+  it('cannot remove a provider of the configuration', async () => {
     expect((await errorOf(await remove(gateway, 'llamacpp'), 400)).param).toBe('name');
   });
 
-  it('what is not there is not removed', async () => {
+  it('cannot remove an unknown provider', async () => {
     await errorOf(await remove(gateway, 'nobody'), 404);
     await errorOf(await remove(gateway, encodeURIComponent('../x')), 404);
   });
 
-  it('If-Match decides whether it is the same that was seen', async () => {
+  it('is applied only at the revision in If-Match', async () => {
     const first = await put(gateway, { ...good, enabled: false });
     expect(first.headers.get('etag')).toBe('"0"');
     const second = await put(gateway, { ...good, enabled: false, models: ['a'] }, { 'if-match': '"0"' });
@@ -318,7 +318,7 @@ describe('what may be sent', () => {
     expect((await remove(gateway, 'good', { 'if-match': '"1"' })).status).toBe(204);
   });
 
-  it('of two that change it together both are kept to, one after the other', async () => {
+  it('of two concurrent changes is applied one after the other', async () => {
     const body = { ...good, name: 'together', enabled: false };
     const answers = await Promise.all(['a', 'b', 'c', 'd'].map((model) => put(gateway, { ...body, models: [model] })));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
@@ -330,7 +330,7 @@ describe('what may be sent', () => {
 describe('the types', () => {
   const gateway = withGateway({ env: LOCAL });
 
-  it('say what each is set up with', async () => {
+  it('list their settings', async () => {
     const types = await json(await gateway.fetch(`${ROUTE}/types`));
     const of = (name: string) => types.find(({ type }: { type: string }) => type === name);
     expect(types.map(({ type }: { type: string }) => type)).toEqual(
@@ -350,7 +350,7 @@ describe('the types', () => {
     });
   });
 
-  it('name no field that could not be sent', async () => {
+  it('list no field that is not accepted', async () => {
     const types = await json(await gateway.fetch(`${ROUTE}/types`));
     for (const { type, fields } of types) {
       const sample: Record<string, unknown> = {
@@ -400,7 +400,7 @@ describe('secrets', () => {
     for (const gateway of open.splice(0)) await gateway.close();
   };
 
-  it('survive a restart, sealed under a key that only its owner can read', async () => {
+  it('survive a restart, encrypted under a key that only its owner can read', async () => {
     const dataDir = newDataDir();
     const { url } = await upstream(['kept']);
     const first = await start({ dataDir });
@@ -414,7 +414,7 @@ describe('secrets', () => {
     expect(await models(second)).toContain('kept/kept');
   });
 
-  it('are nowhere in what is kept, told or answered', async () => {
+  it('are absent from files, events and answers', async () => {
     const dataDir = newDataDir();
     const { url } = await upstream(['quiet'], SECRET);
     const port = new URL(url).port;
@@ -450,7 +450,7 @@ describe('secrets', () => {
     expect(all).not.toContain(Buffer.from(SECRET).toString('base64'));
   });
 
-  it('that cannot be opened leave the provider out, and nothing else', async () => {
+  it('that cannot be decrypted disable their provider, and nothing else', async () => {
     const dataDir = newDataDir();
     const { url } = await upstream(['lost']);
     const key = 'one key of at least thirty-two characters';
@@ -491,7 +491,7 @@ describe('secrets', () => {
     expect(error.message).not.toContain(SECRET);
   });
 
-  it('stay with a name that the configuration takes, and come back when it lets go', async () => {
+  it('stay under a name that the configuration takes, and are used again when it releases the name', async () => {
     const dataDir = newDataDir();
     const { url } = await upstream(['shadowed']);
     await save(await start({ dataDir }), { name: 'vllm', type: 'openai', api_keys: [SECRET], base_url: url });
@@ -515,7 +515,7 @@ describe('the demonstration', () => {
   afterAll(() => gateway.close());
   const isThere = async () => (await chat(gateway, 'demo/simulated-small')).status === 200;
 
-  it('is there while no provider is, and only then', async () => {
+  it('exists only while there is no other provider', async () => {
     expect(gateway.gateway.demo).toBe(true);
     expect(await isThere()).toBe(true);
     expect(await rows(gateway)).toEqual([]);

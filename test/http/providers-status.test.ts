@@ -41,7 +41,7 @@ function provider(
 const never = { state: 'unknown', models: 0, lastAttemptAt: undefined, lastListedAt: undefined } as const;
 const down = { state: 'unavailable', lastError: 'it could not be reached' } as const;
 
-describe('how a provider is', () => {
+describe('the status of a provider', () => {
   test.each<[string, Partial<ListingFacts> | undefined, Partial<ProviderFacts>, string, string]>([
     ['its models are known', {}, {}, 'healthy', 'Healthy'],
     ['its models are an allowlist', { ...never, models: 1, allowlist: true }, {}, 'healthy', 'Healthy'],
@@ -77,7 +77,7 @@ describe('how a provider is', () => {
     expect(summary.healthy + summary.degraded + summary.unhealthy).toBe(summary.total);
   });
 
-  test('they are told by name', () => {
+  test('are sorted by name', () => {
     const names = providersStatus([provider('b', {}), provider('a', {})]).providers.map(({ name }) => name);
     expect(names).toEqual(['a', 'b']);
   });
@@ -94,7 +94,7 @@ test.each([
   expect(durationText(ms)).toBe(text);
 });
 
-describe('the status of the gateway’s providers', () => {
+describe('GET /admin/providers/status', () => {
   const gateway = withGateway();
   const other = startTestGateway({
     simulated: false,
@@ -102,7 +102,7 @@ describe('the status of the gateway’s providers', () => {
   });
   afterAll(async () => (await other).close());
 
-  it('tells of one that is well how it is set up and what it has', async () => {
+  it('returns the configuration and models of a healthy provider', async () => {
     const { summary, providers } = await json(await gateway.fetch('/admin/providers/status'));
     expect(summary).toEqual({ total: 1, healthy: 1, degraded: 0, unhealthy: 0, overall_status: 'healthy' });
     expect(providers).toEqual([
@@ -146,7 +146,7 @@ describe('the status of the gateway’s providers', () => {
     ]);
   });
 
-  it('tells of one that cannot be reached why, and no key', async () => {
+  it('returns the error of an unreachable provider, and no key', async () => {
     const unreachable = await other;
     await eventsUntil(unreachable, 'types=provider.became_unavailable', () => true);
     const text = await (await unreachable.fetch('/admin/providers/status')).text();

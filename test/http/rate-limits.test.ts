@@ -1,4 +1,4 @@
-/** Rate limits through HTTP: how they are kept, and that they are kept to. */
+/** Rate limits through HTTP: their administration and their enforcement. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type ManagedKey, newKey } from '../support/managed-keys.ts';
 import { errorOf, json, readUntil, user, withGateway } from '../support/with-gateway.ts';
@@ -34,7 +34,7 @@ function chat(userPath: string, more: object = {}): Promise<Response> {
 }
 
 describe('a rate limit', () => {
-  test('is made, and told with what is counted', async () => {
+  test('is created, and returned with its current counts', async () => {
     const answer = await put({ user_path: 'made', limit_key: { period: 'minute' }, max_requests: 5, max_tokens: 5000 });
     expect(answer.status).toBe(200);
     expect(answer.headers.get('etag')).toBe('"0"');
@@ -67,7 +67,7 @@ describe('a rate limit', () => {
     [{ scope: 'model', subject: 'some-model', limit_key: { period: '90' }, max_requests: 1 }, 'some-model', '90s'],
     [{ user_path: '/kinds', limit_key: { period: 'concurrent' }, max_requests: 2 }, '/kinds', 'concurrent'],
     [{ user_path: '/kinds', limit_key: { period_seconds: 0 }, max_requests: 3 }, '/kinds', 'concurrent'],
-  ])('is made and removed: %j', async (rule, subject, label) => {
+  ])('is created and removed: %j', async (rule, subject, label) => {
     expect((await put(rule)).status).toBe(200);
     expect(await row(subject, label)).toBeDefined();
     const { max_requests: _, max_tokens: __, ...name } = { max_requests: 0, max_tokens: 0, ...rule };
@@ -124,7 +124,7 @@ describe('a rate limit', () => {
     expect(await errorOf(await put(rule), 400)).toMatchObject({ param });
   });
 
-  test('that is declared is told as such, and is not changed here', async () => {
+  test('that is declared has the source config, and cannot be changed here', async () => {
     expect(await row('/declared')).toMatchObject({ max_requests: 100, max_tokens: 5000, source: 'config' });
     expect(await row('/declared', 'concurrent')).toMatchObject({ max_requests: 3, source: 'config' });
     expect(await row('llamacpp')).toMatchObject({ scope: 'provider', max_requests: 100_000, source: 'config' });
@@ -150,7 +150,7 @@ describe('requests', () => {
     expect((await chat(path)).status).toBe(200);
   });
 
-  test('are refused beyond the limit, and told how much room there is', async () => {
+  test('are refused beyond the limit, and carry the remaining requests in headers', async () => {
     await put({ user_path: '/rpm', limit_key: { period: 'minute' }, max_requests: 2 });
     const first = await chat('/rpm/a');
     expect(first.headers.get('x-ratelimit-limit-requests')).toBe('2');
@@ -168,7 +168,7 @@ describe('requests', () => {
     expect((await chat('/other')).headers.has('x-ratelimit-limit-requests')).toBe(true);
   });
 
-  test('of a stream tell of the room in their headers too', async () => {
+  test('of a stream carry the remaining requests in headers too', async () => {
     await put({ user_path: '/stream', limit_key: { period: 'minute' }, max_requests: 2 });
     const answer = await chat('/stream', { stream: true });
     expect(answer.headers.get('x-ratelimit-remaining-requests')).toBe('1');
@@ -203,12 +203,12 @@ describe('requests', () => {
 });
 
 describe('tokens', () => {
-  test('count when the answer is there, and refuse what comes after', async () => {
+  test('count when the answer has arrived, and later requests are refused', async () => {
     await put({ user_path: '/tpm', limit_key: { period: 'minute' }, max_tokens: 5 });
     const first = await chat('/tpm');
     expect(first.status).toBe(200);
     expect(first.headers.get('x-ratelimit-limit-tokens')).toBe('5');
-    // Its own are counted by then: what is left is told as the next request will find it.
+    // Its own tokens are counted by then: the header shows what the next request will find.
     expect(first.headers.get('x-ratelimit-remaining-tokens')).toBe('0');
     const { usage } = await json(first);
     expect(await errorOf(await chat('/tpm'), 429)).toMatchObject({ code: 'rate_limit_exceeded' });
@@ -216,8 +216,8 @@ describe('tokens', () => {
   });
 });
 
-describe('what is under way', () => {
-  test('is limited, and ends with its client', async () => {
+describe('concurrent requests', () => {
+  test('are limited, and end with their client', async () => {
     await put({ user_path: '/busy', limit_key: { period: 'concurrent' }, max_requests: 1 });
     gateway.simulated.control.next({ holdAfterChunks: 2 }, { path: '/v1/chat/completions' });
     const stop = new AbortController();
@@ -265,7 +265,7 @@ describe('a key that is bound to a path', () => {
     }
   });
 
-  test('gets those of its own limits, however tight the ones above are', async () => {
+  test('gets those of its own limits, however low the ones above are', async () => {
     await put({ user_path: '/upper/bound', limit_key: { period: 'hour' }, max_requests: 50 });
     const answer = await ask(bound);
     expect(answer.status).toBe(200);
@@ -306,7 +306,7 @@ describe('a key that is bound to a path', () => {
 });
 
 describe('a provider or a model', () => {
-  test('that has no room refuses the request, when nobody else can be asked', async () => {
+  test('at its limit refuses the request, without another target', async () => {
     await put({
       scope: 'model',
       subject: 'llamacpp/simulated-large',
@@ -322,7 +322,7 @@ describe('a provider or a model', () => {
     expect((await chat('/anywhere')).status).toBe(200);
   });
 
-  test('that has no room is passed over, when somebody else can be asked', async () => {
+  test('at its limit is skipped, with another target', async () => {
     const rule = { scope: 'model', subject: 'llamacpp/simulated-large' };
     await put({ ...rule, limit_key: { period: 'minute' }, max_requests: 1 });
     await gateway.post('/admin/rate-limits/reset-one', { ...rule, period: 'minute' });
@@ -348,7 +348,7 @@ describe('an administrator of a subtree', () => {
     key = await newKey(gateway, { user_path: '/scope', dashboard_access: true });
   });
 
-  test('sees and makes those of its paths alone', async () => {
+  test('sees and creates those of its paths alone', async () => {
     const rule = { limit_key: { period: 'minute' }, max_requests: 9 };
     const { rate_limits } = await json(await as('/admin/rate-limits', 'PUT', rule));
     expect(rate_limits.map(({ subject }: { subject: string }) => subject)).toEqual(['/scope']);

@@ -1,4 +1,4 @@
-/** `POST /admin/usage/recalculate-pricing`: the past, at the prices of today. */
+/** `POST /admin/usage/recalculate-pricing`: recorded usage at the current prices. */
 import { describe, expect, it } from 'vitest';
 import { dateRange } from '../../src/http/date-range.ts';
 import { startTestGateway } from '../support/gateway.ts';
@@ -36,8 +36,8 @@ async function spend(userPath: string): Promise<string> {
   return id;
 }
 
-describe('the past priced anew', () => {
-  it('costs what it would cost today, on the record and at the account of whoever spent it', async () => {
+describe('recalculated usage', () => {
+  it('has the current cost, in the record and in the budget of its user path', async () => {
     const id = await spend('/past/a');
     expect((await price('simulated-small', 0.5)).status).toBe(200);
     expect(await done({ user_path: '/past' })).toEqual({
@@ -62,7 +62,7 @@ describe('the past priced anew', () => {
     expect(await done({ user_path: '/past' })).toMatchObject({ matched: 1, recalculated: 0 });
   });
 
-  it('is told as history goes on: a price that is taken back leaves the cost unknown again', async () => {
+  it('is unpriced again after its price was removed', async () => {
     await spend('/back');
     await price(MODEL, 0.5);
     await done({ user_path: '/back' });
@@ -71,7 +71,7 @@ describe('the past priced anew', () => {
     expect(await done({ user_path: '/back' })).toMatchObject({ recalculated: 1, with_pricing: 0, without_pricing: 1 });
   });
 
-  it('is of a model, of the models behind an alias, or of some days', async () => {
+  it('may be that of a model, of the models behind an alias, or of some days', async () => {
     await spend('/scope');
     const alias = { source: 'quick', targets: [{ provider: 'llamacpp', model: 'simulated-small' }] };
     expect((await gateway.fetch('/admin/virtual-models', put(alias))).status).toBe(200);
@@ -85,7 +85,7 @@ describe('the past priced anew', () => {
     expect(await matched({ start_date: '2020-01-01' })).toBe(1);
   });
 
-  it('takes the word under its other name, however it is written', async () => {
+  it('accepts the confirmation under its other name and in other spellings', async () => {
     const answer = await gateway.fetch(PATH, { json: { confirm: ' Recalculate ', user_path: '/nobody' } });
     expect(await json(answer)).toMatchObject({ status: 'ok', matched: 0 });
   });
@@ -117,7 +117,7 @@ describe('the past priced anew', () => {
     expect(await errorOf(answer, 400)).toMatchObject({ type: 'invalid_request_error', param });
   });
 
-  it('can be switched off, and then says so, but only to what it would have understood', async () => {
+  it('can be switched off, which is reported only for valid requests', async () => {
     const without = await startTestGateway({ env: { USAGE_PRICING_RECALCULATION_ENABLED: 'false' } });
     try {
       const ask = (json: object) => without.fetch(PATH, { json });
@@ -131,7 +131,7 @@ describe('the past priced anew', () => {
   });
 });
 
-describe('days in the time zone of whoever asks', () => {
+describe('days in the time zone of the caller', () => {
   const noon = Date.parse('2026-03-29T12:00:00Z');
   const at = (written: object, zone = 'UTC') => {
     const { from, until } = dateRange(written, zone, noon);
@@ -157,7 +157,7 @@ describe('days in the time zone of whoever asks', () => {
     expect(at(written, zone)).toEqual(expected);
   });
 
-  it('are those of UTC for a zone that nobody knows', async () => {
+  it('are those of UTC for an unknown zone', async () => {
     await spend('/zones');
     const answer = await recalculate({ user_path: '/zones', days: 1 }, { 'x-gateway-timezone': 'Mars/Olympus_Mons' });
     expect(await json(answer)).toMatchObject({ matched: 1 });

@@ -28,7 +28,7 @@ interface Said {
   readonly text: string;
 }
 
-/** A gateway that has been asked a few things and stopped, and its log. */
+/** A gateway that served some requests and stopped, and its log. */
 interface Afterwards {
   readonly said: Readonly<Record<string, Said>>;
   readonly log: EventLog;
@@ -99,7 +99,7 @@ const chat = `{ "model":"llamacpp/simulated-small", "x":9007199254740993123,"mes
 const adding = (body: string, more: string) => `${body.trimEnd().slice(0, -1)},${more}}`;
 const response = `{"model":"llamacpp/simulated-small","input":"PROMPT-MARK: reply with exactly: ANSWER-MARK"}`;
 
-describe('what is on the record', () => {
+describe('the record', () => {
   let after: Afterwards;
   beforeAll(async () => {
     after = await afterwards({}, async (gateway, send) => {
@@ -139,7 +139,7 @@ describe('what is on the record', () => {
   });
   afterAll(() => end(after));
 
-  it('of a chat completion is what was asked and what was answered, byte for byte', async () => {
+  it('of a chat completion has the request and the answer, byte for byte', async () => {
     const events = await recorded(after, 'json');
     expect(types(events)).toEqual([
       'request.received',
@@ -179,7 +179,7 @@ describe('what is on the record', () => {
     }
   });
 
-  it('of a stream is every event of it, byte for byte, and the usage that only the gateway asked for', async () => {
+  it('of a stream has every event, byte for byte, and the usage that only the gateway requested', async () => {
     const events = await recorded(after, 'stream');
     const chunks = events.filter(({ type }) => type === 'chunk.received');
     expect(types(events)).toEqual([
@@ -196,7 +196,7 @@ describe('what is on the record', () => {
     expect(chunks.map(bodyOf).join('')).toBe(after.said['stream']?.text);
   });
 
-  it('of a translated stream is what the provider said, and the response that came of it', async () => {
+  it("of a translated stream has the provider's chunks and the resulting response", async () => {
     const events = await recorded(after, 'response');
     const chunks = events.filter(({ type }) => type === 'chunk.received');
     expect(types(events)).toEqual([
@@ -225,7 +225,7 @@ describe('what is on the record', () => {
     expect(events.at(-2)?.data).toMatchObject({ responseId: final.id });
   });
 
-  it('of a translated answer that is not to be kept is the answer itself', async () => {
+  it('of a translated answer that is not to be stored has the answer itself', async () => {
     const events = await recorded(after, 'unstored');
     expect(bodyOf(events.find(({ type }) => type === 'exchange.completed'))).toBe(after.said['unstored']?.text);
     const { id } = JSON.parse(after.said['unstored']?.text ?? '');
@@ -233,7 +233,7 @@ describe('what is on the record', () => {
     expect(first.done).toBe(true);
   });
 
-  it('of a server without /v1/responses is how that was found out', async () => {
+  it('of a server without /v1/responses has the probe', async () => {
     expect(types(await recorded(after, 'probed'))).toEqual([
       'request.received',
       'model.resolved',
@@ -252,7 +252,7 @@ describe('what is on the record', () => {
     });
   });
 
-  it('of a request that was refused is the request and the refusal', async () => {
+  it('of a request that was refused has the request and the refusal', async () => {
     for (const [name, code] of [
       ['refused', 'model_not_found'],
       ['malformed', 'invalid_json'],
@@ -264,7 +264,7 @@ describe('what is on the record', () => {
     expect(bodyOf((await recorded(after, 'malformed'))[0])).toBe('{"model":');
   });
 
-  it('of a request that was tried again is every attempt', async () => {
+  it('of a request that was retried has every attempt', async () => {
     const events = await recorded(after, 'retried');
     expect(types(events)).toEqual([
       'request.received',
@@ -279,14 +279,14 @@ describe('what is on the record', () => {
     expect(bodyOf(events[3])).toContain('simulated error 503');
   });
 
-  it('of a request that failed is the failure, in the words the client got', async () => {
+  it('of a request that failed has the failure, in the words that the client received', async () => {
     const events = await recorded(after, 'leaking');
     expect(types(events).slice(-2)).toEqual(['attempt.failed', 'exchange.failed']);
     const { error } = JSON.parse(after.said['leaking']?.text ?? '');
     expect(events.at(-1)?.data).toMatchObject({ status: 502, message: error.message, reason: 'provider_error' });
   });
 
-  it('is told in events of the catalogue only, each in the shape it says', async () => {
+  it('consists of events in the catalogue, each of its declared shape', async () => {
     const shapes = new Map(
       Object.values(families)
         .flatMap((family) => Object.values(family))
@@ -303,7 +303,7 @@ describe('what is on the record', () => {
     expect(count).toBeGreaterThan(50);
   });
 
-  it.each(Object.entries(secrets))('is never %s, in no byte of any file', async (_what, secret) => {
+  it.each(Object.entries(secrets))('never contains %s, in no byte of any file', async (_what, secret) => {
     const files = filesBelow(after.dataDir);
     expect(files.length).toBeGreaterThan(1);
     for (const [file, bytes] of files) expect(bytes.includes(secret) ? file : undefined).toBeUndefined();
@@ -311,7 +311,7 @@ describe('what is on the record', () => {
   });
 });
 
-describe('what is on the record without bodies (LOGGING_LOG_BODIES=false)', () => {
+describe('the record without bodies (LOGGING_LOG_BODIES=false)', () => {
   let after: Afterwards;
   beforeAll(async () => {
     after = await afterwards({ LOGGING_LOG_BODIES: 'false' }, async ({ simulated }, send) => {
@@ -328,7 +328,7 @@ describe('what is on the record without bodies (LOGGING_LOG_BODIES=false)', () =
   });
   afterAll(() => end(after));
 
-  it('is all that happened', async () => {
+  it('has all that happened', async () => {
     for (const name of ['json', 'stream', 'response', 'response stream']) {
       const events = await recorded(after, name);
       expect(events[0]?.data).toMatchObject({ capture: 'metadata', model: 'llamacpp/simulated-small' });
@@ -338,7 +338,7 @@ describe('what is on the record without bodies (LOGGING_LOG_BODIES=false)', () =
     }
   });
 
-  it('but nothing that was said', async () => {
+  it('has no text of requests and answers', async () => {
     for (const name of Object.keys(after.said)) {
       for (const event of await recorded(after, name))
         expect([name, event.type, bodyOf(event)]).toEqual([name, event.type, '']);
@@ -349,7 +349,7 @@ describe('what is on the record without bodies (LOGGING_LOG_BODIES=false)', () =
     }
   });
 
-  it('keeps a response nevertheless when the client wants it kept', async () => {
+  it('still has a response when the client wants it stored', async () => {
     const other = await afterwards({ LOGGING_LOG_BODIES: 'false' }, async (gateway, send) => {
       const { id } = JSON.parse(await send('kept', '/v1/responses', response));
       expect((await gateway.fetch(`/v1/responses/${id}`)).status).toBe(200);

@@ -1,6 +1,6 @@
 /**
- * What can become of `POST /v1/responses` on a provider without a Responses API: every status of SPEC §3 that a create
- * can reach, and every condition of SPEC §7 that concerns it, for whole answers and for streams.
+ * The possible outcomes of `POST /v1/responses` on a provider without a Responses API: every status of SPEC §3 that a
+ * create can reach, and every condition of SPEC §7 that concerns it, for whole answers and for streams.
  *
  * | Condition | Tested in |
  * |---|---|
@@ -9,13 +9,13 @@
  * | SPEC §3: how a stored response is refreshed and read | responses.test.ts, responses-native.test.ts |
  * | 400: broken JSON, wrong types | bad-input.test.ts |
  * | 400: no `input`; what only a native provider can honour | here |
- * | 401 | auth.test.ts, and here when a stream is asked for |
+ * | 401 | auth.test.ts, and here for a stream |
  * | 404: model, earlier response, item | here; of deleted and unstored responses in responses-translated.test.ts |
- * | 413 | bad-input.test.ts, and here when a stream is asked for |
+ * | 413 | bad-input.test.ts, and here for a stream |
  * | 429, 5xx and other refusals of a provider, its broken answers, 504 | errors.test.ts |
  * | 429 in a stream that has begun | here |
- * | 501 | responses-translated.test.ts, and here with what SDKs make of it |
- * | 502, 503, 504 when a stream is asked for | here; 503 when the log cannot be written in log-unavailable.test.ts |
+ * | 501 | responses-translated.test.ts, and here with the reaction of SDKs |
+ * | 502, 503, 504 for a stream | here; 503 when the log cannot be written in log-unavailable.test.ts |
  */
 import { describe, expect, it } from 'vitest';
 import type { Fault } from '../../infra/simulated-provider/fault.ts';
@@ -68,19 +68,19 @@ async function responseIn(answer: Response) {
 }
 
 describe.each(forms)('SPEC §3, a %s response', (_form, form) => {
-  it('is completed, and kept', async () => {
+  it('is completed and stored', async () => {
     const response = await responseIn(await create(form));
     expect(response).toMatchObject({ status: 'completed', error: null, incomplete_details: null });
     expect(await json(await stored(response.id))).toEqual(response);
   });
 
-  it('is incomplete when it ran out of tokens, and kept', async () => {
+  it('is incomplete when it ran out of tokens, and stored', async () => {
     const response = await responseIn(await create({ ...form, max_output_tokens: 1 }));
     expect(response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
     expect(await json(await stored(response.id))).toEqual(response);
   });
 
-  it('is not kept with store: false, whatever became of it', async () => {
+  it('is not stored with store: false, however it ends', async () => {
     for (const more of [{}, { max_output_tokens: 1 }]) {
       const response = await responseIn(await create({ ...form, ...more, store: false }));
       expect(response.store).toBe(false);
@@ -135,7 +135,7 @@ describe('SPEC §3, a response', () => {
       { error: { type: 'provider_error', code: 'oom', message: 'out of memory' } },
     ],
   ] as [string, string, Fault, object][])(
-    'is %s when its stream %s, and kept',
+    'is %s when its stream %s, and is stored',
     async (status, _what, fault, details) => {
       always(fault);
       const response = await responseIn(await create({ stream: true }));
@@ -144,7 +144,7 @@ describe('SPEC §3, a response', () => {
     },
   );
 
-  it('that failed as a whole is an HTTP error, and nothing is kept', async () => {
+  it('that failed as a whole is an HTTP error, and is not stored', async () => {
     always({ status: 500, message: 'no luck' });
     const answer = await create({});
     const exchange = exchangeOf(answer);
@@ -153,7 +153,7 @@ describe('SPEC §3, a response', () => {
   });
 });
 
-describe.each(forms)('SPEC §7, 400 in the envelope when the answer was to be %s', (_form, form) => {
+describe.each(forms)('SPEC §7, 400 in the envelope for an answer that is %s', (_form, form) => {
   it.each([
     ['missing', {}],
     ['null', { input: null }],
@@ -188,7 +188,7 @@ describe.each(forms)('SPEC §7, 400 in the envelope when the answer was to be %s
     ['input[0].content[0].image_url', { input: [{ role: 'user', content: [{ type: 'input_image', file_id: 'x' }] }] }],
     ['input[0].call_id', { input: [{ type: 'function_call_output', output: 'x' }] }],
     ['input', { input: [] }],
-  ])('with what only a native provider could honour: %s', async (param, body) => {
+  ])('with a feature that only a native provider has: %s', async (param, body) => {
     const before = chatCalls();
     const answer = await create({ ...form, ...body });
     const error = await errorOf(answer, 400);
@@ -200,7 +200,7 @@ describe.each(forms)('SPEC §7, 400 in the envelope when the answer was to be %s
   });
 });
 
-describe('SPEC §7, 400 for what a provider has no words for names what the client said', () => {
+describe('SPEC §7, 400 for a member that the provider does not support names the member of the request', () => {
   it.each([
     ['anthropic/claude', 'text.verbosity', { text: { verbosity: 'low' } }],
     ['anthropic/claude', 'text.format', { text: { format: { type: 'json_object' } } }],
@@ -219,7 +219,7 @@ describe('SPEC §7, 400 for what a provider has no words for names what the clie
     expect(error).not.toHaveProperty('provider');
   });
 
-  it('and where in the new input, not counting the turns in front of it', async () => {
+  it('includes the index in the new input, not counting earlier turns', async () => {
     const { id: previous_response_id } = await responseIn(await create({}));
     const input = [{ role: 'user', content: 'hi' }, { type: 'computer_call' }];
     const error = await errorOf(await create({ previous_response_id, input }), 400);
@@ -227,7 +227,7 @@ describe('SPEC §7, 400 for what a provider has no words for names what the clie
   });
 });
 
-describe('SPEC §7, when a stream was asked for, in the envelope and as JSON', () => {
+describe('SPEC §7, errors of a streaming request are JSON in the envelope', () => {
   const streamed = { model, input: 'hi', stream: true };
   const asked = (body: object, headers: Record<string, string>) =>
     fetch(`${gateway.url}${PATH}`, {
@@ -251,7 +251,7 @@ describe('SPEC §7, when a stream was asked for, in the envelope and as JSON', (
     expect(await errorOf(answer, 413)).toMatchObject({ type: 'invalid_request_error', code: 'request_too_large' });
   });
 
-  it('502 for a provider that cannot be reached, and it is named', async () => {
+  it('502 for a provider that cannot be reached, with its name', async () => {
     const answer = await gateway.post(PATH, { ...streamed, model: 'llamacpp-dead/some-model' });
     expect(await errorOf(answer, 502)).toMatchObject({
       type: 'provider_error',
@@ -260,7 +260,7 @@ describe('SPEC §7, when a stream was asked for, in the envelope and as JSON', (
     });
   });
 
-  it('504 for a provider that does not answer in time, and it is named', async () => {
+  it('504 for a provider that does not answer in time, with its name', async () => {
     always({ hang: true });
     expect(await errorOf(await gateway.post(PATH, streamed), 504)).toMatchObject({
       type: 'provider_error',
@@ -269,7 +269,7 @@ describe('SPEC §7, when a stream was asked for, in the envelope and as JSON', (
     });
   });
 
-  it('503 for a provider that is left alone after repeated failures, with the time after which to ask again', async () => {
+  it('503 with Retry-After for a provider whose circuit breaker is open', async () => {
     const own = await startTestGateway({
       simulated: { responses: 'absent' },
       env: { CIRCUIT_BREAKER_FAILURE_THRESHOLD: '1', RETRY_MAX_RETRIES: '0' },
@@ -287,7 +287,7 @@ describe('SPEC §7, when a stream was asked for, in the envelope and as JSON', (
   });
 });
 
-describe.each(forms)('SPEC §7, 404 when the answer was to be %s', (_form, form) => {
+describe.each(forms)('SPEC §7, 404 for an answer that is %s', (_form, form) => {
   it.each([
     ['a model that is not there', { model: 'nobody/x' }, 'model_not_found', 'model'],
     [
@@ -308,7 +308,7 @@ describe.each(forms)('SPEC §7, 404 when the answer was to be %s', (_form, form)
     expect(error).not.toHaveProperty('provider');
   });
 
-  it('an earlier response of another tenant, as if it were not there', async () => {
+  it('an earlier response of another tenant, as if it did not exist', async () => {
     const as = (path: string, body: object) =>
       gateway.post(PATH, { model, input: 'hi', ...form, ...body }, { headers: { 'x-gateway-user-path': path } });
     const { id: previous_response_id } = await responseIn(await as('/team/ann', {}));
@@ -323,7 +323,7 @@ describe.each(forms)('SPEC §7, 404 when the answer was to be %s', (_form, form)
 });
 
 describe('SPEC §7, 429', () => {
-  it('in a stream that has begun tells clients the code they wait upon', async () => {
+  it('in a stream that has begun has the code that clients check for', async () => {
     always({ errorInStream: 3, message: 'Rate limit reached.', code: '429' });
     const answer = await create({ stream: true });
     const events = dataOf(await answer.text());
@@ -335,7 +335,7 @@ describe('SPEC §7, 429', () => {
 });
 
 describe('SPEC §7, 501', () => {
-  it('is asked for once by SDKs, since a retry cannot cure it', async () => {
+  it('has x-should-retry: false, since a retry cannot succeed', async () => {
     for (const [path, init] of [
       [`${PATH}/resp_0?provider=llamacpp`, {}],
       [`${PATH}/resp_0/input_items?provider=llamacpp`, {}],

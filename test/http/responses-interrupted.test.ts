@@ -154,7 +154,7 @@ async function stream(body: object) {
   return { text, events: dataOf(text), exchange: exchangeOf(answer) };
 }
 
-/** The stream ends as a failure, and nothing in it looks finished. @returns the failed response */
+/** The stream ends as a failure, and no item looks finished. @returns the failed response */
 function failedIn(text: string): Answered {
   const events = dataOf(text);
   const types = events.map(({ type }) => type);
@@ -193,7 +193,7 @@ describe.each(models)('a response of %s', (model) => {
     });
   }
 
-  it('that is followed from its middle is told how it failed', async () => {
+  it('that is resumed in the middle includes its failure', async () => {
     const { type: contentType, frames } = providers[model]?.('text') ?? { type: '', frames: [] };
     answers(contentType, frames, 'breaks off');
     const { events } = await stream({ model });
@@ -221,7 +221,7 @@ describe.each(models.slice(1))('a background response of %s', (model) => {
   });
 });
 
-describe('a background response that its provider goes on with', () => {
+describe('a background response that its provider continues', () => {
   const model = 'openai/scripted';
 
   it('ends a stream that breaks off with an error, and stays in progress', async () => {
@@ -263,13 +263,13 @@ describe('a native response', () => {
     expect(text.match(/\[DONE\]/g)).toHaveLength(1);
   });
 
-  it('that was cut before its provider had shown it fails with all that is known of it', async () => {
+  it('that was cut before its first event fails with all that is known of it', async () => {
     answers(SSE, [': waiting\n\n', frame({ type: 'response.heartbeat', sequence_number: 0 })], 'breaks off');
     const { text } = await stream({ model, metadata: { a: 'b' } });
     expect(dataOf(text).at(-1)).toMatchObject({ type: 'response.failed', response: { metadata: { a: 'b' } } });
   });
 
-  it('keeps items that were done as they are, and the parts of one that was not', async () => {
+  it('keeps the items that were done, and the parts of one that was not', async () => {
     const item = { id: 'msg_1', type: 'message', role: 'assistant', content: [] };
     const part = { type: 'output_text', text: '', annotations: [] };
     const second = { output_index: 1, item_id: 'ctc_1' };
@@ -296,8 +296,8 @@ describe('a native response', () => {
   });
 });
 
-describe('a response that its client leaves', () => {
-  it.each(models)('is cancelled, with what came of it: %s', async (model) => {
+describe('a response that its client abandons', () => {
+  it.each(models)('is cancelled, with its output so far: %s', async (model) => {
     const { type: contentType, frames } = providers[model]?.('text') ?? { type: '', frames: [] };
     scripted.script(({ path, headers }, response) => {
       if (isMissing(path, headers.authorization)) return void response.writeHead(404).end('{}');

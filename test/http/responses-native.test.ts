@@ -6,7 +6,7 @@ const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds();
 const PATH = '/v1/responses';
 
 describe('a native response', () => {
-  it("is the very bytes the provider sent, and so is the client's request but for the model", async () => {
+  it('has the very bytes of the provider, and so has the request of the client but for the model', async () => {
     const body = `{ "x":9007199254740993123, "model":"${native}","input":"hi" , "metadata":{"b":"1","a":"2"}}`;
     const answer = await gateway.post(PATH, body);
     const asked = nativeProvider.requests.at(-1);
@@ -17,7 +17,7 @@ describe('a native response', () => {
     expect(await answer.text()).toBe(events.find(({ type }) => type === 'chunk.received')?.body);
   });
 
-  it('is streamed as it came', async () => {
+  it('is streamed unchanged', async () => {
     const { text, exchange } = await stream({ model: native, input: 'Tell me something.' });
     const events = await eventsOfExchange(gateway, exchange);
     expect(text).toBe(
@@ -28,7 +28,7 @@ describe('a native response', () => {
     );
   });
 
-  it('leaves it to the provider to follow its own responses', async () => {
+  it('is continued by its own provider through previous_response_id', async () => {
     const first = await create({ model: native, input: 'hi' });
     await create({ model: native, input: 'and?', previous_response_id: first.id });
     expect(JSON.parse(nativeProvider.requests.at(-1)?.body ?? '')).toMatchObject({
@@ -43,7 +43,7 @@ describe('a native response', () => {
     });
   });
 
-  it('that this gateway never saw is found at the provider', async () => {
+  it('that is unknown to this gateway is found at the provider', async () => {
     const url = `http://${nativeProvider.requests.at(-1)?.headers.host}/v1/responses`;
     const headers = { authorization: `Bearer ${NATIVE_KEY}`, 'content-type': 'application/json' };
     const made = await fetch(url, { method: 'POST', headers, body: '{"model":"simulated-small","input":"hi"}' });
@@ -66,7 +66,7 @@ describe('a native response', () => {
     expect((await retrieve(id, '?provider=openai')).status).toBe(404);
   });
 
-  it('in the background is queued at first, and told as it is now each time it is asked for', async () => {
+  it('in the background is queued at first, and has its current state on each GET', async () => {
     const queued = await create({ model: native, input: 'Reply with exactly: done', background: true });
     expect(queued.status).toBe('queued');
     await expect
@@ -77,13 +77,13 @@ describe('a native response', () => {
     expect(nativeProvider.requests).toHaveLength(calls);
   });
 
-  it('in the background stays what it was when the provider cannot be asked', async () => {
+  it('in the background keeps its last known state when the provider cannot be reached', async () => {
     const queued = await create({ model: native, input: 'hi', background: true });
     nativeProvider.control.next({ status: 500 }, { path: `/v1/responses/${queued.id}` });
     expect(await json(await retrieve(queued.id))).toEqual(queued);
   });
 
-  it('whose stream the provider cuts off fails, and is kept so', async () => {
+  it('whose stream the provider cuts off fails, and is stored as failed', async () => {
     nativeProvider.control.next({ cutAfterChunks: 7 });
     const { text, events } = await stream({ model: native, input: 'Tell me something.' });
     const last = events.at(-1);
@@ -96,7 +96,7 @@ describe('a native response', () => {
     expect(await json(await retrieve(last.response.id))).toEqual(last.response);
   });
 
-  it('whose provider reports an error in mid-stream fails for every client, and is kept so', async () => {
+  it('whose provider reports an error in mid-stream fails for every client, and is stored as failed', async () => {
     nativeProvider.control.next({ errorInStream: 5, message: 'out of memory', code: 'oom' });
     const { events } = await stream({ model: native, input: 'Tell me something.' });
     const [error, failed] = events.slice(-2);

@@ -1,4 +1,4 @@
-/** How the gateway finds out whether a provider has `/v1/responses`, and for how long it holds on to that. */
+/** How the gateway finds out whether a provider has `/v1/responses`, and how long it keeps the result. */
 import { afterAll, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { errorOf, eventsUntil, json, withGateway } from '../support/with-gateway.ts';
@@ -10,7 +10,7 @@ const gateway = withGateway(async () => {
 });
 afterAll(() => scripted.close());
 
-/** @returns the paths that are asked from now on */
+/** @returns the paths requested from now on */
 function withoutResponses(status: number, body: string): string[] {
   const asked: string[] = [];
   scripted.script(({ path }, response) => {
@@ -35,7 +35,7 @@ describe('a 404 for a model', () => {
       '{"message":"The model `scripted` does not exist.","type":"NotFoundError","code":404}',
     ],
     ['the name of the model', '{"error":"scripted: no such name"}'],
-  ])('with %s is passed on, and the route is asked again', async (_what, body) => {
+  ])('with %s is passed on, and the route is requested again', async (_what, body) => {
     const asked = withoutResponses(404, body);
     expect(await errorOf(await create(), 404)).toMatchObject({ type: 'not_found_error', provider: 'vllm' });
     await errorOf(await create(), 404);
@@ -44,7 +44,7 @@ describe('a 404 for a model', () => {
 });
 
 describe('a missing route', () => {
-  it('is stored, and chat completions are asked from then on', async () => {
+  it('is stored, and chat completions are used from then on', async () => {
     const asked = withoutResponses(404, '{"detail":"Not Found"}');
     for (const _ of [1, 2]) expect((await json(await create())).output[0].content[0].text).toBe('ok');
     expect(asked).toEqual(['/v1/responses', '/v1/chat/completions', '/v1/chat/completions']);
@@ -56,7 +56,7 @@ describe('a missing route', () => {
     expect(learned.map(({ data }) => data)).toEqual([{ capability: 'responses', supported: false }]);
   });
 
-  it('is asked for again when the provider lists other models', async () => {
+  it('is requested again when the provider lists other models', async () => {
     const asked = withoutResponses(404, '{"detail":"Not Found"}');
     await (await create()).text();
     expect(asked).not.toContain('/v1/responses');

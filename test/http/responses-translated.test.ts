@@ -19,7 +19,7 @@ const lastChat = () => JSON.parse(gateway.lastAsked().body);
 const types = (events: readonly LoggedEvent[]) => events.map(({ type }) => type);
 
 describe('a provider without /v1/responses', () => {
-  it('is asked for it once, and spoken to in chat completions from then on', async () => {
+  it('is probed once, and receives chat completions from then on', async () => {
     const other = createSimulatedProvider({ responses: 'absent' });
     const url = await other.listen();
     const own = await startTestGateway({ simulated: false, env: { LLAMACPP_BASE_URL: url } });
@@ -87,7 +87,7 @@ describe('a translated response', () => {
     });
   });
 
-  it('keeps numbers that no JavaScript number can hold', async () => {
+  it('keeps numbers beyond the precision of JavaScript', async () => {
     const schema = '{"type":"object","properties":{"id":{"type":"integer","maximum":9223372036854775807}}}';
     const body =
       `{"model":"${translated}","input":"hi","seed":9007199254740993,` +
@@ -139,7 +139,7 @@ describe('a translated response', () => {
     },
   );
 
-  it('cannot follow a response that was not stored, or was deleted', async () => {
+  it('cannot follow a response that was not stored or was deleted', async () => {
     const unstored = await create({ input: 'hi', store: false });
     const deleted = await create({ input: 'hi' });
     await gateway.fetch(`${PATH}/${deleted.id}`, { method: 'DELETE' });
@@ -149,7 +149,7 @@ describe('a translated response', () => {
     }
   });
 
-  it('can follow one of a provider that keeps its own, and the other way round', async () => {
+  it('can follow one of a native provider, and the other way round', async () => {
     const elsewhere = await create({ model: native, input: 'My name is Ada.' });
     const here = await create({ input: 'What is my name?', previous_response_id: elsewhere.id });
     expect(here.output[0].content[0].text).toBe('Your name is Ada.');
@@ -177,7 +177,7 @@ describe('a translated response', () => {
     expect(JSON.parse(sent?.body ?? '').input).toMatchObject([asked, { type: 'message' }, next]);
   });
 
-  it('takes all that a coding agent sends with its turns, hosted and namespaced tools included', async () => {
+  it('accepts all that a coding agent sends with its turns, hosted and namespaced tools included', async () => {
     const request = {
       instructions: null,
       tools: [
@@ -221,7 +221,7 @@ describe('a translated response', () => {
     expect(lastChat().messages[2]).toMatchObject({ tool_calls: [{ id: call?.call_id }] });
   });
 
-  it('tells its reasoning as raw text to a client that asks for it', async () => {
+  it('includes its reasoning as raw text when the client requests it', async () => {
     const { events } = await stream({
       input: 'Tell me something.',
       reasoning: { effort: 'low' },
@@ -232,7 +232,7 @@ describe('a translated response', () => {
     expect(events.map(({ type }) => type)).toContain('response.reasoning_text.delta');
   });
 
-  it('leaves the tools out that no chat provider can run', async () => {
+  it('leaves out the tools that no chat provider can run', async () => {
     const hosted = [{ type: 'web_search' }, { type: 'namespace', name: 'ns', tools: [] }];
     const response = await create({ input: 'What is the weather in Paris?', tools: [...hosted, ...tools] });
     expect(response.output[0]).toMatchObject({ type: 'function_call', name: 'get_weather' });
@@ -240,7 +240,7 @@ describe('a translated response', () => {
     expect(lastChat().tools).toHaveLength(1);
   });
 
-  it('whose stream the provider cuts off fails, and is kept so', async () => {
+  it('whose stream the provider cuts off fails, and is stored as failed', async () => {
     gateway.simulated.control.next({ cutAfterChunks: 5 });
     const { text, events, exchange } = await stream({ input: 'Tell me something.' });
     checkStream(events);
@@ -270,14 +270,14 @@ describe('a translated response', () => {
     },
   );
 
-  it('whose provider only forgets its end marker is complete', async () => {
+  it('whose provider omits only its end marker is complete', async () => {
     gateway.simulated.control.next({ endWithoutDone: true });
     const { text, events } = await stream({ input: 'Tell me something.' });
     expect(checkStream(events).status).toBe('completed');
     expect(eventsOf(text).at(-1)?.data).toBe('[DONE]');
   });
 
-  it('whose provider reports an error in mid-stream fails, in words for every client, and is kept so', async () => {
+  it('whose provider reports an error in mid-stream fails for every client, and is stored as failed', async () => {
     gateway.simulated.control.next({ errorInStream: 4, message: 'out of memory', code: 'oom' });
     const { text, events } = await stream({ input: 'Tell me something.' });
     const final = checkStream(events);
@@ -297,7 +297,7 @@ describe('a translated response', () => {
     expect(await json(await retrieve(final.id))).toEqual(final);
   });
 
-  it('survives odd but lawful streams of its provider', async () => {
+  it('handles odd but valid streams of its provider', async () => {
     for (const fault of [{ splitEvery: 3 }, { coalesce: true }, { crlf: true, comments: true }]) {
       gateway.simulated.control.next({ ...fault, words: 5 });
       const { events } = await stream({ input: 'Tell me something.' });
@@ -311,7 +311,7 @@ describe('a translated response', () => {
     expect(checkStream(events).status).toBe('failed');
   });
 
-  it('that its client leaves is kept as far as it came', async () => {
+  it('that its client abandons is stored with its output so far', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 5 });
     const client = new AbortController();
     const body = { model: translated, input: 'Tell me something.', stream: true };
@@ -328,7 +328,7 @@ describe('a translated response', () => {
     expect(await json(await retrieve(id))).toMatchObject({ id, status: 'cancelled' });
   });
 
-  it('asks for reasoning in the words of the provider, and gives it as a summary', async () => {
+  it('sends the reasoning effort in the form of the provider, and returns reasoning as a summary', async () => {
     const { events } = await stream({ input: 'Tell me something.', reasoning: { effort: 'low' } });
     const final = checkStream(events);
     expect(final.output.map(({ type }) => type)).toEqual(['reasoning', 'message']);
@@ -339,7 +339,7 @@ describe('a translated response', () => {
     expect(final.reasoning).toMatchObject({ effort: 'low' });
   });
 
-  it('refuses a reference to an item that nobody knows', async () => {
+  it('refuses a reference to an unknown item', async () => {
     const answer = await gateway.post(PATH, {
       model: translated,
       input: [{ type: 'item_reference', id: 'msg_nobody' }],
@@ -347,7 +347,7 @@ describe('a translated response', () => {
     expect(await errorOf(answer, 404)).toMatchObject({ type: 'not_found_error', param: 'input[0].id' });
   });
 
-  it('is looked up by id wherever it is asked for', async () => {
+  it('is looked up by id, with any provider or include parameter', async () => {
     const { id } = await create({ input: 'hi' });
     expect((await retrieve(id, '?provider=openai')).status).toBe(200);
     expect((await retrieve(id, '?include[]=reasoning.encrypted_content&include=x')).status).toBe(200);
@@ -360,7 +360,7 @@ describe('a translated response', () => {
     }
   });
 
-  it('that is not stored cannot be asked for at a provider that keeps none', async () => {
+  it('that is not stored is a 501 at a provider that stores none', async () => {
     const answer = await retrieve('resp_unknown', '?provider=llamacpp');
     expect(answer.headers.get('x-should-retry')).toBe('false');
     expect(await errorOf(answer, 501)).toMatchObject({

@@ -7,7 +7,7 @@ const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds();
 const PATH = '/v1/responses';
 
 describe.each(both)('a %s response', (kind, model) => {
-  it('has all 31 members that clients look for, and usage in both vocabularies', async () => {
+  it('has all 31 members that clients expect, and usage in both vocabularies', async () => {
     const response = await create({ model, input: 'Reply with exactly: hello', metadata: { order: '66' } });
     expect(Object.keys(response)).toEqual(expect.arrayContaining(requiredMembers));
     expect(response).toMatchObject({ object: 'response', status: 'completed', error: null, metadata: { order: '66' } });
@@ -35,7 +35,7 @@ describe.each(both)('a %s response', (kind, model) => {
     });
   });
 
-  it('is found at once, as it was', async () => {
+  it('is found at once, unchanged', async () => {
     for (let turn = 0; turn < 5; turn++) {
       const response = await create({ model, input: `Tell me of ${turn}.` });
       const found = await retrieve(response.id);
@@ -44,14 +44,14 @@ describe.each(both)('a %s response', (kind, model) => {
     }
   });
 
-  it('is found at once after its stream, as its terminal event told it', async () => {
+  it('is found at once after its stream, equal to its terminal event', async () => {
     const { events } = await stream({ model, input: 'Tell me of streams.' });
     const last = events.at(-1);
     expect(last.type).toBe('response.completed');
     expect(await json(await retrieve(last.response.id))).toEqual(last.response);
   });
 
-  it('in a stream tells every step in order, with the same ids throughout', async () => {
+  it('streams every step in order, with the same ids throughout', async () => {
     const { text, events } = await stream({ model, input: 'Tell me something.' });
     if (kind === 'translated') checkStream(events);
     const deltas = events.filter(({ type }) => type === 'response.output_text.delta');
@@ -77,7 +77,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect(events.at(-1).response.usage.output_tokens).toBeGreaterThan(0);
   });
 
-  it('says the same in a stream as in one piece', async () => {
+  it('is the same in a stream and without', async () => {
     const asked = { model, input: 'Think, and tell me something.', instructions: 'Be brief.' };
     const whole = await create(asked);
     const { events } = await stream(asked);
@@ -163,7 +163,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect(response.text.format).toMatchObject(format);
   });
 
-  it('that runs out of tokens is incomplete, says why, and is kept so', async () => {
+  it('that runs out of tokens is incomplete with the reason, and is stored so', async () => {
     const response = await create({ model, input: 'Write 50 words about rain.', max_output_tokens: 5 });
     expect(response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
     expect((await json(await retrieve(response.id))).status).toBe('incomplete');
@@ -172,7 +172,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect((await json(await retrieve(events.at(-1).response.id))).status).toBe('incomplete');
   });
 
-  it('remembers what was said before, over whole and streamed turns', async () => {
+  it('follows earlier turns, streamed or not', async () => {
     const first = await create({ model, input: 'My name is Ada.' });
     const { events } = await stream({ model, input: 'I live by the sea.', previous_response_id: first.id });
     const second = events.at(-1).response;
@@ -185,7 +185,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect(again.events.at(-1).response.output[0].content[0].text).toBe('Your name is Ada.');
   });
 
-  it('lists its input in the form of items, newest first, a page at a time', async () => {
+  it('lists its input as items, newest first, a page at a time', async () => {
     const input = [
       { role: 'developer', content: 'Be kind.' },
       { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'What is the weather?' }] },
@@ -224,7 +224,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect(await errorOf(await retrieve(id, `/input_items?${query}`), 400)).toMatchObject({ param });
   });
 
-  it('lists no more than asked for, and twenty when nothing is', async () => {
+  it('lists as many input items as the limit says, and twenty by default', async () => {
     const input = Array.from({ length: 130 }, (_, index) => ({ role: 'user', content: `number ${index}` }));
     const { id } = await create({ model, input });
     const count = async (query: string) => (await json(await retrieve(id, `/input_items${query}`))).data.length;
@@ -232,7 +232,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect(await count('?limit=100')).toBe(100);
   });
 
-  it('is gone once it was deleted', async () => {
+  it('is not found after its deletion', async () => {
     const { id } = await create({ model, input: 'hi' });
     const deleted = await gateway.fetch(`${PATH}/${id}`, { method: 'DELETE' });
     expect(deleted.status).toBe(200);
@@ -250,7 +250,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect((await gateway.fetch(`${PATH}/${id}`, { method: 'DELETE', headers })).status).toBe(200);
   });
 
-  it('with store: false is kept nowhere', async () => {
+  it('with store: false is not stored', async () => {
     const whole = await create({ model, input: 'hi', store: false });
     expect(whole.store).toBe(false);
     const { events } = await stream({ model, input: 'hi', store: false });
@@ -275,7 +275,7 @@ describe.each(both)('a %s response', (kind, model) => {
     expect(gateway.simulated.requests.length + nativeProvider.requests.length).toBe(before);
   });
 
-  it('takes every optional member as null or empty', async () => {
+  it('accepts every optional member as null or empty', async () => {
     const nothing = Object.fromEntries(
       'include truncation previous_response_id metadata tools tool_choice temperature top_p max_output_tokens conversation store background stream stream_options parallel_tool_calls service_tier prompt safety_identifier top_logprobs prompt_cache_key'
         .split(' ')

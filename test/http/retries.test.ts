@@ -43,7 +43,7 @@ describe('another attempt', () => {
     [503, { stream: true }],
     [504, { stream: true }],
     [522, {}],
-  ])('is made after a %i, and each is told', async (status, more) => {
+  ])('is made after a %i, and each is recorded', async (status, more) => {
     gateway.simulated.control.always({ failTimes: 2, status, key: `flaky-${status}` });
     const { answer, calls } = await counted({ ...chat, ...more });
     expect(answer.status).toBe(200);
@@ -63,7 +63,7 @@ describe('another attempt', () => {
     expect(events.find(({ type }) => type === 'exchange.completed')?.data.attempt).toBe(3);
   });
 
-  it('is made when the connection broke before anything was said', async () => {
+  it('is made when the connection broke before any output', async () => {
     for (const fault of [{ cutAfterChunks: 0 }, { cutAfterChunks: 1 }]) {
       gateway.simulated.control.next(fault);
       const { answer, calls } = await counted({
@@ -76,7 +76,7 @@ describe('another attempt', () => {
     }
   });
 
-  it('waits as long as the provider asks', async () => {
+  it('is made after the time in Retry-After', async () => {
     gateway.simulated.control.next({ status: 503, retryAfter: 1 });
     const before = performance.now();
     const answer = await ask();
@@ -104,7 +104,7 @@ describe('another attempt', () => {
     expect(events[3]?.body).toContain(`simulated error ${status}`);
   });
 
-  it('is not made after one that took too long, nor more often than allowed', async () => {
+  it('is not made after a timeout, nor more often than allowed', async () => {
     gateway.simulated.control.next({ hang: true });
     const late = await counted();
     expect(late.answer.status).toBe(504);
@@ -138,7 +138,7 @@ describe('another attempt', () => {
     expect(events.find(({ type }) => type === 'attempt.failed')?.data.retryInMs).toBeUndefined();
   });
 
-  it('is not waited for by a client that has left', async () => {
+  it('is not awaited for a client that has left', async () => {
     gateway.simulated.control.always({ status: 503, retryAfter: 20 });
     const client = new AbortController();
     const asked = gateway.simulated.nextRequest();
@@ -163,7 +163,7 @@ describe('another attempt', () => {
   });
 });
 
-describe('a provider that fails again and again', () => {
+describe('a provider that keeps failing', () => {
   const running: { close(): Promise<void> }[] = [];
   afterEach(async () => {
     for (const one of running.splice(0)) await one.close();
@@ -180,7 +180,7 @@ describe('a provider that fails again and again', () => {
       ({ data }) => data.state,
     );
 
-  it('is left alone for a while, and used again when it has recovered', async () => {
+  it('is skipped for a while, and used again when it has recovered', async () => {
     const { own, calls, ask } = await start({ CIRCUIT_BREAKER_TIMEOUT: '900ms' });
     own.simulated.control.always({ status: 503 });
     for (let exchange = 0; exchange < 5; exchange++) expect((await ask()).status).toBe(503);
@@ -202,7 +202,7 @@ describe('a provider that fails again and again', () => {
     expect(await changes(own, 'closed')).toEqual(['open', 'half_open', 'closed']);
   });
 
-  it('is left alone again when its first probe fails', async () => {
+  it('is skipped again when its first probe fails', async () => {
     const { own, calls, ask } = await start({
       CIRCUIT_BREAKER_TIMEOUT: '600ms',
       CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2',
@@ -215,7 +215,7 @@ describe('a provider that fails again and again', () => {
     expect(calls()).toBe(3);
   });
 
-  it('is not asked again for a completion without choices that was to become a response', async () => {
+  it('is not retried for a completion without choices that was to become a response', async () => {
     const own = await startTestGateway({ simulated: { responses: 'absent' } });
     running.push(own);
     await modelsListed(own);
@@ -229,7 +229,7 @@ describe('a provider that fails again and again', () => {
     ]);
   });
 
-  it('is left alone also when all it gives is answers that make no sense', async () => {
+  it('is skipped also when all its answers are malformed', async () => {
     const { own, calls, ask } = await start({
       CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2',
       CIRCUIT_BREAKER_FAILURE_ON_STATUSES: '503',
@@ -240,7 +240,7 @@ describe('a provider that fails again and again', () => {
     expect(calls()).toBe(2);
   });
 
-  it('is not given up for refusals that are the fault of the client, or for clients that leave', async () => {
+  it('is not skipped for refusals that are the fault of the client, or for clients that leave', async () => {
     const { own, ask } = await start({ CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2' });
     own.simulated.control.always({ status: 400 });
     for (let exchange = 0; exchange < 4; exchange++) expect((await ask()).status).toBe(400);
@@ -259,7 +259,7 @@ describe('a provider that fails again and again', () => {
     expect((await ask()).status).toBe(200);
   });
 
-  it('is not given up for an answer that a client could not read in the form it asked for', async () => {
+  it('is not skipped for an answer that a client could not read in the requested form', async () => {
     const { own, calls } = await start({ CIRCUIT_BREAKER_FAILURE_THRESHOLD: '2' });
     for (let exchange = 0; exchange < 3; exchange++) {
       await own.fetch('/v1/embeddings', { json: { model, input: 'hi', stream: true } });

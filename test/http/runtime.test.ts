@@ -23,7 +23,7 @@ describe('the runtime configuration', () => {
     for (const value of Object.values(flags)) expect(value).toEqual(expect.stringMatching(/./));
   });
 
-  it('is told under its older names too, and says that they are old', async () => {
+  it('is also served under its older paths, marked as deprecated', async () => {
     const now = await json(await gateway.fetch('/admin/runtime/config'));
     for (const path of ['/admin/api/v1/dashboard/config', '/admin/api/v1/runtime/config']) {
       const answer = await gateway.fetch(path);
@@ -46,7 +46,7 @@ describe('the runtime configuration', () => {
     expect((await errorOf(await put({ value: 1 }), 400)).param).toBe('value');
   });
 
-  it('is read anew on request, and says how each step went', async () => {
+  it('is read again on request, with the result of each step', async () => {
     const asked = () => gateway.simulated.requests.filter(({ path }) => path === '/v1/models').length;
     const before = asked();
     const report = await json(await gateway.fetch('/admin/runtime/refresh', { method: 'POST' }));
@@ -67,7 +67,7 @@ describe('the runtime configuration', () => {
     );
   });
 
-  it('is partly read anew when a provider does not answer', async () => {
+  it('is read in part when a provider does not answer', async () => {
     gateway.simulated.control.always({ status: 500 }, { path: '/v1/models' });
     const report = await json(await gateway.fetch('/admin/runtime/refresh', { method: 'POST' }));
     gateway.simulated.control.clear();
@@ -101,7 +101,7 @@ describe('a refresh', () => {
     expect(order).toEqual(['begin 0', 'end 0', 'begin 1', 'end 1']);
   });
 
-  test('goes on after a step that failed', async () => {
+  test('continues after a step that failed', async () => {
     const refresh = createRefresh({
       steps: [
         { name: 'first', run: () => Promise.reject(new Error('broken')) },
@@ -117,7 +117,7 @@ describe('a refresh', () => {
     ]);
   });
 
-  test('has failed when no provider answered and no model is known', async () => {
+  test('fails when no provider answered and no model is known', async () => {
     const steps = [{ name: 'providers', run: async () => ({ status: 'failed' as const }) }];
     expect((await createRefresh({ steps, counts: () => ({ models: 0, providers: 1 }) })()).status).toBe('failed');
     expect((await createRefresh({ steps, counts })()).status).toBe('partial');

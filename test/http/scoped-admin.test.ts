@@ -1,4 +1,4 @@
-/** An administrator of a subtree sees and changes what is in it, and cannot tell what is beside it from what is not there. */
+/** An administrator of a subtree sees and changes that subtree only; anything outside looks as if it did not exist. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answered } from '../support/answered.ts';
 import { withBothKinds } from '../support/both-kinds.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 const anywhere = { headers: { 'x-gateway-user-path': '/' } };
 
 describe('GET /admin/access', () => {
-  it('tells what a credential administers', async () => {
+  it('returns what a credential administers', async () => {
     const root = await newKey(gateway, { user_path: '/', dashboard_access: true });
     const free = await newKey(gateway, { dashboard_access: true });
     expect(await json(await gateway.fetch('/admin/access'))).toEqual({ scope: 'global' });
@@ -67,14 +67,14 @@ describe('keys', () => {
     }
   });
 
-  it('are made at the root of the subtree unless it is said where', async () => {
+  it('are created at the root of the subtree by default', async () => {
     const made = await newKey(gateway, {}, admin);
     expect(made.told.user_path).toBe('/team');
     expect((await newKey(gateway, { user_path: '' }, admin)).told.user_path).toBe('/team');
     expect((await newKey(gateway, { user_path: '/team/x/y' }, admin)).told.user_path).toBe('/team/x/y');
   });
 
-  it.each(['/', '/team-b', '/tea', '/other'])('are not made at %s', async (path) => {
+  it.each(['/', '/team-b', '/tea', '/other'])('are not created at %s', async (path) => {
     const before = await json(await gateway.fetch('/admin/auth-keys'));
     const refused = await admin.fetch('/admin/auth-keys', { json: { name: 'x', user_path: path } });
     expect(await errorOf(refused, 403)).toMatchObject({
@@ -85,7 +85,7 @@ describe('keys', () => {
     expect(await json(await gateway.fetch('/admin/auth-keys'))).toEqual(before);
   });
 
-  it('with dashboard access, made here, administer their own subtree', async () => {
+  it('with dashboard access, created here, administer their own subtree', async () => {
     const made = await newKey(gateway, { user_path: '/team/x', dashboard_access: true }, admin);
     expect(await json(await made.fetch('/admin/access'))).toEqual({ scope: 'user_path', user_path: '/team/x' });
     const refused = await made.fetch('/admin/auth-keys', { json: { name: 'x', user_path: '/team' } });
@@ -97,7 +97,7 @@ describe('keys', () => {
     ['allowed-models', 'PUT', { allowed_models: [] }],
     ['dashboard-access', 'PUT', { dashboard_access: true }],
     ['deactivate', 'POST', undefined],
-  ])('of others are not there: %s', async (path, method, body) => {
+  ])('outside the subtree are not found: %s', async (path, method, body) => {
     const change = (id: string) => admin.fetch(`/admin/auth-keys/${id}/${path}`, { method, json: body });
     const missing = await errorOf(await change('none'), 404);
     for (const { id } of [outside, pathless]) {
@@ -128,7 +128,7 @@ describe('users', () => {
   const paths = async (init = {}) =>
     (await json(await admin.fetch('/admin/users', init))).users.map(({ user_path }: Answered) => user_path);
 
-  it('are those of the subtree, with what holds there from above', async () => {
+  it('are those of the subtree, with the limits inherited from above', async () => {
     await setPolicy(gateway, '/', ['simulated-small']);
     await setPolicy(gateway, '/team-b/c', []);
     for (const init of [{}, anywhere]) {
@@ -141,7 +141,7 @@ describe('users', () => {
     await gateway.fetch('/admin/users?user_path=/', { method: 'DELETE' });
   });
 
-  it('are set at the root of the subtree unless it is said where', async () => {
+  it('are set at the root of the subtree by default', async () => {
     await admin.fetch('/admin/users', put({ allowed_models: ['simulated-small'] }));
     const { users } = await json(await admin.fetch('/admin/users'));
     expect(users[0]).toMatchObject({ user_path: '/team', configured: true, allowed_models: ['simulated-small'] });
@@ -160,13 +160,13 @@ describe('users', () => {
   });
 });
 
-describe('what was stored on /v1', () => {
+describe('objects stored on /v1', () => {
   const model = 'llamacpp/simulated-small';
   const made = async (key: ManagedKey) =>
     (await json(await key.fetch('/v1/responses', { json: { model, input: 'hi' } }))).id;
   const get = (key: ManagedKey, id: string, init = {}) => key.fetch(`/v1/responses/${id}`, init);
 
-  it('is there for keys at its path or above it, and for no header that says so', async () => {
+  it('are found by keys at their path or above it, whatever the header names', async () => {
     const own = await made(inside);
     for (const key of [inside, admin]) expect((await get(key, own)).status).toBe(200);
     expect((await get(pathless, own)).status).toBe(404);
@@ -180,14 +180,14 @@ describe('what was stored on /v1', () => {
     }
   });
 
-  it('under no path is for who created it, and for no administrator of a subtree', async () => {
+  it('without a path are found by their creator, and by no administrator of a subtree', async () => {
     const id = await made(pathless);
     expect((await get(pathless, id)).status).toBe(200);
     expect((await get(await newKey(gateway), id)).status).toBe(404);
     expect((await get(admin, id)).status).toBe(404);
   });
 
-  it('is not asked of a provider for a key that does not see everything', async () => {
+  it('are not looked up at a provider for a key that does not see everything', async () => {
     const kept = await json(
       await gateway.fetch('/v1/responses', { json: { model: 'openai/simulated-small', input: 'hi', store: true } }),
     );
@@ -209,11 +209,11 @@ describe('what was stored on /v1', () => {
   });
 });
 
-describe('what holds for the whole gateway', () => {
+describe('objects of the whole gateway', () => {
   const isFor = ['/', '/team', '/team/a', '/team-b', '/other/team'];
   const toldOf = ['/', '/team', '/team/a'];
 
-  it('is told as far as it concerns the subtree, and for whom else it is, to nobody in it', async () => {
+  it('are listed with the user paths inside the subtree only', async () => {
     for (const [source, userPaths] of [
       ['for-some', isFor],
       ['for-others', ['/team-b']],
@@ -235,7 +235,7 @@ describe('what holds for the whole gateway', () => {
     expect(all.steps[0]).toMatchObject({ list: isFor });
   });
 
-  it('is told so of the policies of models, too', async () => {
+  it('include policies of models, with the user paths inside the subtree only', async () => {
     const source = 'llamacpp/simulated-large';
     const accessSeenBy = async (by: Pick<ManagedKey, 'fetch'>) => {
       const rows: Answered[] = await json(await by.fetch('/admin/models'));

@@ -1,4 +1,4 @@
-/** `GET /v1/responses/{id}?stream=true`: a stored response as the stream it was made as. */
+/** `GET /v1/responses/{id}?stream=true`: a stored response as its original stream. */
 import { describe, expect, it } from 'vitest';
 import { both, NATIVE_KEY, native, tools, translated, withBothKinds } from '../support/both-kinds.ts';
 import { dataOf, errorOf, json } from '../support/with-gateway.ts';
@@ -25,7 +25,7 @@ describe.each(both)('a %s response that was streamed', (_kind, model) => {
     expect(await again(id)).toBe(text);
   });
 
-  it('is replayed from where a reader was', async () => {
+  it('is replayed after starting_after', async () => {
     const { events } = await kinds.stream({ model, input: 'Write 30 words' });
     const { id } = events[0].response;
     for (const after of [0, 3, events.length - 2]) {
@@ -34,7 +34,7 @@ describe.each(both)('a %s response that was streamed', (_kind, model) => {
     expect(await again(id, `&starting_after=${events.length - 1}`)).toBe('data: [DONE]\n\n');
   });
 
-  it('tells how it broke off', async () => {
+  it('includes its failure', async () => {
     const provider = model === native ? kinds.nativeProvider : gateway.simulated;
     provider.control.next({ cutAfterChunks: 5 });
     const { text, events } = await kinds.stream({ model, input: 'Write 30 words' });
@@ -44,11 +44,11 @@ describe.each(both)('a %s response that was streamed', (_kind, model) => {
   });
 });
 
-describe.each(both)('a %s response that was made in one piece', (_kind, model) => {
+describe.each(both)('a %s response that was not streamed', (_kind, model) => {
   it.each([
     ['text', { input: 'Write 30 words' }],
     ['a tool call', { input: 'What is the weather in Paris?', tools }],
-  ])('is told as a stream: %s', async (_what, body) => {
+  ])('is returned as a stream: %s', async (_what, body) => {
     const made = await kinds.create({ model, ...body });
     const events = dataOf(await again(made.id));
     expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, index) => index));
@@ -59,7 +59,7 @@ describe.each(both)('a %s response that was made in one piece', (_kind, model) =
   });
 });
 
-describe('a stream that is retrieved', () => {
+describe('a retrieved stream', () => {
   it('is a 404 when there is no such response', async () => {
     await errorOf(await kinds.retrieve('resp_none', '?stream=true'), 404);
   });
@@ -78,7 +78,7 @@ describe('a stream that is retrieved', () => {
     expect(refused.param).toBe('starting_after');
   });
 
-  it('asks the provider named for one that is not on the record', async () => {
+  it('comes from the provider in the query when the response is not on record', async () => {
     const made = await fetch(`${kinds.nativeUrl}/responses`, {
       method: 'POST',
       headers: { authorization: `Bearer ${NATIVE_KEY}` },

@@ -1,4 +1,4 @@
-/** Background responses of which nothing had been said when the gateway stopped: what the next start makes of them. */
+/** Background responses without any output when the gateway stopped: how the next start resumes them. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ async function start(env: Record<string, string> = { LLAMACPP_BASE_URL: upstream
 
 const calls = () => provider.requests.filter(({ method, path }) => method === 'POST' && path === chat.path).length;
 
-/** One that the provider does not answer. */
+/** A response that the provider does not answer. */
 async function promised(gateway: Pick<TestGateway, 'fetch'>, body: object = {}): Promise<string> {
   const before = calls();
   provider.control.next({ hang: true }, chat);
@@ -59,8 +59,8 @@ async function ended(gateway: TestGateway, id: string) {
   return get(gateway, id);
 }
 
-describe('a background response that is taken up again', () => {
-  it('is taken up as often as the gateway stops before anything was said', async () => {
+describe('a background response that is resumed', () => {
+  it('is resumed each time the gateway stops before any output', async () => {
     const id = await promised(await start());
     for (let round = 0; round < 2; round++) {
       const before = calls();
@@ -73,14 +73,14 @@ describe('a background response that is taken up again', () => {
     expect(made.output[0].content[0].text).toBe('hello');
   });
 
-  it('ends as failed when its provider is not there any more', async () => {
+  it('ends as failed when its provider was removed', async () => {
     const id = await promised(await start());
     const other = { OPENAI_BASE_URL: upstream, OPENAI_API_KEY: 'k' };
     const failed = await ended(await start(other), id);
     expect(failed).toMatchObject({ id, status: 'failed', error: { code: 'model_not_found' } });
   });
 
-  it('ends as failed when the turn before it was deleted', async () => {
+  it('ends as failed when its previous response was deleted', async () => {
     const first = await start();
     const before = await json(await first.fetch('/v1/responses', { json: { model, input: 'hi' } }));
     const id = await promised(first, { previous_response_id: before.id });
@@ -89,7 +89,7 @@ describe('a background response that is taken up again', () => {
     expect(failed).toMatchObject({ id, status: 'failed', error: { code: 'previous_response_not_found' } });
   });
 
-  it('can be cancelled while it waits for its provider to say which models it has', async () => {
+  it("can be cancelled while it waits for its provider's list of models", async () => {
     const id = await promised(await start());
     provider.control.always({ hang: true }, { path: '/v1/models' });
     const before = calls();
@@ -102,7 +102,7 @@ describe('a background response that is taken up again', () => {
     expect(calls()).toBe(before);
   });
 
-  it('is made for the key that asked for it, as that key is now', async () => {
+  it('is made with the current permissions of the key that requested it', async () => {
     const first = await start();
     const key = await newKey(first, { user_path: '/team' });
     const ids = [await promised(key), await promised(key)];
@@ -110,7 +110,7 @@ describe('a background response that is taken up again', () => {
     for (const id of ids) expect(await ended(again, id)).toMatchObject({ id, status: 'completed' });
   });
 
-  it('ends as failed when the key that asked for it was deactivated', async () => {
+  it('ends as failed when the key that requested it was deactivated', async () => {
     const first = await start();
     const key = await newKey(first);
     const id = await promised(key);
@@ -121,7 +121,7 @@ describe('a background response that is taken up again', () => {
     expect(calls()).toBe(before);
   });
 
-  it('ends as failed when the key that asked for it may not use the model any more', async () => {
+  it('ends as failed when the key that requested it may not use the model any more', async () => {
     const first = await start();
     const key = await newKey(first);
     const id = await promised(key);

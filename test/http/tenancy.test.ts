@@ -1,5 +1,5 @@
 /**
- * A stored object that a caller does not see does not exist for that caller: it is not read, changed, or built upon.
+ * A stored object that a caller may not see does not exist for that caller: it cannot be read, changed, or used.
  * The table holds every route that names a stored object; one that is missing from it fails the test.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -8,11 +8,11 @@ import { both, NATIVE_KEY, native, translated, withBothKinds } from '../support/
 import { newKey } from '../support/managed-keys.ts';
 import { dataOf, type ErrorBody, errorOf, json, user } from '../support/with-gateway.ts';
 
-/** What is to be cancelled must not have ended by itself, however slow the machine is. */
+/** Ends only by cancellation, however slow the machine is. */
 const kinds = withBothKinds({}, { backgroundMs: 3_600_000 });
 const { gateway } = kinds;
 
-/** A key by its name here, or the master key when there is none; and the user path that the header names. */
+/** A key by its name here, or the master key without a name; and the user path in the header. */
 interface Caller {
   readonly key?: keyof typeof bodies;
   readonly header?: string;
@@ -52,7 +52,7 @@ interface Ownership {
 }
 
 const master: Caller = {};
-/** Who sees everything. */
+/** Callers that see everything. */
 const all: readonly Caller[] = [master, { header: '/' }, { key: 'global admin' }, { key: 'admin of the root' }];
 /** A key without a subtree and without dashboard access sees what it created, and no header changes that. */
 const plain: readonly Caller[] = (['unbound too', 'of the root'] as const).flatMap((key) => [
@@ -60,7 +60,7 @@ const plain: readonly Caller[] = (['unbound too', 'of the root'] as const).flatM
   { key, header: '/' },
   { key, header: '/team/ann' },
 ]);
-/** At no path above that of ann, one of them with a path that begins alike. */
+/** At no path above that of ann; one of them has a path with the same prefix. */
 const beside: readonly Caller[] = [
   { header: '/team/bob' },
   { header: '/team/an' },
@@ -88,7 +88,7 @@ const ofThePath: Omit<Ownership, 'owner'> = {
 const ownerships: Ownership[] = [
   { owner: { header: '/team/ann' }, ...ofThePath },
   { owner: { key: 'of ann' }, ...ofThePath },
-  // The header attributes, so what the key created there is also seen at that path.
+  // The header attributes the request, so what the key created there is also visible at that path.
   {
     owner: { key: 'unbound', header: '/team/ann' },
     ...ofThePath,
@@ -109,7 +109,7 @@ const [ofMasterAtPath] = ownerships;
 if (ofMasterAtPath === undefined) throw new Error('nobody owns anything');
 const { owner, strangers, friends } = ofMasterAtPath;
 
-/** @param by who owns it */
+/** @param by the owner */
 type Make = (by?: Caller) => Promise<string>;
 
 const response =
@@ -140,7 +140,7 @@ async function batch(by = owner): Promise<string> {
   return (await json(await gateway.post('/v1/batches', asked, as(by)))).id;
 }
 
-/** One that does not end by itself. */
+/** A batch that does not end by itself. */
 async function messageBatch(by = owner): Promise<string> {
   const params = { model: native, max_tokens: 5, messages: user('hi') };
   const asked = { requests: [{ custom_id: 'a', params }] };
@@ -148,14 +148,14 @@ async function messageBatch(by = owner): Promise<string> {
 }
 
 interface Row {
-  /** As the API's description writes it. */
+  /** In the form of the API's description. */
   readonly route: string;
   readonly make: Make;
   readonly query?: string;
   readonly body?: object;
   /** The item that the path names, when it names one. */
   readonly item?: (id: string) => Promise<string>;
-  /** What those who see it get; 200 when it is left out. */
+  /** The status for callers that see it; default: 200. */
   readonly status?: number;
 }
 
@@ -202,7 +202,7 @@ async function call(row: Row, id: string, itemId: string, caller: Caller): Promi
   return gateway.fetch(target, { method, ...as(caller) });
 }
 
-/** The refusal, whatever the thing is called; of Anthropic's routes in its own envelope. */
+/** The refusal without the id of the object; of Anthropic's routes in its own envelope. */
 async function refusalOf(answer: Response, ...names: string[]): Promise<Pick<ErrorBody, 'type' | 'message'>> {
   const isAnthropics = new URL(answer.url).pathname.startsWith('/v1/messages');
   const error = isAnthropics ? (await json(answer)).error : await errorOf(answer, 404);
@@ -210,11 +210,11 @@ async function refusalOf(answer: Response, ...names: string[]): Promise<Pick<Err
   return { ...error, message: names.reduce((message, name) => message.replaceAll(name, '…'), error.message) };
 }
 
-describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('what belongs to %s', (_name, of) => {
+describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('objects of %s', (_name, of) => {
   describe.each(table.map((row) => [`${row.route}${row.query ?? ''}`, row] as const))('%s', (_route, row) => {
     const itemOf = async (id: string) => (row.item === undefined ? 'none' : row.item(id));
 
-    it('says to a stranger that there is no such thing', async () => {
+    it('is a 404 for a stranger', async () => {
       const id = await row.make(of.owner);
       const itemId = await itemOf(id);
       for (const stranger of of.strangers) {
@@ -234,7 +234,7 @@ describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('what bel
   });
 });
 
-it('the table holds every route that names a stored thing', async () => {
+it('the table holds every route that names a stored object', async () => {
   const { paths } = await json(await gateway.fetch('/openapi.json'));
   const routes = Object.entries(paths as Record<string, Record<string, unknown>>)
     .filter(([path]) => path.startsWith('/v1/') && path.includes('{id}'))
@@ -361,7 +361,7 @@ describe('a request that builds on', () => {
     }
   }
 
-  describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('what belongs to %s', (_name, of) => {
+  describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('objects of %s', (_name, of) => {
     it.each(references.map((one) => [one.path, one.what, one] as const))(
       '%s: %s',
       async (_path, _what, { path, make, body }) => {
@@ -381,7 +381,7 @@ describe('a request that builds on', () => {
   });
 });
 
-describe('what the gateway does not know the owner of', () => {
+describe('objects whose owner the gateway does not know', () => {
   const named: [string, string, object][] = [
     ['/v1/responses', 'tools[0].container', { tools: [{ type: 'code_interpreter', container: 'cntr_1' }] }],
     ['/v1/responses', 'tools[0].vector_store_ids', { tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] }],
@@ -406,7 +406,7 @@ describe('what the gateway does not know the owner of', () => {
     ['/v1/messages', 'container', { max_tokens: 9, messages: user('a'), container: { id: 'container_1' } }],
   ];
 
-  it.each(named)('%s refuses %s to those who do not see everything', async (path, param, body) => {
+  it.each(named)('%s refuses %s to callers that do not see everything', async (path, param, body) => {
     const asked = { model: native, input: 'hi', messages: user('hi'), ...body };
     const before = kinds.nativeProvider.requests.length;
     for (const caller of [
@@ -425,7 +425,7 @@ describe('what the gateway does not know the owner of', () => {
     expect(kinds.nativeProvider.requests).toHaveLength(before);
   });
 
-  it('goes on for those who see everything', async () => {
+  it('are passed on for callers that see everything', async () => {
     const tools = [{ type: 'code_interpreter', container: 'cntr_1' }];
     for (const caller of all) {
       const answer = await gateway.post('/v1/responses', { model: native, input: 'hi', tools }, as(caller));
@@ -433,7 +433,7 @@ describe('what the gateway does not know the owner of', () => {
     }
   });
 
-  it('a container that is to be made is not refused', async () => {
+  it('a container that is to be created is not refused', async () => {
     const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }];
     const answer = await gateway.post('/v1/responses', { model: native, input: 'hi', tools }, as(owner));
     expect(answer.status, await answer.text()).toBe(200);
@@ -449,7 +449,7 @@ describe('a form that names a stored file', () => {
   const sound = ['file', new Blob(['RIFF'])] as const;
   const model = ['model', native] as const;
 
-  it('goes on for a friend and to no stranger', async () => {
+  it('is passed on for a friend and refused for a stranger', async () => {
     const id = await file();
     const send = (caller: Caller, ...names: string[]) => {
       const named = names.map((name) => ['file_id', name] as const);
@@ -466,7 +466,7 @@ describe('a form that names a stored file', () => {
     expect((await send({ key: 'of bob' }, own, id)).status).toBe(404);
   });
 
-  it('is refused when the name comes behind the file that is sent', async () => {
+  it('is refused when the id comes after the file in the form', async () => {
     const form = () => transcription([model, sound, ['file_id', 'any']]);
     const answer = await gateway.fetch('/v1/audio/transcriptions', { ...form(), ...as({ key: 'of bob' }) });
     expect(await errorOf(answer, 400)).toMatchObject({ code: 'late_field', param: 'file_id' });
@@ -474,7 +474,7 @@ describe('a form that names a stored file', () => {
   });
 });
 
-describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('a list, with what belongs to %s', (_, of) => {
+describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('a list, with objects of %s', (_, of) => {
   it.each([
     ['/v1/files', file],
     ['/v1/batches', batch],
@@ -511,11 +511,11 @@ describe('an idempotency key', () => {
     ['/v1/responses', { model: translated, input: 'hi' }],
     ['/v1/responses', { model: native, input: 'hi', stream: true }],
     ['/v1/responses', { model: translated, input: 'hi', background: true }],
-  ])('on %s is its owner’s alone: %j', async (path, body) => {
+  ])('on %s belongs to its owner: %j', async (path, body) => {
     const key = { 'idempotency-key': `of-ann-${JSON.stringify(body)}` };
     const post = (caller: Caller) => gateway.post(path, body, { headers: { ...as(caller).headers, ...key } });
     const first = await (await post(owner)).text();
-    // A bound key acts at its path: with a header it would be asked twice.
+    // A bound key acts at its path: with a header the same caller would be tested twice.
     const others = strangers.filter(({ key, header }) => key === undefined || header === undefined);
     for (const other of [...others, { header: '/team' }, master]) {
       const answer = await post(other);
@@ -526,7 +526,7 @@ describe('an idempotency key', () => {
   });
 });
 
-it('what only a provider knows is for those alone who see everything', async () => {
+it('an object that only a provider knows is visible only to callers that see everything', async () => {
   const made = await fetch(`${kinds.nativeUrl}/responses`, {
     method: 'POST',
     headers: { authorization: `Bearer ${NATIVE_KEY}` },
@@ -539,14 +539,14 @@ it('what only a provider knows is for those alone who see everything', async () 
   }
 });
 
-describe('what is told as a stream', () => {
+describe('a stored stream', () => {
   let id = '';
   beforeAll(async () => {
     const answer = await gateway.post('/v1/responses', { model: native, input: 'hi', stream: true }, as(owner));
     id = dataOf(await answer.text())[0].response.id;
   });
 
-  it('is told to friends and to no stranger, also from a number on', async () => {
+  it('is returned to friends and not to strangers, also with starting_after', async () => {
     for (const query of ['', '&starting_after=2', '&provider=openai']) {
       for (const stranger of strangers) {
         await errorOf(await gateway.fetch(`/v1/responses/${id}?stream=true${query}`, as(stranger)), 404);

@@ -15,7 +15,7 @@ const gateway = withGateway(async () => {
 beforeEach(answer);
 afterAll(() => scripted.close());
 
-/** `small` has a window of 600 tokens; of `unknown` nothing is known. */
+/** `small` has a window of 600 tokens; the window of `unknown` is unknown. */
 function answer(): void {
   messages = [];
   scripted.script(({ path, body }, response) => {
@@ -51,12 +51,12 @@ describe('truncation: "auto" on a translated provider', () => {
     expect(said()).toEqual(['system Answer.', 'system Be', 'user four', 'assistant four', 'user last']);
   });
 
-  it('leaves room for the longest answer that is allowed', async () => {
+  it('leaves room for the longest allowed answer', async () => {
     await create({ input, max_output_tokens: 300 });
     expect(said()).toEqual(['system Be', 'user last']);
   });
 
-  it('drops turns before previous_response_id too, and stores the input as it came', async () => {
+  it('drops turns before previous_response_id too, and stores the input unchanged', async () => {
     const first = await create({ input: turns });
     const second = await create({ input: [user('last')], previous_response_id: first.id });
     expect(said()).not.toContain('user one');
@@ -77,14 +77,14 @@ describe('truncation: "auto" on a translated provider', () => {
     expect(said()).toEqual(['user huge']);
   });
 
-  it('has no effect when everything fits, or the context window is not known', async () => {
+  it('has no effect when everything fits, or the context window is unknown', async () => {
     await create({ input: [user('one'), assistant('one'), user('last')] });
     expect(messages).toHaveLength(3);
     await create({ model: 'ollama/unknown', input });
     expect(messages).toHaveLength(input.length);
   });
 
-  it('is not done without being asked for', async () => {
+  it('is off by default', async () => {
     for (const truncation of ['disabled', null]) {
       await create({ truncation, input });
       expect(messages).toHaveLength(input.length);

@@ -1,10 +1,10 @@
-/** Ids of stored objects that nothing has, while some providers fail: 404, whatever those providers say. */
+/** Unknown ids of stored objects, while some providers fail: a 404, whatever those providers answer. */
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { dataOf, errorOf, json, withGateway } from '../support/with-gateway.ts';
 
 const KEY = 'sk-of-the-provider';
-/** One after the other in the order in which they are asked. */
+/** In the order in which the gateway calls them. */
 const failing: ScriptedProvider[] = [];
 let keeping: ScriptedProvider;
 const gateway = withGateway(async () => {
@@ -28,7 +28,7 @@ const REFUSED =
   '{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}';
 /** The answers of `openai-c` by method and path; 404 for all others. */
 let kept = new Map<string, object>();
-/** What the providers were asked for, besides models. */
+/** The requests that providers received, without lists of models. */
 let asked: string[] = [];
 
 beforeEach(() => {
@@ -76,7 +76,7 @@ describe('an unknown id', () => {
     expect(asked).toHaveLength(3);
   });
 
-  it('is found behind providers that fail', async () => {
+  it('is found at a provider after others have failed', async () => {
     kept.set('GET /v1/responses/resp_there', { id: 'resp_there', object: 'response', status: 'completed' });
     expect(await json(await send('GET', '/v1/responses/resp_there'))).toMatchObject({ id: 'resp_there' });
     kept.set('GET /v1/files/file-there', { id: 'file-there', object: 'file' });
@@ -103,13 +103,13 @@ describe('a deleted id', () => {
     kept.set('POST /v1/responses', { id, object: 'response', status: 'completed', output: [] });
     await json(await gateway.post('/v1/responses', { model: 'openai-c/scripted', input: 'hi' }));
     expect((await send('DELETE', `/v1/responses/${id}`)).status).toBe(200);
-    // Some providers go on giving what they were told to delete.
+    // Some providers still return an object after its deletion.
     for (const path of [`/v1/responses/${id}`, `/v1/responses/${id}/input_items`]) kept.set(`GET ${path}`, { id });
     asked = [];
     return id;
   }
 
-  it('of a response is a 404 everywhere, and no provider is asked', async () => {
+  it('of a response is a 404 everywhere, without a call to a provider', async () => {
     const id = await deleted();
     for (const [method, path] of onResponses(id)) await errorOf(await send(method, path), 404);
     for (const [method, path] of onResponses(id)) {
@@ -122,7 +122,7 @@ describe('a deleted id', () => {
     expect(asked).toEqual([]);
   });
 
-  it('of a file is a 404, and no provider is asked', async () => {
+  it('of a file is a 404, without a call to a provider', async () => {
     const made = { id: 'file-made', object: 'file', created_at: 1, purpose: 'batch' };
     kept.set('POST /v1/files', made);
     const form = new FormData();

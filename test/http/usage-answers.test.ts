@@ -19,7 +19,7 @@ describe('the period of a day', () => {
     expect(periodOf(date, 'weekly')).toBe(week);
   });
 
-  test('a week begins on Monday and nowhere else, and the fourth of January is in the first', () => {
+  test('a week begins on Monday, and the fourth of January is in the first week', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 40_000 }), (number) => {
         const at = number * DAY_MS;
@@ -39,7 +39,7 @@ describe('the period of a day', () => {
 });
 
 describe('the days of a report', () => {
-  test('are the last thirty, or so many as asked for, with today', () => {
+  test('are the last thirty, or the requested number, including today', () => {
     const { from, until, ...named } = reportRange({}, 'UTC', noon);
     expect(named).toEqual({ startDate: '2026-02-09', endDate: '2026-03-10', timeZone: 'UTC' });
     expect([from, until]).toEqual([Date.parse('2026-02-09'), Date.parse('2026-03-11')]);
@@ -55,7 +55,7 @@ describe('the days of a report', () => {
     expect(named(reportRange(one, 'UTC', noon))).toBe('2026-01-05 2026-01-05');
   });
 
-  test('begin where the zone says, also when its clocks change', () => {
+  test('begin at midnight of the zone, also when its clocks change', () => {
     const berlin = reportRange({ start_date: '2026-03-28', end_date: '2026-03-30' }, 'Europe/Berlin', noon);
     expect(dayStarts(berlin, Number.MAX_SAFE_INTEGER).map((at) => new Date(at).toISOString())).toEqual([
       '2026-03-27T23:00:00.000Z',
@@ -68,14 +68,14 @@ describe('the days of a report', () => {
 });
 
 describe('figures', () => {
-  test('a cost that nobody knows is null, and what is free costs 0', () => {
+  test('an unknown cost is null, and a free answer costs 0', () => {
     expect(costOf('0', '0')).toBeNull();
     expect(costOf('0', 2)).toBe(0);
     expect(costOf('1500000000', '1')).toBe(1.5);
     expect(costOf(3n, 1n)).toBe(3e-9);
   });
 
-  test('throughput has every bucket, zero where nothing was used, and the last is the present one', () => {
+  test('throughput has every bucket, zero where nothing was used, and the last is the current one', () => {
     const row = {
       start: String(noon / 1000 - 120),
       input_tokens: '5',

@@ -1,4 +1,4 @@
-/** What each kind of provider reports, where it ends up in the record, and what it comes to in money. */
+/** Usage as each kind of provider reports it, its place in the record, and its cost. */
 import { afterAll, describe, expect, it } from 'vitest';
 import { createSimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import type { Answered } from '../support/answered.ts';
@@ -68,7 +68,7 @@ function completion(usage: object | undefined): object {
 const chat = (model: string) => ({ model, messages: user('Hello?') });
 const CHAT = '/v1/chat/completions';
 
-describe('what is passed on to a provider as it is', () => {
+describe('a request that is passed on unchanged', () => {
   const passed = async (path: string, body: object) => {
     const answer = await gateway.post(path, body);
     const text = await answer.text();
@@ -77,7 +77,7 @@ describe('what is passed on to a provider as it is', () => {
     return (await eventsUntil(gateway, stream, ({ type }) => type === 'usage.recorded')).at(-1)?.data;
   };
 
-  it('costs what the model does that its answer names', async () => {
+  it('costs the price of the model that its answer names', async () => {
     const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
     answersWith({ ...completion(usage), model: 'gpt-4o-mini-2024-07-18' });
     expect(await passed('/p/openai/chat/completions', chat('gpt-4o-mini'))).toMatchObject({
@@ -88,7 +88,7 @@ describe('what is passed on to a provider as it is', () => {
     });
   });
 
-  it('costs what a stream tells in several events, taken together', async () => {
+  it('costs the usage of all events of a stream together', async () => {
     const events = [
       {
         type: 'message_start',
@@ -107,7 +107,7 @@ describe('what is passed on to a provider as it is', () => {
 });
 
 describe('the usage of a provider', () => {
-  it("of OpenAI's kind, by all its details, at the price of the snapshot", async () => {
+  it("of OpenAI's kind is priced by all its details, at the price of the snapshot", async () => {
     const usage = {
       prompt_tokens: 1000,
       completion_tokens: 100,
@@ -150,7 +150,7 @@ describe('the usage of a provider', () => {
     });
   });
 
-  it('of an answer in sound, at the price of sound', async () => {
+  it('of an audio answer is priced as audio', async () => {
     answersWith(
       completion({
         prompt_tokens: 100,
@@ -167,7 +167,7 @@ describe('the usage of a provider', () => {
     });
   });
 
-  it('of embeddings, which have no output', async () => {
+  it('of embeddings has no output', async () => {
     answersWith({ object: 'list', data: [], usage: { prompt_tokens: 500, total_tokens: 500 } });
     const body = { model: 'openai/text-embedding-3-small', input: 'some words' };
     expect(await spentOn('/v1/embeddings', body)).toMatchObject({
@@ -179,7 +179,7 @@ describe('the usage of a provider', () => {
     });
   });
 
-  it('that says itself what it charges: xAI, with thinking counted as output', async () => {
+  it('that includes its cost: xAI, with reasoning counted as output', async () => {
     const usage = {
       prompt_tokens: 32,
       completion_tokens: 9,
@@ -200,7 +200,7 @@ describe('the usage of a provider', () => {
     expect(spent).not.toHaveProperty('price');
   });
 
-  it('that says itself what it charges: OpenRouter, in a stream too', async () => {
+  it('that includes its cost: OpenRouter, in a stream too', async () => {
     const usage = { prompt_tokens: 194, completion_tokens: 2, total_tokens: 196, cost: 0.00095 };
     scripted.script((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -214,7 +214,7 @@ describe('the usage of a provider', () => {
     });
   });
 
-  it('that tells of thinking in the total alone: Gemini, at the rates of a long request', async () => {
+  it('that reports reasoning only in the total: Gemini, at the rates of a long request', async () => {
     answersWith(completion({ prompt_tokens: 250_000, completion_tokens: 100, total_tokens: 250_500 }));
     expect(await spentOn(CHAT, chat('gemini/gemini-2.5-pro'))).toMatchObject({
       outputTokens: 500,
@@ -228,7 +228,7 @@ describe('the usage of a provider', () => {
   it.each([
     ['chat completions', CHAT, {}],
     ['messages', '/v1/messages', { max_tokens: 100 }],
-  ])("of Anthropic's kind, asked in %s: the cache counts in", async (_language, path, more) => {
+  ])("of Anthropic's kind, requested in %s, includes cached tokens", async (_language, path, more) => {
     const marked = [
       { type: 'text', text: `${path} is a long story to be kept. `.repeat(20), cache_control: { type: 'ephemeral' } },
       { type: 'text', text: 'Go on.' },
@@ -244,7 +244,7 @@ describe('the usage of a provider', () => {
     expect(read.outputCost).toBe(String(read.outputTokens * 15_000));
   });
 
-  it('that nobody gives a price: its tokens count, and its cost is not known', async () => {
+  it('without a price has token counts and an unknown cost', async () => {
     for (const model of ['llamacpp/simulated-small', 'ollama/simulated-small']) {
       const spent = await spentOn(CHAT, chat(model));
       expect(spent).toMatchObject({
@@ -259,7 +259,7 @@ describe('the usage of a provider', () => {
     }
   });
 
-  it('that reports nothing: unknown is not nothing', async () => {
+  it('that reports nothing is unknown, not zero', async () => {
     answersWith(completion(undefined));
     expect(await spentOn(CHAT, chat('openai/gpt-4o-mini-2024-07-18'))).toMatchObject({
       inputTokens: null,
@@ -293,8 +293,8 @@ describe('the usage of a provider', () => {
   });
 });
 
-describe('whose usage it is', () => {
-  it('is told by the user path, the labels and the session of the request', async () => {
+describe('the owner of usage', () => {
+  it('has the user path, the labels and the session of the request', async () => {
     answersWith(completion({ prompt_tokens: 10, completion_tokens: 1, total_tokens: 11 }));
     const key = await newKey(gateway, { user_path: '/team/spends', labels: ['blue', 'night'] });
     const headers = { 'x-session-id': 'of-today' };
@@ -332,7 +332,7 @@ describe('an answer that breaks off', () => {
     });
   });
 
-  it('costs as much as was reported until then, and says that there was more', async () => {
+  it('costs what was reported until then, marked as incomplete', async () => {
     gateway.simulated.control.next({ holdAfterChunks: 3 }, { path: '/v1/messages' });
     const stop = new AbortController();
     const body = { model: 'anthropic/claude-sonnet-4-6', messages: user('A long tale'), max_tokens: 100, stream: true };
@@ -347,7 +347,7 @@ describe('an answer that breaks off', () => {
 });
 
 describe('the live tail', () => {
-  it('tells what a request cost in dollars', async () => {
+  it('shows the cost of a request in dollars', async () => {
     answersWith(completion({ prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 }));
     const answer = await gateway.post(CHAT, chat('openai/gpt-4o-mini-2024-07-18'));
     await eventsUntil(gateway, `stream=exchange-${exchangeOf(answer)}`, ({ type }) => type === 'usage.recorded');

@@ -1,4 +1,4 @@
-/** The usage reports while nobody counts: empty or zero, and what cannot be asked is refused all the same. */
+/** The usage reports while usage is not counted: empty or zero; invalid parameters are still refused. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createReportDb } from '../../src/http/admin/report-db.ts';
 import { AnalyticsUnavailable, QueryFailed } from '../../src/projections/analytics/analytics-db.ts';
@@ -64,7 +64,7 @@ describe.each(off)('while $why', ({ env = {}, analytics }) => {
     expect(usage).toEqual({ start_date: '2026-01-01', end_date: '2026-01-02', ...nothing });
   });
 
-  test('what cannot be asked is refused', async () => {
+  test('invalid parameters are refused', async () => {
     for (const path of [
       'summary?start_date=x',
       'log?limit=201',
@@ -81,7 +81,7 @@ describe.each(off)('while $why', ({ env = {}, analytics }) => {
 });
 
 describe('GET /v1/usage', () => {
-  test('asks once for what is asked again at once, and anew later', async () => {
+  test('queries once for identical requests within a short time, and again later', async () => {
     let questions = 0;
     let at = 1000;
     const counting = {
@@ -113,7 +113,7 @@ describe('a report', () => {
     expect(looks).toBeGreaterThan(3);
   });
 
-  test('waits for the tables, which are made first of all', async () => {
+  test('waits for the tables, which are created first', async () => {
     const codes = ['81', '60'];
     const making = db(async () => {
       const code = codes.shift();
@@ -129,7 +129,7 @@ describe('a report', () => {
     await expect(impatient.rows('SELECT 1')).rejects.toMatchObject({ status: 503, code: 'analytics_unavailable' });
   });
 
-  test('does not wait for ever, nor for a client that has gone', async () => {
+  test('does not wait for ever, nor for a client that disconnected', async () => {
     const unavailable = db(async () => {
       throw new AnalyticsUnavailable('it has not started yet');
     });

@@ -40,9 +40,9 @@ import { errorOf, eventsOfExchange, exchangeOf, json, modelsListed, user } from 
 
 const DAY_MS = 86_400_000;
 const DAYS = 45;
-/** More by hand: `HISTORY_EXCHANGES=100000`. */
+/** Set it to more by hand: `HISTORY_EXCHANGES=100000`. */
 const EXCHANGES = Number(process.env['HISTORY_EXCHANGES'] ?? 900);
-/** A test may take so much longer. */
+/** Allows a test this much more time. */
 const patience = (ms: number) => ({ timeout: ms + EXCHANGES * 6 });
 const database = 'chancery';
 const began = Date.now() - DAYS * DAY_MS;
@@ -59,7 +59,7 @@ let isReachable = true;
 beforeAll(async () => {
   if (!hasChdb) return;
   const written = await openLog(logUrl);
-  // Up to two days ago: what the tests ask the gateway for is apart from it.
+  // Up to two days ago, so that it stays apart from the requests of these tests.
   await writeHistory(written, {
     exchanges: EXCHANGES,
     seed: 5,
@@ -105,7 +105,7 @@ function queryFor({ first, last, userPath, model, provider, label, session }: As
   return { start_date: first, end_date: last, ...of };
 }
 
-/** By name, in the order of the name: reports are ordered by what was used. */
+/** Sorted by name: reports are ordered by what was used. */
 function byName(rows: Answered, name: (row: Answered) => string): Record<string, unknown> {
   return Object.fromEntries(rows.map((row: Answered) => [name(row), row]));
 }
@@ -136,7 +136,7 @@ const asked = fc
 describe.skipIf(!hasChdb)('usage reports', () => {
   const allOfIt = { start_date: localDay(began - DAY_MS, 'UTC'), end_date: localDay(Date.now() - DAY_MS, 'UTC') };
 
-  test('say what the log says, whatever is asked, in every zone', patience(120_000), async () => {
+  test('agree with the log for any query, in every time zone', patience(120_000), async () => {
     await fc.assert(
       fc.asyncProperty(asked, async ({ mode, ...of }) => {
         const query = { ...queryFor(of), cache_mode: mode };
@@ -190,7 +190,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     );
   });
 
-  test('and the tables say so in SQL, and the audit statistics over REST', patience(30_000), async () => {
+  test('agree with the tables in SQL, and with the audit statistics over REST', patience(30_000), async () => {
     const figures = await figuresOfLog(log);
     const client = embedded.clientOf('gateway');
     expect(await figuresInSql(client, database)).toEqual(figures);
@@ -221,7 +221,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     for (const { date } of weeks) expect(date).toMatch(/^\d{4}-W\d{2}$/);
   });
 
-  test('tell sessions whole, the last used first, and their costs without what a cache answered', async () => {
+  test('return whole sessions, the last used first, at their costs without cached answers', async () => {
     const sessions = Map.groupBy(
       used.filter(({ sessionId }) => sessionId !== ''),
       ({ sessionId, userPath }) => `${sessionId} ${userPath || '/'}`,
@@ -241,7 +241,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     expect(second).toEqual({ entries: wanted.slice(4, 7), total: wanted.length, limit: 3, offset: 4 });
   });
 
-  test('list each request once, newest first, at the cost that is known today', patience(30_000), async () => {
+  test('list each request once, newest first, at the latest known cost', patience(30_000), async () => {
     const entries: Answered[] = [];
     for (let offset = 0; ; offset += 200) {
       const page = await report('log', { ...allOfIt, cache_mode: 'all', limit: '200', offset: String(offset) });
@@ -274,7 +274,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     expect(found.entries.map(({ request_id }: Answered) => request_id)).toContain(some?.requestId);
   });
 
-  test('refuse what cannot be asked', async () => {
+  test('refuse invalid parameters', async () => {
     const refused = async (query: string, param: string) => {
       const error = await errorOf(await gateway.fetch(`/admin/usage/${query}`), 400);
       expect({ query, param: error.param }).toEqual({ query, param });
@@ -294,7 +294,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     await refused(`log?search=${'a'.repeat(1025)}`, 'search');
   });
 
-  test('take what is no number of days, or no interval, for not given; dates win over days', async () => {
+  test('ignore an invalid number of days or interval; dates win over days', async () => {
     const usual = await report('daily');
     for (const query of [{ days: 'many' }, { days: '-3' }, { days: '0' }, { days: '30' }, { interval: 'hourly' }]) {
       expect(await report('daily', query)).toEqual(usual);
@@ -333,7 +333,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     await db.close();
   });
 
-  test('never paste what they are given into SQL', async () => {
+  test('never paste parameters into SQL', async () => {
     const hostile = `' OR 1=1 -- {x: String} \\`;
     for (const name of ['model', 'provider', 'label', 'session_id']) {
       expect(await report('summary', { ...allOfIt, [name]: hostile })).toMatchObject({ total_requests: 0 });
@@ -341,7 +341,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     expect(await report('log', { ...allOfIt, search: '%' })).toMatchObject({ total: 0 });
   });
 
-  test('tell an administrator of a subtree of that alone', async () => {
+  test('give an administrator of a subtree the figures of that subtree alone', async () => {
     const made = await json(
       await gateway.fetch('/admin/auth-keys', {
         json: { name: 'sales', user_path: '/sales', dashboard_access: true },
@@ -367,7 +367,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     }
   });
 
-  test('tell what the caches of the gateway answered, and what that saved', async () => {
+  test('count the cached answers of the gateway, and the cost that they saved', async () => {
     const db = createAnalyticsDb({
       address: () => ({ url: embedded.url, username: 'gateway', password: 'asks', database }),
     });
@@ -389,7 +389,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     expect(daily.reduce((total, { hits }) => total + hits, 0)).toBe(requests);
   });
 
-  describe('of what is asked now', () => {
+  describe('about current requests', () => {
     let bound = '';
     let unbound = '';
     beforeAll(async () => {
@@ -421,7 +421,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
     const usage = async (headers: Record<string, string>, query = '') =>
       (await json(await gateway.fetch(`/v1/usage${query}`, { headers }))).usage;
 
-    test('GET /v1/usage tells a key of its path, or of itself when it has none, and the master of everything', async () => {
+    test('GET /v1/usage covers the path of a key, the key alone without a path, or everything', async () => {
       expect(await usage({ authorization: bound })).toMatchObject({ total_requests: 2, total_cost: 3 });
       expect(await usage({ authorization: unbound })).toMatchObject({ total_requests: 2, total_cost: 3 });
       const elsewhere = { authorization: unbound, 'x-gateway-user-path': '/sales' };
@@ -431,7 +431,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
       expect(await usage({ 'x-gateway-user-path': '/team' }, day)).toMatchObject({ total_requests: 2 });
     });
 
-    test('throughput tells every bucket up to now', async () => {
+    test('throughput returns every bucket up to now', async () => {
       const sizes = { second: [60, 1], minute: [60, 60], hour: [24, 3600], day: [30, 86_400] };
       for (const [granularity, [count, seconds]] of Object.entries(sizes)) {
         const { buckets, ...rest } = await report('throughput', { granularity });
@@ -454,7 +454,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
       );
     });
 
-    test('a stream that its provider reports no usage for is estimated, in SQL and over REST', async () => {
+    test('a stream without usage from its provider is estimated, in SQL and over REST', async () => {
       const [provider, model] = ['llamacpp', 'simulated-large'];
       await gateway.fetch('/admin/model-pricing-overrides', {
         method: 'PUT',
@@ -484,7 +484,7 @@ describe.skipIf(!hasChdb)('usage reports', () => {
       });
     });
 
-    test('a report that nobody answers is refused, and /v1/usage goes without its figures', async () => {
+    test('a report without analytics is refused, and /v1/usage omits its figures', async () => {
       isReachable = false;
       try {
         const answer = await gateway.fetch('/admin/usage/summary');

@@ -1,4 +1,4 @@
-/** `GET /v1/usage`: what is left to whoever asks. */
+/** `GET /v1/usage`: the remaining budgets and limits of the caller. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { errorOf, eventsUntil, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
 
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 
 describe('the usage of a key', () => {
-  test('is every budget and limit of its path, of those above it and of its labels, before anything was used', async () => {
+  test('has every budget and limit of its path, of paths above and of its labels, before any use', async () => {
     const answer = await json(await asked());
     expect(answer).toMatchObject({ object: 'usage', user_path: '/team/alpha' });
     expect(Date.parse(answer.server_time)).toBeCloseTo(Date.now(), -5);
@@ -58,7 +58,7 @@ describe('the usage of a key', () => {
     expect(answer.rate_limits[0]).not.toHaveProperty('window_start');
   });
 
-  test('tells what is used up, and by how much more', async () => {
+  test('shows the spending, also when a budget was exceeded', async () => {
     const headers = { authorization: `Bearer ${key}` };
     const first = await gateway.post('/v1/chat/completions', { model: MODEL, messages: user('hello') }, { headers });
     // A fixed price of more than is left.
@@ -77,7 +77,7 @@ describe('the usage of a key', () => {
     expect(all.rate_limits[1].tokens_usage_ratio).toBeGreaterThan(1);
   });
 
-  test('states whether and until when limits above its path bind, and no amount', async () => {
+  test('states whether and until when limits above its path bind, without amounts', async () => {
     const { budgets, rate_limits } = await json(await asked());
     const hidden = { amount: null, spent: null, remaining: null, usage_ratio: null };
     expect(budgets[0]).toEqual({
@@ -118,7 +118,7 @@ describe('the usage of a key', () => {
     expect(rate_limits[1].resets_in_seconds).toBeGreaterThan(3500);
   });
 
-  test('a refusal names amounts only where everybody who reads the request may read them', async () => {
+  test('a refusal names amounts only where every reader of the request may see them', async () => {
     const post = (headers: Record<string, string>) =>
       gateway.post('/v1/chat/completions', { model: MODEL, messages: user('hello') }, { headers });
     // The second is recorded at the path of the key, whose administrators read it.
@@ -180,7 +180,7 @@ describe('the range of days', () => {
   };
   const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
 
-  test('is told, with figures that are nothing yet', async () => {
+  test('is returned, with figures that are still zero', async () => {
     const { start_date, end_date, figures } = await range('?start_date=2026-03-01&end_date=2026-03-31');
     expect([start_date, end_date]).toEqual(['2026-03-01', '2026-03-31']);
     expect(figures).toEqual({
@@ -216,7 +216,7 @@ describe('the range of days', () => {
     ['start_date=yesterday', 'start_date'],
     ['end_date=2026-02-30', 'end_date'],
     ['start_date=2026-03-02&end_date=2026-03-01', 'start_date'],
-  ])('is refused when it is none: %s', async (query, param) => {
+  ])('is refused when it is invalid: %s', async (query, param) => {
     expect(await errorOf(await asked(`?${query}`), 400)).toMatchObject({ param });
   });
 });

@@ -26,8 +26,8 @@ async function nodeAt(path: string): Promise<Answered> {
 const remove = (path: string, headers = {}) =>
   gateway.fetch(`/admin/users?user_path=${encodeURIComponent(path)}`, { method: 'DELETE', headers });
 
-describe('the tree of users', () => {
-  it('has every path that has a policy or a key, and all above them, sorted by path', async () => {
+describe('GET /admin/users', () => {
+  it('returns every path that has a policy or a key, and all above them, sorted by path', async () => {
     await setPolicy(gateway, '/org/team-b/x', ['simulated-small']);
     await newKey(gateway, { user_path: '/org/team' });
     await newKey(gateway, { user_path: '/org/team' });
@@ -49,7 +49,7 @@ describe('the tree of users', () => {
     expect(await nodeAt('/org/team-b')).toMatchObject({ configured: false, key_count: 0, managed: false });
   });
 
-  it('tells what is left of the models after every list above', async () => {
+  it('returns the effective models of each path, after every list above', async () => {
     await setPolicy(gateway, '/t', ['simulated-small', large]);
     await setPolicy(gateway, '/t/a', ['*']);
     await setPolicy(gateway, '/t/a/b', ['simulated-small', 'simulated-embed']);
@@ -72,7 +72,7 @@ describe('the tree of users', () => {
 });
 
 describe('PUT /admin/users', () => {
-  it('sets a policy as a whole, and answers with the tree', async () => {
+  it('sets a policy as a whole, and returns the tree', async () => {
     const answer = await gateway.fetch(
       '/admin/users',
       put({ user_path: 'p/q/', allowed_models: ['llamacpp/*', 'llamacpp/', small], description: 'mine' }),
@@ -104,7 +104,7 @@ describe('PUT /admin/users', () => {
     expect(changed).not.toHaveProperty('description');
   });
 
-  it('changes nothing where nothing is to be changed', async () => {
+  it('changes nothing for an unchanged policy', async () => {
     for (const etag of ['"0"', '"0"']) {
       const answer = await gateway.fetch('/admin/users', put({ user_path: '/same', allowed_models: ['a'] }));
       expect(answer.headers.get('etag')).toBe(etag);
@@ -132,7 +132,7 @@ describe('PUT /admin/users', () => {
     expect(await nodes()).toEqual(before);
   });
 
-  it('keeps to If-Match', async () => {
+  it('is applied only at the revision in If-Match', async () => {
     const set = (model: string, revision: string) =>
       gateway.fetch('/admin/users', put({ user_path: '/match', allowed_models: [model] }, { 'if-match': revision }));
     expect(await errorOf(await set('a', '"0"'), 409)).toMatchObject({ code: 'revision_mismatch' });
@@ -148,7 +148,7 @@ describe('PUT /admin/users', () => {
 });
 
 describe('DELETE /admin/users', () => {
-  it('removes the policy of one path, and answers with the tree', async () => {
+  it('removes the policy of one path, and returns the tree', async () => {
     await setPolicy(gateway, '/gone', ['a']);
     await setPolicy(gateway, '/gone/below', ['b']);
     const { users } = await json(await remove('/gone'));
@@ -167,7 +167,7 @@ describe('DELETE /admin/users', () => {
 });
 
 describe('policies of the configuration', () => {
-  it('are in force and in the tree, as managed', async () => {
+  it('are applied, and in the tree as managed', async () => {
     expect(await nodeAt('/declared')).toEqual({
       user_path: '/declared',
       allowed_models: ['llamacpp/'],

@@ -18,7 +18,7 @@ const remove = (source: string, headers: Record<string, string> = {}) =>
 const list = async () => json(await gateway.fetch('/admin/virtual-models'));
 const row = async (source: string) => (await list()).find((one: { source: string }) => one.source === source);
 
-/** The events of virtual models so far, without what is asked for here. */
+/** The events of virtual models so far, without the marker that this function writes. */
 async function told(): Promise<string[]> {
   const marker = `marker-${crypto.randomUUID()}`;
   await put({ source: marker, target_model: 'x' });
@@ -32,7 +32,7 @@ async function told(): Promise<string[]> {
 }
 
 describe('PUT /admin/virtual-models', () => {
-  test('makes one that leads somewhere, and tells all of it', async () => {
+  test('creates one with targets, and returns all of it', async () => {
     const answer = await put({
       source: 'fast',
       targets: [{ provider: 'llamacpp', model: 'simulated-small', weight: 2 }, { model: 'simulated-large' }],
@@ -64,7 +64,7 @@ describe('PUT /admin/virtual-models', () => {
     });
   });
 
-  test('replaces what there was, and is no event when that was the same', async () => {
+  test('replaces the existing one, and records no event for an identical one', async () => {
     const body = { source: 'changing', target_model: 'simulated-small' };
     expect((await put(body)).headers.get('etag')).toBe('"0"');
     expect((await put(body)).headers.get('etag')).toBe('"0"');
@@ -76,7 +76,7 @@ describe('PUT /admin/virtual-models', () => {
     expect((await told()).filter((one) => one.endsWith('changing'))).toHaveLength(2);
   });
 
-  test('makes an access policy, under its canonical selector', async () => {
+  test('creates an access policy, under its canonical selector', async () => {
     const answer = await put({ source: 'llamacpp/*', user_paths: ['/nobody'] });
     expect(await json(answer)).toMatchObject({
       source: 'llamacpp/',
@@ -95,7 +95,7 @@ describe('PUT /admin/virtual-models', () => {
     expect((await remove('some-model')).status).toBe(204);
   });
 
-  test('drops an access policy that has no effect any more', async () => {
+  test('removes an access policy that has no effect any more', async () => {
     expect((await put({ source: 'llamacpp/x', enabled: false })).status).toBe(200);
     const answer = await put({ source: 'llamacpp/x' });
     expect(answer.status).toBe(204);
@@ -108,7 +108,7 @@ describe('PUT /admin/virtual-models', () => {
     ]);
   });
 
-  test('gives another name, in one step', async () => {
+  test('renames one, in one step', async () => {
     await put({ source: 'old name', target_model: 'simulated-small' });
     const answer = await put({ source: 'new name', old_source: 'old name', target_model: 'simulated-small' });
     expect(await json(answer)).toMatchObject({ source: 'new name', revision: '0' });
@@ -120,18 +120,18 @@ describe('PUT /admin/virtual-models', () => {
     expect((await put({ source: 'new name', old_source: 'new name', target_model: 'simulated-large' })).status).toBe(
       200,
     );
-    // And the name that was left can be taken again.
+    // And the old name can be used again.
     expect((await put({ source: 'old name', target_model: 'simulated-small' })).headers.get('etag')).toBe('"2"');
   });
 
-  test('says where it leads to nothing', async () => {
+  test('shows that a target does not exist', async () => {
     expect(await json(await put({ source: 'hollow', target_model: 'no-such-model' }))).toMatchObject({ valid: false });
     expect(await row('lost')).toMatchObject({ valid: false, managed: true });
   });
 });
 
-describe('one that others change at the same time', () => {
-  test('is changed only at the revision that is named', async () => {
+describe('concurrent changes of one virtual model', () => {
+  test('change it only at the revision in If-Match', async () => {
     const made = await put({ source: 'guarded', target_model: 'simulated-small' });
     const etag = made.headers.get('etag') ?? '';
     const change = (model: string, ifMatch: string) =>
@@ -147,7 +147,7 @@ describe('one that others change at the same time', () => {
     expect((await remove('guarded', { 'if-match': '"1"' })).status).toBe(204);
   });
 
-  test('cannot be led in a circle by two who each see only the other half', async () => {
+  test('cannot form a cycle of which each change adds one half', async () => {
     await put({ source: 'left', target_model: 'simulated-small' });
     await put({ source: 'right', target_model: 'simulated-small' });
     const answers = await Promise.all([
@@ -157,7 +157,7 @@ describe('one that others change at the same time', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 400]);
   });
 
-  test('takes every one of many changes in turn', async () => {
+  test('are all applied, one after the other', async () => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => put({ source: 'busy', target_model: `model-${n}` })),
     );
@@ -169,13 +169,13 @@ describe('one that others change at the same time', () => {
 });
 
 describe('DELETE /admin/virtual-models', () => {
-  test('removes one, and tells when there is none', async () => {
+  test('removes one, and is a 404 without one', async () => {
     await put({ source: 'short-lived', target_model: 'simulated-small' });
     expect((await remove('short-lived')).status).toBe(204);
     expect(await errorOf(await remove('short-lived'), 404)).toMatchObject({ type: 'not_found_error' });
   });
 
-  test('leaves one alone that others lead to', async () => {
+  test('keeps one that is the target of others', async () => {
     await put({ source: 'inner', target_model: 'simulated-small' });
     await put({ source: 'outer', target_model: 'inner' });
     const refused = await errorOf(await remove('inner'), 409);
@@ -186,7 +186,7 @@ describe('DELETE /admin/virtual-models', () => {
   });
 });
 
-describe('those of the configuration', () => {
+describe('virtual models of the configuration', () => {
   test('are listed, and read-only', async () => {
     const declared = await row('declared');
     expect(declared).toMatchObject({ managed: true, resolved_model: 'llamacpp/simulated-small' });
@@ -200,7 +200,7 @@ describe('those of the configuration', () => {
     }
   });
 
-  test('that cannot be keep the gateway from starting, with the reason', async () => {
+  test('that are invalid keep the gateway from starting, with the reason', async () => {
     const circle = [
       { source: 'a', target_model: 'b' },
       { source: 'b', target_model: 'a' },
@@ -233,24 +233,24 @@ describe('bad input', () => {
     ['a path with nothing between', { source: 'x', target_model: 'y', user_paths: ['/a', '/a//b'] }, 'user_paths.1'],
     ['a policy of an unknown provider', { source: 'nobody/', enabled: false }, 'source'],
     ['a strategy of a policy', { source: 'llamacpp/', strategy: 'cost' }, 'strategy'],
-  ])('%s is refused, and nothing happens', async (_what, body, param) => {
+  ])('%s is refused, and nothing changes', async (_what, body, param) => {
     const before = await told();
     expect(await errorOf(await put(body), 400)).toMatchObject({ type: 'invalid_request_error', param });
     expect(await told()).toEqual(before);
   });
 
-  test('a weight beyond all numbers is none', async () => {
+  test('an infinite weight is refused', async () => {
     const text = '{"source":"x","targets":[{"model":"y","weight":1e999}]}';
     const answer = await gateway.fetch('/admin/virtual-models', { method: 'PUT', body: text });
     expect(await errorOf(answer, 400)).toMatchObject({ param: 'targets.0.weight' });
   });
 
-  test('what is no JSON is told so', async () => {
+  test('malformed JSON is refused with invalid_json', async () => {
     const answer = await gateway.fetch('/admin/virtual-models', { method: 'PUT', body: '{"source":' });
     expect((await errorOf(answer, 400)).code).toBe('invalid_json');
   });
 
-  test('circles, and chains without end, are told by their code', async () => {
+  test('cycles and chains that are too deep have codes of their own', async () => {
     await put({ source: 'first', target_model: 'simulated-small' });
     await put({ source: 'second', target_model: 'first' });
     const circle = await errorOf(await put({ source: 'first', target_model: 'second' }), 400);
@@ -285,7 +285,7 @@ test('a configuration that completes a cycle with a saved one keeps the gateway 
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-test('all is there again after a restart, and so is what leads where', async () => {
+test('everything is the same after a restart, including resolution', async () => {
   const { mkdtempSync, rmSync } = await import('node:fs');
   const { tmpdir } = await import('node:os');
   const { join } = await import('node:path');
@@ -312,7 +312,7 @@ test('all is there again after a restart, and so is what leads where', async () 
   }
 });
 
-test('the list can be read as it was before', async () => {
+test('the list can be read as of an earlier moment', async () => {
   await put({ source: 'then', target_model: 'simulated-small', description: 'before' });
   const events = await eventsUntil(gateway, 'types=virtual_model.', ({ data }) => data.source === 'then');
   const position = events.at(-1)?.position;

@@ -1,4 +1,4 @@
-/** Whom a virtual model sends a request to: on every endpoint, by every strategy, and for whom. */
+/** Where a virtual model sends a request: on every endpoint, by every strategy, and for which callers. */
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startTestGateway } from '../support/gateway.ts';
 import { saved, withProviders } from '../support/several-providers.ts';
@@ -16,11 +16,11 @@ const ask = async (model: string, more: object = {}, headers: Record<string, str
   await answer.clone().text();
   return answer;
 };
-/** Under which name `b` was asked for a model. */
+/** The model name in the latest request to `b`. */
 const modelAsked = () => JSON.parse(asked('b').at(-1)?.body ?? '{}').model;
 const remove = (source: string) => gateway.fetch('/admin/virtual-models', { method: 'DELETE', json: { source } });
 
-/** Whom so many requests went to. */
+/** How many of so many requests each provider received. */
 async function shares(times: number, model: string, headers: Record<string, string> = {}) {
   counted();
   for (let turn = 0; turn < times; turn++) expect((await ask(model, {}, headers)).status).toBe(200);
@@ -39,7 +39,7 @@ describe('an alias', () => {
     await saved(gateway, { source: 'team/best', target_model: 'fast' });
   });
 
-  test('stands for the model of a provider, and the way there is on the record', async () => {
+  test('resolves to the model of a provider, and the resolution is recorded', async () => {
     const answer = await ask('team/best');
     expect(answer.status).toBe(200);
     expect(modelAsked()).toBe('large');
@@ -76,11 +76,11 @@ describe('an alias', () => {
     form.set('model', 'fast');
     form.set('file', new Blob(['not really sound']), 'a.wav');
     const answer = await gateway.fetch('/v1/audio/transcriptions', { method: 'POST', body: form });
-    // The provider has no such endpoint; that it was looked for there is enough.
+    // The provider has no such endpoint; it is enough that the request went there.
     expect((await errorOf(answer, 501)).message).toContain('not supported by this provider');
   });
 
-  test('is listed like any other model, in both shapes', async () => {
+  test('is listed like any other model, in both formats', async () => {
     const { data } = await json(await gateway.fetch('/v1/models'));
     const listed = data.find(({ id }: { id: string }) => id === 'fast');
     expect(listed).toMatchObject({ id: 'fast', object: 'model', owned_by: 'gateway', created: expect.any(Number) });
@@ -90,14 +90,14 @@ describe('an alias', () => {
     expect(await json(anthropic)).toMatchObject({ type: 'model', id: 'fast' });
   });
 
-  test('may have the name of a model, and take its place', async () => {
+  test('may have the name of a model, and replaces it', async () => {
     await saved(gateway, { source: 'small', target_model: 'large' });
     await saved(gateway, { source: 'llamacpp-a/shared', target_model: 'llamacpp-b/shared' });
     counted();
     await ask('small');
     await ask('llamacpp-a/shared');
     expect(counted()).toEqual({ a: 0, b: 2, c: 0 });
-    // Whoever names the provider means the provider's own.
+    // A selector with a provider means the model of that provider.
     await ask('llamacpp-a/small');
     await ask('small', { provider: 'llamacpp-a' });
     expect(counted()).toEqual({ a: 2, b: 0, c: 0 });
@@ -110,26 +110,26 @@ describe('an alias', () => {
     expect(counted()).toEqual({ a: 1, b: 0, c: 0 });
   });
 
-  test('of its own name leads to the model of that name', async () => {
+  test('with its own name as target leads to the model of that name', async () => {
     await saved(gateway, { source: 'large', targets: [{ model: 'large' }, { provider: 'llamacpp-c', model: 'huge' }] });
     expect(await shares(4, 'large')).toEqual({ a: 0, b: 2, c: 2 });
     await remove('large');
   });
 
-  test('that is switched off is not there', async () => {
+  test('that is switched off is not found', async () => {
     await saved(gateway, { source: 'off', target_model: 'large', enabled: false });
     expect(await errorOf(await ask('off'), 404)).toMatchObject({ code: 'model_not_found' });
     expect((await gateway.fetch('/v1/models/off')).status).toBe(404);
   });
 
-  test('that leads to nothing is told like a model that is not there', async () => {
+  test('without a usable target is a 404 like an unknown model', async () => {
     await saved(gateway, { source: 'hollow', target_model: 'nothing' });
     expect(await errorOf(await ask('hollow'), 404)).toMatchObject({ code: 'model_not_found', param: 'model' });
   });
 });
 
 describe('the list of models', () => {
-  test('may have virtual models alone; the others can be asked for all the same', async () => {
+  test('may show virtual models alone; the others can still be used', async () => {
     const other = await startTestGateway({
       env: {
         KEEP_ONLY_ALIASES_AT_MODELS_ENDPOINT: 'true',
@@ -155,18 +155,18 @@ describe('several targets', () => {
     await remove('several');
   });
 
-  test('have their turns by weight', async () => {
+  test('are chosen in proportion to their weights', async () => {
     const targets = [{ ...three[0], weight: 3 }, three[1]];
     await saved(gateway, { source: 'several', targets });
     expect(await shares(8, 'several')).toEqual({ a: 6, b: 2, c: 0 });
   });
 
-  test('are asked in their order, when that is the strategy', async () => {
+  test('are tried in their order with the failover strategy', async () => {
     await saved(gateway, { source: 'several', targets: three, strategy: 'failover' });
     expect(await shares(5, 'several')).toEqual({ a: 5, b: 0, c: 0 });
   });
 
-  test('are asked by their price, when that is the strategy', async () => {
+  test('are chosen by price with the cost strategy', async () => {
     await saved(gateway, { source: 'several', targets: three, strategy: 'cost' });
     const price = (selector: string, perMtok: number) =>
       gateway.fetch('/admin/model-pricing-overrides', {
@@ -180,16 +180,16 @@ describe('several targets', () => {
     expect(await shares(3, 'several')).toEqual({ a: 0, b: 3, c: 0 });
   });
 
-  test('are asked by how quick they are, when that is the strategy', async () => {
+  test('are chosen by speed with the adaptive strategy', async () => {
     await saved(gateway, { source: 'several', targets: three.slice(0, 2), strategy: 'adaptive' });
     provider.a.control.always({ headerDelayMs: 400 });
-    // It may be asked until it has been seen to be slow, and now and then to see whether it still is.
+    // It receives requests until it was measured to be slow, and later probes to see whether it still is.
     const { a, b } = await shares(20, 'several');
     expect(a + b).toBe(20);
     expect(b).toBeGreaterThan(11);
   });
 
-  test('keep their sessions', async () => {
+  test('stay the same for a session', async () => {
     await saved(gateway, { source: 'several', targets: three });
     const homes = new Set<string>();
     for (let session = 0; session < 12; session++) {
@@ -202,7 +202,7 @@ describe('several targets', () => {
     expect(await shares(6, 'several', { 'x-session-id': 'session 1' })).toEqual({ a: 2, b: 2, c: 2 });
   });
 
-  test('are asked when they have room', async () => {
+  test('are skipped when they have reached their rate limit', async () => {
     await saved(gateway, { source: 'several', targets: three.slice(0, 2), strategy: 'failover' });
     const limit = await gateway.fetch('/admin/rate-limits', {
       method: 'PUT',
@@ -216,7 +216,7 @@ describe('several targets', () => {
     });
   });
 
-  test('have their turns through one another', async () => {
+  test('take turns through nested virtual models', async () => {
     await saved(gateway, { source: 'inner', targets: three.slice(0, 2) });
     await saved(gateway, { source: 'several', targets: [{ model: 'inner' }, three[2]] });
     expect(await shares(8, 'several')).toEqual({ a: 2, b: 2, c: 4 });
@@ -225,10 +225,10 @@ describe('several targets', () => {
   });
 });
 
-describe('who may use what', () => {
+describe('access to models', () => {
   const as = (path: string) => ({ 'x-gateway-user-path': path });
 
-  test('a virtual model may be for some alone', async () => {
+  test('a virtual model may be limited to some user paths', async () => {
     await saved(gateway, { source: 'ours', target_model: 'large', user_paths: ['/team'] });
     expect((await ask('ours', {}, as('/team/alpha'))).status).toBe(200);
     for (const headers of [as('/teams'), {}]) {
@@ -253,7 +253,7 @@ describe('who may use what', () => {
     for (const source of ['mixed', 'llamacpp-a/', 'llamacpp-b/large']) await remove(source);
   });
 
-  test('a policy holds for models asked for by their own names', async () => {
+  test('a policy applies to models that are requested by their own names', async () => {
     await saved(gateway, { source: 'huge', enabled: false });
     expect(await errorOf(await ask('llamacpp-c/huge'), 400)).toMatchObject({ code: 'model_access_denied' });
     const { data } = await json(await gateway.fetch('/v1/models'));
@@ -262,7 +262,7 @@ describe('who may use what', () => {
     expect((await ask('llamacpp-c/huge')).status).toBe(200);
   });
 
-  test('a policy for everything binds callers without a path too', async () => {
+  test('a policy for all models also applies to callers without a path', async () => {
     await saved(gateway, { source: '/', user_paths: ['/team'] });
     expect(await errorOf(await ask('large'), 400)).toMatchObject({ code: 'model_access_denied' });
     expect((await ask('large', {}, as('/team'))).status).toBe(200);
@@ -271,7 +271,7 @@ describe('who may use what', () => {
     await remove('/');
   });
 
-  test("a key's own list is for the models behind the name", async () => {
+  test("a key's own list applies to the models behind the virtual model", async () => {
     await saved(gateway, { source: 'mixed', targets: three.slice(0, 2) });
     const { value } = await json(
       await gateway.fetch('/admin/auth-keys', { json: { name: 'only b', allowed_models: ['llamacpp-b/'] } }),
@@ -280,7 +280,7 @@ describe('who may use what', () => {
     await remove('mixed');
   });
 
-  test('nothing may be used where that is the default, but for what a policy says', async () => {
+  test('no model may be used where that is the default, except what a policy allows', async () => {
     const other = await startTestGateway({
       env: {
         MODELS_ENABLED_BY_DEFAULT: 'false',

@@ -28,7 +28,7 @@ export const adminRoutes: readonly Row[] = [
     answers: [401, 403, 403, 403, 200, 200, 200],
   },
 
-  // The audit log, without an analytics to ask.
+  // The audit log, with analytics off.
   { route: 'GET /admin/audit/log', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/audit/sessions', answers: [401, 403, 403, 403, 200, 200, 200] },
   { route: 'GET /admin/audit/stats', answers: [401, 403, 403, 403, 200, 200, 200] },
@@ -359,7 +359,7 @@ export const adminRoutes: readonly Row[] = [
     answers: [401, 403, 403, 403, 403, 200, 200],
   },
 
-  // What belongs to another tenant.
+  // Objects of another tenant.
   {
     route: 'GET /admin/auth-keys',
     about: 'with one of another tenant',
