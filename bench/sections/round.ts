@@ -74,9 +74,12 @@ function spentByAwake(awake: Awake | undefined): number {
     .reduce((sum, pid) => sum + processorMs(pid), 0);
 }
 
-/** Each round begins with another one, and every other round runs backwards: none always follows the same one. */
+/**
+ * Two rounds with each order, the second of them backwards, so that every server is measured in every place and after
+ * every other one, also when there are only two.
+ */
 export function turns<T>(all: readonly T[], round: number): readonly T[] {
-  const from = round % Math.max(1, all.length);
+  const from = (round >> 1) % Math.max(1, all.length);
   const order = [...all.slice(from), ...all.slice(0, from)];
   return round % 2 === 0 ? order : order.toReversed();
 }

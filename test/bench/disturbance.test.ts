@@ -26,6 +26,11 @@ describe('the disturbance of a measurement', () => {
 describe('the order of servers in the rounds', () => {
   it('gives each server every place', () => {
     const orders = [0, 1, 2, 3, 4, 5].map((round) => turns(['a', 'b', 'c'], round).join(''));
-    expect(orders).toEqual(['abc', 'acb', 'cab', 'cba', 'bca', 'bac']);
+    expect(orders).toEqual(['abc', 'cba', 'bca', 'acb', 'cab', 'bac']);
+  });
+
+  it('gives each of two servers the first place in every other round', () => {
+    const orders = [0, 1, 2, 3].map((round) => turns(['a', 'b'], round).join(''));
+    expect(orders).toEqual(['ab', 'ba', 'ba', 'ab']);
   });
 });

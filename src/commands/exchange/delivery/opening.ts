@@ -18,14 +18,15 @@ export interface Opening<End> {
 
 /** @param relay resolves with the end of the answer */
 export function opening<End extends object>(relay: (beforeFirstByte: BeforeFirstByte) => Promise<End>): Opening<End> {
-  const opened = Promise.withResolvers<'opened'>();
+  const first = Promise.withResolvers<'opened' | End>();
   const gate = Promise.withResolvers<void>();
   const whole = relay(() => {
-    opened.resolve('opened');
+    first.resolve('opened');
     return gate.promise;
   });
+  whole.then(first.resolve, first.reject);
   return {
-    first: Promise.race([opened.promise, whole]),
+    first: first.promise,
     deliver() {
       gate.resolve();
       return whole;
