@@ -1,4 +1,4 @@
-/** Azure OpenAI, by either of its base URLs. */
+/** Azure OpenAI, with either form of its base URL. */
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { createOpenAiCompatible } from './openai-compatible/openai-compatible.ts';
 import type { Provider } from './provider.ts';
@@ -10,7 +10,7 @@ const DEFAULT_API_VERSION = '2024-10-21';
 /**
  * `https://X.openai.azure.com/openai/v1` names the deployment in the body, like OpenAI, and needs no `api-version`.
  * `https://X.openai.azure.com/openai/deployments/D` is the older form: one deployment, chat and embeddings only, and
- * `api-version` on every call. Its model listing would name what could be deployed, so the deployment is the list.
+ * `api-version` on every call. Its model listing contains deployable models, so the deployment itself is the list.
  */
 export function createAzure(config: ProviderConfig, row: ProviderType): Provider {
   const base = parseBaseUrl(config.baseUrl, row.defaultPath);

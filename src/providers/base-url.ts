@@ -1,4 +1,4 @@
-/** A provider's base URL, taken apart once so that a call only joins strings. */
+/** A provider's base URL, split once so that a call only joins strings. */
 
 export interface BaseUrl {
   /** Scheme, host and port. */
@@ -7,13 +7,13 @@ export interface BaseUrl {
   readonly path: string;
   /** The server's root: the path without its final `/v1`; empty for most. */
   readonly root: string;
-  /** Goes on every call, without `?`; empty for most. */
+  /** Query string of every call, without `?`; empty for most. */
   readonly query: string;
   /** The `Authorization` value for credentials written into the URL. */
   readonly basicAuth?: string;
 }
 
-/** @throws Error when it is no absolute http or https URL; the message does not repeat it, as it may hold a password. */
+/** @throws Error when it is not an absolute http or https URL; the message omits it, since it may hold a password. */
 export function parseBaseUrl(text: string, defaultPath = '/v1'): BaseUrl {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
@@ -31,7 +31,7 @@ export function parseBaseUrl(text: string, defaultPath = '/v1'): BaseUrl {
   };
 }
 
-/** Adds a base URL's query to a path, which may have one itself and then decides on names that are in both. */
+/** Adds a base URL's query to a path. A name that is also in the path's own query keeps the path's value. */
 export function withQuery(path: string, query: string): string {
   if (query === '') return path;
   const mark = path.indexOf('?');

@@ -1,9 +1,9 @@
-/** What a provider type needs changed in a chat request's top-level members. Everything else goes out as it came. */
+/** Changes that a provider type needs in a chat request's top-level members. All other members are sent unchanged. */
 import { isObject } from '../json/is-object.ts';
 import { loweredEffort, type ReasoningStyle } from './translate/responses-to-chat/reasoning-style.ts';
 import { providerType } from './types.ts';
 
-/** Member name → its new JSON text, or undefined when it goes away: what `rewriteMembers` takes. */
+/** Member name → its new JSON text, or undefined to delete it; input of `rewriteMembers`. */
 export type MemberChanges = Record<string, string | undefined>;
 
 /** @param model the provider's own id of the model */
@@ -29,13 +29,13 @@ export function adjustChatBody(
   return undefined;
 }
 
-/** The o-series and gpt-5; `gpt-5-chat` is the one of them that does not reason. */
+/** The o-series and gpt-5, except `gpt-5-chat`, which does not reason. */
 function isOpenAiReasoningModel(model: string): boolean {
   const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase();
   return /^o\d(?![a-z0-9])/.test(name) || (/^gpt-5(?![a-z0-9])/.test(name) && !/^gpt-5[.\d]*-chat/.test(name));
 }
 
-/** `reasoning: {effort}` becomes what the type calls it, and a level that it lacks the nearest one that it has. */
+/** Moves `reasoning: {effort}` to the type's own member, and replaces an unknown level by the nearest known one. */
 function adjustEffort(body: Readonly<Record<string, unknown>>, style: ReasoningStyle, changes: MemberChanges): void {
   const { reasoning, reasoning_effort: flat } = body;
   const asked = isObject(reasoning) ? reasoning['effort'] : undefined;
@@ -52,7 +52,7 @@ function adjustEffort(body: Readonly<Record<string, unknown>>, style: ReasoningS
   if (effort !== flat) changes['reasoning_effort'] = JSON.stringify(effort);
 }
 
-/** When the body has both, the one under the provider's name stays and the other goes. */
+/** When the body has both, the member with the provider's name stays and the other is deleted. */
 function rename(body: Readonly<Record<string, unknown>>, from: string, to: string, changes: MemberChanges): void {
   if (!(from in body)) return;
   changes[from] = undefined;

@@ -1,15 +1,15 @@
 /**
- * Resolves host names for connections to providers that were set up at run time. The addresses that are checked are the
- * ones that are connected to, so a name that resolves to another address later changes nothing.
+ * Resolves host names for connections to providers that were set up at run time. The checked addresses are the ones
+ * that are connected to, so a later change of the name's address has no effect.
  */
 import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { localKindOf } from './local-address.ts';
 
-/** The code of the error of a lookup that is refused. */
+/** Error code of a refused lookup. */
 export const LOCAL_ADDRESS = 'ERR_LOCAL_ADDRESS';
 
-/** A lookup that fails with `LOCAL_ADDRESS` when any of the addresses of a name is one that no such provider may be at. */
+/** A lookup that fails with `LOCAL_ADDRESS` when any address of the name is not allowed for such providers. */
 export function checkedLookup(lookup: LookupFunction = systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, options, (error, address, family) => {
@@ -22,12 +22,12 @@ export function checkedLookup(lookup: LookupFunction = systemLookup): LookupFunc
   };
 }
 
-/** Names that mean loopback, whether or not a resolver knows them (RFC 6761 §6.3). */
+/** Names of loopback, whether or not a resolver knows them (RFC 6761 §6.3). */
 const LOCALHOST = /^(.+\.)?localhost\.?$/;
 
 /**
- * A connection to an address needs no lookup, so an address in a URL is checked before.
- * @throws Error when no provider may be there
+ * Checks an address in a URL, since a connection to it needs no lookup.
+ * @throws Error when the address is not allowed
  */
 export function checkHostOf(url: string): void {
   const host = hostOf(url);
@@ -37,7 +37,7 @@ export function checkHostOf(url: string): void {
 
 export const CURE = 'declare the provider in the configuration, or set ALLOW_PRIVATE_PROVIDERS=true';
 
-/** The host name or address of a URL; decimal, octal and hexadecimal forms of IPv4 come out in four decimal parts. */
+/** The host name or address of a URL; decimal, octal and hexadecimal forms of IPv4 become four decimal parts. */
 export function hostOf(url: string): string {
   return new URL(url).hostname.replace(/^\[(.*)\]$/, '$1');
 }

@@ -1,11 +1,11 @@
-/** What a model is for, which groups it on the dashboard and decides nothing else. */
+/** The category of a model. The dashboard groups models by it; it has no other effect. */
 import type { ModelMetadata } from './provider.ts';
 
 export type ModelCategory = 'text_generation' | 'embedding' | 'reranking' | 'image' | 'audio' | 'video' | 'utility';
 
 const embeddingFamilies = new Set(['bge', 'e5', 'gte', 'minilm']);
 
-/** Declared modes decide; without any, the id does. Undefined: unclassified. */
+/** Declared modes decide; without them, the id. Undefined: unclassified. */
 export function modelCategoryOf(id: string, metadata?: ModelMetadata): ModelCategory | undefined {
   for (const mode of metadata?.modes ?? []) {
     const category = categoryOfMode(mode);
@@ -14,7 +14,7 @@ export function modelCategoryOf(id: string, metadata?: ModelMetadata): ModelCate
   return categoryOfId(id);
 }
 
-/** The last path segment decides, so that the namespace of a model says nothing about it. */
+/** Only the last path segment counts, since the namespace of a model does not describe it. */
 export function categoryOfId(id: string): ModelCategory | undefined {
   const name = id.slice(id.lastIndexOf('/') + 1).toLowerCase();
   if (name.includes('rerank')) return 'reranking';

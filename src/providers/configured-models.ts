@@ -7,8 +7,8 @@ export interface ModelsConfig {
 }
 
 /**
- * The models a provider is known to serve: what it listed and what is configured, by the configured mode.
- * @param listed undefined when it never listed anything
+ * The known models of a provider: its own list combined with the configured models, according to the configured mode.
+ * @param listed undefined when it has never returned a list
  */
 export function knownModels(
   { models, modelsMode }: ModelsConfig,
@@ -30,7 +30,7 @@ function declared({ id, metadata }: ConfiguredModel, listed: ProviderModel | und
   return { id, created, ownedBy, ...(merged === undefined ? {} : { metadata: merged }) };
 }
 
-/** What is declared wins, member by member, and capability by capability. */
+/** Declared metadata wins, member by member, and capability by capability. */
 function mergeMetadata(
   reported: ModelMetadata | undefined,
   declaredToo: ModelMetadata | undefined,

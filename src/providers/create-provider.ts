@@ -7,7 +7,7 @@ import type { Provider } from './provider.ts';
 import type { ProviderConfig } from './provider-config.ts';
 import { providerType } from './types.ts';
 
-/** @throws Error when the type is unknown or the base URL is none; the message names the provider */
+/** @throws Error when the type is unknown or the base URL is invalid; the message names the provider */
 export function createProvider(config: ProviderConfig): Provider {
   const row = providerType(config.type);
   if (row === undefined) throw new Error(`provider ${config.name}: there is no provider type ${config.type}`);

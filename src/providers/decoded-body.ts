@@ -1,4 +1,4 @@
-/** Answers are asked for uncompressed; a provider that compresses all the same is decoded here. */
+/** Decodes compressed answers: some providers compress although the requests accept only uncompressed ones. */
 import { type Transform, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress, createUnzip, createZstdDecompress } from 'node:zlib';
@@ -13,7 +13,7 @@ const decoders: Readonly<Record<string, () => Transform>> = {
   zstd: createZstdDecompress,
 };
 
-/** The same answer decoded, or undefined when `encoding` names nothing that can be decoded here. */
+/** The same answer decoded, or undefined when `encoding` names no supported encoding. */
 export function decodedBody(body: ReplyBody, encoding: string | undefined, provider: string): ReplyBody | undefined {
   const create = encoding === undefined ? undefined : decoders[encoding.trim().toLowerCase()];
   if (create === undefined) return undefined;
@@ -36,7 +36,7 @@ export function decodedBody(body: ReplyBody, encoding: string | undefined, provi
   };
 }
 
-/** Holds one encoded and one decoded piece at a time, so what a small answer blows up to never piles up here. */
+/** Holds one encoded and one decoded piece at a time, so a large decoded answer never accumulates in memory. */
 async function decodePieces(
   body: ReplyBody,
   decoder: Transform,
@@ -61,7 +61,7 @@ async function decodePieces(
     },
   });
   const delivered = pipeline(decoder, consumer);
-  // A decoder that fails never asks for more: cancelling ends the wait below.
+  // A failed decoder reads no further input: cancelling ends the wait below.
   delivered.catch(() => body.cancel());
 
   let received = false;

@@ -1,6 +1,6 @@
 /**
- * The code of a provider's error, in the words that clients act upon: some providers say in the type, or only in the
- * message, what OpenAI says in the code.
+ * The code of a provider's error in the values that clients act on: some providers put into the type, or only into the
+ * message, what OpenAI puts into the code.
  */
 export function errorCodeOf(error: { readonly [member: string]: unknown }): string | undefined {
   const { code, type, message } = error;
@@ -11,7 +11,7 @@ export function errorCodeOf(error: { readonly [member: string]: unknown }): stri
   return typeof code === 'number' || (typeof code === 'string' && code !== '') ? String(code) : undefined;
 }
 
-/** How vLLM, llama.cpp, Anthropic and most others say that the input does not fit the model. */
+/** Messages of vLLM, llama.cpp, Anthropic and most others for an input that exceeds the model's context. */
 const tooLong =
   /maximum context length|exceeds? the (?:available |model's )?context (?:size|window|length)|prompt is too long/i;
 

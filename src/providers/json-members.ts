@@ -1,4 +1,4 @@
-/** Changes top-level members of a JSON object in its text, so that everything else stays byte for byte as it was. */
+/** Changes top-level members of a JSON object in its text; all other bytes stay unchanged. */
 import { parseExactly } from '../json/exact-json.ts';
 
 const QUOTE = 0x22;
@@ -10,17 +10,17 @@ const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
 /**
- * Replaces, adds or (with undefined) deletes members. Parsing the result gives what the same changes on the parsed
- * object would; of a name that is there more than once, every occurrence is changed. New members come last.
+ * Replaces, adds or (with undefined) deletes members. Parsing the result gives the same as the changes on the parsed
+ * object; of a repeated name, every occurrence is changed. New members come last.
  * @param bytes a JSON object that is known to parse
  * @param changes member name → JSON text
- * @throws Error when the text is no object
+ * @throws Error when the text is not an object
  */
 export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, string | undefined>>): Buffer {
   const added = new Set(Object.keys(changes).filter((name) => changes[name] !== undefined));
   const parts: Buffer[] = [];
   let copied = 0;
-  /** Whether a member stands before the current place in the result. */
+  /** Whether the result already has a member before the current place. */
   let kept = false;
   let at = skipSpace(bytes, 0);
   if (bytes[at] !== OPEN_BRACE) throw new Error('the text is not a JSON object');
@@ -45,7 +45,7 @@ export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, s
       added.delete(name);
       kept = true;
     } else {
-      // One comma goes with the member: the one before it, or after it when it comes first.
+      // One comma is removed with the member: the one before it, or after it when the member is the first.
       parts.push(bytes.subarray(copied, Math.max(copied, kept ? memberStart - 1 : memberStart)));
       copied = kept || !hasMore ? at : at + 1;
     }
@@ -63,7 +63,7 @@ export function rewriteMembers(bytes: Buffer, changes: Readonly<Record<string, s
   return Buffer.concat(parts);
 }
 
-/** The members of a JSON object in its text, in order, also those of a name that is there already. */
+/** The members of a JSON object in its text, in order, including repeated names. */
 export function membersIn(bytes: Buffer): { readonly name: string; readonly value: Buffer }[] {
   const members: { readonly name: string; readonly value: Buffer }[] = [];
   let at = skipSpace(bytes, 0) + 1;

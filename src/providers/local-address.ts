@@ -1,13 +1,14 @@
 /**
- * Addresses at which no provider may be that was set up at run time: this machine, its link, and what clouds serve to
- * their machines alone, such as credentials. Private networks are allowed, since own model servers are there.
+ * Addresses that are not allowed for providers set up at run time: this machine, its link, and addresses that clouds
+ * serve only to their machines, for example with credentials. Private networks are allowed, since model servers are
+ * there.
  */
 import { BlockList, isIP, isIPv6 } from 'node:net';
 
 type Kind = 'loopback' | 'link-local' | 'cloud metadata' | 'unusable';
 
 const kinds: readonly (readonly [Kind, BlockList])[] = [
-  // Metadata first: some of it is within link-local ranges.
+  // Metadata first: some of its addresses are in link-local ranges.
   [
     'cloud metadata',
     listOf([
@@ -27,7 +28,7 @@ const kinds: readonly (readonly [Kind, BlockList])[] = [
   ['unusable', listOf(['224.0.0.0/3', 'ff00::/8'])],
 ];
 
-/** Ranges of IPv6 whose addresses lead to an IPv4 address, and where in them it is: its first of two groups. */
+/** Ranges of IPv6 whose addresses contain an IPv4 address, and the index of the first of its two groups. */
 const embedding: readonly (readonly [BlockList, number])[] = [
   [listOf(['::/96']), 6], // IPv4-compatible (RFC 4291 §2.5.5.1)
   [listOf(['::ffff:0:0/96']), 6], // IPv4-mapped (RFC 4291 §2.5.5.2)
@@ -38,7 +39,7 @@ const embedding: readonly (readonly [BlockList, number])[] = [
 
 /**
  * @param address IPv4 in four decimal parts or IPv6, as a resolver or the URL parser returns it
- * @returns why no provider may be there; undefined when one may
+ * @returns why the address is not allowed; undefined when it is
  */
 export function localKindOf(address: string): Kind | undefined {
   const [plain = ''] = address.split('%');

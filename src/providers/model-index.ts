@@ -1,8 +1,8 @@
-/** Selectors to models, worked out once per change of a list so that a request costs one look-up. */
+/** Models by selector, computed once per change of a list so that a request costs one look-up. */
 import { type ModelCategory, modelCategoryOf } from './classify.ts';
 import type { ModelMetadata, Provider, ProviderModel } from './provider.ts';
 
-/** A model as `GET /v1/models` and the dashboard know it. */
+/** A model as in `GET /v1/models` and on the dashboard. */
 export interface ListedModel {
   /** The selector `<provider>/<model>`. */
   readonly id: string;
@@ -26,7 +26,7 @@ export interface IndexedModel {
 export interface ModelIndex {
   /** In the order of the providers, then of their lists. */
   readonly list: readonly ListedModel[];
-  /** By every selector: instance and model, type and model, bare id. The first in this order has the name. */
+  /** By every selector: instance and model, type and model, bare id. An ambiguous one belongs to the first. */
   readonly bySelector: ReadonlyMap<string, IndexedModel>;
 }
 

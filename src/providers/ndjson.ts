@@ -1,9 +1,9 @@
-/** Cuts a stream of JSON lines into its lines without losing a byte. */
+/** Splits a stream of JSON lines into its lines without losing a byte. */
 import { type Frame, type FrameSplitter, MAX_FRAME_BYTES, type SplitterOptions, tooLong } from './sse.ts';
 
 const LF = 0x0a;
 
-/** Each line is a frame whose data is the line; an empty one has none. */
+/** Each line is a frame with the line as data; an empty line has no data. */
 export function createLineSplitter(options: SplitterOptions = {}): FrameSplitter {
   const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
   let begun: Buffer[] = [];

@@ -1,11 +1,11 @@
 /**
- * Which credentials of a provider are paused for which model, after a 429 with `Retry-After`. Limits of providers are
- * per credential and model, so other models and other credentials stay in use.
+ * Credentials of a provider that are paused for a model after a 429 with `Retry-After`. Providers' limits are per
+ * credential and model, so other models and other credentials stay in use.
  */
 
-/** A longer `Retry-After` pauses for this long: a limit may be raised before it has passed. */
+/** A longer `Retry-After` pauses for this long: the provider may raise the limit earlier. */
 export const MAX_PAUSE_MS = 5 * 60_000;
-/** Models that are remembered at the same time. Beyond it the longest known is forgotten, and called again. */
+/** Maximum number of remembered models. Beyond it the oldest entry is dropped, and its model is called again. */
 export const MAX_MODELS = 1000;
 const MAX_MODEL_LENGTH = 512;
 
@@ -17,14 +17,14 @@ export class PausedCredentials {
 
   /**
    * @param count of credentials, which are numbered from 0
-   * @param now milliseconds of a clock that is never set back
+   * @param now milliseconds of a monotonic clock
    */
   constructor(count: number, now: () => number = () => performance.now()) {
     this.#count = count;
     this.#now = now;
   }
 
-  /** @param ms more than `MAX_PAUSE_MS` counts as that */
+  /** @param ms values above `MAX_PAUSE_MS` are reduced to it */
   pause(credential: number, model: string, ms: number): void {
     if (!(ms > 0) || model === '' || model.length > MAX_MODEL_LENGTH) return;
     let until = this.#until.get(model);
@@ -40,7 +40,7 @@ export class PausedCredentials {
     return (this.#until.get(model)?.[credential] ?? 0) > this.#now();
   }
 
-  /** Milliseconds until a credential may be used for the model; 0: one may be now. */
+  /** Milliseconds until a credential may be used for the model; 0 when one may be used now. */
   waitMs(model: string): number {
     const until = this.#until.get(model);
     if (until === undefined) return 0;

@@ -1,4 +1,4 @@
-/** How one provider instance is configured. The configuration loader produces this shape; providers never read files. */
+/** Configuration of one provider instance. The configuration loader creates it; providers never read files. */
 import type { ModelMetadata } from './provider.ts';
 import type { TimeLimit } from './time-limit.ts';
 
@@ -9,17 +9,17 @@ export interface ConfiguredModel {
 }
 
 /**
- * What the configured models mean. `fallback`: used when the provider's own list fails or is empty. `allowlist`: they
- * are the list, and the provider is not asked. `merge`: they are added to the provider's list.
+ * How configured models are used. `fallback`: when the provider's own list fails or is empty. `allowlist`: they are
+ * the list, and the provider's list is not read. `merge`: they are added to the provider's list.
  */
 export type ModelsMode = 'fallback' | 'allowlist' | 'merge';
 
 export interface ProviderTimeouts {
   /** To open a connection. Default 10,000. */
   readonly connectMs?: number;
-  /** From the call to the answer's headers, waiting for a connection included. Default 600 s. */
+  /** From the call to the answer's headers, including the wait for a connection. Default 600 s. */
   readonly headers?: TimeLimit;
-  /** Of an answer that is no stream, from its headers to its end. Default 600 s. */
+  /** For an answer that is not a stream, from its headers to its end. Default 600 s. */
   readonly answer?: TimeLimit;
   /** Between two pieces of a stream. Default 300 s. */
   readonly idle?: TimeLimit;
@@ -40,9 +40,9 @@ export interface ProviderConfig {
   readonly timeouts?: ProviderTimeouts;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
-  /** An HTTP proxy on the way to it, with its credentials. */
+  /** HTTP proxy for its connections, with the proxy's credentials. */
   readonly proxyUrl?: string | undefined;
   readonly source: 'environment' | 'file' | 'stored';
-  /** Whether it may be at loopback, link-local and cloud metadata addresses. Default: unless `source` is `stored`. */
+  /** Whether loopback, link-local and cloud metadata addresses are allowed. Default: unless `source` is `stored`. */
   readonly localAddresses?: boolean;
 }

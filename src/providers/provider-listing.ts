@@ -1,18 +1,18 @@
-/** One provider's model list over time: read at start, refreshed, kept across failures. */
+/** One provider's model list over time: read at the start, refreshed, and kept across failures. */
 import { knownModels, type ModelsConfig } from './configured-models.ts';
 import type { Provider, ProviderModel } from './provider.ts';
 
 export interface ProviderListingOptions {
-  /** The last good list of an earlier run; an empty one says nothing. */
+  /** The last good list before this start; an empty one has no effect. */
   readonly known?: readonly ProviderModel[];
   readonly refreshIntervalMs: number;
-  /** Between attempts while the list cannot be read, or is not complete. */
+  /** Interval while the list cannot be read, or is not complete. */
   readonly recheckIntervalMs: number;
   readonly listTimeoutMs: number;
   /** At most one request-time refresh in this time. */
   readonly minRefreshGapMs: number;
   clock(): number;
-  /** The provider listed something else than what was known. */
+  /** The provider's list differs from the known one. */
   onListed(provider: string, models: readonly ProviderModel[]): void;
   onUnavailable(provider: string, message: string): void;
   onAvailable(provider: string): void;
@@ -25,18 +25,18 @@ export type ProviderState = 'unknown' | 'available' | 'unavailable';
 export interface ProviderStatus {
   readonly name: string;
   readonly type: string;
-  /** `unknown` until the provider was asked, and for good when its models are an allowlist. */
+  /** `unknown` until the first attempt, and always when its models are an allowlist. */
   readonly state: ProviderState;
   readonly models: number;
-  /** Whether its models are those that an earlier run listed: it has not answered in this one. */
+  /** Whether its models were listed before this start: it has not answered since. */
   readonly remembered: boolean;
-  /** Whether its models are configured, and it is never asked. */
+  /** Whether its models are configured, and its list is never read. */
   readonly allowlist: boolean;
-  /** Milliseconds since the epoch; undefined while it was not asked. */
+  /** Milliseconds since the epoch; undefined before the first attempt. */
   readonly lastAttemptAt: number | undefined;
   /** Milliseconds since the epoch. */
   readonly lastListedAt: number | undefined;
-  /** Of the newest attempt; undefined when that was good. */
+  /** Error of the newest attempt; undefined when it succeeded. */
   readonly lastError: string | undefined;
 }
 
@@ -62,12 +62,12 @@ export class ProviderListing {
     this.#models = knownModels(config, this.#listed, provider.type);
   }
 
-  /** With what the configuration adds and overrides. */
+  /** Including configured additions and overrides. */
   get models(): readonly ProviderModel[] {
     return this.#models;
   }
 
-  /** Whether `models` is all there is. Without any list so far, a model that is not in it may exist. */
+  /** Whether `models` is complete. While no list has been read, a model that is not in it may exist. */
   get complete(): boolean {
     return this.#isAllowlist || this.#listed !== undefined;
   }
@@ -86,7 +86,7 @@ export class ProviderListing {
     };
   }
 
-  /** Asks the provider now, or joins the asking under way. Never rejects. */
+  /** Reads the provider's list now, or joins the read under way. Never rejects. */
   refresh(): Promise<void> {
     if (this.#isAllowlist || this.#closing.signal.aborted) return Promise.resolve();
     this.#running ??= this.#ask().finally(() => {
@@ -95,7 +95,7 @@ export class ProviderListing {
     return this.#running;
   }
 
-  /** A refresh for the sake of one request: none when the list is young. */
+  /** A refresh for one request: does nothing when the list is recent. */
   refreshForRequest(): Promise<void> {
     const age = this.#options.clock() - this.#lastAttemptAt;
     return this.#running !== undefined || age >= this.#options.minRefreshGapMs ? this.refresh() : Promise.resolve();
@@ -135,7 +135,7 @@ export class ProviderListing {
     });
   }
 
-  /** Bounded whatever the provider does with its signal. */
+  /** Ends within the time limit, even if the provider ignores its signal. */
   async #list(): Promise<readonly ProviderModel[]> {
     const { listTimeoutMs } = this.#options;
     const late = new AbortController();
@@ -160,7 +160,7 @@ export class ProviderListing {
     this.#state = 'available';
     this.#lastError = undefined;
     this.#lastListedAt = this.#options.clock();
-    // A server that was away, or has other models, may be a newer one.
+    // A server that has been unavailable, or has other models, may be a newer version.
     if (recovered || (changed && this.#listed !== undefined)) this.provider.learnResponses(undefined);
     if (recovered) this.#options.onAvailable(this.provider.name);
     if (!changed) return;

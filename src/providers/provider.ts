@@ -1,7 +1,7 @@
-/** What the exchange needs of a provider. A provider knows no event, no HTTP server and no projection. */
+/** The interface of a provider for the exchange. A provider depends on no event, HTTP server or projection. */
 import type { TimeLimit } from './time-limit.ts';
 
-/** What a provider's OpenAI API may have beside chat, responses and embeddings. */
+/** Optional parts of a provider's OpenAI API beside chat, responses and embeddings. */
 export const openAiFamilies = [
   'completions',
   'speech',
@@ -16,20 +16,20 @@ export const openAiFamilies = [
 export type Family = (typeof openAiFamilies)[number] | 'message_batches';
 
 /**
- * A model request's language: OpenAI's three, Anthropic's Messages, and Ollama's own two. `send` speaks those of them
- * that the provider knows; the rest of a provider's API is reached by `forward`.
+ * A model request's dialect: OpenAI's three, Anthropic's Messages, and Ollama's own two. `send` supports those that the
+ * provider has; the rest of a provider's API is reached through `forward`.
  */
 export const dialects = ['chat', 'responses', 'embeddings', 'messages', 'ollama_chat', 'ollama_embed'] as const;
 export type Dialect = (typeof dialects)[number];
 
 export interface ProviderCall {
   readonly dialect: Dialect;
-  /** The model that the body names: rate limits of a provider are per model. */
+  /** The model in the body: a provider's rate limits are per model. */
   readonly model?: string;
-  /** The request body in the provider's dialect, with its own model id: sent as it is. */
+  /** The request body in the provider's dialect, with its own model id: sent unchanged. */
   readonly body: Uint8Array;
   readonly stream: boolean;
-  /** Beside the provider's own: lower-case names. */
+  /** Added to the provider's own headers: lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent upstream as `X-Request-ID`. */
   readonly requestId: string;
@@ -40,13 +40,13 @@ export interface ForwardCall {
   readonly method: string;
   /** Below `/p/{provider}`, starting with `/`, with the query string. */
   readonly path: string;
-  /** The path is `/v1/…` of OpenAI's API, wherever the provider has that, and not one of its own routes. */
+  /** The path is `/v1/…` of OpenAI's API, wherever the provider serves it, and not one of its own routes. */
   readonly openAi?: boolean;
-  /** The model that is asked, where that is known. */
+  /** The requested model, where it is known. */
   readonly model?: string;
   /** Already stripped of credentials and hop-by-hop headers; lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Sent as it comes when it comes in pieces. */
+  /** An iterable is streamed. */
   readonly body?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly requestId: string;
   readonly signal: AbortSignal;
@@ -59,19 +59,19 @@ export interface ProviderReply {
   readonly body: ReplyBody;
 }
 
-/** The answer's bytes, read once, either whole or piece by piece. */
+/** The answer's bytes, read once, either whole or in pieces. */
 export interface ReplyBody {
   /** @throws ProviderFailure (`too_large`, `broken`, `idle`) */
   bytes(maxBytes: number): Promise<Buffer>;
   /**
-   * Hands over each piece as it comes off the socket. While a promise returned by `onPiece` is pending, at most one
+   * Passes each piece on when it arrives from the socket. While a promise returned by `onPiece` is pending, at most one
    * more piece is read, so a slow consumer slows the provider. Resolves when the answer has ended in an orderly way.
-   * @throws ProviderFailure (`broken`, `idle`), or what `onPiece` throws, after cancelling the call
+   * @throws ProviderFailure (`broken`, `idle`), or the error of `onPiece`, after cancelling the call
    */
   pieces(onPiece: (piece: Buffer) => void | Promise<unknown>): Promise<void>;
-  /** Bytes that have arrived so far, as they came off the wire. */
+  /** Bytes that have arrived so far, as transferred. */
   readonly arrived: number;
-  /** Ends the call now. Harmless when it is over. */
+  /** Ends the call now. Has no effect after its end. */
   cancel(): void;
 }
 
@@ -80,7 +80,7 @@ export type FailureKind =
   | 'unreachable'
   /** no response headers in time */
   | 'timeout'
-  /** the answer stopped coming */
+  /** no further bytes of the answer in time */
   | 'idle'
   /** the connection broke in mid-answer */
   | 'broken'
@@ -88,7 +88,7 @@ export type FailureKind =
   /** the caller's signal was aborted */
   | 'aborted';
 
-/** The provider gave no usable HTTP answer. An HTTP error status is a reply, not a failure. */
+/** The provider returned no usable HTTP answer. An HTTP error status is a reply, not a failure. */
 export class ProviderFailure extends Error {
   readonly kind: FailureKind;
   readonly provider: string;
@@ -103,12 +103,12 @@ export type Support = 'yes' | 'no' | 'unknown';
 
 export interface ProviderCapabilities {
   readonly chat: Support;
-  /** Whether `/v1/responses` is spoken natively. `unknown` is tried, and learned from the answer. */
+  /** Whether `/v1/responses` is supported natively. `unknown` is tried, and learned from the answer. */
   readonly responses: Support;
   readonly embeddings: Support;
-  /** Whether it keeps responses under their id: retrieve, delete, cancel, `previous_response_id`. */
+  /** Whether it stores responses under their id: retrieve, delete, cancel, `previous_response_id`. */
   readonly responseLifecycle: Support;
-  /** Which of the other endpoints it has. Undefined: it is asked, and its answer shows. */
+  /** The supported optional endpoints. Undefined: unknown; the provider's answer to a call decides. */
   readonly serves?: readonly Family[] | undefined;
   readonly passthrough: boolean;
 }
@@ -119,11 +119,11 @@ export interface ProviderModel {
   readonly created: number;
   readonly ownedBy: string;
   readonly metadata?: ModelMetadata;
-  /** Its server could not describe it yet, as while it loads the model: it should be listed again soon. */
+  /** Its server could not describe it yet, for example while loading the model: the list is read again soon. */
   readonly isIncomplete?: true;
 }
 
-/** The `metadata` object of `GET /v1/models`, with its names on the wire. */
+/** The `metadata` object of `GET /v1/models`, with its JSON names. */
 export interface ModelMetadata {
   readonly display_name?: string;
   readonly description?: string;
@@ -145,7 +145,7 @@ export interface Provider {
   readonly capabilities: ProviderCapabilities;
   /** The type's extra settings by option name, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;
-  /** Of an answer that is no stream, from its headers to its end. */
+  /** For an answer that is not a stream, from its headers to its end. */
   readonly answerLimit: TimeLimit;
   /** @throws ProviderFailure, UpstreamError */
   listModels(signal: AbortSignal): Promise<ProviderModel[]>;
@@ -155,23 +155,23 @@ export interface Provider {
   forward(call: ForwardCall): Promise<ProviderReply>;
   /**
    * Milliseconds until a call for the model may be made, after 429 answers with `Retry-After` to calls with every
-   * credential; 0 when one may be made now. A call is made with a credential that is not paused, as far as there is one.
+   * credential; 0 when one may be made now. A call uses a credential that is not paused, if there is one.
    */
   pausedMs(model: string): number;
   /**
-   * Stores what an answer showed: whether `/v1/responses` is spoken natively. `capabilities` returns it from then on;
-   * that it is not spoken is valid for `RESPONSES_PROBE_MS`, then it is `unknown` again.
-   * @param supported undefined: what was learned is forgotten, because the provider changed
+   * Stores what an answer showed: whether `/v1/responses` is supported natively. `capabilities` returns it from then
+   * on; `no` is valid for `RESPONSES_PROBE_MS`, then it is `unknown` again.
+   * @param supported undefined: drops the stored value, because the provider changed
    * @param learnedAt milliseconds since the epoch; default now
    */
   learnResponses(supported: boolean | undefined, learnedAt?: number): void;
-  /** The text with this provider's credentials taken out, for what is shown or recorded. */
+  /** The text without this provider's credentials, for output and records. */
   redact(text: string): string;
-  /** Takes no call any more. Those still running are broken off, or, with `idle`, come to their end. Default `now`. */
+  /** Accepts no further calls. Active ones are ended, or, with `idle`, completed. Default `now`. */
   close(when?: CloseWhen): Promise<void>;
 }
 
 export type CloseWhen = 'now' | 'idle';
 
-/** How long a provider without `/v1/responses` is not asked for it again: servers are upgraded. */
+/** How long `/v1/responses` is not tried again at a provider without it: servers are upgraded. */
 export const RESPONSES_PROBE_MS = 60 * 60_000;

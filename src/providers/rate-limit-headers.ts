@@ -1,4 +1,4 @@
-/** What a provider says of its own rate limits: OpenAI's headers, which many send, and Anthropic's. */
+/** Headers with a provider's own rate limits: OpenAI's, which many send, and Anthropic's. */
 const RATE_LIMIT = /^(?:x|anthropic)-ratelimit-/;
 
 /** @param headers lower-case names. @returns undefined when there are none */

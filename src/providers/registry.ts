@@ -1,4 +1,4 @@
-/** Which providers there are, which models they serve, and who answers to a selector. */
+/** The providers, their models, and the resolution of selectors. */
 import type { ModelsConfig } from './configured-models.ts';
 import { type IndexedModel, indexModels, type ListedModel } from './model-index.ts';
 import type { Provider, ProviderModel } from './provider.ts';
@@ -11,28 +11,28 @@ export interface RegisteredProvider {
 }
 
 export interface RegistryOptions {
-  /** In order: a bare model id goes to the first that has it. */
+  /** In order: a bare model id resolves to the first that has it. */
   readonly providers: readonly RegisteredProvider[];
-  /** The last good list of each provider, by its name, so that a start needs no provider. */
+  /** The last good list of each provider, by name, so that the start does not depend on providers. */
   readonly known?: ReadonlyMap<string, readonly ProviderModel[]>;
   /** Milliseconds since the epoch. */
   clock?(): number;
-  /** A provider's own list is not the one known before. Must not throw, like the two below. */
+  /** A provider's own list differs from the known one. Must not throw, like the two below. */
   onListed?(provider: string, models: readonly ProviderModel[]): void;
   onUnavailable?(provider: string, message: string): void;
   onAvailable?(provider: string): void;
   /** Default one hour. */
   readonly refreshIntervalMs?: number;
   /**
-   * How often a provider that cannot be listed, or not completely, is tried. Default one minute. Servers of local types
-   * are started and stopped by their users, so those are tried every two seconds at least.
+   * Interval for providers whose list cannot be read, or is not complete. Default one minute. Servers of local types
+   * are started and stopped by their users, so their interval is two seconds at most.
    */
   readonly recheckIntervalMs?: number;
   /** Default 10 seconds. */
   readonly listTimeoutMs?: number;
-  /** A request for an unknown model asks its provider again, at most once in this time. Default 5 seconds. */
+  /** A request for an unknown model reads its provider's list again, at most once in this time. Default 5 seconds. */
   readonly minRefreshGapMs?: number;
-  /** How long such a request waits for the answer. Default 2 seconds. */
+  /** How long such a request waits for the list. Default 2 seconds. */
   readonly requestWaitMs?: number;
 }
 
@@ -40,30 +40,30 @@ export interface ResolvedModel {
   readonly provider: Provider;
   /** The provider's own id. */
   readonly model: string;
-  /** Undefined for a model that no list names, but its provider may have. */
+  /** Undefined for an unlisted model that its provider may have. */
   readonly listed?: ListedModel;
 }
 
 export interface Registry {
-  /** Those in force now, in order. */
+  /** The current providers, in order. */
   readonly providers: readonly Provider[];
-  /** Resolves once every provider of the beginning has been asked for its list for the first time. */
+  /** Resolves once the list of every initial provider has been read or has failed for the first time. */
   readonly ready: Promise<void>;
   /**
-   * From now on there are these providers, in this order, and no others. A provider that was there already keeps its
-   * list; a new one, also one in place of another of the same name, is asked for its list.
-   * @param known as in the options, for those that are new
+   * Replaces the providers by these, in this order. A provider that is already registered keeps its list; the list of a
+   * new one, also of a replacement with the same name, is read.
+   * @param known as in the options, for new providers
    */
   set(providers: readonly RegisteredProvider[], known?: RegistryOptions['known']): void;
   /**
-   * What is known now. A selector is `<instance>/<model>`, else `<type>/<model>`, else a bare id, which may contain
-   * slashes itself. A model that its provider's list lacks resolves only while that list is not known or not complete.
+   * Resolves a selector without a call: `<instance>/<model>`, else `<type>/<model>`, else a bare id, which may contain
+   * slashes itself. A model that its provider's list lacks resolves only while that list is unknown or not complete.
    * @param hint a provider's name or type that the model must be served by
    */
   resolve(selector: string, hint?: string): ResolvedModel | undefined;
-  /** The same; when nothing is found, the provider in question is asked for its list again first. */
+  /** The same; when nothing is found, the lists of the possible providers are read again first. */
   resolveOrRefresh(selector: string, hint?: string): Promise<ResolvedModel | undefined>;
-  /** The listed model that a selector means. */
+  /** The listed model of a selector. */
   find(selector: string): ListedModel | undefined;
   /** Every known model, also of a provider that is unavailable now. The same array until a list changes. */
   list(): readonly ListedModel[];
@@ -71,15 +71,15 @@ export interface Registry {
   /** Whether a provider of that name or type exists. */
   knows(nameOrType: string): boolean;
   status(): readonly ProviderStatus[];
-  /** Asks every provider for its list now. */
+  /** Reads every provider's list now. */
   refresh(): Promise<void>;
-  /** Ends the listing; the providers stay open. */
+  /** Stops reading lists; the providers stay open. */
   close(): void;
 }
 
 const LOCAL_RECHECK_MS = 2_000;
 
-/** Begins to list at once and holds nobody up. */
+/** Starts to read the lists at once, without waiting for them. */
 export function createRegistry(options: RegistryOptions): Registry {
   const requestWaitMs = options.requestWaitMs ?? 2_000;
   let index = indexModels([]);
@@ -107,13 +107,13 @@ export function createRegistry(options: RegistryOptions): Registry {
   }
   reindex();
 
-  /** The instances a name means: the one of that name, else all of that type. */
+  /** The instances of a name: the one with that name, else all of that type. */
   const meant = (nameOrType: string): readonly ProviderListing[] => {
     const named = listings.filter(({ provider }) => provider.name === nameOrType);
     return named.length > 0 ? named : listings.filter(({ provider }) => provider.type === nameOrType);
   };
 
-  /** The provider in front of a selector, and the model behind it. */
+  /** Splits a selector into its provider and its model. */
   const split = (selector: string): { candidates: readonly ProviderListing[]; model: string } | undefined => {
     const slash = selector.indexOf('/');
     if (slash <= 0 || slash === selector.length - 1) return undefined;
@@ -147,7 +147,7 @@ export function createRegistry(options: RegistryOptions): Registry {
 
   const inQuestion = (selector: string, hint: string | undefined): readonly ProviderListing[] => {
     if (hint !== undefined) return meant(hint);
-    // A bare id could be anybody's; only lists that nobody has seen yet are worth the wait.
+    // A bare id may belong to any provider; only lists that are not complete yet are worth a read.
     return split(selector)?.candidates ?? listings.filter((listing) => !listing.complete);
   };
 
@@ -191,7 +191,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   };
 }
 
-/** The first provider that may serve a model although no list names it. */
+/** The first provider that may serve a model that no list contains. */
 function unlisted(candidates: readonly ProviderListing[], model: string): ResolvedModel | undefined {
   const open = candidates.find(
     ({ provider, complete }) => !complete || providerType(provider.type)?.unlistedModels === true,

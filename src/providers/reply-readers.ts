@@ -1,8 +1,8 @@
-/** The two ways to read an answer: whole, or piece by piece. */
+/** The two ways to read an answer: whole, or in pieces. */
 import type { ProviderFailure } from './provider.ts';
 import { tooLarge } from './transport-failure.ts';
 
-/** The side of a call that its reader steers. */
+/** The part of a call that its reader controls. */
 export interface SteeredCall {
   pause(): void;
   resume(): void;
@@ -11,7 +11,7 @@ export interface SteeredCall {
 }
 
 export interface Reader {
-  /** Whether it waits for its consumer and wants no more for now. */
+  /** Whether it waits for its consumer and accepts no more pieces for now. */
   readonly waiting: boolean;
   take(piece: Buffer): void;
   end(): void;
@@ -43,8 +43,8 @@ export function wholeReader(
 }
 
 /**
- * Pieces that came before a break are still handed over, one at a time, before the failure is told. The socket is
- * paused by the first piece that comes too early, so a consumer that keeps up costs no pause at all.
+ * Passes pieces on one at a time, also those received before a failure, and then reports the failure. The first piece
+ * that arrives too early pauses the socket, so a consumer that keeps up causes no pause.
  */
 export function pieceReader(
   call: SteeredCall,

@@ -1,11 +1,11 @@
 /**
- * Cuts a stream of server-sent events into its events without losing a byte ("HTML Standard: server-sent events,
+ * Splits a stream of server-sent events into its events without losing a byte ("HTML Standard: server-sent events,
  * event stream interpretation").
  */
 import { ProviderFailure } from './provider.ts';
 
 export interface Frame {
-  /** The bytes of the event with the blank line that ends it: all frames together are the stream. */
+  /** The bytes of the event including the blank line that ends it: all frames together are the stream. */
   readonly raw: Buffer;
   /** The data lines joined by line feeds; undefined when there is none, as in a comment. */
   readonly data: string | undefined;
@@ -16,19 +16,19 @@ export interface FrameSplitter {
   /** The events that this piece completes. @throws ProviderFailure (`too_large`) */
   push(piece: Buffer): Frame[];
   /**
-   * What is left once the stream has ended, with the blank line behind it that servers do leave out: without one, a
-   * client that goes by the standard would drop the event.
+   * The rest at the end of the stream, with the final blank line that some servers omit: without it, a client that
+   * follows the standard would drop the event.
    */
   end(): Frame | undefined;
 }
 
-/** Of one event; a longer one is a failure. */
+/** Limit of one event; a longer one is a failure. */
 export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
 export interface SplitterOptions {
   /** Default 16 MiB. */
   readonly maxFrameBytes?: number;
-  /** Named in the failure. */
+  /** Name of the provider in the failure. */
   readonly provider?: string;
 }
 
@@ -42,12 +42,12 @@ const LINE_AND_BLANK_LINE = Buffer.from('\n\n');
 
 export function createFrameSplitter(options: SplitterOptions = {}): FrameSplitter {
   const { maxFrameBytes = MAX_FRAME_BYTES, provider = '' } = options;
-  /** Pieces of the unfinished event, and how far it has come. */
+  /** Pieces of the unfinished event, with its length and lines so far. */
   let begun: Buffer[] = [];
   let begunBytes = 0;
   let lines = 0;
   let lineIsEmpty = true;
-  /** The byte before was a carriage return, so a line feed now belongs to it. */
+  /** The previous byte was a carriage return, so a line feed now belongs to it. */
   let afterCr = false;
   let first = true;
 
@@ -119,9 +119,9 @@ export function tooLong(provider: string, maxBytes: number): ProviderFailure {
   return new ProviderFailure(provider, 'too_large', `it sent a stream event of more than ${maxBytes} bytes`);
 }
 
-/** @param lines how many lines it has that are not blank */
+/** @param lines number of its lines that are not blank */
 function readFrame(raw: Buffer, lines: number, first: boolean): Frame {
-  // Nearly every event is a single data line: one look, one decoding.
+  // Nearly every event is a single data line: one comparison, one decoding.
   if (lines === 1 && raw.compare(DATA, 0, DATA.length, 0, Math.min(DATA.length, raw.length)) === 0) {
     const from = raw[DATA.length] === SPACE ? DATA.length + 1 : DATA.length;
     return { raw, data: raw.toString('utf8', from, contentEnd(raw)) };

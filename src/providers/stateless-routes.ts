@@ -1,7 +1,7 @@
 /**
- * The routes of providers' own APIs that concern nothing stored: they neither read nor name nor change what a caller
- * left at the provider, and change nothing of the server itself. All others might, also those that a later version of a
- * provider adds; so this is a list of what is known, and not of what is forbidden.
+ * The routes of providers' own APIs that touch nothing stored: they neither read, reference nor change a caller's
+ * objects at the provider, and change nothing of the server itself. Any other route might, including routes of later
+ * provider versions; so this is a list of allowed routes, and not of forbidden ones.
  */
 
 /** Below the base URL or at the server's root, without `/v1`. A final `/*` stands for any path below. */
@@ -56,7 +56,7 @@ const ofType: Readonly<Record<string, readonly string[]>> = {
   vllm: [...tokenizer, ...messages, 'GET /ping', 'POST /classify', 'POST /pooling', 'POST /score'],
 };
 
-/** @param further routes that the operator knows to be stateless, as `METHOD /path` */
+/** @param further routes that the operator declares stateless, as `METHOD /path` */
 export function createStatelessRoutes(further: readonly string[]): StatelessRoutes {
   const own = further.map(withoutV1);
   const known = new Map(Object.entries(ofType).map(([type, routes]) => [type, [...ofAll, ...routes, ...own]]));
@@ -74,11 +74,11 @@ export function createStatelessRoutes(further: readonly string[]): StatelessRout
 }
 
 export interface StatelessRoutes {
-  /** @param path below `/p/{provider}`, as the client wrote it: what is written in another way is another path */
+  /** @param path below `/p/{provider}`, as the client sent it: another spelling is another path */
   has(type: string, method: string, path: string): boolean;
 }
 
-/** Providers and clients write `/v1` before a route, or do not. */
+/** Routes are listed and compared without `/v1`, which is optional in requests. */
 function withoutV1(route: string): string {
   return route.replace(' /v1/', ' /');
 }

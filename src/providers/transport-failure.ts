@@ -1,6 +1,6 @@
 /**
- * What went wrong on the wire, in words that may be shown to a client: no addresses, no credentials. Whoever shows them
- * says of which provider they are.
+ * Transport errors in words that may be shown to a client: no addresses, no credentials. The provider's name is added
+ * where they are shown.
  */
 import { LOCAL_ADDRESS } from './checked-lookup.ts';
 import { ProviderFailure } from './provider.ts';
@@ -38,13 +38,13 @@ function reasonOf(error: Error): string {
   return code === undefined ? 'connection failed' : (reasons[code] ?? code);
 }
 
-/** The request never went out. */
+/** The request was not sent. */
 export function unreachable(provider: string, error: Error): ProviderFailure {
   return new ProviderFailure(provider, 'unreachable', `it could not be reached (${reasonOf(error)})`, error);
 }
 
 /**
- * The request went out, and the answer did not come whole.
+ * The request was sent, and the answer did not arrive completely.
  * @param arrived bytes of the answer's body
  */
 export function brokenOff(provider: string, error: Error, idle: TimeLimit, arrived: number): ProviderFailure {
@@ -67,7 +67,7 @@ export function cancelled(provider: string): ProviderFailure {
   return new ProviderFailure(provider, 'aborted', 'the call was cancelled');
 }
 
-/** @param limit undefined when no setting decides it */
+/** @param limit undefined when no setting determines it */
 export function lateAnswer(provider: string, limit?: TimeLimit): ProviderFailure {
   const message =
     limit === undefined

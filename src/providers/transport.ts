@@ -1,4 +1,4 @@
-/** The way out: HTTP/1.1 to one origin, over kept-alive connections, straight or through a proxy. */
+/** HTTP/1.1 connections to one origin, kept alive, direct or through a proxy. */
 import type { LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { type Dispatcher, Pool, ProxyAgent } from 'undici';
@@ -8,18 +8,19 @@ import type { ProviderTimeouts } from './provider-config.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 export interface TransportOptions {
-  /** Named in failures. */
+  /** Name of the provider in failures. */
   readonly provider: string;
   /** Scheme, host and port. */
   readonly origin: string;
-  /** An HTTP proxy on the way there, with its credentials. */
+  /** HTTP proxy for the connections, with its credentials. */
   readonly proxyUrl?: string | undefined;
   /**
-   * False: it connects to no loopback, link-local or cloud metadata address. Every address is checked that is connected
-   * to; behind a proxy that is the proxy's, and the provider's own when `origin` names it as an address. Default true.
+   * False: loopback, link-local and cloud metadata addresses are refused. Every address is checked that is connected
+   * to; behind a proxy that is the proxy's, and the provider's own when `origin` contains it as an address. Default
+   * true.
    */
   readonly localAddresses?: boolean;
-  /** How host names are resolved. Default: by the system. */
+  /** Resolves host names. Default: the system's resolver. */
   readonly lookup?: LookupFunction;
   /** Calls beyond this many at once wait for a free connection. Default 1,024. */
   readonly connections?: number;
@@ -28,23 +29,23 @@ export interface TransportOptions {
 
 export interface TransportRequest {
   readonly method: string;
-  /** Path and query, as they go on the wire. */
+  /** Path and query, as sent. */
   readonly path: string;
   /** Name, value, name, value, … without `host`, `content-length` and hop-by-hop headers. */
   readonly headers: string[];
   readonly body?: Uint8Array | AsyncIterable<Uint8Array>;
   readonly signal: AbortSignal;
-  /** The answer may fall silent, because its reader limits the whole of it. */
+  /** Pauses of the answer are allowed, because its reader limits the whole of it. */
   readonly mayIdle?: boolean;
 }
 
 export interface Transport {
   /**
-   * Resolves with the answer's headers. Redirects are answers like any other. Nothing is ever sent twice.
+   * Resolves with the answer's headers. Redirects are answers like any other. No request is ever sent twice.
    * @throws ProviderFailure
    */
   send(request: TransportRequest): Promise<ProviderReply>;
-  /** Breaks off what is still running, or, with `idle`, waits for it. */
+  /** Ends active calls, or, with `idle`, waits for them. */
   close(when?: CloseWhen): Promise<void>;
 }
 
@@ -62,9 +63,9 @@ export function createTransport(options: TransportOptions): Transport {
     allowH2: false,
     connect,
     maxHeaderSize: 64 * 1024,
-    // A call's own timer counts the wait for a connection too; this one would begin after it.
+    // A call's own timer includes the wait for a connection; this one would start after it.
     headersTimeout: 0,
-    // Restarted by every piece and suspended while the socket is paused: an idle timeout, not a limit on the whole.
+    // Restarted by every piece and suspended while the socket is paused: an idle timeout, not a limit of the whole.
     bodyTimeout: idle.ms,
   };
   const pool: Dispatcher =
@@ -104,7 +105,7 @@ function throughProxy(
     uri: proxyUrl,
     connectTimeout: timeout,
     ...(lookup === undefined ? {} : { proxyTls: { lookup } }),
-    // The proxy's own way to connect comes with the options that it gives.
+    // The given options contain the proxy's own function for connecting.
     factory: (origin, given): Dispatcher => new Pool(origin, { ...poolOptions, ...given }),
   });
 }

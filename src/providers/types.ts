@@ -1,4 +1,4 @@
-/** The provider types: one table of differences, a row per type. Everything not said here is plain OpenAI. */
+/** The provider types: one table of differences, a row per type. Every other property is that of plain OpenAI. */
 import { type Dialect, type Family, openAiFamilies, type Support } from './provider.ts';
 import { ollamaEfforts } from './translate/chat-to-ollama/request.ts';
 import {
@@ -12,50 +12,50 @@ export interface ProviderType {
   /** Works without an API key. */
   readonly keyless: boolean;
   readonly requiresBaseUrl: boolean;
-  /** Usually a server on the same machine or network: it may take very long, and comes and goes. */
+  /** Usually a server on the same machine or network: it may be slow, and starts and stops at any time. */
   readonly isLocal?: boolean;
   readonly defaultBaseUrl?: string;
-  /** Put on a base URL that has no path. Default `/v1`. */
+  /** Added to a base URL without a path. Default `/v1`. */
   readonly defaultPath?: string;
   /** Settings beyond the common ones: environment suffix → option name. */
   readonly extra?: Readonly<Record<string, string>>;
   /** How an API key is sent: as a bearer token, or in the header of that name. */
   readonly auth: 'bearer' | 'api-key' | 'x-api-key';
-  /** What it speaks, each with its path below the base URL. Undefined: OpenAI's three. */
+  /** Its dialects, each with its path below the base URL. Undefined: OpenAI's three. */
   readonly paths?: Partial<Readonly<Record<Dialect, string>>>;
-  /** The language in which it is asked for a chat completion. Default `chat`; others have a `ChatAdapter`. */
+  /** Its dialect for chat completions. Default `chat`; others have a `ChatAdapter`. */
   readonly chatDialect?: Dialect;
   readonly responses: Support;
   readonly responseLifecycle: Support;
   readonly embeddings: Support;
-  /** Which of the other endpoints it has. Undefined: it is asked, and its answer shows. */
+  /** The supported optional endpoints. Undefined: unknown; the provider's answer to a call decides. */
   readonly serves?: readonly Family[];
-  /** Whether `/p/{provider}/…` is open unless the configuration says otherwise. */
+  /** Whether `/p/{provider}/…` is enabled by default. */
   readonly passthrough: boolean;
   /**
    * Passthrough paths that are served below the base URL; every other path is served from the server's root, which is
    * the base URL without its `/v1`. Undefined: everything is below the base URL.
    */
   readonly servedFromBase?: readonly string[];
-  /** Cut off the ids of the model listing. */
+  /** Prefix that is removed from the ids of the model listing. */
   readonly modelIdPrefix?: string;
-  /** How it is told how hard to think, and takes back what a model thought before. */
+  /** Its members for the reasoning effort and for reasoning of earlier turns. */
   readonly reasoning: ReasoningStyle;
-  /** A chat request goes out as the client wrote it, but for the model's name. */
+  /** A chat request is sent as the client wrote it, except for the model's name. */
   readonly chatAsSent?: boolean;
-  /** Serves models that its listing does not name, so an unlisted one is asked for all the same. */
+  /** Serves models that its listing does not contain, so requests for unlisted models are sent as well. */
   readonly unlistedModels?: boolean;
-  /** Its o-series and gpt-5 models take `max_completion_tokens` for `max_tokens`, and no `temperature`. */
+  /** Its o-series and gpt-5 models accept `max_completion_tokens` instead of `max_tokens`, and no `temperature`. */
   readonly openAiReasoningModels?: boolean;
-  /** Knows `max_tokens` only. */
+  /** Supports only `max_tokens`. */
   readonly maxTokensOnly?: boolean;
   /** Refuses requests with `stream_options`; it reports usage at the end of a stream anyway. */
   readonly refusesStreamOptions?: boolean;
-  /** The language in which it is asked for embeddings. Default `embeddings`. */
+  /** Its dialect for embeddings. Default `embeddings`. */
   readonly embeddingsDialect?: Dialect;
-  /** Request headers that every call has, unless the client sends its own value. */
+  /** Headers of every call, unless the client sends its own value. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Request headers made of options: header → option name. */
+  /** Headers built from options: header → option name. */
   readonly optionHeaders?: Readonly<Record<string, string>>;
 }
 
@@ -63,7 +63,7 @@ const openAiShaped = ['models', 'chat/completions', 'responses', 'completions', 
 const lowToHigh: readonly ReasoningEffort[] = ['low', 'medium', 'high'];
 const toXhigh = reasoningEfforts.filter((effort) => effort !== 'max');
 
-/** OpenAI's own models keep their reasoning to themselves, so there is nothing to give back. */
+/** OpenAI's own models do not return their reasoning, so none can be sent back. */
 const openAiReasoning: ReasoningStyle = { effort: 'flat', levels: toXhigh, replay: 'omit' };
 
 const rows = {
@@ -104,7 +104,7 @@ const rows = {
     responses: 'unknown',
     responseLifecycle: 'no',
     embeddings: 'yes',
-    // Speech and images belong to its omni models.
+    // Its omni models provide speech and images.
     serves: ['completions', 'transcriptions', 'speech', 'images'],
     passthrough: true,
     servedFromBase: [...openAiShaped, 'audio/transcriptions', 'audio/translations'],
@@ -131,7 +131,7 @@ const rows = {
     defaultPath: '/openai/v1',
     auth: 'bearer',
     responses: 'yes',
-    // Its Responses API is stateless: nothing is kept under an id.
+    // Its Responses API is stateless: nothing is stored under an id.
     responseLifecycle: 'no',
     embeddings: 'unknown',
     serves: ['speech', 'transcriptions', 'files', 'batches'],
@@ -146,7 +146,7 @@ const rows = {
     responses: 'yes',
     responseLifecycle: 'yes',
     embeddings: 'unknown',
-    // Its batches have another shape.
+    // Its batches have another format.
     serves: ['images', 'files'],
     passthrough: false,
     reasoning: { effort: 'flat', levels: ['none', ...lowToHigh], replay: 'reasoning_content' },
@@ -162,7 +162,7 @@ const rows = {
     // Completions are part of its beta, below another base URL.
     serves: [],
     passthrough: true,
-    // It lowers levels it lacks by itself.
+    // The provider itself lowers levels that it lacks.
     reasoning: { effort: 'flat', levels: reasoningEfforts, replay: 'reasoning_content' },
     maxTokensOnly: true,
   },
@@ -174,10 +174,10 @@ const rows = {
     extra: { SITE_URL: 'siteUrl', APP_NAME: 'appName' },
     auth: 'bearer',
     responses: 'yes',
-    // Its Responses API is stateless: nothing is kept under an id.
+    // Its Responses API is stateless: nothing is stored under an id.
     responseLifecycle: 'no',
     embeddings: 'yes',
-    // Its transcriptions take JSON, not a form.
+    // Its transcriptions accept JSON, not a form.
     serves: ['completions', 'speech'],
     passthrough: true,
     reasoning: { effort: 'object', levels: toXhigh, replay: 'reasoning' },
@@ -193,11 +193,11 @@ const rows = {
     responses: 'no',
     responseLifecycle: 'no',
     embeddings: 'yes',
-    // Its batches have another shape, and completions only fill in the middle.
+    // Its batches have another format, and completions only fill in the middle.
     serves: ['transcriptions', 'files'],
     passthrough: false,
     reasoning: { effort: 'flat', levels: ['none', 'high'], replay: 'omit', extraContent: 'omit' },
-    // Members it does not know are refused with 422.
+    // Unknown members are refused with 422.
     maxTokensOnly: true,
     refusesStreamOptions: true,
   },
@@ -230,10 +230,10 @@ const rows = {
     passthrough: false,
     reasoning: openAiReasoning,
     openAiReasoningModels: true,
-    // It lists what could be deployed, not the deployments.
+    // Its listing contains deployable models, not the deployments.
     unlistedModels: true,
   },
-  /** Anthropic's Messages API, and servers that speak it too. */
+  /** Anthropic's Messages API, and other servers with it. */
   anthropic: {
     keyless: false,
     requiresBaseUrl: false,
@@ -248,10 +248,10 @@ const rows = {
     embeddings: 'no',
     serves: ['message_batches'],
     passthrough: true,
-    // Thinking goes back whole and signed, beside the call it led to; its mere text is of no use.
+    // Thinking is sent back whole and signed, beside the call it led to; its text alone has no effect.
     reasoning: { effort: 'flat', levels: reasoningEfforts, replay: 'omit' },
   },
-  /** Ollama in its own language. Its routes begin at the server's root, OpenAI's among them below `/v1`. */
+  /** Ollama's own API. Its routes begin at the server's root, OpenAI's among them below `/v1`. */
   ollama: {
     keyless: true,
     isLocal: true,
@@ -286,7 +286,7 @@ const rows = {
 
 const table = new Map<string, ProviderType>(Object.entries(rows));
 
-/** The row of a type, or undefined for a type that this build does not know. */
+/** The row of a type; undefined for an unknown type. */
 export function providerType(type: string): ProviderType | undefined {
   return table.get(type);
 }
@@ -299,7 +299,7 @@ export interface RegistrationFacts {
   readonly extra?: Readonly<Record<string, string>>;
 }
 
-/** What the configuration loader must know to register a provider, as plain data. */
+/** The facts that the configuration loader needs to register a provider, as plain data. */
 export const providerTypes: Readonly<Record<string, RegistrationFacts>> = Object.fromEntries(
   [...table].map(([type, { keyless, requiresBaseUrl, isLocal, defaultBaseUrl, extra }]) => [
     type,

@@ -1,4 +1,4 @@
-/** One HTTP call on its way: undici's handler on one side, the reply that the exchange reads on the other. */
+/** One active HTTP call: undici's handler on one side, the reply that the exchange reads on the other. */
 import type { Dispatcher } from 'undici';
 import { decodedBody } from './decoded-body.ts';
 import type { ProviderFailure, ProviderReply, ReplyBody } from './provider.ts';
@@ -6,13 +6,13 @@ import { pieceReader, type Reader, type SteeredCall, wholeReader } from './reply
 import type { TimeLimit } from './time-limit.ts';
 import { brokenOff, cancelled, lateAnswer, tooLarge, unreachable } from './transport-failure.ts';
 
-/** What may arrive before anybody reads; then the socket waits. */
+/** Bytes buffered before the body is read; then the socket is paused. */
 const READ_AHEAD_BYTES = 64 * 1024;
 
 export interface CallOptions {
   readonly provider: string;
   readonly signal: AbortSignal;
-  /** From now to the answer's headers, waiting for a connection included. */
+  /** From now to the answer's headers, including the wait for a connection. */
   readonly headers: TimeLimit;
   /** Between two pieces of the answer. */
   readonly idle: TimeLimit;
@@ -23,8 +23,8 @@ export interface CallOptions {
 type Headers = Record<string, string | string[] | undefined>;
 
 /**
- * Buffers what comes with the headers, so that a small answer is complete before its reader even asks, and pauses the
- * socket while nobody reads. The caller either reads the body or cancels it: an unread one holds its connection.
+ * Buffers the first bytes of the body, so that a small answer is complete before it is read, and pauses the socket
+ * while the body is not read. The caller either reads the body or cancels it: an unread one holds its connection.
  */
 export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, SteeredCall {
   readonly #options: CallOptions;
@@ -64,7 +64,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     return this.#arrived;
   }
 
-  // What undici tells.
+  // Callbacks of undici.
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
@@ -115,7 +115,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     this.fail(isSent ? brokenOff(provider, error, idle, this.#arrived) : unreachable(provider, error));
   }
 
-  // What the exchange does.
+  // Methods for the exchange.
 
   bytes(maxBytes: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
@@ -132,12 +132,12 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
     this.fail(cancelled(this.#options.provider));
   }
 
-  /** The abort signal's listener is the call itself: no closure per call. */
+  /** The listener of the abort signal is the call itself: no closure per call. */
   handleEvent(): void {
     this.cancel();
   }
 
-  // What its reader and its timer do.
+  // Methods for its reader and its timer.
 
   pause(): void {
     if (this.#paused) return;
@@ -153,7 +153,7 @@ export class UpstreamCall implements Dispatcher.DispatchHandler, ReplyBody, Stee
 
   fail(failure: ProviderFailure): void {
     if (this.#ended) {
-      // The provider is done; a reader that is still being fed may stop.
+      // The provider has finished; a reader that still has pieces to pass on may stop.
       this.#reader?.fail(failure);
       return;
     }

@@ -1,4 +1,4 @@
-/** Turns whatever a provider says when it fails into the gateway's error. */
+/** Converts any error answer of a provider into the gateway's error. */
 import { STATUS_CODES } from 'node:http';
 import { parseExactly } from '../json/exact-json.ts';
 import { isObject } from '../json/is-object.ts';
@@ -25,13 +25,13 @@ export interface MappedError {
   readonly message: string;
   readonly param: string | null;
   readonly provider: string;
-  /** The provider's `Retry-After` as it sent it: seconds, or an HTTP date. */
+  /** The provider's `Retry-After`, unchanged: seconds, or an HTTP date. */
   readonly retryAfter?: string;
-  /** The provider's own limits, in the headers that tell of them. */
+  /** The headers with the provider's own rate limits. */
   readonly rateLimits?: Readonly<Record<string, string>>;
 }
 
-/** A provider answered, but not with what was asked for. */
+/** A provider's answer that is not the requested one. */
 export class UpstreamError extends Error {
   readonly facts: MappedError;
   constructor(facts: MappedError) {
@@ -47,7 +47,7 @@ export interface UpstreamAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
-  /** `redact` takes the provider's own credentials out of a text, which patterns alone may miss. */
+  /** `redact` removes the provider's own credentials from a text, which patterns alone may miss. */
   readonly provider: { readonly name: string; redact?(text: string): string };
 }
 
@@ -75,9 +75,9 @@ export function mapUpstreamError(answer: UpstreamAnswer): MappedError {
 }
 
 /**
- * Whether a 2xx body, or a chunk of a stream, reports an error, also beside a part of an answer: servers that fail while
- * they answer add `error` to a chunk or to a choice, or end a choice with the finish reason `error`. A failed Responses
- * object is an answer: it has its own `error`.
+ * Whether a 2xx body, or a chunk of a stream, reports an error, also beside a part of an answer: servers that fail
+ * during an answer add `error` to a chunk or to a choice, or end a choice with the finish reason `error`. A failed
+ * Responses object is an answer: it has its own `error`.
  */
 export function isErrorBody(parsed: unknown): boolean {
   if (Array.isArray(parsed)) return parsed.length > 0 && isErrorBody(parsed[0]);
@@ -85,7 +85,7 @@ export function isErrorBody(parsed: unknown): boolean {
   return isError(parsed['error']) || isFlatError(parsed) || errorOfChoice(parsed) !== undefined;
 }
 
-/** vLLM's and SGLang's, whose members are not within `error`; FastAPI's `detail`; FastChat's `error_code`. */
+/** vLLM's and SGLang's format, without an `error` object; FastAPI's `detail`; FastChat's `error_code`. */
 function isFlatError(parsed: Record<string, unknown>): boolean {
   if (parsed['object'] === 'error') return true;
   if ('choices' in parsed) return false;
@@ -97,7 +97,7 @@ function isError(error: unknown): boolean {
   return isObject(error) || (typeof error === 'string' && error !== '') || error === true;
 }
 
-/** The error of a choice, empty when the choice names none. */
+/** The error of a choice, empty when the choice contains no details. */
 function errorOfChoice({ choices }: Record<string, unknown>): Record<string, unknown> | undefined {
   if (!Array.isArray(choices)) return undefined;
   for (const choice of choices) {
@@ -108,7 +108,7 @@ function errorOfChoice({ choices }: Record<string, unknown>): Record<string, unk
   return undefined;
 }
 
-/** The status of the answer, or of a 2xx answer the one that its body tells. */
+/** The status of the answer; for a 2xx answer, the one in its body; else 502. */
 function statusFor(status: number, said: Said): number {
   if (status >= 400 && status <= 599) return status;
   const told = [Number(said.code), said.status, statusOfCode.get(said.code)].find(isErrorStatus);
@@ -119,7 +119,7 @@ function isErrorStatus(status: number | undefined): status is number {
   return status !== undefined && Number.isInteger(status) && status >= 400 && status <= 599;
 }
 
-/** Types of errors beside Anthropic's, which are OpenAI's too: those that say that the request is at fault, or a limit. */
+/** Error types beside Anthropic's, which OpenAI uses too: those for a fault of the request, or a limit. */
 const statusOfType: ReadonlyMap<unknown, number> = new Map([
   ['exceed_context_size_error', 400],
   ['insufficient_quota', 429],
@@ -135,7 +135,7 @@ function typeFor(status: number): ErrorType {
   return 'invalid_request_error';
 }
 
-/** Codes that OpenAI gives in the middle of an answer. */
+/** Codes that OpenAI sends in the middle of an answer. */
 const statusOfCode: ReadonlyMap<unknown, number> = new Map([
   ['rate_limit_exceeded', 429],
   ['insufficient_quota', 429],
@@ -174,7 +174,7 @@ function messageIn(text: string): string | undefined {
   }
 }
 
-/** The shapes in use: OpenAI's, Anthropic's, a bare string, Gemini's array, Mistral's flat one, FastAPI's `detail`. */
+/** The known formats: OpenAI's, Anthropic's, a bare string, Gemini's array, Mistral's flat one, FastAPI's `detail`. */
 function readParsed(parsed: unknown): Said {
   if (Array.isArray(parsed)) return parsed.length === 0 ? {} : readParsed(parsed[0]);
   if (typeof parsed === 'string') return { message: parsed };
@@ -191,7 +191,7 @@ function readParsed(parsed: unknown): Said {
 
 const UNNAMED = 'The provider ended its answer with an error and did not say which.';
 
-/** Anthropic's: the code is in the details, by which its clients decide what to do next; else the type says as much. */
+/** Anthropic's format: the details contain the code, which its clients evaluate; else the type serves as the code. */
 function readTyped(error: Record<string, unknown>): Said {
   const said = readMembers(error);
   const { details, type } = error;
@@ -228,7 +228,7 @@ function isHtml(text: string, headers: Readonly<Record<string, string>>): boolea
   return /^<(!doctype html|html|head|body)\b/i.test(text) || headers['content-type']?.includes('text/html') === true;
 }
 
-/** An error page of a proxy: its title is all there is to say. */
+/** The title of a proxy's error page, which is its only usable text. */
 function titleOf(html: string): string {
   const title = /<title[^>]*>([^<]{1,200})/i.exec(html)?.[1]?.trim();
   return title === undefined || title === '' ? 'the provider answered with a web page' : title;
@@ -239,7 +239,7 @@ function silent(provider: string, status: number): string {
   return `provider ${provider} answered with status ${status}${phrase === undefined ? '' : ` (${phrase})`}`;
 }
 
-/** Providers quote keys in their messages, and a key in a log cannot be taken back. */
+/** Providers quote keys in their messages, and a key in a log cannot be removed. */
 function withoutKeys(text: string): string {
   return text
     .replace(/\bBearer\s+[^\s"',;]+/gi, 'Bearer [redacted]')

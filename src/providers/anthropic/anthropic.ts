@@ -1,4 +1,4 @@
-/** Anthropic, asked in its own language. */
+/** Anthropic, through its own Messages API. */
 import { isObject } from '../../json/is-object.ts';
 import { type ListedEntry, listedEntries, providerModelOf } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
@@ -7,11 +7,11 @@ import type { ProviderConfig } from '../provider-config.ts';
 import type { ProviderType } from '../types.ts';
 import { anthropicMetadata, releasedAt } from './model-metadata.ts';
 
-/** The largest page that it gives. */
+/** The largest page that Anthropic returns. */
 const PAGE = 1000;
 const MAX_PAGES = 10;
 
-/** @throws Error when the default limit on output tokens is no positive integer */
+/** @throws Error when the default limit on output tokens is not a positive integer */
 export function createAnthropic(config: ProviderConfig, row: ProviderType): Provider {
   const limit = config.options['defaultMaxTokens'];
   if (limit !== undefined && limit !== '' && !/^[1-9]\d{0,8}$/.test(limit)) {

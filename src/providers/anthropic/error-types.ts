@@ -1,4 +1,4 @@
-/** The types of Anthropic's errors ("Errors: HTTP errors"). In mid-stream the type is all that tells the status. */
+/** Types of Anthropic's errors ("Errors: HTTP errors"). In a stream only the type determines the status. */
 
 const statuses: ReadonlyMap<unknown, number> = new Map([
   ['invalid_request_error', 400],
@@ -13,7 +13,7 @@ const statuses: ReadonlyMap<unknown, number> = new Map([
   ['overloaded_error', 529],
 ]);
 
-/** Types that the status says less of than they do: clients get them as the error's code. */
+/** Types that are more specific than their status: clients get them as the error's code. */
 const codes = new Set<unknown>(['billing_error', 'request_too_large', 'timeout_error', 'overloaded_error']);
 
 export function statusOfErrorType(type: unknown): number | undefined {

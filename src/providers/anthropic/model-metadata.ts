@@ -1,9 +1,9 @@
-/** What Anthropic's listing says about a model, as model metadata. */
+/** Model metadata from Anthropic's listing. */
 import { isObject } from '../../json/is-object.ts';
 import { type ListedEntry, positiveCount } from '../openai-compatible/model-list.ts';
 import type { ModelMetadata } from '../provider.ts';
 
-/** Its names for what other listings call otherwise. */
+/** Anthropic's names of capabilities that other listings name differently. */
 const names: ReadonlyMap<string, string> = new Map([['image_input', 'vision']]);
 
 export function anthropicMetadata({ entry }: ListedEntry): ModelMetadata {
@@ -19,7 +19,7 @@ export function anthropicMetadata({ entry }: ListedEntry): ModelMetadata {
   };
 }
 
-/** Unix seconds; 0 when it is not known. */
+/** Unix seconds; 0 when unknown. */
 export function releasedAt({ entry }: ListedEntry): number {
   const at = typeof entry['created_at'] === 'string' ? Date.parse(entry['created_at']) : Number.NaN;
   return Number.isNaN(at) ? 0 : Math.max(0, Math.trunc(at / 1000));

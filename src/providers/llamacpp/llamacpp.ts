@@ -1,4 +1,4 @@
-/** llama.cpp's server, and any other local server that speaks OpenAI's API. */
+/** llama.cpp's server, and any other local server with OpenAI's API. */
 
 import { listedEntries, providerModelOf } from '../openai-compatible/model-list.ts';
 import { createOpenAiCompatible, notAListing } from '../openai-compatible/openai-compatible.ts';
@@ -16,7 +16,7 @@ export function createLlamacpp(config: ProviderConfig, row: ProviderType): Provi
     async listModels(readJson, base, signal) {
       const entries = listedEntries(await readJson(`${base.path}/models`, signal));
       if (entries === undefined) throw notAListing(config.name, 'JSON of another shape');
-      // `/props` describes the one loaded model; in router mode each entry speaks for itself.
+      // `/props` describes the one loaded model; in router mode each entry describes itself.
       let isLoading = false;
       const props = entries.length === 1 ? await readProps() : undefined;
       return entries.map((entry) => {

@@ -1,13 +1,13 @@
-/** What a llama.cpp server says about its models, as model metadata. */
+/** Model metadata from a llama.cpp server. */
 import { isObject } from '../../json/is-object.ts';
 import { type ListedEntry, positiveCount } from '../openai-compatible/model-list.ts';
 import type { ModelMetadata } from '../provider.ts';
 
 /**
- * The context window is the per-slot size the server runs with: `meta.n_ctx` of the entry, which older builds lack; then
+ * The context window is the server's size per slot: `meta.n_ctx` of the entry, which older builds lack; then
  * `default_generation_settings.n_ctx` of `/props`; then the trained size, which is only an upper bound. Modalities that
  * `/props` reports as true become capabilities.
- * @param props the server's `/props`; undefined when it serves several models, of which that route tells nothing
+ * @param props the server's `/props`; undefined when it serves several models, which that route does not describe
  */
 export function llamacppMetadata({ entry }: ListedEntry, props: unknown): ModelMetadata {
   const meta = isObject(entry['meta']) ? entry['meta'] : {};

@@ -1,4 +1,4 @@
-/** What Ollama says about its models, as model metadata. */
+/** Model metadata from Ollama. */
 import { isObject } from '../../json/is-object.ts';
 import { positiveCount } from '../openai-compatible/model-list.ts';
 import type { ModelMetadata, ProviderModel } from '../provider.ts';
@@ -12,7 +12,7 @@ export interface InstalledModel {
 
 const MAX_ID_LENGTH = 512;
 
-/** Reads `/api/tags`; undefined when the body is none. */
+/** Reads `/api/tags`; undefined when the body is not a listing. */
 export function installedModels(body: unknown): InstalledModel[] | undefined {
   if (!isObject(body) || !Array.isArray(body['models'])) return undefined;
   const found = new Map<string, InstalledModel>();
@@ -24,7 +24,7 @@ export function installedModels(body: unknown): InstalledModel[] | undefined {
   return [...found.values()];
 }
 
-/** @param shown the model's `/api/show`, empty when it could not be had */
+/** @param shown the model's `/api/show`, empty when it could not be read */
 export function ollamaModel({ id, entry }: InstalledModel, shown: Members): ProviderModel {
   const modified = typeof entry['modified_at'] === 'string' ? Date.parse(entry['modified_at']) : Number.NaN;
   const metadata = metadataOf(entry, shown);
@@ -55,7 +55,7 @@ function metadataOf(entry: Members, shown: Members): ModelMetadata {
   };
 }
 
-/** What the model is configured to run with, else what it was trained with, which is only an upper bound. */
+/** The configured context window, else the trained one, which is only an upper bound. */
 function contextWindow(shown: Members): number | undefined {
   const { parameters, model_info: info } = shown;
   const configured = typeof parameters === 'string' ? /^num_ctx\s+(\d+)\s*$/m.exec(parameters)?.[1] : undefined;

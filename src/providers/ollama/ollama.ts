@@ -1,4 +1,4 @@
-/** Ollama, asked in its own language. */
+/** Ollama, through its own API. */
 import { isObject } from '../../json/is-object.ts';
 import { parseBaseUrl } from '../base-url.ts';
 import { createOpenAiCompatible, notAListing, type ReadJson } from '../openai-compatible/openai-compatible.ts';
@@ -8,14 +8,14 @@ import { isTemporary } from '../temporary-failure.ts';
 import type { ProviderType } from '../types.ts';
 import { type InstalledModel, installedModels, ollamaModel } from './model-metadata.ts';
 
-/** Each model is described by a call of its own, so the first of them only, and a few at a time. */
+/** Each description takes a call, so only these first models are described, a few at a time. */
 const MAX_DESCRIBED = 64;
 const DESCRIBED_AT_ONCE = 4;
 const DESCRIBE_TIMEOUT_MS = 5000;
-/** All of the descriptions together: the list must not wait for them longer. */
+/** Time limit of all descriptions together: the list must not wait longer. */
 const DESCRIBE_ALL_MS = 6000;
 
-/** A base URL may end in `/v1`, as those of OpenAI's clients do: Ollama's own routes begin before it. */
+/** A base URL may end in `/v1`, like those of OpenAI's clients: Ollama's own routes are outside of it. */
 export function createOllama(config: ProviderConfig, row: ProviderType): Provider {
   const given = parseBaseUrl(config.baseUrl, row.defaultPath);
   const base = { ...given, path: given.root };
@@ -46,7 +46,7 @@ async function described(
       try {
         shown.set(id, await readJson(`${path}/api/show`, patience, DESCRIBE_TIMEOUT_MS, { model: id }));
       } catch (error) {
-        // A model is listed without its description all the same.
+        // The model is listed without its description.
         if (!patience.aborted && isTemporary(error)) busy.add(id);
       }
     }

@@ -1,8 +1,8 @@
-/** Reads `GET /models` of any server that means OpenAI's shape, however loosely. */
+/** Reads `GET /models` of servers with OpenAI's format and its variants. */
 import { isObject } from '../../json/is-object.ts';
 import type { ModelMetadata, ProviderModel } from '../provider.ts';
 
-/** One entry of the listing, with all that the server said of it. */
+/** One entry of the listing, with all of the server's members. */
 export interface ListedEntry {
   readonly id: string;
   readonly entry: Readonly<Record<string, unknown>>;
@@ -12,8 +12,8 @@ const MAX_ID_LENGTH = 512;
 const MAX_TEXT_LENGTH = 2000;
 
 /**
- * Takes `{"data": […]}` or a bare array of objects or ids. Ids are trimmed, the first of several equal ones counts,
- * and entries without an id are passed over. Undefined when the body is no listing at all.
+ * Accepts `{"data": […]}` or a bare array of objects or ids. Ids are trimmed, the first of several equal ones counts,
+ * and entries without an id are skipped. Undefined when the body is not a listing.
  */
 export function listedEntries(body: unknown, idPrefix = ''): ListedEntry[] | undefined {
   const items = isObject(body) ? body['data'] : body;
@@ -27,7 +27,7 @@ export function listedEntries(body: unknown, idPrefix = ''): ListedEntry[] | und
   return [...found.values()];
 }
 
-/** @param told what is known of the model beyond its entry, which wins */
+/** @param told known metadata of the model beyond its entry; the entry wins */
 export function providerModelOf(
   { id, entry }: ListedEntry,
   defaultOwner: string,
@@ -44,7 +44,7 @@ export function providerModelOf(
   };
 }
 
-/** What the listings of the known servers say beyond OpenAI's: each calls its context window something else. */
+/** Members of known servers beyond OpenAI's: each has its own name for the context window. */
 function describe(entry: Readonly<Record<string, unknown>>): ModelMetadata {
   const context = firstCount(entry, ['context_window', 'context_length', 'max_context_length', 'max_model_len']);
   const output = firstCount(entry, ['max_completion_tokens', 'max_output_tokens']);

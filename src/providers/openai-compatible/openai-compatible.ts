@@ -1,4 +1,4 @@
-/** The base of every provider, made for OpenAI's API; a type adds only its row of differences and its listing. */
+/** The base of every provider, built for OpenAI's API; a type adds only its row of differences and its listing. */
 
 import { parseExactly } from '../../json/exact-json.ts';
 import { type BaseUrl, parseBaseUrl, withQuery } from '../base-url.ts';
@@ -30,7 +30,7 @@ export type ReadJson = (
   path: string,
   signal: AbortSignal,
   timeoutMs?: number,
-  /** For a document that is asked for by POST. */
+  /** For a document that is read by POST. */
   body?: object,
 ) => Promise<unknown>;
 
@@ -49,7 +49,7 @@ const openAiPaths: Partial<Record<Dialect, string>> = {
 };
 const agent = ['user-agent', 'chancery', 'accept-encoding', 'identity'];
 
-/** Headers that the transport makes itself, or that must not cross a hop (RFC 9110 §7.6.1). */
+/** Headers that the transport sets itself, or that must not cross a hop (RFC 9110 §7.6.1). */
 const notForwarded = new Set([
   'host',
   'connection',
@@ -65,7 +65,7 @@ const notForwarded = new Set([
   'proxy-connection',
 ]);
 
-/** @throws Error when the base URL is none */
+/** @throws Error for an invalid base URL */
 export function createOpenAiCompatible(config: ProviderConfig, differences: Differences): Provider {
   const { row } = differences;
   const base = differences.base ?? parseBaseUrl(config.baseUrl, row.defaultPath);
@@ -85,7 +85,7 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
   const credentials = Math.max(1, perKey.length);
   const paused = new PausedCredentials(credentials);
   let turn = 0;
-  /** The credential whose turn it is, or the next behind it that is not paused for the model. */
+  /** The next credential in turn, skipping those paused for the model. */
   const nextCredential = (model: string): number => {
     const first = turn++ % credentials;
     for (let next = first; next < first + credentials; next++) {
@@ -182,11 +182,11 @@ export function createOpenAiCompatible(config: ProviderConfig, differences: Diff
       const credential = nextCredential(model);
       const { any, names } = headersFor(credential);
       const passed = Object.entries(headers).filter(([name]) => !notForwarded.has(name) && !names.has(name));
-      // A type none of whose routes is below its base has OpenAI's at its root.
+      // A type with no route below its base has OpenAI's routes at its root.
       const served = openAi && row.servedFromBase?.length !== 0 ? undefined : row.servedFromBase;
       const target = withQuery(passthroughPath(path, base, served), base.query);
       const all = [...passed.flat(), ...without(fixed, headers), ...any, 'x-request-id', requestId];
-      // A body that comes in pieces keeps the length it was announced with: not every server takes one of unknown length.
+      // A streamed body keeps its announced length: not every server accepts a body of unknown length.
       const length = headers['content-length'];
       if (body !== undefined && !(body instanceof Uint8Array) && length !== undefined)
         all.push('content-length', length);
@@ -201,7 +201,7 @@ function posted(headers: readonly string[], document: object) {
   return { method: 'POST', headers: [...headers, 'content-type', 'application/json'], body };
 }
 
-/** The headers of one API key's calls, as flat lists of names and values, made once. */
+/** The headers of calls with one API key, as flat lists of names and values, built once. */
 interface HeaderSet {
   readonly any: readonly string[];
   /** These two end with the name of the header whose value differs per call. */
@@ -228,7 +228,7 @@ function credentialsFor(key: string, { auth }: ProviderType): string[] {
   return auth === 'bearer' ? ['authorization', `Bearer ${key}`] : [auth, key];
 }
 
-/** A flat list of headers without those that the client gives its own value. */
+/** A flat list of headers without those for which the client sends its own value. */
 function without(headers: readonly string[], given: Readonly<Record<string, string>> = {}): readonly string[] {
   if (headers.length === 0) return headers;
   return headers.filter((_, index) => given[headers[index - (index % 2)] ?? ''] === undefined);

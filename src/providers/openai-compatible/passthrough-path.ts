@@ -1,9 +1,9 @@
 import type { BaseUrl } from '../base-url.ts';
 
 /**
- * Where a passthrough path leads on the provider's server. A leading `v1/` is the gateway's spelling, not the
- * provider's, so it falls away below the base URL; on a server whose other routes live at the root it stays for those.
- * Dot segments are resolved first: a path never climbs above the base.
+ * The path of a passthrough request on the provider's server. A leading `v1/` is the gateway's spelling, so it is
+ * removed below the base URL; on a server with further routes at its root it is kept for those. Dot segments are
+ * resolved first: a path never leaves the base.
  * @param path begins with `/` and may have a query
  */
 export function passthroughPath(path: string, base: BaseUrl, servedFromBase?: readonly string[]): string {

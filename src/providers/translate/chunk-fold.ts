@@ -1,6 +1,6 @@
 /**
- * A stream of chat completion chunks as the whole completion that it makes. Readers of other languages read a whole
- * answer as a stream that says everything at once, so the two cannot drift apart.
+ * Combines a stream of chat completion chunks into one completion. Readers of other dialects read a whole answer as a
+ * stream with a single step, so the results cannot differ.
  */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from './json.ts';
@@ -12,7 +12,7 @@ interface Call {
   arguments: string;
 }
 
-/** The first choice of the chunks; undefined when they hold none, or an error. */
+/** The first choice of the chunks; undefined when there are none, or for an error. */
 export function completionOf(chunks: readonly JsonObject[]): JsonObject | undefined {
   let root: JsonObject = {};
   let content = '';

@@ -1,11 +1,11 @@
 /** The content of a `data:` URL (RFC 2397). */
 export interface DataUrl {
-  /** Lower case, without parameters; empty when the URL names none. */
+  /** Lower case, without parameters; empty when the URL has none. */
   readonly mediaType: string;
   readonly base64: string;
 }
 
-/** Undefined when the text is no data URL. The payload may be megabytes, so it is not looked at. */
+/** Undefined when the text is not a data URL. The payload may be megabytes, so it is not checked. */
 export function parseDataUrl(url: string): DataUrl | undefined {
   if (!/^data:/i.test(url)) return undefined;
   const comma = url.indexOf(',');

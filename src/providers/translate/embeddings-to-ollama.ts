@@ -1,16 +1,16 @@
 /**
- * An embeddings request as one of Ollama's `/api/embed`, and its answer back.
+ * Translates an embeddings request to Ollama's `/api/embed`, and the answer back.
  *
  * | OpenAI | Ollama |
  * |---|---|
  * | `input`: a text or several | the same |
- * | `input`: tokens | refused: Ollama takes text |
+ * | `input`: tokens | refused: Ollama accepts only text |
  * | `dimensions`, any unknown member (`options`, `keep_alive`, …) | the same |
- * | `encoding_format` | not sent: the answer is encoded here |
+ * | `encoding_format` | not sent: the gateway encodes the answer |
  * | `user`, `provider` | not sent: they do not change the answer |
  *
- * `truncate: false` goes along unless the client says otherwise: OpenAI refuses a text that is too long, and does not
- * embed a part of it.
+ * `truncate: false` is added unless the client sets it: OpenAI refuses a text that is too long, and does not embed a
+ * part of it.
  */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from './json.ts';
@@ -38,12 +38,12 @@ export function embedRequestFromOpenAi(request: JsonObject, model: string): Embe
 }
 
 export interface EmbedAnswerFacts {
-  /** The model as the client is to see it. */
+  /** The model name for the client. */
   readonly model: string;
   readonly encoding: EmbeddingEncoding;
 }
 
-/** Undefined when the answer holds no embeddings. */
+/** Undefined when the answer contains no embeddings. */
 export function embeddingsFromEmbed(answer: unknown, { model, encoding }: EmbedAnswerFacts): JsonObject | undefined {
   if (!isObject(answer) || !Array.isArray(answer['embeddings'])) return undefined;
   const vectors: unknown[] = answer['embeddings'];

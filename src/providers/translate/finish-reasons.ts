@@ -1,6 +1,6 @@
-/** What the finish reason of a chat completion says about the answer, in the words that servers use for it. */
+/** The meaning of a chat completion's finish reason, in the variants that servers send. */
 
-/** `interrupted`: the answer is not whole, though it ended. */
+/** `interrupted`: the answer has ended, but is not whole. */
 export type ChatAnswerEnd = 'stop' | 'length' | 'content_filter' | 'interrupted';
 
 const ends: ReadonlyMap<string, ChatAnswerEnd> = new Map([
@@ -22,9 +22,9 @@ const ends: ReadonlyMap<string, ChatAnswerEnd> = new Map([
   ['refusal', 'content_filter'],
 ]);
 
-/** A reason that is not known is an interruption: `abort`, `cancelled`, `insufficient_system_resource` are. */
+/** An unknown reason is an interruption, like `abort`, `cancelled` and `insufficient_system_resource`. */
 export function answerEnd(finishReason: string): ChatAnswerEnd {
-  // Gemini puts the cause behind a colon.
+  // Gemini appends the cause after a colon.
   const [reason = ''] = finishReason.toLowerCase().split(':', 1);
   return ends.get(reason) ?? 'interrupted';
 }

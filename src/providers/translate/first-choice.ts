@@ -2,8 +2,8 @@ import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from './json.ts';
 
 /**
- * The choice of a chat chunk that clients of other dialects get: the one with index 0, or without an index. A chunk that
- * has only usage has none.
+ * The choice of a chat chunk for clients of other dialects: the one with index 0, or without an index. A chunk that has
+ * only usage has none.
  */
 export function firstChoice(chunk: JsonObject): JsonObject | undefined {
   const choices = chunk['choices'];

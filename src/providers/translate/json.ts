@@ -1,15 +1,15 @@
 import { isExactNumber, parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 
-/** A JSON object whose members nobody has typed: a translator reads what it knows and keeps the rest. */
+/** A JSON object of unchecked members: a translator reads the known ones and keeps the rest. */
 export type JsonObject = { readonly [member: string]: unknown };
 
-/** The value when it is a string with something in it: clients send `''` and `null` for "not set". */
+/** The value when it is a string that is not empty: clients send `''` and `null` for "not set". */
 export function filled(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** The object that a text holds as JSON; undefined when it holds none. */
+/** The object in a JSON text; undefined when the text is not one. */
 export function parsedObject(text: string): JsonObject | undefined {
   try {
     const parsed = parseExactly(text);
@@ -19,7 +19,7 @@ export function parsedObject(text: string): JsonObject | undefined {
   }
 }
 
-/** The arguments of a tool call, which nearly everybody writes as a text; undefined when they are no JSON object. */
+/** The arguments of a tool call, which most clients and servers send as a text; undefined when not a JSON object. */
 export function callArguments(given: unknown): JsonObject | undefined {
   if (given === undefined || given === null || given === '') return {};
   if (typeof given === 'string') return parsedObject(given);
@@ -31,7 +31,7 @@ export function withoutNulls(members: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null && value !== undefined));
 }
 
-/** Whether a client that sends the value means the default: null, an empty text or an empty list. */
+/** Whether the value means the default: null, an empty text or an empty list. */
 export function isUnset(value: unknown): boolean {
   return value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0);
 }

@@ -1,6 +1,6 @@
 import type { JsonObject } from './json.ts';
 
-/** As much of a chat message as its place depends on. */
+/** The members of a chat message that determine its place. */
 interface Placed {
   readonly role: string;
   readonly tool_calls?: readonly JsonObject[];
@@ -8,13 +8,13 @@ interface Placed {
 }
 
 /**
- * Chat messages with each tool message directly behind the assistant message that called the tool, where chat providers
- * require it. The Responses API allows other items in between. All else keeps its order; the very same
- * list when nothing is out of place. A tool message whose call is not there, or comes later, stays where it is.
+ * Chat messages with each tool message directly after the assistant message that called the tool, where chat providers
+ * require it. The Responses API allows other items in between. Everything else keeps its order; returns the same list
+ * when nothing is out of place. A tool message whose call is missing, or comes later, stays at its place.
  */
 export function outputsAfterCalls<Message extends Placed>(messages: readonly Message[]): readonly Message[] {
   if (isInPlace(messages)) return messages;
-  /** The newest message that made a call of this id: ids may come again in a later turn. */
+  /** The newest message with a call of this id: ids may be reused in a later turn. */
   const callers = new Map<unknown, Message[]>();
   const groups: Message[][] = [];
   for (const message of messages) {

@@ -1,4 +1,4 @@
-/** Why a request is not carried out, in the words of the error envelope. A retry of the same request cannot help. */
+/** The refusal of a request, with the members of the error envelope. A retry of the same request cannot succeed. */
 export interface TranslationRefusal {
   readonly status: 400 | 404;
   readonly code: string | null;

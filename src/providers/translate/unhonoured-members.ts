@@ -1,6 +1,6 @@
 /**
- * Members of a chat completion request that some languages have no words for. A value that asks for nothing (the
- * default, or an empty one) is harmless; any other is refused, since the answer would not be what was asked for.
+ * Members of a chat completion request that some dialects lack. A value without effect (the default, or an empty one)
+ * is accepted; any other is refused, since the answer would not match the request.
  */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from './json.ts';
@@ -14,7 +14,7 @@ const noEntries = (value: unknown): boolean =>
   (Array.isArray(value) && value.length === 0) || (isObject(value) && Object.keys(value).length === 0);
 const textOnly = (value: unknown): boolean => Array.isArray(value) && value.every((entry) => entry === 'text');
 
-/** Which values of a member ask for nothing. `null` never does. */
+/** Whether a value of the member has no effect. `null` never has one and is not checked here. */
 const harmless = {
   audio: never,
   frequency_penalty: zero,
@@ -37,7 +37,7 @@ const harmless = {
 
 export type UnhonouredMember = keyof typeof harmless;
 
-/** @param language how the provider's language is called, for the message */
+/** @param language name of the provider's dialect, for the message */
 export function refusedMember(
   chat: JsonObject,
   members: readonly UnhonouredMember[],
@@ -51,7 +51,7 @@ export function refusedMember(
   return undefined;
 }
 
-/** Hints to OpenAI's own service, which no answer depends on. */
+/** Hints to OpenAI's own service, which do not change the answer. */
 const withoutEffect: ReadonlySet<string> = new Set([
   'client_metadata',
   'metadata',
@@ -66,8 +66,8 @@ const withoutEffect: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The members that are sent on as they are: those with a value that neither the translator handles nor a chat request
- * has without effect.
+ * The members that are sent unchanged: all with a value, except those that the translator handles and those without
+ * effect.
  */
 export function unknownMembers(chat: JsonObject, handled: ReadonlySet<string>): JsonObject {
   return Object.fromEntries(

@@ -2,7 +2,7 @@ import type { ChatAdapter } from '../chat-adapter.ts';
 import { MessagesAnswerReader } from './reader.ts';
 import { messagesRequestFromChat } from './request.ts';
 
-/** Chat completions asked of a provider that speaks Anthropic's Messages API. */
+/** Chat completions translated to Anthropic's Messages API. */
 export const messagesAdapter: ChatAdapter = {
   dialect: 'messages',
   request: messagesRequestFromChat,

@@ -3,16 +3,16 @@
  *
  * | Chat | Messages |
  * |---|---|
- * | `text`, `refusal` | `text`; empty ones are left out, since an empty block is refused |
- * | `image_url` with a data URL, or an address | `image` with a `base64`, or a `url` source |
+ * | `text`, `refusal` | `text`; empty ones are left out, since Anthropic refuses an empty block |
+ * | `image_url` with a data URL, or another URL | `image` with a `base64`, or a `url` source |
  * | `file` with a PDF or a text as data URL | `document` with a `base64`, or a `text` source |
  * | `file` with an image as data URL | `image` |
  * | `file` with `file_url` | `document` with a `url` source |
- * | `file` with `file_id` | refused: the file lies with somebody else |
- * | `input_audio` | refused: Anthropic's models do not hear |
- * | any other type (`document`, `search_result`, …) | as it is: it is the provider's own, or the provider can say no |
+ * | `file` with `file_id` | refused: the id belongs to another provider |
+ * | `input_audio` | refused: Anthropic's models accept no audio |
+ * | any other type (`document`, `search_result`, …) | unchanged: it is the provider's own, or the provider refuses it |
  *
- * `cache_control` and other members beside a part's own stay with it.
+ * `cache_control` and other members beside a part's own are kept.
  */
 import { isObject } from '../../../json/is-object.ts';
 import { parseDataUrl } from '../data-url.ts';
@@ -24,7 +24,7 @@ export interface ContentBlocks {
   readonly blocks: readonly JsonObject[];
 }
 
-/** Where the base64 of a PDF begins: `%PDF-`. */
+/** The beginning of a PDF in base64: `%PDF-`. */
 const PDF_BEGINS = 'JVBERi';
 
 /** @param path of the content in the request, for refusals */
@@ -80,7 +80,7 @@ function imageSource(url: string): JsonObject | undefined {
   return /^https?:\/\//i.test(url) ? { type: 'url', url } : undefined;
 }
 
-/** Clients write `image/jpg`, which is no registered type and not taken. */
+/** Clients send `image/jpg`, which is not a registered type and not accepted. */
 function imageType(mediaType: string): string {
   return mediaType === 'image/jpg' ? 'image/jpeg' : mediaType;
 }
@@ -115,7 +115,7 @@ function documentSource(mediaType: string, base64: string): JsonObject | undefin
   return { type: 'text', media_type: 'text/plain', data: Buffer.from(base64, 'base64').toString() };
 }
 
-/** OpenAI takes a file's base64 without the head of a data URL as well. */
+/** OpenAI also accepts a file's base64 without the head of a data URL. */
 function barePdf(data: string): { mediaType: string; base64: string } | undefined {
   return data.startsWith(PDF_BEGINS) ? { mediaType: 'application/pdf', base64: data } : undefined;
 }

@@ -1,10 +1,10 @@
 /**
- * What a model thought, in the form in which Anthropic takes it back: whole blocks with their signatures. They ride in
- * `extra_content.anthropic.thinking_blocks` of the message, and again of the tool call that they led to, since some
- * clients give back the one and some the other. Found in both, they count once.
+ * A model's thinking in the form that Anthropic accepts in later requests: whole blocks with their signatures. They are
+ * in `extra_content.anthropic.thinking_blocks` of the message, and again of the tool call that they led to, since some
+ * clients send back the one and some the other. Blocks found in both count once.
  *
- * Anthropic wants the blocks back where they stood. The calls say that by themselves; a block after some of the
- * message's text says in `after_text` how many characters of it came before.
+ * Anthropic requires the blocks at their original places. For blocks before calls, the call determines the place; a
+ * block after some of the message's text has the number of preceding characters in `after_text`.
  */
 import { isObject } from '../../../json/is-object.ts';
 import type { JsonObject } from '../json.ts';
@@ -23,13 +23,13 @@ export function isThinking(block: unknown): block is JsonObject {
   return isObject(block) && (block['type'] === 'thinking' || block['type'] === 'redacted_thinking');
 }
 
-/** The `extra_content` that carries these blocks. */
+/** The `extra_content` with these blocks. */
 export function extraContentWith(blocks: readonly KeptBlock[]): JsonObject {
   const placed = blocks.map(({ block, afterText }) => (afterText === 0 ? block : { ...block, [PLACE]: afterText }));
   return { [VENDOR]: { [BLOCKS]: placed } };
 }
 
-/** What is Anthropic's in an `extra_content`. */
+/** Anthropic's part of an `extra_content`. */
 export function anthropicsOwn(extraContent: unknown): JsonObject {
   const own = isObject(extraContent) ? extraContent[VENDOR] : undefined;
   return isObject(own) ? own : {};
@@ -44,7 +44,7 @@ export function keptBlocks(extraContent: unknown): KeptBlock[] {
   }));
 }
 
-/** Without those that are there twice, or are known already. */
+/** The blocks without duplicates and without already known ones. */
 export function unlike(blocks: readonly KeptBlock[], known: readonly KeptBlock[] = []): KeptBlock[] {
   const seen = new Set(known.map(identityOf));
   return blocks.filter((kept) => {
@@ -55,7 +55,7 @@ export function unlike(blocks: readonly KeptBlock[], known: readonly KeptBlock[]
   });
 }
 
-/** A signature is of one thought alone; so is what is redacted. */
+/** A signature identifies one block; so does redacted data. */
 function identityOf({ block }: KeptBlock): unknown {
   return block['signature'] ?? block['data'] ?? block['thinking'];
 }

@@ -1,15 +1,16 @@
 /**
- * Chat messages in the language of the Messages API, where turns alternate and the system prompt stands apart.
+ * Chat messages in the format of the Messages API, where turns alternate and the system prompt is separate.
  *
  * | Chat | Messages |
  * |---|---|
- * | `system`, `developer`, wherever they stand | `system`, in their order |
- * | `user` | a user turn; neighbours are one |
- * | `assistant` | an assistant turn: what it thought, its text, its calls |
+ * | `system`, `developer`, at any place | `system`, in their order |
+ * | `user` | a user turn; adjacent ones are one turn |
+ * | `assistant` | an assistant turn: its thinking, its text, its calls |
  * | `tool` | `tool_result` at the head of the user turn that follows the calls, all of one turn together |
  * | `function` | refused: the older form has no ids to match calls by |
  *
- * Reasoning that carries no signature cannot be given back, and is left out. Anthropic knows no names of participants.
+ * Reasoning without a signature is left out, since Anthropic does not accept it. Anthropic has no names of
+ * participants.
  */
 import { isObject } from '../../../json/is-object.ts';
 import { callArguments, filled, type JsonObject } from '../json.ts';
@@ -77,7 +78,7 @@ function addMessage(draft: Draft, message: JsonObject, path: string): Refused | 
   }
 }
 
-/** The last turn when it is this side's, else a new one. */
+/** The last turn if it has this role, else a new one. */
 function turnOf({ turns }: Draft, role: MessageTurn['role']): OpenTurn {
   const last = turns.at(-1);
   if (last?.role === role) return last;
@@ -86,7 +87,7 @@ function turnOf({ turns }: Draft, role: MessageTurn['role']): OpenTurn {
   return turn;
 }
 
-/** Some clients mark a message, not a part, as the end of what is to be cached. */
+/** Some clients mark a message, not a part, as the end of the cached prefix. */
 function withMarker(blocks: readonly JsonObject[], marker: unknown): readonly JsonObject[] {
   const last = blocks.at(-1);
   return isObject(marker) && last !== undefined ? [...blocks.slice(0, -1), { ...last, cache_control: marker }] : blocks;
@@ -99,7 +100,7 @@ function addAssistant(
   path: string,
 ): Refused | undefined {
   const calls: JsonObject[] = [];
-  /** What led to the first call, and what led to a later one. */
+  /** Thinking before the first call, and thinking before later ones. */
   const thought: KeptBlock[] = [];
   const between: KeptBlock[] = [];
   const given = message['tool_calls'] ?? [];
@@ -123,7 +124,7 @@ function addAssistant(
   return undefined;
 }
 
-/** Puts each block where it stood in the text. */
+/** Puts each block at its place in the text. */
 function interleaved(said: readonly JsonObject[], thought: readonly KeptBlock[]): JsonObject[] {
   const blocks: JsonObject[] = [];
   const waiting = thought.toSorted((one, other) => one.afterText - other.afterText);
@@ -182,7 +183,7 @@ function addResult(
   return undefined;
 }
 
-/** The text when there is no more than one plain one; undefined when the blocks say more. */
+/** The text of at most one plain text block; undefined when the blocks contain more. */
 export function plainText(blocks: readonly JsonObject[]): string | undefined {
   const [block, ...more] = blocks;
   if (block === undefined) return '';
@@ -191,7 +192,7 @@ export function plainText(blocks: readonly JsonObject[]): string | undefined {
   return isPlain && Object.keys(rest).length === 0 ? text : undefined;
 }
 
-/** Ids that other providers gave may hold characters that are refused here. Calls and results change alike. */
+/** Ids of other providers may contain characters that Anthropic refuses. Calls and results change alike. */
 function toolUseId(id: string): string {
   return id.replace(/[^a-zA-Z0-9_-]/g, '_');
 }

@@ -1,16 +1,16 @@
 /**
- * Reads an answer of the Messages API as chat completions. A whole answer is read as the stream that says the same.
+ * Reads an answer of the Messages API as chat completions. A whole answer is read as the equivalent stream.
  *
  * | Messages | Chat |
  * |---|---|
  * | `text` | `content`; web citations become `annotations` |
  * | `thinking` | `reasoning_content`, and whole with its signature in `extra_content` (see kept-thinking.ts) |
  * | `redacted_thinking` | in `extra_content` only |
- * | `tool_use` | tool call: its head at once, then the arguments as they come |
- * | other blocks (records of Anthropic's own tools) | left out: what came of them is in the text |
+ * | `tool_use` | tool call: its head at once, then the arguments as they arrive |
+ * | other blocks (records of Anthropic's own tools) | left out: their result is in the text |
  * | `message_delta` | the chunk with `finish_reason`, then the one with `usage` |
  * | `ping`, unknown events | nothing |
- * | `error` | the error, as it is |
+ * | `error` | the error, unchanged |
  */
 import { isObject } from '../../../json/is-object.ts';
 import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
@@ -26,7 +26,7 @@ const finishReasons: ReadonlyMap<unknown, string> = new Map([
   ['refusal', 'content_filter'],
 ]);
 
-/** Anthropic's tiers as OpenAI calls them. */
+/** Anthropic's service tiers with OpenAI's names. */
 const serviceTiers: ReadonlyMap<unknown, string> = new Map([
   ['standard', 'default'],
   ['priority', 'priority'],
@@ -51,7 +51,7 @@ export class MessagesAnswerReader implements ChatReader {
   #ended = false;
   #usage: JsonObject = {};
   readonly #blocks = new Map<unknown, OpenBlock>();
-  /** Thinking since the last call: the next one carries it. */
+  /** Thinking since the last call: it is attached to the next one. */
   #kept: KeptBlock[] = [];
   #textLength = 0;
   #hasThought = false;
@@ -103,7 +103,7 @@ export class MessagesAnswerReader implements ChatReader {
       case 'error':
         return [event];
       default:
-        // Servers that only speak the language may report an error as OpenAI does.
+        // Other servers with this API may report an error in OpenAI's format.
         return event['type'] === undefined && isObject(event['error']) ? [event] : [];
     }
   }
@@ -183,7 +183,7 @@ export class MessagesAnswerReader implements ChatReader {
     if (open.type === 'thinking') {
       return isThinking(open.block) ? this.#keep({ block: open.block, afterText: this.#textLength }) : [];
     }
-    // A whole answer holds the input from the beginning, and a call without arguments is told none.
+    // A whole answer contains the input from the beginning; a call without arguments gets `{}`.
     return open.call.hasArguments ? [] : this.#arguments(open.call, JSON.stringify(open.call.input ?? {}));
   }
 

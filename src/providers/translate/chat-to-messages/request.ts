@@ -4,7 +4,7 @@
  * | Chat | Messages |
  * |---|---|
  * | `messages` | `system`, `messages` (see messages.ts) |
- * | `max_completion_tokens`, `max_tokens` | `max_tokens`, which is never left out: the provider's default stands in |
+ * | `max_completion_tokens`, `max_tokens` | `max_tokens`, which is always sent: its default is the provider's setting |
  * | `stop` | `stop_sequences` |
  * | `temperature` | the same; above 1 it is refused, since Anthropic's scale ends there |
  * | `tools`, `tool_choice`, `parallel_tool_calls` | see tools.ts |
@@ -13,7 +13,7 @@
  * | `response_format` `json_object` | refused: only a schema is enforced |
  * | `safety_identifier`, `user` | `metadata.user_id` |
  * | `service_tier` `auto`, `default` | `auto`, `standard_only`; others are refused |
- * | `n`, `seed`, `logprobs`, penalties, `logit_bias`, audio, … | refused, unless they ask for nothing |
+ * | `n`, `seed`, `logprobs`, penalties, `logit_bias`, audio, … | refused, unless the value has no effect |
  * | `metadata`, `store`, `prompt_cache_*`, `stream_options` | not sent: they do not change the answer |
  * | `top_p`, any unknown member (`top_k`, `thinking`, `context_management`, …) | the same |
  */
@@ -39,7 +39,7 @@ const unhonoured: readonly UnhonouredMember[] = [
   'function_call',
   'functions',
   'logit_bias',
-  // Before what it needs: only this one has the same name in a request for a response.
+  // Before the member that it depends on: only this one has the same name in a Responses request.
   'top_logprobs',
   'logprobs',
   'modalities',

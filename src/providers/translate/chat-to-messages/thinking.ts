@@ -1,8 +1,8 @@
 /**
- * How hard a model is to think. Claude from 4.6 on decides by itself, told an effort (`thinking: adaptive`); models
- * before it, and models of others behind the same API, are given a budget of tokens (`thinking: enabled`).
+ * The thinking effort of a model. Claude from 4.6 on decides by itself, from an effort (`thinking: adaptive`); earlier
+ * models, and other models behind the same API, get a budget of tokens (`thinking: enabled`).
  *
- * | Effort | Told to adaptive models | Budget |
+ * | Effort | Sent to adaptive models | Budget |
  * |---|---|---|
  * | `none` | `thinking: disabled` | `thinking: disabled` |
  * | `minimal` | `low` | 1,024 |
@@ -11,9 +11,9 @@
  * | `high` | `high` | 20,000 |
  * | `xhigh`, `max` | the same; lowered where 4.6 lacks it | 30,000 |
  *
- * The client's limit counts thinking too, so a budget is lowered to half of it. Where the client sets no limit, the
- * default one is raised by the budget. With thinking Anthropic takes no other temperature than 1, and with a budget no
- * forced tool: those are refused here, since leaving one of them out would not be what was asked for.
+ * The client's limit includes thinking, so a budget is lowered to half of it. Where the client sets no limit, the
+ * default one is raised by the budget. With thinking Anthropic accepts no temperature other than 1, and with a budget
+ * no forced tool: such requests are refused here, since dropping either member would change the request.
  */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
@@ -24,9 +24,9 @@ import type { MessageTurn } from './messages.ts';
 
 export interface Thinking {
   readonly ok: true;
-  /** `thinking` and `output_config`, as far as they are to be sent. */
+  /** `thinking` and `output_config`, if they are sent. */
   readonly members: JsonObject;
-  /** What thinking may take of the limit on output tokens. */
+  /** Output tokens reserved for thinking. */
   readonly budget: number;
 }
 
@@ -55,7 +55,7 @@ export function thinkingMembers(chat: JsonObject, facts: ThinkingFacts): Thinkin
   const asked = askedEffort(chat);
   if ('ok' in asked) return asked;
   const { effort, param } = asked;
-  // A client that speaks of Anthropic's own thinking knows what it wants.
+  // A client that sends Anthropic's own `thinking` decides by itself.
   if (effort === undefined || isObject(chat['thinking'])) return nothing;
   if (effort === 'none') return { ok: true, members: { thinking: { type: 'disabled' } }, budget: 0 };
   const budget = budgets.get(effort);
@@ -68,7 +68,7 @@ export function thinkingMembers(chat: JsonObject, facts: ThinkingFacts): Thinkin
     return refuse('unsupported_parameter', 'temperature', message);
   }
   if (levels !== undefined) {
-    // Newer models keep their thoughts to themselves unless asked.
+    // Newer models return no thinking unless it is requested.
     const thinking = { type: 'adaptive', display: 'summarized' };
     return { ok: true, members: { thinking, output_config: { effort: loweredEffort(effort, levels) } }, budget };
   }
@@ -112,7 +112,7 @@ function askedEffort(chat: JsonObject): AskedEffort | Refused {
 const FIRST_ADAPTIVE = 406;
 const toMax: readonly ReasoningEffort[] = ['low', 'medium', 'high', 'xhigh', 'max'];
 
-/** The efforts that a model knows which decides by itself; undefined for one that is given a budget. */
+/** The effort levels of an adaptive model; undefined for one that gets a budget. */
 function adaptiveLevels(model: string): readonly ReasoningEffort[] | undefined {
   const name = model.slice(model.lastIndexOf('/') + 1).toLowerCase();
   if (!name.includes('claude')) return undefined;
@@ -122,15 +122,15 @@ function adaptiveLevels(model: string): readonly ReasoningEffort[] | undefined {
   return name.includes('opus') ? ['low', 'medium', 'high', 'max'] : ['low', 'medium', 'high'];
 }
 
-/** `claude-opus-4-6` and `claude-3-7-sonnet` alike, as 406 and 307; eight digits are a date. */
+/** The version in names such as `claude-opus-4-6` and `claude-3-7-sonnet`, as 406 and 307; eight digits are a date. */
 function versionOf(name: string): number | undefined {
   const found = /(?:^|[-.])(\d{1,2})(?:[-.](\d{1,2})(?!\d))?(?=[-.@:]|$)/.exec(name);
   return found === null ? undefined : Number(found[1]) * 100 + Number(found[2] ?? 0);
 }
 
 /**
- * Whether the request goes on with a turn whose thinking is lost: tools were called in it, and the client did not give
- * back what led to that. With a budget Anthropic would refuse; without thinking it goes on.
+ * Whether the request continues a turn whose thinking is lost: the turn has tool calls, and the client did not send
+ * back the thinking before them. Anthropic would refuse it with a budget, and accepts it without thinking.
  */
 function continuesWithoutThinking(turns: readonly MessageTurn[]): boolean {
   const [before, last] = turns.slice(-2);

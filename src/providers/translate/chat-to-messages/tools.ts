@@ -1,11 +1,11 @@
 /**
- * Tools and the choice among them, in the language of the Messages API.
+ * Tools and `tool_choice` in the format of the Messages API.
  *
  * | Chat | Messages |
  * |---|---|
  * | `function` | tool with `input_schema`; `strict: true` and members beside the function are kept |
- * | `custom` | refused: there are no tools of free text |
- * | any other type (`web_search_20250305`, …) | as it is: it is the provider's own, or the provider can say no |
+ * | `custom` | refused: the Messages API has no tools with free text |
+ * | any other type (`web_search_20250305`, …) | unchanged: it is the provider's own, or the provider refuses it |
  * | `tool_choice` `auto`, `none` | the same |
  * | `tool_choice` `required` | `any` |
  * | `tool_choice` of a function | `tool` |
@@ -18,7 +18,7 @@ import { type Refused, refuse } from '../refusal.ts';
 
 export interface Tools {
   readonly ok: true;
-  /** `tools` and `tool_choice`, as far as they are to be sent. */
+  /** `tools` and `tool_choice`, if they are sent. */
   readonly members: JsonObject;
 }
 

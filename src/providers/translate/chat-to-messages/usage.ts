@@ -1,11 +1,11 @@
 /**
- * What an answer cost, in the words of chat completions. Anthropic counts what was read from its cache, or written to
- * it, beside `input_tokens`; chat completions count it in.
+ * Usage in the format of chat completions. Anthropic counts tokens read from its cache, or written to it, in addition
+ * to `input_tokens`; chat completions include them.
  */
 import { isObject } from '../../../json/is-object.ts';
 import type { JsonObject } from '../json.ts';
 
-/** Null when nothing was reported: nothing is made up. */
+/** Null when nothing was reported: no value is estimated. */
 export function chatUsage(usage: JsonObject): JsonObject | null {
   if (typeof usage['input_tokens'] !== 'number' && typeof usage['output_tokens'] !== 'number') return null;
   const cached = count(usage['cache_read_input_tokens']);
@@ -23,14 +23,14 @@ export function chatUsage(usage: JsonObject): JsonObject | null {
     prompt_tokens_details: {
       cached_tokens: cached,
       cache_write_tokens: written,
-      // It is dearer than a write for five minutes.
+      // A write for an hour costs more than one for five minutes.
       ...(forAnHour > 0 ? { cache_write_1h_tokens: forAnHour } : {}),
     },
     ...(typeof thought === 'number' ? { completion_tokens_details: { reasoning_tokens: thought } } : {}),
   };
 }
 
-/** A later report takes the place of an earlier one, member by member: the counts of a stream are cumulative. */
+/** A later report replaces an earlier one, member by member: the counts of a stream are cumulative. */
 export function mergedUsage(before: JsonObject, report: unknown): JsonObject {
   if (!isObject(report)) return before;
   const told = Object.entries(report).filter(([, value]) => value !== null && value !== undefined);

@@ -2,7 +2,7 @@ import type { ChatAdapter } from '../chat-adapter.ts';
 import { OllamaReader } from './reader.ts';
 import { ollamaRequestFromChat } from './request.ts';
 
-/** Chat completions asked of Ollama in its own language. */
+/** Chat completions translated to Ollama's own API. */
 export const ollamaAdapter: ChatAdapter = {
   dialect: 'ollama_chat',
   request: ollamaRequestFromChat,

@@ -1,12 +1,12 @@
 /**
- * Chat messages in the language of Ollama's `/api/chat`, where content is a string and images lie beside it.
+ * Chat messages in the format of Ollama's `/api/chat`, where content is a string and images are separate.
  *
  * | Chat | Ollama |
  * |---|---|
  * | `system`, `developer` | `system` |
  * | text parts | `content`, joined by line feeds |
  * | `image_url` with a data URL | `images`: the bare base64 |
- * | `image_url` with an address, `file`, `input_audio`, other parts | refused: nothing can be given but text and images |
+ * | `image_url` with a URL, `file`, `input_audio`, other parts | refused: only text and images are supported |
  * | `reasoning_content`, `reasoning` of the assistant | `thinking` |
  * | `tool_calls` | the same, with arguments as an object |
  * | `tool` | `tool` with `tool_call_id`, and with the `tool_name` of the call it answers |
@@ -45,7 +45,7 @@ export function ollamaMessages(messages: unknown): OllamaMessages | Refused {
 
 type Translated = { readonly message: JsonObject } | Refused;
 
-/** @param toolNames of the calls so far, by their ids: the message's own are added */
+/** @param toolNames of the calls so far, by their ids: those of this message are added */
 function ollamaMessage(message: JsonObject, path: string, toolNames: Map<string, string>): Translated {
   const role = roles.get(message['role']);
   if (role === undefined) {

@@ -1,15 +1,15 @@
 /**
- * Reads an answer of Ollama's `/api/chat` as chat completions. A whole answer is the stream's last line that says
- * everything at once.
+ * Reads an answer of Ollama's `/api/chat` as chat completions. A whole answer is read as a stream of a single, final
+ * line.
  *
  * | Ollama | Chat |
  * |---|---|
  * | `message.content`, `message.thinking` | `content`, `reasoning_content` |
- * | `message.tool_calls` | tool calls, each whole in one chunk, with an id made up where there is none |
- * | `logprobs` | `logprobs.content`, with the members that Ollama leaves out when they are empty |
+ * | `message.tool_calls` | tool calls, each whole in one chunk, with a generated id where there is none |
+ * | `logprobs` | `logprobs.content`, with the members that Ollama omits when they are empty |
  * | `done_reason` | `finish_reason`: `length` stays, a call makes `tool_calls`, anything else `stop` |
  * | `prompt_eval_count`, `eval_count` | `usage` |
- * | `error` | the error, as it is |
+ * | `error` | the error, unchanged |
  */
 import { isObject } from '../../../json/is-object.ts';
 import type { ChatAnswerFacts, ChatReader } from '../chat-adapter.ts';
@@ -23,7 +23,7 @@ export class OllamaReader implements ChatReader {
   #calls = 0;
   readonly #callIds = new Set<string>();
   #model: string;
-  /** Ollama's answers have none. */
+  /** Ollama's answers have no id. */
   readonly answerId = undefined;
 
   constructor(facts: ChatAnswerFacts) {

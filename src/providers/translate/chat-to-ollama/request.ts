@@ -12,9 +12,9 @@
  * | `tools` | the same; anything but functions is refused |
  * | `tool_choice` `auto` | not sent: it is the default |
  * | `tool_choice` `none` | no `tools` are sent |
- * | `tool_choice` that demands a call, `parallel_tool_calls: false` | refused: Ollama cannot be held to it |
+ * | `tool_choice` that demands a call, `parallel_tool_calls: false` | refused: Ollama cannot enforce it |
  * | `logprobs`, `top_logprobs` | the same |
- * | `n`, `logit_bias`, audio, … | refused, unless they ask for nothing |
+ * | `n`, `logit_bias`, audio, … | refused, unless the value has no effect |
  * | `metadata`, `store`, `user`, `stream_options`, … | not sent: they do not change the answer |
  * | any unknown member (`keep_alive`, `think`, `options`, …) | the same |
  */
@@ -46,7 +46,7 @@ const unhonoured: readonly UnhonouredMember[] = [
   'web_search_options',
 ];
 
-/** Settings of a run that lie in `options`, under the same name. */
+/** Members that Ollama expects in `options`, with the same name. */
 const optionNames = new Set([
   'temperature',
   'top_p',
@@ -104,7 +104,7 @@ export function ollamaRequestFromChat(chat: JsonObject, facts: ChatRequestFacts)
       ...format.members,
       ...(think === undefined ? {} : { think }),
       ...(Object.keys(options).length === 0 ? {} : { options }),
-      // Left out, it would mean yes.
+      // The default of Ollama is true.
       stream: facts.stream,
     },
   };

@@ -4,8 +4,8 @@ import type { Message, MessageShell } from './message-object.ts';
 import { createMessageStreamTranslator } from './stream.ts';
 
 /**
- * A whole chat completion as a message; undefined when it holds no answer, or one that was interrupted. The same completion and shell always give
- * the same message.
+ * A whole chat completion as a message; undefined when it contains no answer, or an interrupted one. The same
+ * completion and shell always give the same message.
  *
  * | `finish_reason` | `stop_reason` |
  * |---|---|
@@ -24,7 +24,7 @@ export function messageFromChat(completion: unknown, shell: MessageShell): Messa
   return translator.message();
 }
 
-/** A whole answer is a stream of one chunk that says everything. */
+/** A whole answer as a stream with a single chunk. */
 function asOneChunk(completion: unknown): JsonObject | undefined {
   if (!isObject(completion) || !Array.isArray(completion['choices'])) return undefined;
   const choice: unknown = completion['choices'][0];

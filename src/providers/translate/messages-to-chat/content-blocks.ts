@@ -1,15 +1,15 @@
 /**
- * Content blocks as parts of a chat message. `cache_control` marks what Anthropic is to cache, and falls away.
+ * Content blocks as parts of a chat message. `cache_control`, a mark for Anthropic's cache, is dropped.
  *
  * | Block | Part |
  * |---|---|
  * | `text` | `text` |
- * | `image` as base64 or by its address | `image_url` |
+ * | `image` as base64 or by its URL | `image_url` |
  * | `document`: PDF as base64 | `file` |
  * | `document`: plain text, or blocks of content | `text` under its title and context; the blocks |
  * | `search_result` | `text` under its title and source |
  * | `tool_reference` | `text`: the tool's name; every tool is sent anyway |
- * | a `document` with citations, or by its address; anything by a file id; any other type | refused: leaving it out would change the meaning |
+ * | a `document` with citations, or by its URL; anything by a file id; any other type | refused: leaving it out would change the meaning |
  */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
@@ -79,7 +79,7 @@ function dataUrl(source: JsonObject): string | undefined {
   return `data:${mediaType};base64,${data}`;
 }
 
-/** The parts with lines above them, as far as there are any. */
+/** The parts with the given lines in front, if there are any. */
 function under(lines: readonly (string | undefined)[], translated: BlockParts | Refused): BlockParts | Refused {
   const heading = lines.filter((line) => line !== undefined).join('\n');
   if (!translated.ok || heading === '') return translated;

@@ -1,20 +1,20 @@
-/** Anthropic's message and the events it is streamed in ("Messages API", "Streaming messages"). */
+/** Anthropic's message and its stream events ("Messages API", "Streaming messages"). */
 import type { MessageUsage } from './usage.ts';
 
-/** What is known of a message before anything was said. */
+/** The message before any content: values known from the request. */
 export interface MessageShell {
   /** `msg_…` */
   readonly id: string;
-  /** The model as the client named it. */
+  /** The model name that the client sent. */
   readonly model: string;
-  /** What the client gave as `stop_sequences`. */
+  /** The client's `stop_sequences`. */
   readonly stopSequences: readonly string[];
   readonly thoughts: Thoughts;
 }
 
 /**
- * What becomes of a model's reasoning. `shown`: thinking blocks. `sealed`: thinking blocks without text, which carry
- * it in their signature. `left_out`: the client did not ask for any.
+ * How a model's reasoning is delivered. `shown`: as thinking blocks. `sealed`: as thinking blocks without text, which
+ * carry it in their signature. `left_out`: not at all, because the client did not request it.
  */
 export type Thoughts = 'shown' | 'sealed' | 'left_out';
 
@@ -33,9 +33,9 @@ export interface ToolUseBlock {
   readonly type: 'tool_use';
   readonly id: string;
   readonly name: string;
-  /** An object, unless the model wrote something else: then the text it wrote. */
+  /** An object, unless the model wrote another text: then that text. */
   readonly input: unknown;
-  /** What the provider wants back with the call, such as a thought signature. */
+  /** Data that the provider requires back with the call, such as a thought signature. */
   readonly extra_content?: unknown;
 }
 
@@ -72,7 +72,7 @@ export type MessageEvent =
     }
   | { readonly type: 'message_stop' };
 
-/** One whole server-sent event, to be handed to the socket in one write. */
+/** One whole server-sent event, for a single write to the socket. */
 export function encodeMessageEvent(event: { readonly type: string }): Buffer {
   return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
 }

@@ -3,16 +3,16 @@
  *
  * | Messages | Chat |
  * |---|---|
- * | `system` | first system message, its blocks as paragraphs; Claude Code's `x-anthropic-billing-header` block is addressed to Anthropic, differs each time, and is left out |
- * | message of the user | user message; neighbours become one, as with Anthropic |
- * | `tool_result` | `tool` message, directly behind its call and before whatever else the user says; images and files of it follow in the user message, since a tool message holds text only. `is_error` is said in words |
+ * | `system` | first system message, its blocks as paragraphs; Claude Code's `x-anthropic-billing-header` block is for Anthropic only, differs each time, and is left out |
+ * | message of the user | user message; adjacent ones become one, as with Anthropic |
+ * | `tool_result` | `tool` message, directly after its call and before other content of the user; its images and files follow in the user message, since a tool message holds text only. `is_error` becomes text |
  * | message of the assistant | assistant message; as the last one it is the beginning of the answer, as it is |
  * | `tool_use` | tool call of that message |
- * | `thinking` | reasoning of that message, where the provider takes some back (see reasoning-style.ts) |
+ * | `thinking` | reasoning of that message, where the provider accepts it (see reasoning-style.ts) |
  * | `redacted_thinking` | left out: only Anthropic can read it |
- * | a record of what Anthropic did (`server_tool_use`, `web_search_tool_result`, `compaction`, …) | left out: what came of it is in the text that follows, or in the messages before |
- * | message of the role `system` | before the assistant has spoken: part of the first system message; after that, said in the user's turn as `<system>`. Many models take a system message in no other place, and Claude Code sends one in mid-conversation with every request |
- * | such a message that is to be cleared at the user's next turn | left out once that has come |
+ * | a record of Anthropic's own work (`server_tool_use`, `web_search_tool_result`, `compaction`, …) | left out: its result is in the text that follows, or in the messages before |
+ * | message of the role `system` | before the first assistant message: part of the first system message; after that, `<system>` text in the user's turn. Many models accept a system message in no other place, and Claude Code sends one in mid-conversation with every request |
+ * | such a message that is to be cleared at the user's next turn | left out from that turn on |
  * | `output_config` of such a message | refused |
  */
 import { isObject } from '../../../json/is-object.ts';
@@ -112,7 +112,7 @@ function addUserMessage(messages: ChatMessage[], content: unknown, path: string)
     parts.push(...said.parts);
   }
   if (typeof content === 'string') parts.push({ type: 'text', text: content });
-  // Neighbours are one turn of the user: its results stand behind the calls, also those of a later message.
+  // Adjacent messages are one turn of the user: results follow the calls, also those of a later message.
   messages.splice(messages.at(-1)?.role === 'user' ? -1 : messages.length, 0, ...results);
   if (parts.length === 0 && results.length > 0) return undefined;
   const last = messages.at(-1);
@@ -124,7 +124,7 @@ function addUserMessage(messages: ChatMessage[], content: unknown, path: string)
 interface ToolResult {
   readonly ok: true;
   readonly message: ChatMessage;
-  /** What a tool message cannot hold. */
+  /** Parts that a tool message cannot hold. */
   readonly parts: readonly JsonObject[];
 }
 

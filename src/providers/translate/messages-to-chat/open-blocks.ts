@@ -1,4 +1,4 @@
-/** The content blocks of a message in the making. Each tells its events as it grows. */
+/** The open content blocks of a streamed message. Each produces its events while it grows. */
 
 import { parsedObject } from '../json.ts';
 import type { BlockDelta, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock } from './message-object.ts';
@@ -6,15 +6,15 @@ import { signatureOf } from './thinking.ts';
 
 export interface OpenBlock {
   readonly kind: ContentBlock['type'];
-  /** Whether enough is known for it to begin. */
+  /** Whether enough is known for its start event. */
   readonly canBegin: boolean;
-  /** Whether it can be over: nothing more is to be expected once another block has come up. */
+  /** Whether it may end: nothing more is expected once another block has begun. */
   readonly canEnd: boolean;
-  /** The block as its stream begins it. */
+  /** The block in its start event. */
   empty(): ContentBlock;
-  /** What was added since the last call. */
+  /** The additions since the last call. */
   take(): BlockDelta[];
-  /** What is told when it ends. */
+  /** The final deltas at its end. */
   last(): BlockDelta[];
   read(): ContentBlock;
 }
@@ -91,7 +91,7 @@ export class OpenThinking implements OpenBlock {
 
 export class OpenToolUse implements OpenBlock {
   readonly kind = 'tool_use';
-  /** May become known as long as the block has not begun. */
+  /** May be set until the block has begun. */
   id: string;
   #name: string | undefined;
   #extra: unknown;
@@ -107,7 +107,7 @@ export class OpenToolUse implements OpenBlock {
     return this.#name !== undefined;
   }
 
-  /** Once its input is a whole object, since parallel calls may be told in turns. */
+  /** Once its input is a whole object, since the pieces of parallel calls may alternate. */
   get canEnd(): boolean {
     return this.#isWhole;
   }
@@ -117,7 +117,7 @@ export class OpenToolUse implements OpenBlock {
     this.#extra ??= extra;
     if (json === '' || this.#isWhole) return;
     this.#json += json;
-    // Nothing but space can follow an object that is whole. Most pieces cannot be the end of one.
+    // Only white space can follow a whole object. Most pieces cannot be the end of one.
     this.#isWhole = json.trimEnd().endsWith('}') && this.#input() !== undefined;
   }
 

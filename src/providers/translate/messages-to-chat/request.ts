@@ -7,17 +7,17 @@
  * |---|---|
  * | `system`, `messages` | `messages` (see messages.ts) |
  * | `tools`, `tool_choice` | `tools`, `tool_choice`, `parallel_tool_calls` (see tools.ts) |
- * | `max_tokens`, `temperature`, `top_p`, `top_k` | the same; a provider that has no `top_k` says so |
+ * | `max_tokens`, `temperature`, `top_p`, `top_k` | the same; a provider without `top_k` refuses it |
  * | `stop_sequences` | `stop` |
- * | `thinking`, `output_config.effort` | as the provider's reasoning style says (see thinking.ts, reasoning-style.ts) |
+ * | `thinking`, `output_config.effort` | according to the provider's reasoning style (see thinking.ts, reasoning-style.ts) |
  * | `output_config.format`, `output_format` | `response_format`, strict |
  * | `output_config.task_budget` | not sent: advice to the model |
  * | any other option of `output_config` | refused |
- * | `metadata.user_id` | `user`; its SHA-256 when it is longer than the 64 characters that providers take |
+ * | `metadata.user_id` | `user`; its SHA-256 when it is longer than the 64 characters that providers accept |
  * | `stream` | `stream`, always with `stream_options.include_usage` |
  * | `container`, `mcp_servers`, `inference_geo`, `speed: "fast"`, a list of `fallbacks` | refused: only Anthropic can honour them |
- * | `thread` | refused with the code at which Anthropic's clients send the whole conversation instead |
- * | `compaction`, `context_management` | not sent: they thin out what the model is shown, and here it is shown everything |
+ * | `thread` | refused with the code that makes Anthropic's clients send the whole conversation instead |
+ * | `compaction`, `context_management` | not sent: they reduce the model's input, and here the model gets all of it |
  * | `betas`, `billing_policy`, `cache_control`, `diagnostics`, `fallback_credit_token`, `fallbacks: "default"`, `provider`, `service_tier` | not sent: they do not change the answer |
  * | any unknown member | the same |
  */

@@ -2,9 +2,9 @@
  * A stream of chat completion chunks as a stream of Messages events.
  *
  * `message_start`, then for each content block `content_block_start`, its deltas and `content_block_stop`, then
- * `message_delta` and `message_stop`. Blocks are told one after the other, as Anthropic tells them, so what a provider
- * says of a second tool call waits until the input of the first is whole. Whole answers go through the same door (see
- * answer.ts), so a stream and a whole answer that say the same give the same message.
+ * `message_delta` and `message_stop`. Blocks follow one another, as in Anthropic's streams, so pieces of a second tool
+ * call wait until the input of the first is whole. Whole answers use the same code (see answer.ts), so a stream and a
+ * whole answer with the same content give the same message.
  */
 import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
@@ -16,15 +16,15 @@ import { type OpenBlock, OpenText, OpenThinking, OpenToolUse } from './open-bloc
 import { messageUsage } from './usage.ts';
 
 export interface MessageStreamTranslator {
-  /** Whether the provider gave a finish reason with which an answer is whole. */
+  /** Whether the provider sent a finish reason of a whole answer. */
   readonly stopped: boolean;
-  /** Whether it gave one with which the answer is not whole. */
+  /** Whether it sent a finish reason of an answer that is not whole. */
   readonly interrupted: boolean;
   /** One chunk, parsed. */
   push(chunk: unknown): MessageEvent[];
-  /** The provider has said its last word. */
+  /** To be called after the provider's last chunk. */
   finish(): MessageEvent[];
-  /** The message as it stands. */
+  /** The message with its content so far. */
   message(): Message;
 }
 
@@ -32,7 +32,7 @@ export function createMessageStreamTranslator(shell: MessageShell): MessageStrea
   return new Translator(shell);
 }
 
-/** A tool call as the provider counts it. */
+/** A tool call as identified in the provider's chunks. */
 interface Call {
   id: string | undefined;
   named: boolean;
@@ -44,7 +44,7 @@ class Translator implements MessageStreamTranslator {
   readonly #root: string;
   #events: MessageEvent[] = [];
   readonly #blocks: OpenBlock[] = [];
-  /** The block being told, and whether its start was. */
+  /** Index of the block whose events are being produced, and whether its start was. */
   #current = 0;
   #begun = false;
   #started = false;
@@ -156,7 +156,7 @@ class Translator implements MessageStreamTranslator {
     return block;
   }
 
-  /** Servers count calls by index, by id, or not at all; some give every call the index 0. */
+  /** Servers identify calls by index, by id, or not at all; some give every call the index 0. */
   #callOf(delta: CallDelta): OpenToolUse {
     let known: Call | undefined;
     if (delta.index !== undefined) known = this.#callByIndex.get(delta.index);
@@ -183,7 +183,7 @@ class Translator implements MessageStreamTranslator {
     return id !== undefined && !this.#calls.some(({ block }) => block.id === id);
   }
 
-  /** Tells what can be told by now. @param all at the end: whatever there is */
+  /** Produces the events that are possible now. @param all at the end: everything that remains */
   #tell(all: boolean): void {
     for (;;) {
       const index = this.#current;
@@ -209,7 +209,7 @@ class Translator implements MessageStreamTranslator {
     return events;
   }
 
-  /** An answer that was cut is no finished call, whatever the call looks like. */
+  /** The stop reason. An answer that was cut off is not a tool call, even if a call looks finished. */
   #stopReason(): StopReason {
     const how = answerEnd(this.#finishReason ?? 'stop');
     if (how === 'length') return 'max_tokens';
@@ -219,13 +219,13 @@ class Translator implements MessageStreamTranslator {
   }
 }
 
-/** Whether a call that is told under the number of a known one is a call of its own. */
+/** Whether a call with the index of a known one is a separate call. */
 function isAnother({ id, named, block }: Call, delta: CallDelta): boolean {
   if (!named || delta.name === undefined) return false;
   return delta.id === undefined ? block.canEnd && delta.arguments !== '' : delta.id !== id;
 }
 
-/** Members in which servers name the stop sequence that ended an answer: vLLM, SGLang, and the name Anthropic has. */
+/** Members in which servers name the stop sequence that ended an answer: those of vLLM, SGLang, and Anthropic. */
 const STOP_MEMBERS = ['stop_sequence', 'stop_reason', 'matched_stop'];
 
 function namedStop(choice: JsonObject, sequences: readonly string[]): string | undefined {

@@ -1,9 +1,9 @@
 /**
- * Thinking: how hard a model is to think, and what becomes of what it thought.
+ * Thinking: the effort of a model, and the delivery of its reasoning.
  *
  * | `thinking`, `output_config.effort` | Effort |
  * |---|---|
- * | `disabled`, or neither of the two | none is given: the model does what it does by itself |
+ * | `disabled`, or neither of the two | none is sent: the model's default applies |
  * | `output_config.effort` | the same |
  * | `enabled` with a budget below 10,000 tokens / below 20,000 / of more | `low` / `medium` / `high` |
  * | `adaptive`, and any other type | `medium` |
@@ -16,7 +16,7 @@ import type { Thoughts } from './message-object.ts';
 const LOW_BELOW = 10_000;
 const MEDIUM_BELOW = 20_000;
 
-/** The effort a Messages request asks for, as chat completions name it. */
+/** The effort of a Messages request, with the names of chat completions. */
 export function effortOf(body: JsonObject): string | undefined {
   const { thinking, output_config: output } = body;
   const type = isObject(thinking) ? filled(thinking['type']) : undefined;
@@ -29,7 +29,7 @@ export function effortOf(body: JsonObject): string | undefined {
   return budget < MEDIUM_BELOW ? 'medium' : 'high';
 }
 
-/** A client that asked for no thinking gets no thinking blocks: it may take the first block for the answer. */
+/** A client that requested no thinking gets no thinking blocks: it may read the first block as the answer. */
 export function thoughtsFor({ thinking }: JsonObject): Thoughts {
   const type = isObject(thinking) ? filled(thinking['type']) : undefined;
   if (type === undefined || type === 'disabled' || !isObject(thinking)) return 'left_out';
@@ -37,21 +37,21 @@ export function thoughtsFor({ thinking }: JsonObject): Thoughts {
 }
 
 /**
- * The signature of a thinking block that is made here. A client hands signatures back as they are, so a sealed block
- * brings its thoughts back to a model that wants them; and it shows whose block it is.
+ * The signature of a thinking block created by the gateway. Clients send signatures back unchanged, so a sealed block
+ * returns its reasoning to a model that needs it; and the signature shows which blocks are the gateway's.
  */
 export function signatureOf(thoughts: string): string {
   return carriedForm({ text: thoughts, extra: undefined });
 }
 
-/** What was thought in a thinking block of an earlier turn; empty when only its maker could tell. */
+/** The reasoning in a thinking block of an earlier turn; empty when only its creator can read it. */
 export function thoughtIn({ thinking, signature }: JsonObject): string {
   return filled(thinking) ?? readCarried(signature)?.text ?? '';
 }
 
 /**
- * Messages without what was put into them here and Anthropic would refuse: thinking blocks that it did not sign, and
- * `extra_content` of tool calls. Undefined when there is nothing of the kind.
+ * Messages without the gateway's additions that Anthropic would refuse: thinking blocks that it did not sign, and
+ * `extra_content` of tool calls. Undefined when there are none.
  */
 export function asAnthropicTakesThem(messages: unknown): unknown[] | undefined {
   if (!Array.isArray(messages)) return undefined;

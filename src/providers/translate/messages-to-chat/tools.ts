@@ -1,10 +1,10 @@
 /**
- * Tools and the choice among them.
+ * Tools and `tool_choice`.
  *
  * | Messages | Chat |
  * |---|---|
  * | tool of the client: no `type`, or `custom` | function |
- * | tool of any other type (`web_search_…`, `bash_…`, …) | refused: its schema is known to Anthropic's models alone, or Anthropic runs it |
+ * | tool of any other type (`web_search_…`, `bash_…`, …) | refused: only Anthropic's models know its schema, or Anthropic executes it |
  * | `tool_choice` `auto`, `none` | the same, when there are tools |
  * | `any` | `required`; refused when there are no tools |
  * | `tool` | that function; refused when it is not among the tools |

@@ -2,7 +2,7 @@ import { isObject } from '../../../json/is-object.ts';
 import { tokensOrZero } from '../json.ts';
 
 export interface MessageUsage {
-  /** Without those that were read from, or written to, a cache. */
+  /** Without tokens that were read from, or written to, a cache. */
   readonly input_tokens: number;
   readonly cache_creation_input_tokens: number;
   readonly cache_read_input_tokens: number;
@@ -10,7 +10,7 @@ export interface MessageUsage {
   readonly output_tokens_details?: { readonly thinking_tokens: number };
 }
 
-/** The usage of a chat completion in Anthropic's words, which have no way to say that a number is not known: 0. */
+/** The usage of a chat completion in Anthropic's format, which has no value for "unknown": 0. */
 export function messageUsage(usage: unknown): MessageUsage {
   const given = isObject(usage) ? usage : {};
   const prompt = isObject(given['prompt_tokens_details']) ? given['prompt_tokens_details'] : {};

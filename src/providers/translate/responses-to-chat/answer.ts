@@ -6,14 +6,14 @@ import { createChatStreamTranslator } from './stream.ts';
 
 export type TranslatedAnswer =
   | { readonly ok: true; readonly response: ResponseObject }
-  /** The provider's answer holds no answer: the caller's 502. */
+  /** The provider returned an object that is not an answer: 502 for the client. */
   | { readonly ok: false; readonly error: ChatError };
 
 /**
  * A whole chat completion as a finished response. The same completion and shell always give the same bytes.
  *
- * `finish_reason` `length` and `content_filter` make it `incomplete`, one that ends an answer (finish-reasons.ts), also
- * none, `completed`. With any other it is no answer.
+ * `finish_reason` `length` and `content_filter` make it `incomplete`; one that ends an answer (finish-reasons.ts), or
+ * none, makes it `completed`. With any other it is not an answer.
  *
  * @param completedAt unix seconds
  */
@@ -38,7 +38,7 @@ function interrupted(provider: string): ChatError {
   return { code: 'answer_incomplete', message };
 }
 
-/** A whole answer is a stream of one chunk that says everything. */
+/** A whole answer as a stream with a single chunk. */
 function asOneChunk(completion: unknown): JsonObject | undefined {
   if (!isObject(completion) || !Array.isArray(completion['choices'])) return undefined;
   const choice: unknown = completion['choices'][0];

@@ -1,11 +1,11 @@
-/** Which pieces of a stream belong to which tool call. Servers count calls by index, by id, or not at all. */
+/** Assigns the pieces of a stream to tool calls. Servers identify calls by index, by id, or not at all. */
 import type { CallDelta } from './chat-delta.ts';
 import type { OpenCall } from './open-call.ts';
 
-/** A tool call as the provider counts it; `open` once its name is known. */
+/** A tool call as identified in the provider's chunks; `open` once its name is known. */
 export interface Call {
   id: string | undefined;
-  /** Arguments that came before the name. */
+  /** Arguments that arrived before the name. */
   held: string;
   open?: OpenCall;
 }
@@ -14,7 +14,7 @@ export class CallLedger {
   readonly #calls: Call[] = [];
   readonly #byIndex = new Map<number, Call>();
 
-  /** The call that a piece belongs to, a new one if need be. Some servers give every call the index 0. */
+  /** The call of a piece, a new one if necessary. Some servers give every call the index 0. */
   callOf(delta: CallDelta): Call {
     const known = this.#find(delta);
     const another = delta.id !== undefined && delta.name !== undefined && known?.id !== delta.id;
@@ -28,7 +28,7 @@ export class CallLedger {
     return call;
   }
 
-  /** Calls that never got a name, but arguments, which are not to be lost. */
+  /** Calls with arguments that never got a name; their arguments must not be lost. */
   nameless(): Call[] {
     return this.#calls.filter((call) => call.open === undefined && call.held !== '');
   }

@@ -1,9 +1,9 @@
 /**
- * What a model thought, as a reasoning item's `encrypted_content`: for clients that keep nothing on the server
- * (`store: false`) and give each turn's reasoning back unread. No provider is there to encrypt it, so it is not
- * encrypted: the mark in front says whose it is, and what follows is base64url of JSON.
+ * A model's reasoning as a reasoning item's `encrypted_content`: for clients that store nothing on the server
+ * (`store: false`) and send each turn's reasoning back unread. No provider is involved that could encrypt it, so it is
+ * not encrypted: a mark in front identifies it as the gateway's, followed by base64url of JSON.
  *
- * It is a third larger than the reasoning itself, and is made only for a client that asks for it with
+ * It is a third larger than the reasoning itself, and is created only for a client that requests it with
  * `include: ["reasoning.encrypted_content"]`.
  */
 import { parseExactly } from '../../../json/exact-json.ts';
@@ -12,9 +12,9 @@ import { filled, type JsonObject } from '../json.ts';
 
 export interface CarriedReasoning {
   readonly text: string;
-  /** What a vendor wants to get back with it, for example a signature of the thought. */
+  /** Data that a vendor requires back with it, for example a signature of the thought. */
   readonly extra?: JsonObject | undefined;
-  /** The same of the tool calls that it led to, by call id: clients keep of a call only what OpenAI says of it. */
+  /** The same for the tool calls that it led to, by call id: clients keep only OpenAI's members of a call. */
   readonly calls?: ReadonlyMap<string, JsonObject> | undefined;
 }
 
@@ -26,7 +26,7 @@ export function carriedForm({ text, extra, calls }: CarriedReasoning): string {
   return mark + Buffer.from(json).toString('base64url');
 }
 
-/** Undefined for what somebody else encrypted, and for what was changed on its way so that nobody can read it. */
+/** Undefined for content encrypted by others, and for the gateway's own content that was damaged. */
 export function readCarried(encrypted: unknown): CarriedReasoning | undefined {
   if (!isCarried(encrypted)) return undefined;
   let carried: unknown;
@@ -53,7 +53,7 @@ export function isCarried(encrypted: unknown): encrypted is string {
   return typeof encrypted === 'string' && encrypted.startsWith(mark);
 }
 
-/** Whether an item holds the gateway's own form: a provider with a native Responses API would refuse it. */
+/** Whether an item has the gateway's own form: a provider with a native Responses API would refuse it. */
 export function isCarriedItem(item: unknown): boolean {
   return isObject(item) && item['type'] === 'reasoning' && isCarried(item['encrypted_content']);
 }

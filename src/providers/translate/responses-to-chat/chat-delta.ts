@@ -1,4 +1,4 @@
-/** Reads what a chat model says, in the spellings that servers use for it, both in chunks and in whole messages. */
+/** Reads the output of a chat model in the variants that servers send, both in chunks and in whole messages. */
 import { isObject } from '../../../json/is-object.ts';
 import { errorCodeOf } from '../../error-code.ts';
 import { filled, type JsonObject } from '../json.ts';
@@ -9,7 +9,7 @@ export interface Said {
   readonly reasoning: string;
 }
 
-/** Content is text, or parts of which some servers mark the thinking ones. */
+/** Content is text, or a list of parts, of which some servers mark the thinking ones. */
 export function saidIn(delta: JsonObject): Said {
   let reasoning = filled(delta['reasoning_content']) ?? filled(delta['reasoning']) ?? '';
   const content = delta['content'];
@@ -48,7 +48,7 @@ function tokenLogprob(entry: JsonObject): TokenLogprob {
   };
 }
 
-/** Members without which strict clients refuse the whole response that holds the annotation. */
+/** Members without which strict clients refuse the whole response with the annotation. */
 const annotationMembers: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['url_citation', ['url', 'title', 'start_index', 'end_index']],
   ['file_citation', ['file_id', 'filename', 'index']],
@@ -56,7 +56,7 @@ const annotationMembers: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['file_path', ['file_id', 'index']],
 ]);
 
-/** Annotations in the flat form of the Responses API; one that lacks a member clients rely on is left out. */
+/** Annotations in the flat form of the Responses API; one without a member that clients require is left out. */
 export function annotationsIn(delta: JsonObject): readonly JsonObject[] {
   const annotations = delta['annotations'];
   if (!Array.isArray(annotations)) return [];
@@ -104,7 +104,7 @@ export interface ChatError {
   readonly message: string;
 }
 
-/** The error in a chunk or a body that says it failed, with the codes that clients act upon. */
+/** The error in a failed chunk or body, with the codes that clients act on. */
 export function errorIn(chunk: JsonObject): ChatError | undefined {
   const error = chunk['error'];
   if (error === undefined || error === null || error === false || error === '') return undefined;

@@ -1,4 +1,4 @@
-/** A refusal in the words of the client, who spoke of a response and knows nothing of what it is translated to. */
+/** A refusal with the names of the Responses API, since the client did not send the chat request it refers to. */
 import type { TranslationRefusal } from '../refusal.ts';
 
 const responsesNames: ReadonlyMap<string, string> = new Map([
@@ -10,12 +10,12 @@ const responsesNames: ReadonlyMap<string, string> = new Map([
   ['verbosity', 'text.verbosity'],
 ]);
 
-/** What a provider's own language has no words for is refused by the name it has in a chat request. */
+/** Converts a refusal of a chat member that a provider's own dialect lacks to the names of the Responses API. */
 export function inResponsesWords(refusal: TranslationRefusal): TranslationRefusal {
   const { param } = refusal;
   if (param === null) return refusal;
   const [, name = '', rest = ''] = /^([^.[]*)(.*)$/s.exec(param) ?? [];
-  // Items and messages do not correspond one to one, so which item it was is left to the message.
+  // Items and messages do not correspond one to one, so only the message names the item.
   if (name === 'messages') return { ...refusal, param: 'input' };
   const known = responsesNames.get(name);
   if (known === undefined) return { ...refusal, message: withOwnNames(refusal.message) };
@@ -23,7 +23,7 @@ export function inResponsesWords(refusal: TranslationRefusal): TranslationRefusa
   return { ...refusal, param: known, message };
 }
 
-/** With each parameter that is named in quotes named as the client knows it. */
+/** Replaces each quoted parameter name by the client's name of it. */
 function withOwnNames(message: string): string {
   return message.replace(/'(\w+)'/g, (quoted, name: string) => {
     const known = responsesNames.get(name);
@@ -33,7 +33,7 @@ function withOwnNames(message: string): string {
 
 /**
  * The place in the input as the client sent it.
- * @param earlier how many items of earlier turns were put in front of it
+ * @param earlier number of items of earlier turns that were put in front of it
  */
 export function ofNewInput(refusal: TranslationRefusal, earlier: number): TranslationRefusal {
   const [whole, index, rest = ''] = /^input\[(\d+)\](.*)$/s.exec(refusal.param ?? '') ?? [];

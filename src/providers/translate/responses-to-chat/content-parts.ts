@@ -1,15 +1,15 @@
 /**
- * Parts of a message, in the language of chat completions.
+ * Parts of a message in the format of chat completions.
  *
  * | Responses | Chat |
  * |---|---|
  * | `input_text`, `output_text`, `text` | `text` |
- * | `refusal` | `text`: what the assistant said |
- * | `input_image` (address as a string or `{url, detail}`), `image_url` | `image_url` |
+ * | `refusal` | `text`: the assistant's refusal |
+ * | `input_image` (URL as a string or `{url, detail}`), `image_url` | `image_url` |
  * | `input_image` with only a `file_id` | refused: chat completions have no way to name a stored image |
  * | `input_audio` | the same |
  * | `input_file` (flat), `file` | `file` |
- * | any other type | as it is: some servers know more, and the provider can say no |
+ * | any other type | unchanged: some servers support more, and others refuse it |
  */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
@@ -20,7 +20,7 @@ export interface ChatParts {
   readonly parts: readonly JsonObject[];
 }
 
-/** Members that tell about a stored item and mean nothing in a request, and the hint where a prompt cache may break. */
+/** Members of stored items that have no meaning in a request, and the hint for prompt cache boundaries. */
 const leftOut = new Set([
   'type',
   'text',
@@ -100,7 +100,7 @@ function withoutNulls(object: JsonObject): JsonObject {
   return rest(object, new Set());
 }
 
-/** Whether a chat part is text and nothing else, so that it can become a plain string. */
+/** Whether a chat part is only text, so that it can become a plain string. */
 export function isPlainText(part: JsonObject): part is { readonly type: 'text'; readonly text: string } {
   if (part['type'] !== 'text' || typeof part['text'] !== 'string') return false;
   for (const member in part) {

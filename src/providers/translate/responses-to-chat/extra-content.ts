@@ -1,11 +1,11 @@
 /**
- * `extra_content`: what a vendor says beside the answer and wants to get back with it, keyed by vendor. A signature
- * of a thought, say. Nobody here looks into it.
+ * `extra_content`: data that a vendor adds to its answer and requires back with it, keyed by vendor, such as a
+ * signature of a thought. The gateway does not interpret it.
  */
 import { isObject } from '../../../json/is-object.ts';
 import type { JsonObject } from '../json.ts';
 
-/** Both together: lists are joined, objects are merged, and of two other values the later one stands. */
+/** Both combined: lists are joined, objects are merged, and of two other values the later one wins. */
 export function mergedExtra(before: JsonObject | undefined, after: JsonObject | undefined): JsonObject | undefined {
   if (before === undefined || after === undefined) return after ?? before;
   return merged(before, after);

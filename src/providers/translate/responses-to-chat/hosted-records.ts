@@ -1,11 +1,11 @@
 /**
- * What becomes of items that only a provider with a native Responses API works with. One rule: the record of work that
- * a provider's own tool has done is dropped, for what came of it is in the assistant's text after it; any other item
- * is refused, for leaving it out would change what the model is told.
+ * The treatment of items that only a provider with a native Responses API supports. The record of completed work of a
+ * provider's own tool is dropped, since its result is in the assistant's text after it; any other item is refused,
+ * since leaving it out would change the model's input.
  */
 import type { JsonObject } from '../json.ts';
 
-/** `approval`: the client lets a hosted tool run. It is a record when something came of it, and a demand until then. */
+/** `approval`: the client permits a hosted tool call. It is a record once the call has a result, else a demand. */
 export type HostedFate = 'dropped' | 'approval' | 'refused';
 
 const records = new Set([
@@ -22,7 +22,7 @@ const toolSearches = new Set(['tool_search_call', 'tool_search_output']);
 
 export function hostedRecord(item: JsonObject, type: string): HostedFate {
   if (type === 'mcp_approval_response') return 'approval';
-  // A search by the provider finds tools that the request lists, and all of those are sent. One by the client adds some.
+  // A provider's search finds tools that the request lists, and all of those are sent. A client's search adds tools.
   if (toolSearches.has(type)) return item['execution'] === 'client' ? 'refused' : 'dropped';
   return records.has(type) ? 'dropped' : 'refused';
 }

@@ -1,14 +1,14 @@
 /**
- * What a client may ask for in `include`, and what a translated response makes of it.
+ * The values of `include`, and their effect on a translated response.
  *
  * | Value | Translated |
  * |---|---|
  * | `message.output_text.logprobs` | `logprobs` of the chat request; they come with the text |
  * | `reasoning.encrypted_content` | see carried-reasoning.ts |
  * | `reasoning.content` | the gateway's own: reasoning as raw text in `content`, not as a summary |
- * | `message.input_image.image_url` | nothing to do: input items are kept as they were sent |
- * | results of hosted tools | nothing to do: none run, so there are none |
- * | any other | refused: nobody knows what would be left out |
+ * | `message.input_image.image_url` | no effect: input items are stored unchanged |
+ * | results of hosted tools | no effect: none are executed, so there are none |
+ * | any other | refused: its meaning is unknown |
  */
 import { type Refused, refuse } from '../refusal.ts';
 

@@ -2,8 +2,8 @@ import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
 
 /**
- * Whether an input item only names one that was said before: `{"type": "item_reference", "id": …}`. The type may be
- * left out of it; what says more than an id is no reference then ("Responses API: item reference").
+ * Whether an input item only references an earlier one: `{"type": "item_reference", "id": …}`. The type may be omitted;
+ * an item with more members than an id is then not a reference ("Responses API: item reference").
  */
 export function isItemReference(item: unknown): item is JsonObject & { readonly id: string } {
   if (!isObject(item) || typeof item['id'] !== 'string') return false;

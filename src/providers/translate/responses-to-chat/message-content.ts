@@ -4,7 +4,7 @@ import { isPlainText } from './content-parts.ts';
 
 export type Content = string | readonly JsonObject[];
 
-/** A string where the parts say no more than one: many servers take nothing else from an assistant. */
+/** A string where the parts contain no more than one: many servers accept nothing else from an assistant. */
 export function compact(parts: readonly JsonObject[], role: string): Content {
   if (parts.length === 0) return '';
   if (!parts.every(isPlainText)) return parts;

@@ -5,13 +5,13 @@
  * |---|---|
  * | message | message of the same role; `developer` becomes `system`; `phase` is left out |
  * | `function_call`, `custom_tool_call` | tool call of the assistant message before it, parallel ones together |
- * | `function_call_output`, `custom_tool_call_output` | `tool` message, directly behind its call; images and files of it follow in a user message after the last tool message, since a tool message holds text only |
- * | `reasoning` | its text rides on the assistant message that follows; trailing reasoning, and what another provider encrypted, is dropped |
+ * | `function_call_output`, `custom_tool_call_output` | `tool` message, directly after its call; its images and files follow in a user message after the last tool message, since a tool message holds text only |
+ * | `reasoning` | its text is put on the assistant message that follows; trailing reasoning, and content that another provider encrypted, is dropped |
  * | `item_reference` | refused with 404: references are resolved before translation |
  * | the record of a hosted tool's work (see hosted-records.ts) | dropped |
  * | anything else | refused |
  *
- * `extra_content` of an item goes with what the item becomes.
+ * `extra_content` of an item is moved to the item's translation.
  */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
@@ -39,10 +39,10 @@ export interface ChatMessages {
   readonly messages: readonly ChatMessage[];
 }
 
-/** Members of a message item that are the gateway's or the Responses API's own; others are kept. */
+/** Members of a message item that belong to the gateway or the Responses API; others are kept. */
 const itemMembers = new Set(['type', 'role', 'content', 'id', 'status', 'phase', 'extra_content']);
 
-/** @throws nothing; what cannot be said in chat messages is refused, naming the member */
+/** @throws nothing; an item that chat messages cannot express is refused, with the name of the member */
 export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessages | Refused {
   const draft = new Draft(style);
   const instructions = body['instructions'];
@@ -66,18 +66,18 @@ export function chatMessages(body: JsonObject, style: ReasoningStyle): ChatMessa
   return { ok: true, messages: outputsAfterCalls(draft.messages) };
 }
 
-/** The messages so far, with what is still waiting for its place among them. */
+/** The messages so far, with content that is still waiting for its place. */
 class Draft {
   readonly messages: ChatMessage[] = [];
   readonly #style: ReasoningStyle;
   #reasoning = '';
-  /** What a vendor wants to get back with the reasoning. */
+  /** Data that a vendor requires back with the reasoning. */
   #extra: JsonObject | undefined;
-  /** The same with tool calls, by call id, where a client carried it there and back. */
+  /** The same for tool calls, by call id, where a client has sent it back. */
   readonly #callExtras = new Map<string, JsonObject>();
-  /** Where the client approved a hosted tool's call that nothing has come of so far. */
+  /** Place of the client's approval of a hosted tool call without a result so far. */
   #approval: string | undefined;
-  /** Images and files that tools returned, waiting until all tool messages of the turn are there. */
+  /** Images and files that tools returned, waiting for the last tool message of the turn. */
   #media: JsonObject[] = [];
 
   constructor(style: ReasoningStyle) {
@@ -227,7 +227,7 @@ class Draft {
     return undefined;
   }
 
-  /** What the gateway carried there and back is whole; else the raw reasoning, else the summary. */
+  /** Uses the gateway's own carried form, which is complete; else the raw reasoning, else the summary. */
   #addReasoning(item: JsonObject): void {
     const carried = readCarried(item['encrypted_content']);
     const text = carried?.text;
@@ -242,7 +242,7 @@ class Draft {
     this.#extra = undefined;
   }
 
-  /** The assistant message that the last item belongs to; undefined once anything else has been said. */
+  /** The assistant message of the last item; undefined after any other message. */
   #openAssistant(): ChatMessage | undefined {
     const last = this.messages.at(-1);
     return last?.role === 'assistant' ? last : undefined;
@@ -269,7 +269,7 @@ function callArguments(given: unknown): string {
   return isObject(given) ? JSON.stringify(given) : (filled(given) ?? '{}');
 }
 
-/** The raw reasoning when it is there, else the summary; nothing of what another provider encrypted. */
+/** The raw reasoning if present, else the summary; content that another provider encrypted is ignored. */
 function reasoningText(item: JsonObject): string {
   for (const parts of [item['content'], item['summary']]) {
     if (!Array.isArray(parts)) continue;

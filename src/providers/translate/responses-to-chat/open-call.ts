@@ -1,4 +1,4 @@
-/** A tool call while it is being said. */
+/** A tool call that is not complete yet. */
 
 import { parseExactly } from '../../../json/exact-json.ts';
 import { type EventQueue, type OpenItem, tellAdded, tellDone } from './open-items.ts';
@@ -13,7 +13,7 @@ export class OpenCall implements OpenItem {
   #arguments = '';
   #extra: unknown;
 
-  /** @param root of the response's id: an item is found by its own id alone, and a call id may come again */
+  /** @param root of the response's id: items are found by id alone, and a call id may be reused */
   constructor(queue: EventQueue, root: string, callId: string, index: number, tool: ToolIdentity, extra: unknown) {
     this.#id = `${tool.kind === 'custom' ? 'ctc' : 'fc'}_${root}_${index}`;
     this.#callId = callId;
@@ -25,7 +25,7 @@ export class OpenCall implements OpenItem {
 
   addArguments(queue: EventQueue, delta: string): void {
     this.#arguments += delta;
-    // The input of a custom tool is wrapped in JSON by the model: it can be told once the JSON is whole.
+    // The model wraps the input of a custom tool in JSON: it can be sent once the JSON is whole.
     if (this.#tool.kind === 'custom') return;
     queue.add({
       type: 'response.function_call_arguments.delta',
@@ -40,7 +40,7 @@ export class OpenCall implements OpenItem {
     this.#extra = extra;
   }
 
-  /** Clients make the call that is announced as done: one that was cut off is not announced. */
+  /** Clients execute a call once it is announced as done: one that was cut off is not announced. */
   close(queue: EventQueue, status: ItemStatus): void {
     if (status !== 'completed') return;
     const place = { item_id: this.#id, output_index: this.index };
@@ -50,7 +50,7 @@ export class OpenCall implements OpenItem {
       queue.add({ type: 'response.custom_tool_call_input.delta', sequence_number: queue.next(), ...place, delta });
       queue.add({ type: 'response.custom_tool_call_input.done', sequence_number: queue.next(), ...place, input });
     } else {
-      // A model that calls without arguments may say nothing at all, and clients parse what they get as JSON.
+      // A model that calls without arguments may send none at all, but clients parse the arguments as JSON.
       if (this.#arguments === '') this.addArguments(queue, '{}');
       queue.add({
         type: 'response.function_call_arguments.done',
@@ -84,7 +84,7 @@ export class OpenCall implements OpenItem {
   }
 }
 
-/** What the model put into `{"input": …}`; its bare words when it did not keep to that form. */
+/** The model's value of `{"input": …}`; its raw text when it did not follow that form. */
 function customInput(text: string): string {
   try {
     const parsed = parseExactly(text);

@@ -1,4 +1,4 @@
-/** What is common to output items while they are being said: each tells its own events, and can be read at any time. */
+/** Common parts of output items that are not complete yet: each adds its own events, and can be read at any time. */
 import type { ResponseEvent } from './response-events.ts';
 import type { ItemStatus, OutputItem } from './response-object.ts';
 

@@ -1,4 +1,4 @@
-/** A message while it is being said: parts of text and refusals, one after the other. */
+/** A message that is not complete yet: parts of text and refusals, one after the other. */
 import type { JsonObject } from '../json.ts';
 import { mergedExtra } from './extra-content.ts';
 import { type EventQueue, type OpenItem, tellAdded, tellDone } from './open-items.ts';
@@ -68,7 +68,7 @@ export class OpenMessage implements OpenItem {
     });
   }
 
-  /** @returns false when no text is open that it could belong to */
+  /** @returns false when no open text exists for it */
   addAnnotation(queue: EventQueue, annotation: JsonObject): boolean {
     const part = this.#parts.at(-1);
     if (part?.type !== 'output_text') return false;

@@ -1,4 +1,4 @@
-/** What a model thinks, while it is being said. */
+/** A model's reasoning that is not complete yet. */
 import type { JsonObject } from '../json.ts';
 import { carriedForm } from './carried-reasoning.ts';
 import { mergedExtra } from './extra-content.ts';
@@ -7,7 +7,7 @@ import type { ItemStatus, ReasoningItem } from './response-object.ts';
 
 export interface ReasoningForm {
   /**
-   * `summary`: the only form of reasoning in clear text that all clients and validators agree on. `content`: as raw
+   * `summary`: the only form of reasoning in clear text that all clients and validators support. `content`: as raw
    * reasoning text, whose events have different names in OpenAI's API and in Open Responses.
    */
   readonly told: 'summary' | 'content';
@@ -15,7 +15,7 @@ export interface ReasoningForm {
   readonly carried: boolean;
 }
 
-/** The form that the `include` of a request asks for. */
+/** The form that a request's `include` selects. */
 export function reasoningForm(include: readonly string[] = []): ReasoningForm {
   return {
     told: include.includes('reasoning.content') ? 'content' : 'summary',
@@ -56,7 +56,7 @@ export class OpenReasoning implements OpenItem {
     this.#extra = mergedExtra(this.#extra, extra);
   }
 
-  /** What a vendor says with a call that this led to, for a client that gives back no more than the reasoning. */
+  /** Keeps a vendor's data of a call that this led to, for a client that sends back only the reasoning. */
   carryForCall(callId: string, extra: JsonObject): void {
     this.#calls.set(callId, extra);
   }

@@ -1,4 +1,4 @@
-/** How a provider wants to be told how hard to think, and how it takes back what a model thought before. */
+/** A provider's members for the reasoning effort, and for the reasoning of earlier turns. */
 import { isObject } from '../../../json/is-object.ts';
 import { filled, type JsonObject } from '../json.ts';
 import { type Refused, refuse } from '../refusal.ts';
@@ -7,17 +7,17 @@ export const reasoningEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xh
 export type ReasoningEffort = (typeof reasoningEfforts)[number];
 
 export interface ReasoningStyle {
-  /** `flat`: member `reasoning_effort`. `object`: member `reasoning` as it is. `omit`: not sent. */
+  /** `flat`: member `reasoning_effort`. `object`: member `reasoning`, unchanged. `omit`: not sent. */
   readonly effort: 'flat' | 'object' | 'omit';
-  /** The efforts the provider knows; another one is lowered to the nearest of these. */
+  /** The provider's effort levels; another one is lowered to the nearest of these. */
   readonly levels: readonly ReasoningEffort[];
   /** Member of an assistant message that carries earlier reasoning; with `omit` it is dropped. */
   readonly replay: 'reasoning_content' | 'reasoning' | 'omit';
-  /** `omit`: a request with `extra_content` in its messages would be refused, so a vendor's own is not sent. */
+  /** `omit`: vendors' `extra_content` is not sent, since the provider would refuse the request. */
   readonly extraContent?: 'omit';
 }
 
-/** What most servers that speak chat completions understand. */
+/** The style that most servers with chat completions support. */
 export const plainReasoning: ReasoningStyle = {
   effort: 'flat',
   levels: ['none', 'minimal', 'low', 'medium', 'high'],
@@ -25,8 +25,8 @@ export const plainReasoning: ReasoningStyle = {
 };
 
 /**
- * The hardest known level that is not above the wanted one; below all of them, the easiest. Thinking is never
- * switched off by lowering: only `none` becomes `none`. A level nobody knows is left for the provider to judge.
+ * The highest known level that is not above the requested one; below all of them, the lowest. Reasoning is never
+ * switched off by lowering: only `none` becomes `none`. An unknown level is sent unchanged.
  */
 export function loweredEffort(wanted: string, levels: readonly ReasoningEffort[]): string {
   const known = reasoningEfforts.find((effort) => effort === wanted);
@@ -44,8 +44,8 @@ const byNotAsking: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * What of a Responses `reasoning` object a chat provider cannot be told: how a model treats the thoughts of earlier
- * turns (`context`), a more thorough mode (`mode`), and anything unknown, where there is no object to put it into.
+ * Refuses members of a Responses `reasoning` object that a chat provider cannot get: the treatment of earlier reasoning
+ * (`context`), a more thorough mode (`mode`), and anything unknown, when the provider has no `reasoning` object.
  */
 export function refusedReasoning(reasoning: unknown, style: ReasoningStyle): Refused | undefined {
   if (!isObject(reasoning)) return undefined;
@@ -59,7 +59,7 @@ export function refusedReasoning(reasoning: unknown, style: ReasoningStyle): Ref
   return undefined;
 }
 
-/** The request members for a Responses `reasoning` object; `summary` is not among them, since it is always given. */
+/** The request members for a Responses `reasoning` object; `summary` is not among them, since it is always returned. */
 export function reasoningMembers(reasoning: unknown, style: ReasoningStyle): JsonObject {
   if (!isObject(reasoning) || style.effort === 'omit') return {};
   const wanted = filled(reasoning['effort']);

@@ -9,19 +9,19 @@
  * | `tools`, `tool_choice`, `parallel_tool_calls` | the same (see tools.ts) |
  * | `max_output_tokens` | `max_tokens` |
  * | `text.format` | `response_format`; an unknown format or option of `text` is refused |
- * | `text.verbosity` | `verbosity`, unless it is `medium`, which is what nothing means too |
- * | `reasoning` | as the provider's reasoning style says (see reasoning-style.ts) |
+ * | `text.verbosity` | `verbosity`, unless it is `medium`, which is the default |
+ * | `reasoning` | according to the provider's reasoning style (see reasoning-style.ts) |
  * | `include`, `top_logprobs` | `logprobs`, `top_logprobs` (see include.ts) |
  * | `stream` | `stream`, always with `stream_options.include_usage` |
  * | `stream_options.include_obfuscation: true` | refused: deltas are not padded |
- * | `service_tier` | the same, unless it is `auto` or `default`, which is what nothing means too |
+ * | `service_tier` | the same, unless it is `auto` or `default`, which are the default |
  * | `temperature`, `top_p`, `user`, any unknown member | the same |
  * | `n` above 1 | refused: a response has one answer |
  * | `prompt`, `context_management`, `moderation`, `access_programs`, `image`, an unknown `truncation` | refused: only a native Responses provider can honour them |
  * | `truncation` | not sent: the gateway drops the oldest turns before translation |
  * | `previous_response_id`, `conversation` | refused: history is put into `input` before translation |
- * | `max_tool_calls` | not sent: it limits hosted tools, of which none run |
- * | `background` | not sent: it is the gateway that runs in the background |
+ * | `max_tool_calls` | not sent: it limits hosted tools, and none are executed |
+ * | `background` | not sent: the gateway itself generates the response in the background |
  * | `metadata`, `store`, `provider`, `safety_identifier`, `prompt_cache_*`, `client_metadata` | not sent: they do not change the answer |
  */
 import { isObject } from '../../../json/is-object.ts';
@@ -91,7 +91,7 @@ const nativeOnly = [
   'conversation',
 ];
 
-/** Values that say the same as leaving the member out, and that a provider without the member would refuse. */
+/** Values with the same meaning as an omitted member, which a provider without the member would refuse. */
 const asIfUnset: ReadonlyMap<string, readonly unknown[]> = new Map([['service_tier', ['auto', 'default']]]);
 
 export function chatRequestFromResponses(body: JsonObject, options: ChatRequestOptions): TranslatedRequest | Refused {
@@ -152,7 +152,7 @@ function unsupported(member: string): Refused {
   );
 }
 
-/** With the usage, which every response tells; what else a server may know goes along. */
+/** With usage, which every response contains; a server's other options are kept. */
 function streamOptions(given: unknown): JsonObject {
   if (!isObject(given)) return { include_usage: true };
   const { include_obfuscation: _unpadded, ...rest } = given;

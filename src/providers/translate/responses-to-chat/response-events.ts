@@ -1,4 +1,4 @@
-/** The events of a Responses stream that a chat model can cause. OpenAI Responses API: streaming events. */
+/** The events of a Responses stream that a chat model can cause ("OpenAI Responses API: streaming events"). */
 import type { JsonObject } from '../json.ts';
 import type {
   Logprob,
@@ -127,7 +127,7 @@ export interface EnvelopeError {
   readonly provider?: string;
 }
 
-/** Flat as OpenAI publishes it, and nested as Open Responses does: some clients fail on either one alone. */
+/** Flat as in OpenAI's API, and nested as in Open Responses: some clients fail on either one alone. */
 export interface ErrorEvent extends Numbered {
   readonly type: 'error';
   readonly code: string | null;
@@ -156,7 +156,7 @@ export type ResponseEvent =
   | CustomInputDoneEvent
   | ErrorEvent;
 
-/** One whole server-sent event, to be handed to the socket in one write: some clients drop events that are split. */
+/** One whole server-sent event, for a single write to the socket: some clients drop events that are split. */
 export function encodeResponseEvent(event: ResponseEvent): Buffer {
   return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
 }

@@ -1,6 +1,6 @@
 /**
- * The Response object as every client accepts it: all 31 members that Open Responses (2026-04-24) requires, with
- * `null` where there is nothing to say, and both vocabularies for the details of usage.
+ * The Response object that every client accepts: all 31 members that Open Responses (2026-04-24) requires, with `null`
+ * for unknown values, and both sets of names for the details of usage.
  */
 import type { JsonObject } from '../json.ts';
 
@@ -37,7 +37,7 @@ export interface MessageItem {
   readonly status: ItemStatus;
   readonly role: 'assistant';
   readonly content: readonly MessagePart[];
-  /** What a vendor wants to get back with this message. */
+  /** Data that a vendor requires back with this message. */
   readonly extra_content?: JsonObject;
 }
 
@@ -51,16 +51,16 @@ export interface ReasoningText {
   readonly text: string;
 }
 
-/** What was thought is in `summary`, or in `content` for a client that asked for it there; never in both. */
+/** The reasoning is in `summary`, or in `content` for a client that requested it there; never in both. */
 export interface ReasoningItem {
   readonly id: string;
   readonly type: 'reasoning';
   readonly status: ItemStatus;
   readonly summary: readonly SummaryText[];
   readonly content?: readonly ReasoningText[];
-  /** The same in a form to be given back unread (see carried-reasoning.ts), for a client that asked for it. */
+  /** The same in a form to be sent back unread (see carried-reasoning.ts), for a client that requested it. */
   readonly encrypted_content?: string;
-  /** What a vendor wants to get back with this thought, for example its signature. */
+  /** Data that a vendor requires back with this thought, for example its signature. */
   readonly extra_content?: JsonObject;
 }
 
@@ -73,7 +73,7 @@ export interface FunctionCallItem {
   readonly namespace?: string;
   /** JSON text, as the model wrote it. */
   readonly arguments: string;
-  /** What a vendor wants to get back with this call, for example a thought signature. */
+  /** Data that a vendor requires back with this call, for example a thought signature. */
   readonly extra_content?: unknown;
 }
 
@@ -108,7 +108,7 @@ export interface ResponseError {
   readonly message: string;
 }
 
-/** Echoes of the request are `unknown` or objects: they are the client's words, with defaults filled in. */
+/** Echoes of the request are `unknown` or objects: the client's values, with defaults filled in. */
 export interface ResponseObject {
   readonly id: string;
   readonly object: 'response';
@@ -120,7 +120,7 @@ export interface ResponseObject {
   readonly background: boolean;
   readonly error: ResponseError | null;
   readonly frequency_penalty: number;
-  /** What the client asked for beyond the usual; absent when it asked for nothing. */
+  /** The client's `include`; absent when it sent none. */
   readonly include?: readonly string[];
   readonly incomplete_details: { readonly reason: string } | null;
   readonly instructions: unknown;
@@ -154,8 +154,8 @@ export interface ResponseObject {
 }
 
 /**
- * A response that has begun and said nothing yet: what `response.created` shows. Translators fill in what the
- * provider says. Every id of the finished response is derived from this `id`, and the names of tools from `tools`,
- * so the same shell and the same answer always give the same bytes.
+ * A response without output: the object in `response.created`. Translators fill in the provider's output. Every id of
+ * the finished response is derived from this `id`, and the names of tools from `tools`, so the same shell and the same
+ * answer always give the same bytes.
  */
 export type ResponseShell = ResponseObject;

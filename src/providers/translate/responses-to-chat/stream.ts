@@ -3,8 +3,8 @@
  *
  * `response.created`, `response.in_progress`, then for each item `added`, its deltas and `done`, then exactly one of
  * `response.completed`, `response.incomplete` and `response.failed`. Reasoning, text and tool calls follow one
- * another: an item is done before the next kind begins; only parallel tool calls stay open together. Whole answers
- * go through the same door (see answer.ts), so a stream and a whole answer that say the same give the same response.
+ * another: an item is done before the next kind begins; only parallel tool calls stay open together. Whole answers use
+ * the same code (see answer.ts), so a stream and a whole answer with the same content give the same response.
  */
 import { isObject } from '../../../json/is-object.ts';
 import { answerEnd } from '../finish-reasons.ts';
@@ -31,9 +31,9 @@ export interface ChatStreamEnd {
 }
 
 export interface ChatStreamTranslator {
-  /** How the stream ended; undefined while it has not. After its end nothing gives any more events. */
+  /** How the stream ended; undefined before its end. After its end no method returns further events. */
   readonly ended: TerminalEventType | undefined;
-  /** One chunk, parsed. A chunk that holds an error ends the stream as failed. */
+  /** One chunk, parsed. A chunk with an error ends the stream as failed. */
   push(chunk: unknown): ResponseEvent[];
   /** The provider ended its stream in an orderly way. */
   finish(end: ChatStreamEnd): ResponseEvent[];
@@ -43,7 +43,7 @@ export interface ChatStreamTranslator {
    * @param status of the response; `cancelled` when its client ended it
    */
   fail(failure: StreamFailure, status?: 'failed' | 'cancelled'): ResponseEvent[];
-  /** The response as it stands. */
+  /** The response with its output so far. */
   snapshot(): ResponseObject;
 }
 
@@ -53,7 +53,7 @@ export function createChatStreamTranslator(shell: ResponseShell): ChatStreamTran
 
 class Translator implements ChatStreamTranslator {
   ended: TerminalEventType | undefined;
-  /** Names the model of the answer from its first chunk on. */
+  /** The model of the answer is set from its first chunk on. */
   #shell: ResponseShell;
   readonly #root: string;
   readonly #tools: ReturnType<typeof toolIdentities>;
@@ -150,7 +150,7 @@ class Translator implements ChatStreamTranslator {
     this.#finishReason = filled(choice['finish_reason']) ?? this.#finishReason;
   }
 
-  /** It belongs to the message, or to the one that comes; where a call comes first, to what was thought. */
+  /** Belongs to the current or the next message; if a call comes first, to the reasoning before it. */
   #hearExtra(extra: JsonObject): void {
     if (this.#message === undefined) this.#heldExtra = mergedExtra(this.#heldExtra, extra);
     else this.#message.addExtra(extra);
@@ -198,7 +198,7 @@ class Translator implements ChatStreamTranslator {
 
   #openCall(call: Call, name: string, extra: unknown): OpenCall {
     const carried = this.#form.carried && isObject(extra) ? extra : undefined;
-    // A thought that is hidden has no text, but its signature still has to be given back with the call.
+    // A hidden thought has no text, but its signature must be sent back with the call.
     if (this.#heldExtra !== undefined || carried !== undefined) this.#giveHeldExtra(this.#openReasoning());
     const index = this.#items.length;
     const free = call.id !== undefined && !this.#callIds.has(call.id);
@@ -272,7 +272,7 @@ class Translator implements ChatStreamTranslator {
     this.#queue.add({ type, sequence_number: this.#queue.next(), response });
   }
 
-  /** Items that are not done are incomplete: that is what they are if nothing more comes. */
+  /** Items that are not done are incomplete, which is their final state if nothing more arrives. */
   #read(): ResponseObject {
     return {
       ...this.#shell,

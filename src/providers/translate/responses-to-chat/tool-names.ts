@@ -1,6 +1,6 @@
 /**
- * Chat completions know one kind of tool: a function with a flat name. This is how the Responses API's other
- * callable tools get such a name, and how a call by that name is told apart again.
+ * Chat completions have one kind of tool: a function with a flat name. Maps the Responses API's other callable tools to
+ * such names, and calls with these names back to the tools.
  */
 import { createHash } from 'node:crypto';
 import { isObject } from '../../../json/is-object.ts';
@@ -15,7 +15,7 @@ export interface ToolIdentity {
 /** OpenAI's limit on a function name. */
 const longestName = 64;
 
-/** `name`, or `<namespace>__<name>`; past 64 characters the end is replaced by a digest of the whole. */
+/** `name`, or `<namespace>__<name>`; beyond 64 characters the end is replaced by a digest of the whole. */
 export function chatToolName(name: string, namespace?: string): string {
   if (namespace === undefined) return name;
   const joined = `${namespace}__${name}`;
@@ -24,7 +24,7 @@ export function chatToolName(name: string, namespace?: string): string {
   return `${joined.slice(0, longestName - 9)}_${digest}`;
 }
 
-/** Calls `visit` with every tool a chat model can call, out of its namespace when it has one. */
+/** Calls `visit` with every tool that a chat model can call, taken out of its namespace if it has one. */
 export function eachCallableTool(
   tools: readonly unknown[],
   visit: (tool: JsonObject, identity: ToolIdentity) => void,
@@ -42,7 +42,7 @@ export function eachCallableTool(
   }
 }
 
-/** The identities that a chat name alone does not tell: custom tools, and tools in a namespace. */
+/** The tools that a chat name alone does not identify: custom tools, and tools in a namespace. */
 export function toolIdentities(tools: readonly unknown[]): ReadonlyMap<string, ToolIdentity> {
   const identities = new Map<string, ToolIdentity>();
   eachCallableTool(tools, (_tool, identity) => {

@@ -1,15 +1,15 @@
 /**
- * Tools and the choice among them, in the language of chat completions.
+ * Tools and `tool_choice` in the format of chat completions.
  *
  * | Responses | Chat |
  * |---|---|
  * | `function` | nested function |
- * | `custom` | function with one string argument `input`; its grammar is told to the model, not enforced |
+ * | `custom` | function with one string argument `input`; its grammar is in the description, not enforced |
  * | `namespace` | its tools, each named `<namespace>__<name>` |
- * | a hosted tool (web_search, file_search, mcp, …) | left out: no chat provider runs it, and the model may do without |
- * | `tool_choice` of a tool that is left out or was never given | refused: the client demands it |
+ * | a hosted tool (web_search, file_search, mcp, …) | left out: no chat provider executes it, and the model may do without |
+ * | `tool_choice` of a tool that is left out or was never sent | refused: the client demands it |
  * | `tool_choice: "required"` with no callable tool | refused |
- * | `tool_choice: {type: "allowed_tools"}` | only those tools are sent, and its mode is the choice; one that was never given is refused |
+ * | `tool_choice: {type: "allowed_tools"}` | only those tools are sent, and its mode is the choice; one that was never sent is refused |
  * | a function or custom tool without a name | refused |
  * | no callable tool | `tool_choice` and `parallel_tool_calls` are not sent |
  */
@@ -20,7 +20,7 @@ import { chatToolName, eachCallableTool, type ToolIdentity } from './tool-names.
 
 export interface ChatTools {
   readonly ok: true;
-  /** `tools`, `tool_choice` and `parallel_tool_calls`, as far as they are to be sent. */
+  /** `tools`, `tool_choice` and `parallel_tool_calls`, if they are sent. */
   readonly members: JsonObject;
 }
 
@@ -56,7 +56,7 @@ function isCallableType(type: unknown): boolean {
   return type === 'function' || type === 'custom' || type === 'namespace';
 }
 
-/** Refused, since a tool that nobody can call by name would be lost without a word. */
+/** Refuses a tool without a name: no model could call it, and it would be lost silently. */
 function namelessTool(tools: readonly unknown[], path: string): Refused | undefined {
   for (const [index, tool] of tools.entries()) {
     if (!isObject(tool) || !isCallableType(tool['type'])) continue;
@@ -105,7 +105,7 @@ function notAmongTools(wanted: JsonObject): Refused {
   );
 }
 
-/** Whether a `tool_choice` object (or an entry of its allowed tools) means this tool. */
+/** Whether a `tool_choice` object (or an entry of its allowed tools) refers to this tool. */
 function isMeant(choice: JsonObject, tool: ToolIdentity): boolean {
   if (choice['type'] === 'namespace') return choice['name'] === tool.namespace;
   if (choice['type'] !== tool.kind) return false;
@@ -144,7 +144,7 @@ function chatTool(tool: JsonObject, name: string): JsonObject {
   return { type, ...beside, function: members };
 }
 
-/** Members of a function tool that steer OpenAI's own tool search and programmatic calling: no effect elsewhere. */
+/** Members of a function tool for OpenAI's own tool search and programmatic calling: no effect elsewhere. */
 const responsesOnly = new Set(['allowed_callers', 'async', 'defer_loading', 'output_schema']);
 
 function customDescription(tool: JsonObject): string {

@@ -3,7 +3,7 @@ import type { JsonObject } from '../json.ts';
 import { tokensOrZero } from '../json.ts';
 import type { ResponseUsage } from './response-object.ts';
 
-/** Tokens in both vocabularies. Null when the provider reported none: nothing is made up. */
+/** Tokens with both sets of names. Null when the provider reported none: no value is estimated. */
 export function responseUsage(usage: unknown): ResponseUsage | null {
   if (!isObject(usage)) return null;
   const input = tokensOrZero(usage['prompt_tokens'] ?? usage['input_tokens']);
