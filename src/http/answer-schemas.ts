@@ -23,7 +23,7 @@ export const errorEnvelope = z
       provider: z.string().optional().describe('the provider that produced the error; absent when the gateway did'),
     }),
   })
-  .describe('The only shape in which an error is told.');
+  .describe('The format of all errors.');
 
 const chatUsage = z.looseObject({
   prompt_tokens: count,

@@ -115,7 +115,7 @@ const filters = [
   query('path', 'A part of path and query'),
   query('error_type', 'A part of it'),
   query('status_code', 'Exactly this status', z.int()),
-  query('stream', 'Whether the answer was asked for as a stream', z.boolean()),
+  query('stream', 'Whether the client requested a stream', z.boolean()),
   query('search', 'A part of ids, model, provider, method, path, user path, error or session'),
 ];
 const ofSession = query('session_id', 'Exactly this session');
@@ -132,7 +132,7 @@ export const auditOperations: readonly Operation[] = [
     methods: ['GET'],
     path: '/admin/audit/log',
     summary: 'Requests, newest first',
-    description: 'Without what was said in them. A page by `cursor` costs the same at any depth.',
+    description: 'Without bodies. A page by `cursor` costs the same at any depth.',
     tag: 'admin',
     parameters: [...filters, ofSession, ...paging, query('cursor', 'The `next_cursor` of a page: the page behind it')],
     success: {
@@ -171,8 +171,8 @@ export const auditOperations: readonly Operation[] = [
     operationId: 'adminAuditDetail',
     methods: ['GET'],
     path: '/admin/audit/detail',
-    summary: 'One request, with what was said in it',
-    description: 'That an administrator reads what others said is on record before it is given.',
+    summary: 'One request with its bodies',
+    description: 'The read is recorded before the bodies are returned.',
     tag: 'admin',
     parameters: [logId],
     success: { description: 'The entry', content: json(entry) },
@@ -182,7 +182,7 @@ export const auditOperations: readonly Operation[] = [
     operationId: 'adminAuditConversation',
     methods: ['GET'],
     path: '/admin/audit/conversation',
-    summary: 'The requests of a conversation, with what was said in them, oldest first',
+    summary: 'The requests of a conversation with their bodies, oldest first',
     description: 'Those of the same session, and those whose answers were continued up to this one.',
     tag: 'admin',
     parameters: [logId, query('limit', 'At most 200', z.int().min(1).max(200).default(40))],
@@ -219,9 +219,9 @@ export const auditOperations: readonly Operation[] = [
     operationId: 'adminSql',
     methods: ['POST'],
     path: '/admin/sql',
-    summary: 'A question in SQL',
+    summary: 'Run a SQL query',
     description:
-      'Asked of ClickHouse as a user who only reads, with limits on time, memory and the size of the answer. The question is on record before it is asked. See docs/analytics-tables.md for the tables.',
+      'ClickHouse runs the query as a read-only user, with limits on time, memory and the size of the answer. The query is recorded before it runs. See docs/analytics-tables.md for the tables.',
     tag: 'admin',
     request: { required: true, schema: sqlQuestion },
     success: {

@@ -202,7 +202,7 @@ export const limitOperations: readonly Operation[] = [
     methods: ['PUT'],
     path: '/admin/budgets',
     summary: 'Make a budget, or change its amount',
-    description: 'The running period goes on, and what was spent in it counts.',
+    description: 'The current period continues, and its spending so far counts.',
     tag: 'admin',
     parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ ...subject, budget_key: budgetKey, amount }) },

@@ -40,10 +40,10 @@ export const pricingOperations: readonly Operation[] = [
     operationId: 'setPricingOverride',
     methods: ['PUT'],
     path: '/admin/model-pricing-overrides',
-    summary: 'Say what models cost',
+    summary: 'Set the prices of models',
     description:
-      'In US dollars. It holds for requests that end from then on; rates that are left out stay as they were said ' +
-      'less specifically: for the provider, for everything, in the configuration, in the snapshot.',
+      'In US dollars. It applies to requests that end from then on; omitted rates come from the next less specific ' +
+      'source: the provider, everything, the configuration, the snapshot.',
     tag: 'admin',
     parameters: [ifMatchHeader],
     request: { required: true, schema: z.object({ selector: z.string(), pricing: pricingSchema }) },
@@ -54,21 +54,21 @@ export const pricingOperations: readonly Operation[] = [
     operationId: 'deletePricingOverride',
     methods: ['DELETE'],
     path: '/admin/model-pricing-overrides',
-    summary: 'Take back what was said of the price of models',
+    summary: 'Remove a price override',
     tag: 'admin',
     parameters: [ifMatchHeader, query('selector', 'Instead of a body')],
     request: { required: false, schema: z.object({ selector: z.string() }) },
-    success: { status: 204, description: 'It is taken back' },
+    success: { status: 204, description: 'The override is removed' },
     errors: [400, 401, 403, 404, 409, 503],
   },
   {
     operationId: 'recalculatePricing',
     methods: ['POST'],
     path: '/admin/usage/recalculate-pricing',
-    summary: 'Price the past anew, at the prices of today',
+    summary: 'Recalculate past costs at current prices',
     description:
-      'Corrections are appended, and nothing is changed that was recorded. `partial`: the time was up, or the caller ' +
-      'left; to ask again does the rest.',
+      'Corrections are appended; recorded events do not change. `partial`: the time limit was reached, or the caller ' +
+      'disconnected; repeat the request for the rest.',
     tag: 'admin',
     parameters: [header('X-Gateway-Timezone', 'The zone in which days begin; UTC when absent')],
     request: {

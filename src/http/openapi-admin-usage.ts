@@ -203,7 +203,7 @@ export const usageOperations: readonly Operation[] = [
     parameters: [
       query(
         'granularity',
-        'Needed. 60 seconds, 60 minutes, 24 hours or 30 days are told',
+        'Required. The answer has 60 seconds, 60 minutes, 24 hours or 30 days',
         z.enum(Object.keys(granularities)),
       ),
     ],

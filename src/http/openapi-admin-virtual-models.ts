@@ -86,7 +86,7 @@ export const virtualModelOperations: readonly Operation[] = [
     parameters: [ifMatchHeader],
     request: { required: true, schema: newModel },
     success: { description: 'As it is now', content: json(row) },
-    otherAnswers: { 204: { description: 'An access policy that changes nothing for anybody is not kept' } },
+    otherAnswers: { 204: { description: 'An access policy without effect is not stored' } },
     errors: [...errors, 404],
   },
   {

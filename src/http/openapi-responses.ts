@@ -13,7 +13,7 @@ import {
 } from './openapi-operation.ts';
 
 const lifecycleErrors = [400, 401, 404, 501, 502, 503];
-const provider = query('provider', 'Who is asked for a response that is not stored here: a provider name or type');
+const provider = query('provider', 'The provider of a response that is not stored here: its name or type');
 const responseId = { id: 'The id of the response' };
 
 export const responseOperations: readonly Operation[] = [
@@ -37,7 +37,7 @@ export const responseOperations: readonly Operation[] = [
     pathParameters: responseId,
     parameters: [
       provider,
-      query('stream', 'Gives the stream it was made as, and goes on with it while it is made', z.boolean()),
+      query('stream', 'Returns the stream of the response, up to its end if it is still being generated', z.boolean()),
       query('starting_after', 'With `stream`: the sequence number of the last event seen', z.int()),
     ],
     success: {

@@ -43,7 +43,7 @@ export function openApiDocument(): Json {
     tags: [
       { name: 'models', description: 'Model requests' },
       { name: 'responses', description: 'Stored responses' },
-      { name: 'conversations', description: 'Items that responses share, whoever answers' },
+      { name: 'conversations', description: 'Items that responses of any provider share' },
       { name: 'files', description: 'Files and batches, where providers keep them' },
       { name: 'passthrough', description: "A provider's own API" },
       { name: 'admin', description: 'What happens and has happened' },

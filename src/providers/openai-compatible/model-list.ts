@@ -27,7 +27,7 @@ export function listedEntries(body: unknown, idPrefix = ''): ListedEntry[] | und
   return [...found.values()];
 }
 
-/** @param told known metadata of the model beyond its entry; the entry wins */
+/** @param told metadata from other sources, which wins over the entry */
 export function providerModelOf(
   { id, entry }: ListedEntry,
   defaultOwner: string,
