@@ -1,4 +1,4 @@
-/** Free texts that a client hangs on an object, within OpenAI's limits. */
+/** Free text that a client attaches to an object, within OpenAI's limits. */
 import { type Refusal, refusals } from './refusal.ts';
 
 export type Metadata = Readonly<Record<string, string>>;
@@ -7,12 +7,12 @@ export const MAX_METADATA_PAIRS = 16;
 const MAX_KEY_LENGTH = 64;
 const MAX_VALUE_LENGTH = 512;
 
-/** What was there, with the new pairs put over it. */
+/** The existing pairs, overwritten by the new ones. */
 export function mergedMetadata(before: Metadata, given: Metadata): Metadata {
   return { ...before, ...given };
 }
 
-/** Of values only texts are looked at: what others are is for the schema of the route to say. */
+/** Checks text values only; the schema of the route refuses other values. */
 export function metadataRefusal(metadata: object): Refusal | undefined {
   const pairs = Object.entries<unknown>({ ...metadata });
   if (pairs.length > MAX_METADATA_PAIRS) {

@@ -4,7 +4,7 @@ import { refusals } from './refusal.ts';
 
 /**
  * The value of a body that is one JSON text.
- * @param parse what reads the text
+ * @param parse parses the text
  * @throws Refusal 400 `invalid_json`
  */
 export function parseJson(body: Buffer, parse: (text: string) => unknown = parseExactly): unknown {

@@ -1,6 +1,6 @@
-/** Periods of budgets and of rate limits, as people name them. Pure. */
+/** Periods of budgets and of rate limits, by name. Pure. */
 
-/** A year. */
+/** One year. */
 const MAX_PERIOD_SECONDS = 366 * 86_400;
 
 const BUDGET_WORDS = new Map([
@@ -29,7 +29,7 @@ const LIMIT_LABELS = new Map([
   [86_400, 'day'],
 ]);
 
-/** @returns seconds, from a word or a number in text; undefined for what is no period of a budget */
+/** @returns seconds, from a word or a number in text; undefined when it is not a period of a budget */
 export function budgetPeriod(written: string): number | undefined {
   return BUDGET_WORDS.get(written.trim().toLowerCase()) ?? secondsIn(written, 1);
 }
@@ -39,7 +39,10 @@ export function budgetPeriodLabel(seconds: number): string {
   return BUDGET_LABELS.get(seconds) ?? `${seconds}s`;
 }
 
-/** @returns seconds, from a word or a number in text, 0 for `concurrent`; undefined for what is no period of a rate limit */
+/**
+ * @returns seconds, from a word or a number in text, 0 for `concurrent`; undefined when it is not a period of a rate
+ * limit
+ */
 export function rateLimitPeriod(written: string): number | undefined {
   return LIMIT_WORDS.get(written.trim().toLowerCase()) ?? secondsIn(written, 0);
 }

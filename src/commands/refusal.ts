@@ -1,6 +1,6 @@
 /**
  * A request that is answered with an error. Every refusal of the gateway itself is declared once, here: its stable
- * code, its status and its type. What a provider refused becomes a refusal through `refusalFromUpstream`.
+ * code, its status and its type. Errors of a provider become refusals through `refusalFromUpstream`.
  */
 
 import type { TranslationRefusal } from '../providers/translate/refusal.ts';
@@ -15,9 +15,9 @@ export interface RefusalFacts {
   /** The provider that produced the error; absent when the gateway itself did. */
   readonly provider?: string;
   readonly retryAfterSeconds?: number;
-  /** False when a retry cannot cure it: clients are told so with `x-should-retry: false`. */
+  /** False when a retry cannot succeed: clients get `x-should-retry: false`. */
   readonly retryHelps?: boolean;
-  /** Headers in which a provider tells of its limits; the client gets them where the gateway has none of its own. */
+  /** Rate-limit headers of a provider; the client gets them where the gateway has none of its own. */
   readonly rateLimits?: Readonly<Record<string, string>>;
 }
 
@@ -43,12 +43,12 @@ export class Refusal extends Error {
     this.rateLimits = facts.rateLimits;
   }
 
-  /** The same for a client that should not try again, because the gateway has. */
+  /** The same refusal for a client that should not retry, because the gateway has. */
   withoutRetry(): Refusal {
     return new Refusal({ ...this, message: this.message, retryHelps: false }, this.cause);
   }
 
-  /** The error envelope, the only shape an error leaves the gateway in. */
+  /** The error envelope, the only form in which the gateway returns an error. */
   envelope(): { error: Record<string, unknown> } {
     const error: Record<string, unknown> = {
       code: this.code,
@@ -61,7 +61,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What a translator, or a check of a request body, refused. */
+/** The refusal of a translator, or of a check of a request body. */
 export function refusedInTranslation(refusal: TranslationRefusal): Refusal {
   return new Refusal({ ...refusal, type: refusal.status === 404 ? 'not_found_error' : 'invalid_request_error' });
 }
@@ -74,13 +74,16 @@ const invalid = (code: string | null, message: string, param: string | null = nu
   param,
 });
 
-/** Every refusal the gateway makes on its own account. */
+/** Every refusal that the gateway itself makes. */
 export const refusals = {
   malformedJson: (detail: string) =>
     new Refusal(invalid('invalid_json', `The request body is not valid JSON: ${detail}`)),
   nestedTooDeeply: () =>
     new Refusal(invalid('nested_too_deeply', 'The request body is nested too deeply to be worked with.')),
-  /** Codes are the same on every route: a parameter with a wrong value has `invalid_value` unless another one is given. */
+  /**
+   * Codes are the same on every route: a parameter with a wrong value has `invalid_value` unless another code is
+   * given.
+   */
   invalidRequest: (message: string, param: string | null, code = param === null ? null : 'invalid_value') =>
     new Refusal(invalid(code, message, param)),
   missingParameter: (name: string) => new Refusal(invalid('missing_required_parameter', `'${name}' is missing.`, name)),
@@ -214,7 +217,7 @@ export const refusals = {
       provider,
       retryAfterSeconds,
     }),
-  /** Every credential of the provider is paused for the model, because the provider asked for it. */
+  /** Every credential of the provider is paused for the model, because the provider requested it. */
   rateLimitedByProvider: (provider: string, model: string, retryAfterSeconds: number) =>
     new Refusal({
       status: 429,
@@ -237,7 +240,7 @@ export const refusals = {
       },
       cause,
     ),
-  /** The provider was called, so a retry may be paid for twice: it is for the client to decide. */
+  /** The provider was called, so a retry may be charged twice: the client decides. */
   answerNotRecorded: (cause: unknown) =>
     new Refusal(
       {
@@ -502,7 +505,10 @@ export const refusals = {
       message: `The key '${id}', with which this was asked for, is not accepted any more.`,
       retryHelps: false,
     }),
-  /** The gateway has promised to make the response itself, and cannot hand the promise on. */
+  /**
+   * The client has the id of a response that the gateway itself generates, so the request cannot move to this
+   * provider.
+   */
   backgroundElsewhere: (provider: string) =>
     new Refusal(
       invalid(
@@ -538,7 +544,7 @@ export const refusals = {
       param: 'source',
       retryHelps: false,
     }),
-  /** Where no model is named, but a provider. */
+  /** For requests that name a provider and no model. */
   providerAccessDenied: (provider: string) =>
     new Refusal({
       ...invalid(
@@ -578,7 +584,7 @@ export const refusals = {
       retryAfterSeconds,
       retryHelps: false,
     }),
-  /** A provider's own way to begin work that goes on after its answer, under a budget. */
+  /** A provider's own operation that starts work which continues after its answer, under a budget. */
   unmetered: () =>
     new Refusal({
       ...invalid(
@@ -622,7 +628,7 @@ export const refusals = {
       code: 'item_not_found',
       message: `The conversation item '${id}' was not found in conversation '${conversationId}'.`,
     }),
-  /** OpenAI's own type for it: the request is at fault, not the list. */
+  /** OpenAI's own type for this error: the request is at fault, not the list. */
   unknownAfter: (id: string, holder: string) =>
     new Refusal({
       status: 404,

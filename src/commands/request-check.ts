@@ -1,15 +1,14 @@
 /**
- * Checks a request body against a schema, and says what is wrong with it in the words of the error envelope.
- *
- * The schemas are shallow on purpose: they check what the gateway itself reads. What only a provider reads is the
- * provider's to judge, so a body that passes is handed on as it came, with every member nobody here knows.
+ * Checks a request body against a schema, and reports the first problem in the form of the error envelope.
+ * The schemas are deliberately shallow: they check the members that the gateway itself reads. Other members are
+ * checked by the provider, so a body that passes is forwarded unchanged, with every unknown member.
  */
 import type { z } from 'zod';
 import { type Refused, refuse } from '../providers/translate/refusal.ts';
 
 export interface Accepted<Request> {
   readonly ok: true;
-  /** The very object that was checked. */
+  /** The same object that was checked. */
   readonly request: Request;
 }
 
@@ -53,7 +52,7 @@ function expectation(issue: Issue): string {
   return issue.message;
 }
 
-/** Of a union's branches, the one that came furthest: that is what the client meant. */
+/** The issue that is deepest in the body: of a union's branches, that is the one the client most likely meant. */
 function deepest(issues: readonly Issue[]): Issue | undefined {
   const issue = issues[0];
   if (issue?.code !== 'invalid_union') return issue;

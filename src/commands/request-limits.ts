@@ -1,6 +1,6 @@
 /**
- * Limits of request values, as OpenAI has them (Anthropic's for its own routes): one table for all routes that create
- * something with a model.
+ * Limits of request values as in OpenAI's API (Anthropic's for its own routes): one table for all routes that call a
+ * model.
  */
 import { metadataRefusal } from './metadata.ts';
 import { type Refusal, refusals } from './refusal.ts';

@@ -1,38 +1,38 @@
 /**
- * Who sees which stored objects. One rule for responses, conversations, items, files, batches and the API of providers:
- * authentication computes a caller's sight once, and every store asks for it before it returns anything.
- *
- * An object belongs to who created it, and to the user path that its creation was recorded with. An object that a caller
- * does not see is answered like one that does not exist.
+ * Which callers see which stored objects. One rule for responses, conversations, items, files, batches and the API of
+ * providers: authentication computes a caller's sight once, and every store checks it before it returns anything.
+ * An object belongs to its creator, and to the user path that its creation was recorded with. For a caller who does
+ * not see an object, the answer is the same as for an object that does not exist.
  */
 import type { Actor, EventContext, RecordedEvent, UserPath } from '../events/event.ts';
 
 export interface Owner {
-  /** Undefined when it was created under no path. */
+  /** Undefined when it was created without a path. */
   readonly userPath: UserPath | undefined;
   readonly createdBy: Actor;
 }
 
 export type Sight =
-  /** The whole gateway, also what only a provider knows of. */
+  /** The whole gateway, including objects that only a provider knows. */
   | { readonly of: 'everything' }
-  /** What was created at this path or below it. */
+  /** Objects created at this path or below it. */
   | { readonly of: 'subtree'; readonly path: UserPath }
-  /** What this actor created, at whichever path. */
+  /** Objects that this actor created, at any path. */
   | { readonly of: 'own'; readonly actor: Actor };
 
-/** Of the master key, of global administrators, and of the gateway itself. */
+/** The sight of the master key, of global administrators, and of the gateway itself. */
 export const everything: Sight = { of: 'everything' };
 
-/** What of a managed key decides its sight. */
+/** The settings of a managed key that decide its sight. */
 export interface SightedKey {
   readonly userPath: UserPath | undefined;
   readonly dashboardAccess: boolean;
 }
 
 /**
- * A key with a subtree sees that. A key without one sees what it created itself, and with dashboard access everything,
- * as the master key does. A user path named in a header narrows who sees everything, and never changes what others see.
+ * A key with a subtree sees that subtree. A key without one sees the objects that it created; with dashboard access
+ * it sees everything, like the master key. A user path in a header narrows the sight of a caller who sees everything,
+ * and never changes the sight of others.
  */
 export function sightOf({
   actor,
@@ -49,20 +49,21 @@ export function sightOf({
   return userPath === undefined || userPath === '/' ? everything : { of: 'subtree', path: userPath };
 }
 
-/** Whether the credential itself sees everything, whatever its requests name in a header. */
+/** Whether the credential itself sees everything, whatever path its requests name in a header. */
 export function maySeeEverything({ actor, key }: { readonly actor: Actor; readonly key?: SightedKey | undefined }) {
   return seesEverything(sightOf({ actor, key }));
 }
 
-/** What a budget or a rate limit is for: a user path, a label, a provider or a model. */
+/** The subject of a budget or a rate limit: a user path, a label, a provider or a model. */
 export interface LimitSubject {
   readonly scope: string;
   readonly subject: string;
 }
 
 /**
- * Whether a key may read the amounts of a budget or a rate limit: of its own path and below it. The amounts of a path
- * above, a label, a provider or a model show what other callers use. A plain key that is bound to no path reads none.
+ * Whether a key may read the amounts of a budget or a rate limit: those of its own path and below it. The amounts of
+ * a path above, a label, a provider or a model show the usage of other callers. A plain key that is bound to no path
+ * reads none.
  */
 export function mayReadAmounts(key: SightedKey | undefined, limit: LimitSubject): boolean {
   const path = subtreeOf(key);
@@ -70,8 +71,8 @@ export function mayReadAmounts(key: SightedKey | undefined, limit: LimitSubject)
 }
 
 /**
- * Whether the refusal of a request may name the amounts. It is recorded under the path of the request, so every caller
- * that reads the requests of that path reads it.
+ * Whether the refusal of a request may name the amounts. It is recorded under the path of the request, so every
+ * caller that reads the requests of that path reads it.
  */
 export function mayNameAmounts(
   { key, userPath = '/' }: { readonly key?: SightedKey | undefined; readonly userPath?: string | undefined },
@@ -104,23 +105,23 @@ export function seesEverything(sight: Sight): boolean {
   return sight.of === 'everything';
 }
 
-/** A caller that sees what one owns then sees what the other owns. */
+/** Whether callers that see the objects of one owner also see those of the other. */
 export function haveSameOwner(one: Owner, other: Owner): boolean {
   return one.userPath === other.userPath && one.createdBy === other.createdBy;
 }
 
-/** The owner as an event tells of it whose data may name the creator. */
+/** The owner of a recorded object. The event's data may name the creator; otherwise it is the event's actor. */
 export function ownerOf({ context, data }: Pick<RecordedEvent, 'context' | 'data'>): Owner {
   const { createdBy = context.actor } = data as { readonly createdBy?: Actor };
   return { userPath: context.userPath, createdBy };
 }
 
-/** The context of an event that is about the owner's object: the same object when it is recorded there anyway. */
+/** The context of an event about the owner's object; the same context object when its path is the owner's. */
 export function contextFor({ userPath }: Owner, by: EventContext): EventContext {
   return by.userPath === userPath ? by : { ...by, userPath };
 }
 
-/** What an event's data says of the creator: nothing when that is the actor of the event. */
+/** The creator for an event's data; empty when the creator is the actor of the event. */
 export function creatorFact({ createdBy }: Pick<Owner, 'createdBy'>, { actor }: EventContext): { createdBy?: Actor } {
   return createdBy === actor ? {} : { createdBy };
 }

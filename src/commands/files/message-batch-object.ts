@@ -32,7 +32,8 @@ export function providersIds(id: string): readonly string[] {
 }
 
 /**
- * @param batch as its provider returns it; the results are at this gateway, under a path that clients resolve against its URL
+ * @param batch as its provider returns it; the results are at this gateway, under a path that clients resolve against
+ *   its URL
  */
 export function messageBatchOf(kind: ObjectKind, batch: Said): MessageBatch {
   return kind === messageBatches ? fromMessages(batch) : fromOpenAi(batch);

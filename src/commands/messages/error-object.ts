@@ -1,10 +1,10 @@
-/** An error as Anthropic tells it ("Errors"): what a client of its API understands. */
+/** An error in the form of Anthropic's API ("Errors"). */
 import type { Refusal } from '../refusal.ts';
 
 export interface MessagesError {
   readonly type: string;
   readonly message: string;
-  /** What OpenAI's envelope has besides. */
+  /** Members of OpenAI's error envelope that Anthropic's form does not have. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
 

@@ -4,7 +4,7 @@ import { type Accepted, checkRequest } from '../request-check.ts';
 
 const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
-/** Body of `POST /v1/messages/count_tokens`, as far as the gateway reads it. */
+/** Body of `POST /v1/messages/count_tokens`: the members that the gateway reads. */
 export const countTokensRequestSchema = z.looseObject({
   model: z.string().min(1),
   messages: z.array(z.looseObject({ role: z.string(), content: content.nullish() })).min(1),
@@ -12,7 +12,7 @@ export const countTokensRequestSchema = z.looseObject({
   tools: z.array(z.looseObject({})).nullish(),
 });
 
-/** Body of `POST /v1/messages`, as far as the gateway reads it. */
+/** Body of `POST /v1/messages`: the members that the gateway reads. */
 export const messagesRequestSchema = z.looseObject({
   ...countTokensRequestSchema.shape,
   max_tokens: z.int().min(0),

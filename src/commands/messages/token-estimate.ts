@@ -1,7 +1,7 @@
 /**
- * How many tokens a Messages request is likely to cost, where nobody can be asked. Tokenizers differ, and this is none:
- * a word of up to eight letters counts as one token, a longer one as one for every eight letters begun, three digits
- * as one, a sign as one, a character of a script without spaces as one.
+ * Estimates the tokens of a Messages request where no provider can count them. Tokenizers differ, and this is not
+ * one: every started group of eight letters of a word counts as one token, three digits as one, a sign as one, a
+ * character of a script without spaces as one.
  */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
@@ -9,7 +9,7 @@ import type { JsonObject } from '../../providers/translate/json.ts';
 const FOR_A_MESSAGE = 3;
 const FOR_A_TOOL = 8;
 const FOR_AN_IMAGE = 1500;
-/** A page of a PDF takes about this many bytes, and costs about this many tokens. */
+/** A PDF has about this many bytes per page, and costs about this many tokens per page. */
 const PAGE_BYTES = 50_000;
 const FOR_A_PAGE = 2000;
 
@@ -30,7 +30,7 @@ function objectsIn(list: unknown): readonly JsonObject[] {
   return Array.isArray(list) ? list.filter(isObject) : [];
 }
 
-/** Of text, of a content block, or of a list of them. */
+/** Tokens of text, of a content block, or of a list of them. */
 function tokensOf(content: unknown): number {
   if (typeof content === 'string') return tokensInText(content);
   if (Array.isArray(content)) return content.reduce<number>((sum, block) => sum + tokensOf(block), 0);

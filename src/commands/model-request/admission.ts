@@ -1,4 +1,4 @@
-/** Whether a request may be made at all: budgets and rate limits, answered from memory. */
+/** Admission of a request by budgets and rate limits, decided from memory. */
 
 import type { Refusal } from '../refusal.ts';
 import type { Caller } from './caller.ts';
@@ -12,63 +12,63 @@ export interface AdmissionRequest {
   readonly labels: readonly string[] | undefined;
   readonly endpoint: string;
   readonly asked: Asked;
-  /** Those that may be asked: it is not known yet which of them is going to answer. */
+  /** The targets that may be called; which of them will answer is not known yet. */
   readonly candidates: readonly Target[];
-  /** What is charged for beside tokens, as far as the request tells. */
+  /** Units that are charged besides tokens, as far as the request states them. */
   readonly units?: Units | undefined;
   readonly bodyBytes: number;
-  /** Under which the settling `usage.recorded` will be found in the log. */
+  /** The exchange in whose stream the settling `usage.recorded` is recorded. */
   readonly exchangeId: string;
 }
 
-/** What an answer turned out to cost: the facts of its `usage.recorded`. */
+/** The actual cost of an answer: the facts of its `usage.recorded`. */
 export interface Charge {
   readonly usage: TokenUsage;
-  /** Tokens that count in place of those that the provider did not report. */
+  /** Tokens to count when the provider did not report them. */
   readonly estimate?: EstimatedTokens | undefined;
   /** Nano-dollars as decimal text; null when the price is not known. */
   readonly totalCost: string | null;
-  /** Of an attempt that failed: there may be more to come. */
+  /** Set for a failed attempt, after which more may be charged. */
   readonly isFailed: boolean;
 }
 
 export interface Admission {
-  /** Reserves an estimate for the caller's user path and those above it. @throws Refusal (429) */
+  /** Reserves an estimate for the caller's user path and the paths above it. @throws Refusal (429) */
   admit(request: AdmissionRequest): Ticket;
   /**
-   * Counts a request that begins no exchange, such as one that changes a conversation, in the rate limits of periods; it
-   * does not count in those of requests at the same time. @throws Refusal (429)
+   * Counts a request that begins no exchange, such as a change of a conversation, in the rate limits of periods;
+   * limits of concurrent requests do not count it. @throws Refusal (429)
    */
   admitRequest(caller: Pick<Caller, 'userPath' | 'key'>): void;
   /** Whether the provider and the model have room now: a saturated target counts as unavailable for balancing. */
   hasRoom(target: Target): boolean;
 }
 
-/** One admitted exchange, until it ends. Every ticket is settled, exactly once, whatever happens. */
+/** One admitted exchange, until it ends. Every ticket is settled exactly once, in every case. */
 export interface Ticket extends Reservation {
   /**
-   * Takes a place with the provider and the model; one taken before with another target is given back.
-   * @returns why there is none (429)
+   * Takes a place at the provider and the model, and releases a place taken before at another target.
+   * @returns the refusal (429) when there is no room
    */
   enter(target: Target): Refusal | undefined;
   /** `x-ratelimit-*` of the tightest rule, empty when the caller may not read its amounts; undefined without a rule. */
   headers(): Record<string, string> | undefined;
   /**
-   * The provider goes on working after the exchange: what is reserved stays so until `usage.settled` is on record.
-   * @returns nano-dollars that are reserved; undefined when no budget counts what is spent
+   * The provider continues its work after the exchange: the reservation stays until `usage.settled` is recorded.
+   * @returns nano-dollars that are reserved; undefined when no budget counts the cost
    */
   defer(): number | undefined;
-  /** Counts what was spent with the target that was entered. Called when it is noted, before the log has it. */
+  /** Counts the cost at the entered target. Called when the usage is noted, before it is appended to the log. */
   charge(charge: Charge): void;
   /**
-   * Gives back what was reserved.
-   * @param isRecorded whether what was charged is on record; what is not is charged when the record is closed
-   * @param wasCalled whether a provider was called: a request that was refused before does not count in the rate limits
+   * Releases the reservation.
+   * @param isRecorded whether the charged usage is recorded; usage that is not is charged when the record is closed
+   * @param wasCalled whether a provider was called: a request refused before that does not count in the rate limits
    */
   settle(isRecorded: boolean, wasCalled?: boolean): void;
 }
 
-/** Of an exchange that nothing limits. */
+/** The ticket of an exchange without limits. */
 export const freeTicket: Ticket = {
   enter: () => undefined,
   headers: () => undefined,
@@ -80,19 +80,19 @@ export const freeTicket: Ticket = {
   settle: () => {},
 };
 
-/** Admits every request: for a gateway without limits. */
+/** Admits every request, for a gateway without limits. */
 export const withoutLimits: Admission = {
   admit: () => freeTicket,
   admitRequest: () => {},
   hasRoom: () => true,
 };
 
-/** What is reserved of the caller's budgets. */
+/** The reservation in the caller's budgets. */
 export interface Reservation {
-  /** Whether any budget counts what is spent. */
+  /** Whether any budget counts the cost. */
   readonly isMetered: boolean;
-  /** Reserves so much in place of the estimate. @param nano nano-dollars. @throws Refusal (429) */
+  /** Replaces the estimate by this amount. @param nano nano-dollars. @throws Refusal (429) */
   reserve(nano: number): void;
-  /** Adds turns that go in front of what the request says itself to the estimate. @throws Refusal (429) */
+  /** Adds the tokens of earlier turns in front of the request's own input to the estimate. @throws Refusal (429) */
   expectEarlierTurns(tokens: number): void;
 }

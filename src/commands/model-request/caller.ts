@@ -1,18 +1,18 @@
 import type { UserPath } from '../../events/event.ts';
 import type { Sight } from '../visibility.ts';
 
-/** Who asks, and as whom. Decided by authentication, before the exchange begins. */
+/** The caller of a request and its rights. Determined by authentication, before the exchange begins. */
 export interface Caller {
   readonly actor: 'master' | 'system' | `key:${string}`;
   readonly userPath?: UserPath | undefined;
   readonly authMethod: 'master_key' | 'api_key' | 'no_key';
-  /** Which stored objects exist for it. */
+  /** Which stored objects the caller sees. */
   readonly sight: Sight;
-  /** What a managed key brings with it; undefined for the master key, and where no key is asked for. */
+  /** The settings of a managed key; undefined for the master key, and where no key is required. */
   readonly key?: CallerKey | undefined;
-  /** Of the secret of the managed key that was sent: of two that are accepted, one ends earlier. */
+  /** Hash of the managed key's secret that was sent: of two accepted secrets, one expires earlier. */
   readonly secretHash?: string | undefined;
-  /** Whether a rotation has replaced that secret: it administers nothing during its grace period. */
+  /** Whether a rotation has replaced that secret: during its grace period it is not accepted for administration. */
   readonly hasPreviousSecret?: boolean;
 }
 

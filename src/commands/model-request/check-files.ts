@@ -6,7 +6,7 @@ import type { Asked } from './parsed-request.ts';
 /** Undefined when the request names no file. Rejects with a Refusal (404) for a file that the caller may not see. */
 export type CheckFiles = (input: {
   readonly asked: Pick<Asked, 'json'>;
-  /** Of the request, of which `asked.json` is the parsed form. */
+  /** The body of the request, of which `asked.json` is the parsed form. */
   readonly body: Buffer;
   readonly sight: Sight;
 }) => Promise<void> | undefined;

@@ -1,15 +1,15 @@
 import type { EstimatedTokens } from './units.ts';
 
-/** What a provider goes on with after its answer: what it costs is known when that is over. */
+/** Work that a provider continues after its answer; its cost is known when it is over. */
 export interface DeferredWork {
   readonly kind: 'response' | 'batch';
-  /** The provider's own id of it. */
+  /** The provider's own id of the work. */
   readonly id: string;
-  /** Of a batch whose input was read: what its requests ask. */
+  /** For a batch whose input was read: the work per model. */
   readonly parts?: readonly WorkPart[] | undefined;
 }
 
-/** What of such work is asked of one model. */
+/** The part of such work for one model. */
 export interface WorkPart extends EstimatedTokens {
   readonly model: string;
   readonly answers: number;

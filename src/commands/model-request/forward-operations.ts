@@ -1,4 +1,4 @@
-/** The model endpoints that are passed on as they are, a row each. */
+/** The model endpoints that are forwarded unchanged, one row each. */
 import type { Family } from '../../providers/provider.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import type { Units } from './units.ts';
@@ -7,15 +7,15 @@ export interface ForwardOperation {
   /** The route, here and in the provider's OpenAI API. */
   readonly endpoint: `/v1/${string}`;
   readonly family: Family;
-  /** As the subject of a sentence. */
+  /** Title as the subject of a sentence. */
   readonly title: string;
   readonly body: 'json' | 'form' | 'json or form';
-  /** What its files are, and its answers: kept on the record only where the configuration says so. */
+  /** The content of its files and of its answers, which the record keeps only if the configuration says so. */
   readonly files?: 'audio' | 'image';
   readonly answers?: 'audio' | 'image';
-  /** Its streams end with a finish reason or `[DONE]`: one without was cut off. */
+  /** Its streams end with a finish reason or `[DONE]`; a stream without either was cut off. */
   readonly endsWithReason?: true;
-  /** Members of the body that mean nothing here, and that a provider would refuse. */
+  /** Members of the body that have no meaning here and that a provider would refuse. */
   readonly without?: readonly string[];
 }
 
@@ -76,19 +76,19 @@ export const forwardOperations: readonly ForwardOperation[] = [
 /** A client may write any number. */
 const MAX_IMAGES = 1_000_000;
 
-/** What a request asks for that is charged by the piece: characters to be spoken, images to be made. */
+/** The units of a request that are charged per piece: characters of speech input, generated images. */
 export function unitsAsked(
   { family }: Pick<ForwardOperation, 'family'>,
   json: Readonly<Record<string, unknown>>,
 ): Units | undefined {
   if (family === 'speech') return typeof json.input === 'string' ? { inputCharacters: json.input.length } : undefined;
   if (family !== 'images') return undefined;
-  // In a form it is text.
+  // A form field is text.
   const images = Number(json.n ?? 1);
   return Number.isInteger(images) && images > 0 ? { outputImages: Math.min(images, MAX_IMAGES) } : undefined;
 }
 
-/** A provider does not have it. */
+/** The refusal when a provider does not have the operation. */
 export function notServed({ family, title }: Pick<ForwardOperation, 'family' | 'title'>): Refusal {
   const message = `${title} is not supported by this provider.`;
   return family.startsWith('responses_')
@@ -97,8 +97,8 @@ export function notServed({ family, title }: Pick<ForwardOperation, 'family' | '
 }
 
 /**
- * Whether a provider's refusal shows that it does not have a route at all, and not merely a model or an object: a
- * server without the route has no code for that, and knows no names to repeat.
+ * Whether a provider's refusal shows that it lacks the whole route, and not only a model or an object: a server
+ * without the route sends no such code and does not repeat the name.
  */
 export function isRouteMissing({ status, code, message }: Refusal, asked: string): boolean {
   if (status === 405 || status === 501) return true;

@@ -1,6 +1,6 @@
 import type { Caller } from './caller.ts';
 
-/** A model request as it came in, its body not yet looked at. */
+/** A model request as it was received, before its body is read. */
 export interface ModelRequest {
   readonly caller: Caller;
   readonly requestId: string;
@@ -11,14 +11,14 @@ export interface ModelRequest {
   /** Lower-case names, credentials redacted. */
   readonly headers: Record<string, string>;
   readonly clientIp?: string;
-  /** Of the key and of tagging headers, each once; undefined when there are none. */
+  /** Labels of the key and of tagging headers, each once; undefined when there are none. */
   readonly labels?: readonly string[] | undefined;
   /**
-   * What the client calls its session, within its user path. Told by its headers; what a body says of it is filled in
-   * once that is parsed.
+   * The client's name of its session, within its user path. Taken from the headers, or from the body once it is
+   * parsed.
    */
   sessionId?: string | undefined;
   readonly body: Buffer;
-  /** Instead of `body`: what is too large to wait for. Only a passthrough takes it. */
+  /** Replaces `body` when it is too large to be read whole. Only a passthrough takes it. */
   readonly bodyPieces?: AsyncIterable<Buffer>;
 }

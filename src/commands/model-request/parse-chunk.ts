@@ -1,7 +1,7 @@
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
 
-/** The data of a stream event as an object; undefined when it is none. */
+/** The data of a stream event as an object; undefined when it is not an object. */
 export function parseChunk(data: string): Record<string, unknown> | undefined {
   try {
     const parsed = parseExactly(data);
@@ -13,7 +13,7 @@ export function parseChunk(data: string): Record<string, unknown> | undefined {
 
 /**
  * Whether the data of a stream event begins as a JSON object and does not end as one. For events that are passed on
- * without being parsed: it looks at the two ends only.
+ * without parsing: only the two ends are checked.
  */
 export function isTorn(data: string): boolean {
   if (!data.startsWith('{') || data.endsWith('}')) return false;

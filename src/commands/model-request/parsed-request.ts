@@ -3,7 +3,7 @@ import type { Refusal } from '../refusal.ts';
 
 /** A request body, parsed once. */
 export interface Asked {
-  /** The selector as the client wrote it; empty when no model is asked. */
+  /** The selector as the client wrote it; empty when no model is called. */
   readonly model: string;
   /** The routing hint in the body's `provider` member. */
   readonly provider: string | undefined;

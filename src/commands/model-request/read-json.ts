@@ -7,7 +7,7 @@ interface JsonReader {
   read(json: unknown): ReadResult;
 }
 
-/** A body that is one JSON text, as its dialect reads it. */
+/** Reads a body that is one JSON text, with its dialect. */
 export function readJson(dialect: JsonReader, body: Buffer): ReadResult {
   if (!isUtf8(body)) return { ok: false, refusal: refusals.malformedJson('it is not valid UTF-8') };
   let json: unknown;

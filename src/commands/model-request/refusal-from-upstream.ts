@@ -24,7 +24,7 @@ export function refusalFromUpstream(mapped: MappedError): Refusal {
     : refusalAsSent(mapped);
 }
 
-/** With the provider's status, also 401: for passthrough, whose clients use the provider's own API. */
+/** The error with the provider's status, including 401: for passthrough, whose clients use the provider's own API. */
 export function refusalAsSent({ retryAfter, ...mapped }: MappedError): Refusal {
   return new Refusal({ ...mapped, retryAfterSeconds: secondsToWait(retryAfter, Date.now()) });
 }
@@ -35,7 +35,7 @@ export function credentialsRefused(mapped: MappedError): Refusal {
   return refusalAsSent({ ...mapped, status: 502, type: 'provider_error', code: CREDENTIALS_REFUSED, message });
 }
 
-/** A provider that gave no HTTP answer at all. */
+/** The error when a provider gave no HTTP answer. */
 export function refusalFromFailure(failure: ProviderFailure): Refusal {
   const timedOut = failure.kind === 'timeout' || failure.kind === 'idle';
   return new Refusal(

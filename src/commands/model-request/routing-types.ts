@@ -1,4 +1,4 @@
-/** Who is to be asked, when the model decides it: one target, or several in the order to try them. */
+/** Routing by model: one target, or several in the order in which they are called. */
 
 import type { Caller } from './caller.ts';
 import type { RefusedTarget } from './failed-target.ts';
@@ -12,22 +12,23 @@ export interface RouteRequest {
   readonly caller: Pick<Caller, 'userPath' | 'key'>;
   readonly sessionId: string | undefined;
   readonly labels: readonly string[] | undefined;
-  /** Whether the answer is to come as a stream. */
+  /** Whether the client requested a stream. */
   readonly stream: boolean;
 }
 
 export interface Route {
-  /** Never empty; the first is asked first. */
+  /** Never empty; the first is called first. */
   readonly candidates: readonly Target[];
-  /** So many of the first candidates are in order and have room; whoever comes behind them is a last resort. */
+  /** How many of the first candidates are healthy and have room; the candidates behind them are a last resort. */
   readonly ready: number;
-  /** The virtual models gone through, outermost first; empty for a model that a provider serves under that name. */
+  /** The virtual models that led to the target, outermost first; empty for a provider's model under its own name. */
   readonly through: readonly string[];
-  /** Whether another candidate is to be asked after this end of one. Never asked once bytes went out. */
+  /** Whether another candidate is called after this failure. Not used once bytes were sent to the client. */
   failsOver(outcome: RefusedTarget): boolean;
   /**
-   * Told how each candidate that was asked did, where that decides who is asked next time. In milliseconds from when it
-   * was asked: to the end, and to the first byte. `refused` is undefined of one that answered, or was left to itself.
+   * Called with the result of each candidate, where it influences later choices. Milliseconds from the start of the
+   * call: to its end, and to the first byte. `refused` is undefined for a candidate that answered, or whose client
+   * left.
    */
   observed?(
     target: Target,
@@ -39,35 +40,35 @@ export interface Route {
 
 export interface Router {
   /**
-   * From memory; it waits only where a model may be new and its provider is asked for its list.
-   * @throws Refusal when nobody serves the model, or the caller may not use it
+   * Decided from memory; waits only when the model may be new and its provider's list is fetched.
+   * @throws Refusal when no provider serves the model, or the caller may not use it
    */
   route(request: RouteRequest): Route | Promise<Route>;
 }
 
-/** What of a request decides who may be asked at all. */
+/** The parts of a request that decide which targets may be called. */
 export type ReachRequest = Pick<RouteRequest, 'selector' | 'provider' | 'caller'>;
 
-/** Where no model is asked, but somebody has to know who would be. */
+/** Finds the targets of a model without calling one. */
 export interface Reach {
   /**
-   * Everybody who might be asked, in the order as it is written down; nobody's turn is used up.
-   * @throws Refusal when nobody serves the model, or the caller may not use it
+   * All targets that might be called, in the declared order; no turn of a round robin is used up.
+   * @throws Refusal when no provider serves the model, or the caller may not use it
    */
   reach(request: ReachRequest): readonly Target[] | Promise<readonly Target[]>;
 }
 
-/** Finds who serves a model. */
+/** Finds the provider that serves a model. */
 export interface ModelDirectory {
-  /** What is known now, without waiting. */
+  /** Answers from the known lists, without waiting. */
   resolve(selector: string, provider: string | undefined): Target | undefined;
-  /** Asks the provider again, once, in case the model is new. */
+  /** Fetches the provider's list again, once, in case the model is new. */
   resolveOrRefresh(selector: string, provider: string | undefined): Promise<Target | undefined>;
   /** Whether a provider of that name or type exists. */
   knows(provider: string): boolean;
 }
 
-/** A route with nothing to choose. */
+/** A route with a single candidate. */
 export function oneTarget(target: Target): Route {
   return { candidates: [target], ready: 1, through: [], failsOver: never };
 }

@@ -1,6 +1,6 @@
 /**
- * To which session of a client a request belongs: by the headers and fields that clients have for it. Looked for in
- * the headers first, since most who name a session do it there, and in the body only when it is parsed anyway.
+ * Determines the session of a request by the headers and fields that clients use for it. Headers are checked first,
+ * since most clients name a session there; the body only when it is parsed anyway.
  */
 import { createHash, hash } from 'node:crypto';
 import type { UserPath } from '../../events/event.ts';
@@ -8,17 +8,17 @@ import { isCredentialHeader } from '../credential-names.ts';
 
 export interface SessionRules {
   readonly enabled: boolean;
-  /** Whether the headers and fields of well-known clients are looked into. */
+  /** Whether the headers and fields of well-known clients are checked. */
   readonly builtinRules: boolean;
-  /** Whether a conversation that nobody gave a name is known by how it begins. */
+  /** Whether a conversation without a session name is identified by its beginning. */
   readonly autoDetect: boolean;
-  /** Looked into before the built-in ones. Lower-case names. */
+  /** Checked before the built-in headers. Lower-case names. */
   readonly headers: readonly SessionHeader[];
 }
 
 export interface SessionHeader {
   readonly header: string;
-  /** `session-uuid`: the value holds more than the session, of which its UUID is taken. */
+  /** `session-uuid`: the value contains more than the session; only its UUID is used. */
   readonly transform: 'session-uuid' | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface Sessions {
   inBody(json: Readonly<Record<string, unknown>>, userPath: UserPath | undefined): string | undefined;
 }
 
-/** In the order in which they are looked into; the one of a product before the one that a product may pass on. */
+/** In the order of the checks; the header of a product before one that the product may forward. */
 const BUILTIN_HEADERS = [
   'x-session-id',
   'x-opencode-session',
@@ -43,13 +43,15 @@ const BUILTIN_HEADERS = [
 
 const MAX_LENGTH = 200;
 const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
-/** Of Claude Code's `metadata.user_id`, which was `user_…_account_…_session_<uuid>` and is JSON with a `session_id`. */
+/**
+ * Claude Code's `metadata.user_id`, which was `user_…_account_…_session_<uuid>` and is now JSON with a `session_id`.
+ */
 const SESSION_UUID = new RegExp(`(?:session_|"session_id"\\s*:\\s*")(${UUID})`, 'i');
 const ANY_UUID = new RegExp(UUID, 'i');
 
 export const noSessions: Sessions = { inHeaders: () => undefined, inBody: () => undefined };
 
-/** @throws Error when a header of the configuration holds credentials: a session's name is on the record */
+/** @throws Error when a configured header holds credentials: a session's name is recorded */
 export function createSessions({ enabled, builtinRules, autoDetect, headers: own }: SessionRules): Sessions {
   if (!enabled) return noSessions;
   for (const { header } of own) {
@@ -80,7 +82,7 @@ export function createSessions({ enabled, builtinRules, autoDetect, headers: own
   };
 }
 
-/** In the fields that clients have for it. */
+/** The session named in one of the fields that clients use for it. */
 function named({ metadata, session_id, litellm_session_id, prompt_cache_key, conversation }: Record<string, unknown>) {
   const userId = memberOf(metadata, 'user_id');
   return (
@@ -96,7 +98,7 @@ function sessionUuid(value: string): string | undefined {
   return SESSION_UUID.exec(value)?.[1] ?? ANY_UUID.exec(value)?.[0];
 }
 
-/** A name that is too long, or has control characters, is none. */
+/** Undefined for a name that is too long or has control characters. */
 function usable(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;
   const id = value.trim();
@@ -104,8 +106,9 @@ function usable(value: unknown): string | undefined {
 }
 
 /**
- * The same name under two user paths is two sessions, and nobody can guess his way into another's: what is under a path
- * is known by a digest of both. Without a path it stays as it is, unless it looks like one of those.
+ * Separates sessions by user path, so that a caller cannot guess the name of a session under another path: a session
+ * under a path is identified by a digest of both. Without a path the name is unchanged, unless it looks like such a
+ * digest.
  */
 function scoped(id: string, userPath: UserPath | undefined): string {
   if (userPath === undefined && !id.startsWith('scoped-')) return id;
@@ -114,10 +117,13 @@ function scoped(id: string, userPath: UserPath | undefined): string {
 
 /** Messages beyond these are not read. */
 const MAX_OPENING = 8;
-/** Bytes beyond these are not read: a conversation has shown by then which one it is. */
+/** Bytes beyond these are not read; they suffice to identify a conversation. */
 const MAX_OPENING_BYTES = 64 * 1024;
 
-/** A digest of what stays the same while a conversation goes on: model, system text, tools, and all up to the first question. */
+/**
+ * A digest of the parts that stay the same in a conversation: model, system text, tools, and everything up to the
+ * first question.
+ */
 function ofOpening(json: Readonly<Record<string, unknown>>, userPath: UserPath | undefined): string | undefined {
   const { model, system, instructions, tools, messages, input } = json;
   const opening = openingOf(messages ?? input);

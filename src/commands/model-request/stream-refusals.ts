@@ -1,4 +1,4 @@
-/** Why a stream ended before its answer was whole. */
+/** Refusals for a stream that ended before its answer was whole. */
 import { streamCutOff } from '../../providers/translate/responses-to-chat/failure.ts';
 import { Refusal } from '../refusal.ts';
 import type { EndReason } from './client.ts';
@@ -8,10 +8,10 @@ export function streamIncomplete(provider: string): Refusal {
   return new Refusal({ status: 502, type: 'provider_error', code, message, provider });
 }
 
-/** Why the gateway ends an answer that its provider has not ended. */
+/** Why the gateway ends an answer before its provider does. */
 export interface EarlyEnd {
   readonly refusal: Refusal;
-  /** What becomes of a response: `cancelled` when its client ended it. */
+  /** The final status of a response: `cancelled` when its client cancelled it. */
   readonly status: 'failed' | 'cancelled';
 }
 

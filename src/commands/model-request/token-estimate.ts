@@ -1,12 +1,12 @@
-/** How many tokens a request or an answer is likely to have, where no provider has counted them. Pure. */
+/** Estimates the tokens of a request or an answer that no provider has counted. Pure. */
 
-/** Of English text, with the punctuation of JSON left out. */
+/** For English text, without the punctuation of JSON. */
 const BYTES_PER_TOKEN = 4;
-/** A picture, a recording or a document that is sent along counts as much as a usual one, however long it is. */
+/** Tokens of an attached image, recording or document of usual size, whatever its length. */
 const MEDIA_TOKENS = 1_000;
 const MEDIA = /^(?:data:[^,]{0,200};base64,|[A-Za-z0-9+/=_-]{1024})/;
 const OUTPUT_TOKENS = 1024;
-/** Of OpenAI's and Anthropic's APIs, and of local servers that also take limits of their own. */
+/** Members of OpenAI's and Anthropic's APIs, and of local servers with limits of their own. */
 const OUTPUT_LIMITS = [
   ...['max_output_tokens', 'max_completion_tokens', 'max_tokens'],
   ...['n_predict', 'num_predict', 'max_new_tokens'],
@@ -20,11 +20,11 @@ export function tokensInText(text: string): number {
   return tokensInBytes(Buffer.byteLength(text));
 }
 
-/** Of everything that a request says: the names of its members stand for what a model is given around their text. */
+/** Tokens of all text in a request. The names of members represent the text that a model gets around it. */
 export function promptTokens(json: unknown): number {
   let bytes = 0;
   let media = 0;
-  // A client may nest as deeply as it likes.
+  // Iterative, because a client may nest to any depth.
   const rest: unknown[] = [json];
   while (rest.length > 0) {
     const value = rest.pop();
@@ -43,12 +43,12 @@ export function promptTokens(json: unknown): number {
   return tokensInBytes(bytes) + media * MEDIA_TOKENS;
 }
 
-/** No model answers with more tokens; a client may write any number. */
+/** No model answers with more tokens; a client may send any number. */
 const MAX_OUTPUT_TOKENS = 100_000_000;
 
 /**
- * The longest answer that a request allows, by whichever of its limits a provider may go; undefined when it has none, and
- * when one of them is no positive number, such as the -1 by which local servers mean any length.
+ * The longest answer that a request allows, by any of its limits that a provider may apply; undefined when it has
+ * none, or when one of them is not a positive number, such as -1, which local servers treat as unlimited.
  */
 export function outputLimit(json: Readonly<Record<string, unknown>>): number | undefined {
   const { options } = json;
@@ -65,12 +65,14 @@ export function outputLimit(json: Readonly<Record<string, unknown>>): number | u
   return longest;
 }
 
-/** What an answer is taken to have before anything is known of it. */
+/** The expected length of an answer before it begins. */
 export function expectedOutput(json: Readonly<Record<string, unknown>>, usual: number = OUTPUT_TOKENS): number {
   return Math.ceil((outputLimit(json) ?? usual) * answersAsked(json));
 }
 
-/** How many answers are made: `best_of` are paid for where `n` are returned, for each prompt in a list of prompts. */
+/**
+ * How many answers are charged: `best_of` are generated where `n` are returned, for each prompt in a list of prompts.
+ */
 export function answersAsked({ n, best_of, prompt }: Readonly<Record<string, unknown>>): number {
   return Math.max(answerCount(n), answerCount(best_of)) * promptCount(prompt);
 }

@@ -1,12 +1,12 @@
-/** Counted by the gateway, in place of what a provider did not report. */
+/** Tokens counted by the gateway when a provider did not report them. */
 export interface EstimatedTokens {
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
 
-/** What a request asks for that is not counted in tokens. */
+/** The units of a request that are not tokens. */
 export interface Units {
-  /** Of a text that is to be spoken. */
+  /** Characters of text to be spoken. */
   readonly inputCharacters?: number | undefined;
   readonly outputImages?: number | undefined;
 }

@@ -1,16 +1,16 @@
-/** What an answer says it spent, in the gateway's own words. Pure. */
+/** The usage that an answer reports, in the gateway's form. Pure. */
 import { isObject } from '../../json/is-object.ts';
 
 /** Counts are null where the provider does not report them. */
 export interface TokenUsage {
-  /** With all that went through a prompt cache, read or written. */
+  /** Including tokens read from or written to a prompt cache. */
   readonly inputTokens: number | null;
-  /** With what was thought. */
+  /** Including reasoning. */
   readonly outputTokens: number | null;
   readonly totalTokens: number | null;
   readonly cachedInputTokens: number | null;
   readonly cacheWriteInputTokens: number | null;
-  /** Of those written to the cache, the ones to be kept for an hour. */
+  /** The tokens written to the cache that are kept for an hour. */
   readonly cacheWrite1hInputTokens: number | null;
   readonly reasoningTokens: number | null;
   readonly audioInputTokens: number | null;
@@ -19,7 +19,7 @@ export interface TokenUsage {
   readonly imageOutputTokens: number | null;
   readonly acceptedPredictionTokens: number | null;
   readonly rejectedPredictionTokens: number | null;
-  /** Of audio, where a provider counts that. */
+  /** Seconds of audio, where a provider counts them. */
   readonly inputSeconds?: number | undefined;
   readonly source: 'provider' | 'unknown';
   readonly raw: Record<string, unknown> | null;
@@ -48,8 +48,8 @@ const nothing: Json = Object.freeze({});
 
 /**
  * Reads every vocabulary: `prompt_tokens`/`completion_tokens` and `input_tokens`/`output_tokens`. Anthropic's
- * `input_tokens` leave out what went through its cache; here, as with everybody else, they count in. Gemini and xAI
- * leave thinking out of `completion_tokens` but not out of the total; here it counts as output, as it is charged.
+ * `input_tokens` exclude cached tokens; here they are included, as with other providers. Gemini and xAI leave
+ * thinking out of `completion_tokens` but not out of the total; here it counts as output, as it is charged.
  */
 export function readUsage(raw: unknown): TokenUsage {
   if (!isObject(raw)) return unknownUsage;
@@ -95,7 +95,7 @@ function withCached(uncached: number | null, raw: Json): number | null {
   return uncached + (count(raw.cache_read_input_tokens) ?? 0) + (count(raw.cache_creation_input_tokens) ?? 0);
 }
 
-/** The thinking that a provider counts in the total alone: what the total has beyond input and output. */
+/** Thinking tokens that a provider counts only in the total: the total minus input and output. */
 function thoughtBeside(
   input: number | null,
   output: number | null,
@@ -107,7 +107,7 @@ function thoughtBeside(
   return rest > 0 && (reasoning === null || reasoning === rest) ? rest : 0;
 }
 
-/** OpenAI counts some transcriptions in seconds, and Mistral the seconds of all. */
+/** OpenAI counts some transcriptions in seconds; Mistral reports seconds for all. */
 function secondsIn(raw: Json): number | undefined {
   const seconds = raw.type === 'duration' ? raw.seconds : raw.prompt_audio_seconds;
   return typeof seconds === 'number' && seconds >= 0 && seconds <= MAX_COUNT ? seconds : undefined;
@@ -117,7 +117,7 @@ function firstObject(...values: unknown[]): Json | undefined {
   return values.find(isObject);
 }
 
-/** More than any request has. Sums and prices of larger counts would leave what the record and the tables can hold. */
+/** More than any request has. Sums and prices of larger counts would exceed the range of the record and the tables. */
 const MAX_COUNT = 1e12;
 
 function count(value: unknown): number | null {

@@ -2,7 +2,7 @@ import { parseExactly } from '../../json/exact-json.ts';
 import { type Provider, ProviderFailure, type ProviderReply } from '../../providers/provider.ts';
 import { unfinished } from '../../providers/transport-failure.ts';
 
-/** @throws ProviderFailure, with `timeout` when the answer takes longer than a whole one may */
+/** @throws ProviderFailure, with `timeout` when the answer takes longer than a whole answer may */
 export async function wholeBody(
   reply: ProviderReply,
   { name, answerLimit }: Pick<Provider, 'name' | 'answerLimit'>,
@@ -23,7 +23,7 @@ export async function wholeBody(
   }
 }
 
-/** Undefined when the bytes are no JSON. */
+/** Undefined when the bytes are not JSON. */
 export function parseWhole(bytes: Buffer): unknown {
   try {
     return parseExactly(bytes.toString());
@@ -32,17 +32,17 @@ export function parseWhole(bytes: Buffer): unknown {
   }
 }
 
-/** Of an error answer so much is recorded. */
+/** Maximum number of recorded bytes of an error answer. */
 export const MAX_ERROR_BYTES = 64 * 1024;
-/** Read beyond that, so that a credential at the cut is whole when it is looked for. */
+/** Bytes read beyond that, so that a credential at the cut is found whole. */
 const CREDENTIAL_BYTES = 4096;
-/** From the headers of an error answer to the end of its body. */
+/** Milliseconds from the headers of an error answer to the end of its body. */
 const ERROR_TIMEOUT_MS = 3_000;
 const ENOUGH = Symbol('enough');
 
 /**
- * The beginning of an error answer, up to `MAX_ERROR_BYTES` and a little more. The status says what went wrong, so a
- * body that is longer, slow, or broken off is cut there.
+ * The beginning of an error answer, up to `MAX_ERROR_BYTES` and a little more. The status states the error, so a body
+ * that is longer, slow, or broken off is cut there.
  * @throws ProviderFailure when the caller's signal was aborted
  */
 export async function errorBody(reply: ProviderReply): Promise<Buffer> {

@@ -9,8 +9,8 @@ interface ConfiguredProvider {
 }
 
 /**
- * By provider, then by model.
- * @throws Error naming the place of a price that cannot be one: a wrong price would quietly be a wrong budget
+ * Prices by provider, then by model.
+ * @throws Error naming the place of an invalid price: a wrong price would silently make budgets wrong
  */
 export function configuredPrices(
   providers: readonly ConfiguredProvider[],

@@ -1,7 +1,7 @@
 /**
- * What usage costs at a price. Pure, and exact: everything is added up in whole pico-dollars, and each side is rounded
- * once, half a nano-dollar upwards. So the total is the sum of its sides to the last digit, and no sum of costs drifts
- * by more than half a nano-dollar for each side in it.
+ * The cost of usage at a price. Pure and exact: everything is added up in whole pico-dollars, and each side is
+ * rounded once, half a nano-dollar upwards. So the total is exactly the sum of its sides, and a sum of costs is off
+ * by at most half a nano-dollar per side.
  */
 
 import type { Units } from '../model-request/units.ts';
@@ -11,15 +11,15 @@ import type { PricedUsage, UsageCost } from './pricing.ts';
 import { unmappedFields } from './unmapped-fields.ts';
 
 const PICO_PER_NANO = 1000n;
-/** Everything under this endpoint is charged as part of a batch. */
+/** Everything under these endpoints is charged as part of a batch. */
 const BATCHES = new Set(['/v1/batches', '/v1/messages/batches']);
 
 type Spent = Pick<PricedUsage, 'endpoint' | 'usage' | 'units' | 'answers' | 'isPartial'>;
 
-/** One side of the bill, in pico-dollars; undefined when it is not known. */
+/** One side of the bill, in pico-dollars; undefined when it is unknown. */
 interface Side {
   readonly amount: bigint | undefined;
-  /** Whether any rate met a count. */
+  /** Whether any rate applied to a count. */
   readonly charged: boolean;
 }
 
@@ -63,7 +63,7 @@ function batchRates(rates: Rates): Rates {
   };
 }
 
-/** @param countsTokens whether plain tokens have a price at all, so that one that is missing leaves the cost unknown */
+/** @param countsTokens whether plain tokens have a price, so that a missing count leaves the cost unknown */
 function inputSide(rates: Rates, { usage, units, answers = 1 }: Spent, countsTokens: boolean): Side {
   const bill = new Bill();
   bill.add(answers, rates.per_request);
@@ -88,7 +88,7 @@ function outputSide(rates: Rates, usage: TokenUsage, units: Units | undefined, c
   bill.add(units?.outputImages, rates.per_image);
   const { outputTokens } = usage;
   if (!countsTokens) return bill.side();
-  // Whoever counts the input, and no more in total, and says nothing of any output has made none: embeddings.
+  // A provider that counts input, a total not above it, and no output has generated none, as for embeddings.
   if (outputTokens === null) {
     const isNone = usage.inputTokens !== null && (usage.totalTokens ?? 0) <= usage.inputTokens;
     return bill.side(!isNone && isCharged(rates.output_per_mtok));
@@ -104,7 +104,7 @@ class Bill {
   #amount = 0n;
   #charged = false;
 
-  /** @returns how many were charged at this rate, and are not to be charged again as plain tokens */
+  /** @returns how many were charged at this rate and must not be charged again as plain tokens */
   add(count: number | null | undefined, rate: bigint | undefined): number {
     if (rate === undefined || count === null || count === undefined) return 0;
     this.#charged = true;
@@ -113,7 +113,7 @@ class Bill {
     return count;
   }
 
-  /** What is left, at the plain rate: unknown, when there is something left and no such rate. */
+  /** Charges the remaining count at the plain rate; the side is unknown when there is a remainder and no such rate. */
   rest(count: number, rate: bigint | undefined): Side {
     if (rate === undefined) return this.side(count > 0);
     this.add(Math.max(0, count), rate);
@@ -164,10 +164,10 @@ function caveatOf(
   return said.length === 0 ? undefined : said.join('; ');
 }
 
-/** Rates that the gateway has no counts for. */
+/** Rates for which the gateway has no counts. */
 const UNCOUNTED = ['input_per_image', 'per_second_output', 'per_page'] as const;
 
-/** What costs a multiple of text with every provider, and has no rate here. */
+/** Counts without a rate of their own that every provider charges at a multiple of text. */
 function chargedAsPlain(usage: TokenUsage, rates: Rates): string[] {
   const without = (count: number | null, rate: bigint | undefined) => rate === undefined && (count ?? 0) > 0;
   return [

@@ -1,11 +1,13 @@
-/** What an answer is charged whose provider reported no usage: the tokens that the gateway counted, at the plain price. */
+/**
+ * The charge for an answer whose provider reported no usage: the tokens that the gateway counted, at the plain price.
+ */
 
 import type { EstimatedTokens } from '../model-request/units.ts';
 import { costAt } from './cost-of-usage.ts';
 import type { Price } from './price.ts';
 import type { PricedUsage, UsageCost } from './pricing.ts';
 
-/** Null where the price leaves a side open, as for usage that is reported. The caveat says that it is an estimate. */
+/** Null where the price leaves a side unknown, as for reported usage. The caveat states that it is an estimate. */
 export function estimatedCost(price: Price, spent: PricedUsage, estimate: EstimatedTokens): UsageCost {
   const { inputTokens, outputTokens } = estimate;
   const totalTokens = inputTokens + outputTokens;

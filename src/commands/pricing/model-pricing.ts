@@ -1,4 +1,4 @@
-/** A price as an administrator or the configuration writes it: rates in US dollars, each by its name. */
+/** A price as an administrator or the configuration writes it: rates in US dollars, by name. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { modelPricing } from '../../events/catalogue/price.ts';
@@ -7,10 +7,13 @@ import type { modelPricing } from '../../events/catalogue/price.ts';
 export type ModelPricing = z.infer<typeof modelPricing>;
 export type PricingTier = NonNullable<ModelPricing['tiers']>[number];
 
-/** For a million tokens, and for one of anything else. Nothing costs more. */
+/** Upper limits: per million tokens, and per unit of anything else. */
 const MAX_RATE = 1_000_000;
 const MAX_UNIT_RATE = 1_000;
-/** What is smaller would be lost when it is reckoned with: a millionth of a millionth of a dollar for one token. */
+/**
+ * Lower limits: smaller rates would be lost in calculations, which count in a millionth of a millionth of a dollar
+ * per token.
+ */
 const MIN_RATE = 1e-6;
 const MIN_UNIT_RATE = 1e-12;
 const MAX_TIERS = 20;
@@ -24,7 +27,7 @@ const rate = (least = MIN_RATE, most = MAX_RATE) =>
     .optional();
 const unitRate = () => rate(MIN_UNIT_RATE, MAX_UNIT_RATE);
 
-/** What may differ from tier to tier. */
+/** Rates that may differ between tiers. */
 const tierRates = {
   input_per_mtok: rate(),
   output_per_mtok: rate(),
@@ -73,7 +76,7 @@ const rates = {
 export type RateName = keyof typeof rates;
 export const rateNames = Object.keys(rates) as readonly RateName[];
 
-/** What a request may set. At least one rate, so that it says something. */
+/** The pricing that a request may set. It has at least one rate. */
 export const pricingSchema = z
   .strictObject({
     ...rates,
@@ -90,7 +93,7 @@ export const pricingSchema = z
     error: 'at least one rate is needed',
   });
 
-/** Input tokens up to which a tier holds, inclusive. */
+/** The number of input tokens up to which a tier applies, inclusive. */
 export function limitOf(one: Pick<PricingTier, 'up_to_tokens' | 'up_to_mtok'> | undefined): number {
   if (one?.up_to_tokens !== undefined) return one.up_to_tokens;
   return one?.up_to_mtok === undefined ? Number.POSITIVE_INFINITY : Math.round(one.up_to_mtok * 1_000_000);
@@ -100,7 +103,7 @@ export function isSamePricing(one: ModelPricing | undefined, other: ModelPricing
   return isDeepStrictEqual(one === undefined ? undefined : present(one), present(other));
 }
 
-/** Without the members that are there and say nothing. */
+/** Without members that are undefined. */
 function present(pricing: ModelPricing): object {
   return JSON.parse(JSON.stringify(pricing));
 }

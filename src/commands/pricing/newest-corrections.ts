@@ -1,19 +1,19 @@
 /**
- * What usages cost by their newest corrections, for one pass through the log. So many are kept as they are, and of the
- * others only that there are some: memory is bounded, and whoever asks looks into the stream then.
+ * The cost of usages by their newest corrections, for one pass through the log. A limited number is kept; for further
+ * ones only a probabilistic set is kept, so that memory is bounded, and the caller then has to read the stream.
  */
 import type { UsageCost } from './pricing.ts';
 import { SeenNames } from './seen-names.ts';
 
 export type KnownCosts = Pick<UsageCost, 'inputCost' | 'outputCost' | 'totalCost' | 'priceSource'>;
 
-/** What a usage costs until now, and the end of its stream. */
+/** The current cost of a usage, and the last revision of its stream. */
 export interface LastWord {
   readonly costs: KnownCosts;
   readonly revision: bigint;
 }
 
-/** Some 30 MB. */
+/** About 30 MB. */
 const MAX_KEPT = 100_000;
 
 export class NewestCorrections {
@@ -25,7 +25,7 @@ export class NewestCorrections {
     this.#maxKept = maxKept;
   }
 
-  /** Called in the log's order: a later correction takes the place of an earlier one. @param usage its id */
+  /** Called in the log's order: a later correction replaces an earlier one. @param usage its id */
   note(usage: string, { costs, revision }: LastWord): void {
     if (this.#kept.size >= this.#maxKept && !this.#kept.has(usage)) {
       this.#others ??= new SeenNames();
@@ -36,7 +36,7 @@ export class NewestCorrections {
     this.#kept.set(usage, { costs: { inputCost, outputCost, totalCost, priceSource }, revision });
   }
 
-  /** Undefined: it was never corrected. */
+  /** Undefined when the usage was never corrected; `unsure` when its stream has to be read. */
   of(usage: string): LastWord | 'unsure' | undefined {
     return this.#kept.get(usage) ?? (this.#others?.mayHave(usage) ? 'unsure' : undefined);
   }

@@ -1,6 +1,6 @@
 /**
- * The prices in force: what administrators say, over what the configuration says, over the snapshot that came with the
- * gateway. Answers from memory; a price is put together once, and again when an administrator has changed something.
+ * The prices in force: administrators' overrides, over the configuration, over the snapshot shipped with the gateway.
+ * Answers from memory; a price is computed once, and again after a change of the overrides.
  */
 import { costAt } from './cost-of-usage.ts';
 import { estimatedCost } from './estimated-cost.ts';
@@ -9,16 +9,16 @@ import { type Price, type PriceLayer, priceOf } from './price.ts';
 import type { ModelPrices, ModelRates, PricedUsage, Pricing, UsageCost } from './pricing.ts';
 import { reportedCost } from './reported-cost.ts';
 
-/** What administrators say. It changes while the gateway runs. */
+/** The administrators' overrides. They may change while the gateway runs. */
 export interface OverriddenPrices {
-  /** Another number after every change. */
+  /** Changes with every change of an override. */
   readonly version: number;
   /** By canonical selector. */
   readonly bySelector: ReadonlyMap<string, { readonly pricing: ModelPricing }>;
 }
 
 export interface PriceSnapshot {
-  /** The day it was made, `YYYY-MM-DD`. */
+  /** The date of the snapshot, `YYYY-MM-DD`. */
   readonly date: string;
   /** @param model the provider's own id, with or without the date of its version */
   find(providerType: string, model: string): ModelPricing | undefined;
@@ -26,14 +26,14 @@ export interface PriceSnapshot {
 
 export interface PriceSources {
   overrides(): OverriddenPrices;
-  /** What the configuration of a provider says of one of its models. */
+  /** The pricing that a provider's configuration declares for one of its models. */
   configured(provider: string, model: string): ModelPricing | undefined;
   readonly snapshot: PriceSnapshot;
   /** The type of a provider by its name. */
   typeOf(provider: string): string | undefined;
 }
 
-/** Names may be whatever clients ask a provider for, so what is remembered has an end. */
+/** Clients may request any name from a provider, so the cache is bounded. */
 const MAX_REMEMBERED = 10_000;
 const PER_MILLION = 1e6;
 
@@ -41,7 +41,7 @@ const noPrice: UsageCost = Object.freeze({ inputCost: null, outputCost: null, to
 
 export class PriceBook implements Pricing, ModelPrices {
   readonly #sources: PriceSources;
-  /** By provider: of the type it has. A name may be given to a provider of another type. */
+  /** By provider, with the provider's type: a name may later belong to a provider of another type. */
   readonly #prices = new Map<string, { readonly type: string; readonly models: Map<string, Price | undefined> }>();
   #remembered = 0;
   #version = -1;
@@ -75,7 +75,7 @@ export class PriceBook implements Pricing, ModelPrices {
     if (rates === undefined) return undefined;
     const { inputPerMtok, outputPerMtok, perRequest } = rates;
     if (inputPerMtok === undefined && outputPerMtok === undefined && perRequest === 0) return undefined;
-    // A price for each request is as if a thousand tokens of it cost that.
+    // A price per request is compared as the price of a thousand tokens.
     return (inputPerMtok ?? 0) + (outputPerMtok ?? 0) + (perRequest * PER_MILLION) / 1000;
   }
 
@@ -108,7 +108,7 @@ export class PriceBook implements Pricing, ModelPrices {
     const add = (source: string, pricing: ModelPricing | undefined) => {
       if (pricing !== undefined) layers.push({ source, pricing });
     };
-    // A text with a slash is one model of one provider, and never a model wherever it is.
+    // A selector with a slash is one model of one provider, and never a model of any provider.
     const anywhere = model.includes('/') ? [] : [model];
     for (const selector of [`${provider}/${model}`, ...anywhere, `${provider}/`, '/']) {
       add(`override:${selector}`, bySelector.get(selector)?.pricing);

@@ -1,11 +1,11 @@
-/** What may happen to a pricing override, decided from what has happened to it. Pure. */
+/** Commands and events of a pricing override. Pure. */
 import { priceOverrideRemoved, priceOverrideSet } from '../../events/catalogue/price.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 import { isSamePricing, type ModelPricing } from './model-pricing.ts';
 
-/** Undefined: there is no override. */
+/** Undefined when there is no override. */
 export type PriceOverrideState = ModelPricing | undefined;
 
 export type PriceOverrideCommand = { readonly selector: string; readonly context: EventContext } & (

@@ -1,15 +1,15 @@
 /**
- * List prices of well-known models, as of one day. They are what the providers publish, and stand here where two
- * independent public collections of them, LiteLLM's and Pydantic's genai-prices, agreed on that day. By hand were
- * compared: xAI's, where the two differ on whether token 200,000 pays the higher rate already, and `whisper-1`,
- * `tts-1`, `tts-1-hd` and `gpt-image-1`, which they count in other units. A model whose price could not be confirmed, or
- * that costs more at some hours than at others, is left out, and its cost is unknown until an administrator or the
- * configuration gives it a price.
+ * List prices of well-known models, as of one day. They are the published prices of the providers on which two
+ * independent public collections, LiteLLM's and Pydantic's genai-prices, agreed on that day. Compared by hand were
+ * xAI's, where the two differ on whether token 200,000 already pays the higher rate, and `whisper-1`, `tts-1`,
+ * `tts-1-hd` and `gpt-image-1`, which they count in other units. A model whose price could not be confirmed, or
+ * depends on the time of day, is left out; its cost is unknown until an administrator or the configuration gives it a
+ * price.
  */
 import type { ModelPricing } from './model-pricing.ts';
 import type { PriceSnapshot } from './price-book.ts';
 
-/** US dollars for a million tokens: input, output, cached input, cache write, cache write for an hour. */
+/** US dollars per million tokens: input, output, cached input, cache write, cache write for an hour. */
 type Row = readonly [
   input: number,
   output?: number | undefined,
@@ -18,10 +18,10 @@ type Row = readonly [
   cacheWriteForAnHour?: number,
 ];
 
-/** Absent: an embedding model, which has no output. */
+/** For an embedding model, which has no output. */
 const none = undefined;
 
-/** By provider type, then by the provider's own id. Versions are listed where they cost something else. */
+/** By provider type, then by the provider's own id. Versions are listed where their price differs. */
 const table: Readonly<Record<string, Readonly<Record<string, Row | ModelPricing>>>> = {
   anthropic: {
     'claude-fable-5': [10, 50, 1, 12.5, 20],
@@ -183,7 +183,7 @@ export const priceSnapshot: PriceSnapshot = {
   },
 };
 
-/** A version by its date, as in `gpt-5.5-2026-04-23` and `claude-haiku-4-5-20251001`, costs what the model does. */
+/** A dated version, such as `gpt-5.5-2026-04-23` and `claude-haiku-4-5-20251001`, has the price of its model. */
 const VERSION_DATE = /-(?:\d{4}-\d{2}-\d{2}|\d{8})$/;
 
 function own<T>(entries: Readonly<Record<string, T>>, name: string): T | undefined {
@@ -204,7 +204,10 @@ function pricingOf([input, output, cachedInput, cacheWrite, cacheWriteForAnHour]
   };
 }
 
-/** @param limit input tokens, up to which the first row holds; a larger request is charged by the second, all of it */
+/**
+ * @param limit input tokens up to which the first row applies; a larger request is charged by the second row as a
+ * whole
+ */
 function upTo(limit: number, below: Row, beyond: Row): ModelPricing {
   return { ...pricingOf(beyond), tiers: [{ up_to_tokens: limit, ...pricingOf(below) }] };
 }

@@ -1,4 +1,4 @@
-/** A price made ready to be reckoned with: what several sources say, put over one another, in whole numbers. */
+/** A price prepared for calculation: the rates of several sources, merged, in whole numbers. */
 import {
   limitOf,
   type ModelPricing,
@@ -15,29 +15,32 @@ export interface PriceLayer {
   readonly pricing: ModelPricing;
 }
 
-/** Pico-dollars (a millionth of a millionth of a dollar) for one token, image, second, …: whole, so sums are exact. */
+/**
+ * Pico-dollars (a millionth of a millionth of a dollar) per token, image, second, …: whole numbers, so sums are
+ * exact.
+ */
 export type Rates = Partial<Readonly<Record<RateName, bigint>>>;
 
-/** The rates of requests of some size. */
+/** The rates for requests of one size. */
 export interface Band {
   /** Input tokens, inclusive. */
   readonly upTo: number;
   readonly rates: Rates;
-  /** The same in US dollars, as they were written, for the record. */
+  /** The same rates in US dollars, as written in the source, for the record. */
   readonly told: Readonly<Record<string, number>>;
   readonly isFree: boolean;
 }
 
 export interface Price {
-  /** The sources that have a say, the strongest first, joined by `+`. */
+  /** The sources that contribute a rate, the strongest first, joined by `+`. */
   readonly source: string;
-  /** By size, ascending; the last holds for every request beyond. */
+  /** By size, ascending; the last applies to every larger request. */
   readonly bands: readonly Band[];
 }
 
 /**
- * What the layers say together: each rate as the strongest layer has it that names it. A layer that names a rate and
- * no tiers takes it out of the tiers below as well; one that has tiers replaces them.
+ * Merges the layers: each rate comes from the strongest layer that names it. A layer that names a rate and no tiers
+ * also removes that rate from the tiers below; a layer with tiers replaces them.
  * @param layers the strongest first
  */
 export function priceOf(layers: readonly PriceLayer[]): Price | undefined {
@@ -50,7 +53,7 @@ function over(stronger: ModelPricing, weaker: ModelPricing): ModelPricing {
   return { ...weaker, ...defined(stronger), tiers: tiers?.length === 0 ? undefined : tiers };
 }
 
-/** The layers that have a say: those of which something is left that no stronger one names. */
+/** The layers that contribute: those with a rate that no stronger layer names. */
 function sourcesOf(layers: readonly PriceLayer[]): string[] {
   let stronger: ModelPricing = {};
   return layers.flatMap(({ source, pricing }) => {
@@ -80,7 +83,7 @@ function defined(pricing: ModelPricing): ModelPricing {
   return Object.fromEntries(Object.entries(pricing).filter(([, value]) => value !== undefined));
 }
 
-/** A request beyond all tiers is charged at the plain rates; what they do not name, as in the last tier. */
+/** A request beyond all tiers is charged at the plain rates; rates that they do not name come from the last tier. */
 function bandsOf({ tiers = [], ...plain }: ModelPricing): Band[] {
   const bands = tiers.map((one) => band(limitOf(one), { ...plain, ...defined(rated(one)) }));
   const last = tiers.at(-1);
@@ -104,7 +107,7 @@ function band(upTo: number, pricing: ModelPricing): Band {
   return { upTo, rates, told: Object.freeze(told), isFree: Object.values(rates).every((rate) => rate === 0n) };
 }
 
-/** A dollar for a million tokens is a million pico-dollars for one. */
+/** One dollar per million tokens is a million pico-dollars per token. */
 function picoDollars(name: RateName, dollars: number): bigint {
   return BigInt(Math.round(dollars * (name.endsWith('_per_mtok') ? 1e6 : 1e12)));
 }

@@ -1,4 +1,4 @@
-/** What usage costs. Asked once at the end of every exchange, from memory. */
+/** The cost of usage. Computed once at the end of every exchange, from memory. */
 import type { EstimatedTokens, Units } from '../model-request/units.ts';
 import type { TokenUsage } from '../model-request/usage.ts';
 
@@ -7,20 +7,20 @@ export interface PricedUsage {
   readonly providerType: string;
   readonly model: string;
   readonly endpoint: string;
-  /** The id that the provider gave its answer, or the work that the usage is of. */
+  /** The provider's id of its answer, or the id of the work. */
   readonly answerId?: string | undefined;
   readonly usage: TokenUsage;
-  /** What is charged for beside tokens, as far as the request tells. */
+  /** Units that are charged besides tokens, as far as the request states them. */
   readonly units?: Units | undefined;
-  /** What was probably spent, where the provider reports no usage. */
+  /** The estimated tokens, where the provider reports no usage. */
   readonly estimate?: EstimatedTokens | undefined;
-  /** How many answers the usage sums up: more than one only of a batch. Default 1. */
+  /** How many answers the usage covers; more than one only for a batch. Default 1. */
   readonly answers?: number | undefined;
   /** The answer broke off: the usage is what the provider had reported until then. */
   readonly isPartial?: boolean | undefined;
 }
 
-/** Amounts are nano-dollars as decimal text; null: not known, which is not the same as nothing. */
+/** Amounts are nano-dollars as decimal text; null when unknown, which differs from zero. */
 export interface UsageCost {
   readonly inputCost: string | null;
   readonly outputCost: string | null;
@@ -29,7 +29,7 @@ export interface UsageCost {
   readonly price?: Readonly<Record<string, number>> | undefined;
   /** `override:<selector>`, `config`, `snapshot:<date>`, several joined by `+`, or `provider_reported`. */
   readonly priceSource?: string | undefined;
-  /** What the cost leaves out, or why it is not known. */
+  /** What the cost excludes, or why it is unknown. */
   readonly caveat?: string | undefined;
 }
 
@@ -37,18 +37,21 @@ export interface Pricing {
   costOf(spent: PricedUsage): UsageCost;
 }
 
-/** What a model's plain tokens cost, for those who estimate or compare before anything is spent. */
+/** The price of a model's plain tokens, for estimates and comparisons before anything is spent. */
 export interface ModelRates {
-  /** US dollars for a million tokens of a small request; undefined when not known. */
+  /** US dollars per million tokens of a small request; undefined when unknown. */
   readonly inputPerMtok: number | undefined;
   readonly outputPerMtok: number | undefined;
-  /** US dollars for the request itself. */
+  /** US dollars per request. */
   readonly perRequest: number;
 }
 
 export interface ModelPrices {
   /** @param provider the instance's name. Undefined when no price is known. */
   rates(provider: string, model: string): ModelRates | undefined;
-  /** A number to compare models by: US dollars for a million tokens in and a million out. Undefined: not known. */
+  /**
+   * A number to compare models by: US dollars for a million input and a million output tokens. Undefined when
+   * unknown.
+   */
   priceOf(provider: string, model: string): number | undefined;
 }

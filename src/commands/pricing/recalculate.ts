@@ -1,8 +1,8 @@
 /**
- * Prices the past anew. What was recorded stays as it is: where an exchange costs something else now, a correction is
- * appended to its stream, with what it cost before. To do it again with the same prices appends nothing.
- *
- * The log is read as a stream, so memory is bounded however long it is; the gateway serves on meanwhile.
+ * Prices recorded usage again. Recorded events are not changed: where the cost of an exchange differs now, a
+ * correction is appended to its stream, with the previous cost. A second run with the same prices appends nothing.
+ * The log is read as a stream, so memory is bounded whatever its length; the gateway keeps serving requests
+ * meanwhile.
  */
 import { setImmediate as otherWork } from 'node:timers/promises';
 import type { z } from 'zod';
@@ -16,10 +16,10 @@ import { type KnownCosts, type LastWord, NewestCorrections } from './newest-corr
 import type { PricedUsage, Pricing, UsageCost } from './pricing.ts';
 
 export interface RecalculationScope {
-  /** Milliseconds since the epoch: from here, and up to there but not including it. */
+  /** Milliseconds since the epoch: from `from`, inclusive, to `until`, exclusive. */
   readonly from?: number | undefined;
   readonly until?: number | undefined;
-  /** With all below it. */
+  /** This path and all paths below it. */
   readonly userPath?: UserPath | undefined;
   /** Any of these; `provider` may be a name or a type. */
   readonly models?: readonly { readonly provider: string; readonly model: string }[] | undefined;
@@ -27,18 +27,18 @@ export interface RecalculationScope {
 
 export interface Recalculation {
   readonly scope: RecalculationScope;
-  /** Who wants it. */
+  /** The context of the administrator's request. */
   readonly context: EventContext;
-  /** Ends it early, with what was done until then. */
+  /** Ends the run early; corrections made until then stay. */
   readonly signal: AbortSignal;
 }
 
 export interface Recalculated {
-  /** `partial`: it was ended early. To begin again does the rest. */
+  /** `partial` when it was ended early. Another run does the rest. */
   readonly status: 'ok' | 'partial';
   /** How many recorded usages are in scope. */
   readonly matched: number;
-  /** Of those, how many cost something else now. */
+  /** How many of them have another cost now. */
   readonly recalculated: number;
   readonly withPricing: number;
   readonly withoutPricing: number;
@@ -52,9 +52,9 @@ interface Waiting {
   readonly write: StreamWrite;
 }
 
-/** Corrections that go into one append. */
+/** Corrections per append. */
 const BATCH = 128;
-/** How long it may keep others waiting in one go. */
+/** Milliseconds after which it lets other work run. */
 const TURN_MS = 5;
 
 export interface RecalculationDependencies {
@@ -63,8 +63,8 @@ export interface RecalculationDependencies {
 }
 
 /**
- * @returns a function that does one at a time
- * @throws (the function) Refusal 409 while one is running, and as `recalculate` does
+ * @returns a function that runs one recalculation at a time
+ * @throws (the function) Refusal 409 while one is running, and the errors of `recalculate`
  */
 export function createRecalculator(deps: RecalculationDependencies): (job: Recalculation) => Promise<Recalculated> {
   let running = false;
@@ -79,7 +79,7 @@ export function createRecalculator(deps: RecalculationDependencies): (job: Recal
   };
 }
 
-/** @throws Refusal 503 when the log cannot be written: what was appended before stays */
+/** @throws Refusal 503 when the log cannot be written: earlier corrections stay */
 export async function recalculate(
   { scope, context, signal }: Recalculation,
   { log, pricing }: RecalculationDependencies,
@@ -133,8 +133,8 @@ class Run {
     const cost = data.cacheType === undefined ? this.#pricing.costOf(spentIn(data)) : data;
     if (cost.totalCost === null) counts.withoutPricing += 1;
     else counts.withPricing += 1;
-    // What an attempt spent that failed is never the end of its stream. What an answer spent is, nearly always: where it
-    // is not, the append shows.
+    // The usage of a failed attempt is never the end of its stream. The usage of an answer nearly always is; where it
+    // is not, the append fails on the expected revision.
     const known = data.failedAttempt === undefined ? this.corrections.of(event.id) : 'unsure';
     const last = known === 'unsure' ? await this.#lastWord(event) : known;
     const { costs, revision } = last ?? { costs: data, revision: event.revision };
@@ -151,7 +151,7 @@ class Run {
     };
   }
 
-  /** What the usage costs by the newest word on it, and the end of its stream. */
+  /** The newest recorded cost of the usage, and the last revision of its stream. */
   async #lastWord(event: Recorded): Promise<LastWord> {
     let revision = event.revision;
     let isNewest = true;
@@ -184,12 +184,12 @@ class Run {
       await this.#log.append([this.#correcting(event, cost, last)]);
       this.counts.recalculated += 1;
     } catch (error) {
-      // Somebody else is at it this very moment: it is left to the next time.
+      // Another process changed the stream at the same moment: the next run corrects this usage.
       if (!(error instanceof WrongExpectedRevision)) throw error;
     }
   }
 
-  /** The administrator did it, and it goes on the account of the user path that spent it. */
+  /** The actor is the administrator; the user path is the one that spent the usage. */
   #contextOf({ context }: Recorded): EventContext {
     const { actor, requestId } = this.#admin;
     return { actor, userPath: context.userPath, requestId };
@@ -207,7 +207,7 @@ function isInScope({ at, context, data }: Recorded, { from, until, userPath, mod
   return models.some((one) => one.model === model && (one.provider === provider || one.provider === providerType));
 }
 
-/** What was reported is read again, since an older gateway may have understood less of it. */
+/** The provider's raw report is parsed again, since an older gateway may have read fewer of its members. */
 function spentIn(data: Recorded['data']): PricedUsage {
   const { provider, providerType, model, endpoint, inputCharacters, outputImages, partial, answers, estimated } = data;
   const { estimatedInputTokens: inputTokens = 0, estimatedOutputTokens: outputTokens = 0 } = data;
@@ -248,7 +248,7 @@ function correction(event: Recorded, cost: UsageCost, before: KnownCosts): z.inf
   };
 }
 
-/** A price of another source that comes to the same amounts is no correction. */
+/** The same amounts at a price of another source are not a correction. */
 function isSameCost(one: KnownCosts, other: KnownCosts): boolean {
   return one.totalCost === other.totalCost && one.inputCost === other.inputCost && one.outputCost === other.outputCost;
 }

@@ -1,15 +1,18 @@
-/** What a provider itself says a request cost. It is what is billed, so it counts more than any table. */
+/**
+ * The cost that a provider itself reports for a request. It is the billed amount, so it takes precedence over any
+ * table.
+ */
 import { isObject } from '../../json/is-object.ts';
 
 const NANO_PER_DOLLAR = 1e9;
-/** A million dollars: more is no cost of one request but a mistake. */
+/** A million dollars: a higher cost of one request is a mistake. */
 const MAX_NANO = 1e15;
 /** xAI counts in ten-thousand-millionths of a dollar ("Cost Tracking" in its documentation). */
 const TICKS_PER_NANO = 10;
 
 /**
- * OpenRouter: `cost` is what is taken from the account; with one's own key at the provider, that provider's bill comes
- * on top, as `cost_details.upstream_inference_cost`.
+ * OpenRouter: `cost` is taken from the account. With one's own key at the provider, that provider's bill is added, as
+ * `cost_details.upstream_inference_cost`.
  * @returns nano-dollars; undefined when nothing is reported
  */
 export function reportedCost(providerType: string, raw: Record<string, unknown> | null): string | undefined {
@@ -27,7 +30,7 @@ function nanoDollars(reported: unknown, inNano: (amount: number) => number): str
   return amount >= 0 && amount <= MAX_NANO ? String(amount) : undefined;
 }
 
-/** Whether a provider of that type tells what a request cost, so that it is known also where no table has a price. */
+/** Whether providers of this type report the cost of a request, so that it is known without a price table. */
 export function reportsCost(providerType: string): boolean {
   return providerType === 'xai' || providerType === 'openrouter';
 }

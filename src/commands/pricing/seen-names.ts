@@ -1,6 +1,6 @@
 /**
- * The names that were seen, in two megabytes however many they are: a bit for each hash of a name. It never forgets
- * one; of those it has not seen it takes a few for seen, and whoever asks must look closer then.
+ * A set of names in two megabytes, however many there are: one bit per hash of a name. A name in the set is always
+ * found; a few names outside it are reported as found too, so the caller has to verify a hit.
  */
 const BITS = 24;
 
@@ -22,7 +22,7 @@ export class SeenNames {
   }
 }
 
-/** FNV-1a, folded to so many bits. */
+/** FNV-1a, folded to `BITS` bits. */
 function placeOf(name: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);

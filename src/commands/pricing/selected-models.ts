@@ -1,4 +1,4 @@
-/** The models that a selector means, as recorded usage names them. */
+/** The models that a selector names, as recorded usage names them. */
 
 /** `provider` may be a name or a type. */
 export interface SelectedModel {
@@ -11,13 +11,14 @@ export interface KnownModels {
   knows(provider: string): boolean;
   /** The listed model of this selector. */
   find(selector: string): SelectedModel | undefined;
-  /** The models behind an alias; undefined when it is none. */
+  /** The models behind an alias; undefined when it is not an alias. */
   behind(alias: string): readonly SelectedModel[] | undefined;
 }
 
 /**
- * An alias means all that it leads to; `<provider>/<model>` may also be one that nobody serves any more.
- * @returns undefined for a bare name that nobody knows
+ * An alias stands for all models that it leads to; `<provider>/<model>` may also name a model that no provider serves
+ * any more.
+ * @returns undefined for an unknown name without a provider
  */
 export function selectedModels(selector: string, known: KnownModels): readonly SelectedModel[] | undefined {
   const behind = known.behind(selector);

@@ -1,7 +1,7 @@
-/** What a provider's usage object counts that nobody here puts a price on. */
+/** Counts in a provider's usage object for which the gateway has no price. */
 import { isObject } from '../../json/is-object.ts';
 
-/** The counts that are read, and those that only say the same in other words. */
+/** The counts that are read, and those that repeat them under other names. */
 const known = new Set([
   'prompt_tokens',
   'completion_tokens',
@@ -28,10 +28,10 @@ const known = new Set([
   'rejected_prediction_tokens',
 ]);
 
-/** What is counted beside tokens and charged for: searches and the like. */
+/** Counts besides tokens that are charged, such as searches. */
 const CHARGED_TOO = /token|search|server_tool/;
 
-/** Their names, with the object they are in; only those above 0. */
+/** The names of the counts above 0, with the object that contains them. */
 export function unmappedFields(raw: Record<string, unknown> | null): string[] {
   const found: string[] = [];
   if (raw !== null) collect(raw, '', found);

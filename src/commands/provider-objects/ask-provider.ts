@@ -1,4 +1,4 @@
-/** One short question to a provider about an object it keeps under an id: a response, a file, a batch. */
+/** One short request to a provider about an object that it stores under an id: a response, a file, a batch. */
 
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
@@ -12,7 +12,7 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export interface ProviderObjectRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
-  /** Of OpenAI's API, beginning with `/v1/`, with the query. */
+  /** Path of OpenAI's API, beginning with `/v1/`, with the query. */
   readonly path: string;
   /** Default `application/json`. */
   readonly accept?: string;
@@ -32,7 +32,7 @@ export async function askProvider(
   return objectIn(await replyTo(question, provider), provider);
 }
 
-/** @throws Refusal when the provider gives no answer at all */
+/** @throws Refusal when the provider gives no answer */
 export async function replyTo(question: ProviderObjectRequest, provider: Provider): Promise<ProviderReply> {
   const { method, path, accept = 'application/json', body, requestId, signal } = question;
   const headers: Record<string, string> = body === undefined ? { accept } : { accept, 'content-type': body.type };
@@ -70,7 +70,7 @@ export async function objectIn(
   }
 }
 
-/** A question about a stored object is refused with 403 only for what the gateway's credential may not do. */
+/** A 403 for a stored object can only mean that the gateway's credential lacks the permission. */
 function refusedBy(error: MappedError): Refusal {
   return error.status === 403 ? credentialsRefused(error) : refusalFromUpstream(error);
 }

@@ -1,4 +1,6 @@
-/** The files of a batch, read at the provider that keeps them: OpenAI's input and output files, Anthropic's results. */
+/**
+ * The files of a batch, read at the provider that stores them: OpenAI's input and output files, Anthropic's results.
+ */
 
 import { isObject } from '../../json/is-object.ts';
 import type { Provider } from '../../providers/provider.ts';
@@ -9,7 +11,7 @@ import { replyTo } from './ask-provider.ts';
 import { forEachLine, type LineLimits } from './json-lines.ts';
 import { files, messageBatches, type ObjectKind } from './tracked.ts';
 
-/** As OpenAI allows, and some more: 50,000 requests and 200 MB. */
+/** Above OpenAI's limits of 50,000 requests and 200 MB. */
 const LIMITS: LineLimits = { lineBytes: 64 * 1024 * 1024, totalBytes: 1024 * 1024 * 1024, lines: 100_000 };
 
 export interface FileQuestion {
@@ -17,21 +19,21 @@ export interface FileQuestion {
   readonly signal: AbortSignal;
 }
 
-/** Where a file is that a provider keeps under this id. */
+/** The path of a file's content at its provider. */
 export function contentPath(fileId: string): string {
   return `${files.endpoint}/${encodeURIComponent(fileId)}/content`;
 }
 
-/** What a batch made. */
+/** A result file of a batch. */
 export interface ResultFile {
   readonly path: string;
-  /** Of a file in OpenAI's API. */
+  /** The id of a file in OpenAI's API. */
   readonly id?: string;
-  /** Not of the file of errors. */
+  /** False for the file of errors. */
   readonly isOutput: boolean;
 }
 
-/** What a batch that is over made, as its provider says it. */
+/** The result files of a batch that is over, as its provider names them. */
 export function resultFiles(kind: ObjectKind, batch: Readonly<Record<string, unknown>>): readonly ResultFile[] {
   if (kind === messageBatches) {
     const path = `${kind.endpoint}/${encodeURIComponent(String(batch.id))}/results`;
@@ -43,7 +45,7 @@ export function resultFiles(kind: ObjectKind, batch: Readonly<Record<string, unk
   });
 }
 
-/** The answer that a line of a result tells of; undefined where the request was not made. */
+/** The answer in a line of a result file; undefined when the request was not made. */
 export function answerIn(line: unknown): { readonly status: unknown; readonly body: unknown } | undefined {
   if (!isObject(line)) return undefined;
   const { response, result } = line;
@@ -53,7 +55,7 @@ export function answerIn(line: unknown): { readonly status: unknown; readonly bo
 
 /**
  * Reads a file line by line.
- * @param pause called after each piece of the file: no more is read while what it returns is pending
+ * @param pause called after each piece of the file: nothing more is read while the returned promise is pending
  * @returns false when the provider does not have it
  * @throws Refusal
  */

@@ -1,4 +1,4 @@
-/** A file of JSON lines, read as it comes: no more than one line of it is held. */
+/** A file of JSON lines, read as it arrives: at most one line of it is held in memory. */
 
 import { parseExactly } from '../../json/exact-json.ts';
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
@@ -14,8 +14,9 @@ export interface LineLimits {
 const NEWLINE = 0x0a;
 
 /**
- * Hands over the value of each line that is not empty, and its bytes; reads on when `pause` of a piece has resolved. The value of a line that is no JSON is `undefined`.
- * @throws Refusal when a limit is exceeded, the provider fails, or as `onLine` does
+ * Calls `onLine` with the value and the bytes of each line that is not empty; continues when `pause` of a piece has
+ * resolved. The value of a line that is not JSON is `undefined`.
+ * @throws Refusal when a limit is exceeded or the provider fails; errors of `onLine`
  */
 export async function forEachLine(
   body: ReplyBody,

@@ -1,4 +1,4 @@
-/** What the gateway knows of the files and batches that providers keep: who has them, and whose they are. */
+/** The recorded facts of files and batches at providers: their provider and their owner. */
 import { batchTracked, fileTracked } from '../../events/catalogue/files.ts';
 import type { EventContext } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -9,11 +9,11 @@ import { type Refusal, refusals } from '../refusal.ts';
 import { contextFor, creatorFact, type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
 
 export interface ObjectKind {
-  /** Category of the stream of each. */
+  /** Category of the stream of each object. */
   readonly name: 'file' | 'batch';
   readonly endpoint: '/v1/files' | '/v1/batches' | '/v1/messages/batches';
   readonly family: Family;
-  /** As the subject of a sentence. */
+  /** Title as the subject of a sentence. */
   readonly title: string;
   notFound(id: string): Refusal;
 }
@@ -51,26 +51,26 @@ export function batchKindOf({ type }: Pick<Provider, 'type'>): ObjectKind {
 export interface TrackedObject extends Owner {
   /** The provider's name. */
   readonly provider: string;
-  /** Of a batch that was made by `/v1/messages/batches`. */
+  /** Set for a batch that was created by `/v1/messages/batches`. */
   readonly dialect?: 'messages' | undefined;
-  /** Of its newest event: expected by whoever appends the next one. */
+  /** Revision of the newest event, expected by the next append. */
   readonly revision: bigint;
 }
 
-/** What a projection implements. It knows no callers, so it is for `trackedObjects` alone. */
+/** Implemented by a projection. It does not check callers, so only `trackedObjects` uses it. */
 export interface TrackedRecords {
-  /** Undefined when it was not made here, was deleted, or when `id` cannot be the id of such a thing. */
+  /** Undefined when the object was not created through this gateway, was deleted, or when `id` cannot be such an id. */
   load(kind: ObjectKind['name'], id: string): Promise<TrackedObject | undefined>;
-  /** Whether it was made here once. */
+  /** Whether it was created through this gateway and then deleted. */
   wasDeleted(kind: ObjectKind['name'], id: string): Promise<boolean>;
 }
 
 export interface TrackedObjects {
-  /** Undefined also when it is not to be seen. */
+  /** Undefined also when the caller may not see it. */
   find(kind: ObjectKind['name'], id: string, sight: Sight): Promise<TrackedObject | undefined>;
   /**
-   * Whether a provider may be asked for what `find` did not find. What is not on the record here belongs to nobody in
-   * particular: only those who see everything may ask for it. What was deleted is nowhere.
+   * Whether a provider may be queried for an object that `find` did not find. An object that is not recorded here has
+   * no known owner: only callers who see everything may query it. A deleted object does not exist anywhere.
    */
   mayBeElsewhere(kind: ObjectKind['name'], id: string, sight: Sight): Promise<boolean>;
 }
@@ -85,19 +85,19 @@ export function trackedObjects(records: TrackedRecords): TrackedObjects {
   };
 }
 
-/** Ids come from providers and clients: what is not a plain token of reasonable length names no stream. */
+/** Ids come from providers and clients: an id that is not a plain token of reasonable length has no stream. */
 export function isObjectId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(id);
 }
 
-/** Where an object comes from. */
+/** The owner and the origin of an object. */
 export interface ObjectOrigin {
   readonly owner: Owner;
   readonly exchangeId?: string;
   readonly dialect?: 'messages';
 }
 
-/** Remembers who has an object. @param by who caused the event, who need not be the owner */
+/** Records the provider of an object. @param by context of the event; its actor need not be the owner */
 export function trackingWrite(
   kind: ObjectKind['name'],
   id: string,

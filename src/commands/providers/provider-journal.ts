@@ -1,4 +1,4 @@
-/** Writes down what happens to providers, on `provider-<name>`, apart from any request. */
+/** Records changes of providers on `provider-<name>`, apart from any request. */
 import type { z } from 'zod';
 import {
   providerBecameAvailable,
@@ -14,7 +14,7 @@ import type { EventLog } from '../../events/log.ts';
 import type { ProviderModel } from '../../providers/provider.ts';
 import type { CircuitState } from '../exchange/attempts/circuit-breaker.ts';
 
-/** What is told of a provider on the record: where it is, and no secret. */
+/** The recorded configuration of a provider: its address, and no secret. */
 export type Configuration = z.infer<typeof providerConfigured.data>;
 
 const context: EventContext = { actor: 'system' };
@@ -24,13 +24,13 @@ export class ProviderJournal {
   readonly #onError: (error: unknown) => void;
   #lastWrite: Promise<unknown> = Promise.resolve();
 
-  /** @param onError told when an event could not be written; the gateway goes on, and so does the provider. */
+  /** @param onError called when an event could not be recorded; the gateway and the provider keep running */
   constructor(log: EventLog, onError: (error: unknown) => void) {
     this.#log = log;
     this.#onError = onError;
   }
 
-  /** Notes what changed, since the last start or since it was last noted. */
+  /** Notes the changes since the last start, or since they were last noted. */
   configured(now: readonly Configuration[], before: ReadonlyMap<string, Configuration>): void {
     for (const configuration of now) {
       const known = before.get(configuration.name);
@@ -65,7 +65,7 @@ export class ProviderJournal {
     this.#write(name, providerCircuitChanged.create({ state, failures }, context));
   }
 
-  /** Resolves when everything noted so far is written or was given up. */
+  /** Resolves when everything noted so far is recorded, or its append has failed. */
   settled(): Promise<unknown> {
     return this.#lastWrite;
   }

@@ -1,7 +1,7 @@
 /**
- * The providers in force: each with its connections, its place in the registry and its circuit breaker. They can be
- * others at any time. An exchange that has begun ends with the provider it began with, whose connections are closed
- * after that.
+ * The providers in force: each with its connections, its place in the registry and its circuit breaker. They can
+ * change at any time. An exchange ends with the provider that it began with; the connections of that provider are
+ * closed after it.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { createProvider } from '../../providers/create-provider.ts';
@@ -21,11 +21,11 @@ export interface ResilienceSettings {
 
 export type RosterConfig = ProviderConfig & { readonly resilience: ResilienceSettings };
 
-/** What is remembered of a provider from before. */
+/** Facts about a provider from before the start. */
 export interface KnownProvider {
-  /** Undefined when it was not configured any more. */
+  /** Undefined when it was no longer configured. */
   readonly configuration?: Configuration | undefined;
-  /** Its last good list. */
+  /** Its last valid list of models. */
   readonly models?: readonly ProviderModel[] | undefined;
   readonly capabilities: { readonly responses?: boolean | undefined };
   /** Milliseconds since the epoch. */
@@ -38,7 +38,7 @@ export interface RosterOptions {
   remembered(): ReadonlyMap<string, KnownProvider>;
   /** Resolves once every exchange that is open now has ended. */
   openExchangesEnded(): Promise<void>;
-  /** Milliseconds of a clock that is never set back. */
+  /** Milliseconds of a monotonic clock. */
   now(): number;
   circuitChanged(name: string, state: CircuitState): void;
   onError(error: unknown): void;
@@ -60,20 +60,20 @@ export class ProviderRoster {
     this.#options = options;
   }
 
-  /** The settings of those in force, secrets among them. */
+  /** The settings of the providers in force, including secrets. */
   get configs(): readonly RosterConfig[] {
     return this.#entries.map(({ config }) => config);
   }
 
-  /** By name; also of a provider that was removed, until its last exchange has ended. */
+  /** By name; includes a removed provider until its last exchange has ended. */
   get resilience(): ReadonlyMap<string, Resilience> {
     return this.#resilience;
   }
 
   /**
-   * From now on these are the providers, in this order, and no others.
-   * @returns why those that were set up at run time could not be made, by name: they are left out
-   * @throws Error when one of the configuration cannot be made; nothing has changed then
+   * Replaces the providers by these, in this order.
+   * @returns by name, why providers that were set up at run time could not be created; they are left out
+   * @throws Error when a provider of the configuration cannot be created; nothing has changed then
    */
   follow(wanted: readonly RosterConfig[]): ReadonlyMap<string, string> {
     const before = new Map(this.#entries.map((entry) => [entry.config.name, entry]));
@@ -112,7 +112,7 @@ export class ProviderRoster {
     return problems;
   }
 
-  /** Puts on record which providers there are, now and from now on whenever they change. */
+  /** Records the current providers, and from now on every change of them. */
   announce(): void {
     const now = this.#entries.map(({ config }) => configurationOf(config));
     const before = this.#announced ?? rememberedConfigurations(this.#options.remembered());
@@ -120,7 +120,7 @@ export class ProviderRoster {
     this.#options.journal.configured(now, before);
   }
 
-  /** Breaks off what is still running. */
+  /** Aborts all running calls. */
   async close(): Promise<void> {
     const all = [...this.#entries.map(({ provider }) => provider), ...this.#retired];
     await Promise.all(all.map((provider) => provider.close()));
@@ -141,7 +141,7 @@ export class ProviderRoster {
     const memory = remembered().get(name);
     const configuration = configurationOf(config);
     const { type, baseUrl } = configuration;
-    // Another server or another type behind the same name: what is known of the old one says nothing of it.
+    // Facts about another server or another type with the same name do not apply.
     if (memory?.configuration?.type !== type || memory.configuration.baseUrl !== baseUrl) return;
     known.set(name, memory.models ?? []);
     const { capabilities, capabilitiesLearnedAt = 0 } = memory;

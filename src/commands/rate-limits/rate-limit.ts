@@ -1,4 +1,4 @@
-/** What may happen to the rate limits of one subject: stream `rate-limit-<scope>:<subject>`. */
+/** Commands and events of the rate limits of one subject: stream `rate-limit-<scope>:<subject>`. */
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../../events/catalogue/rate-limit.ts';
 import type { EventContext, NewEvent, StreamName } from '../../events/event.ts';
 import { streamName } from '../../events/event.ts';
@@ -13,24 +13,21 @@ export interface RateLimitSubject {
   readonly subject: string;
 }
 
-/** Null: not limited. At least one of the two is. */
+/** Null when not limited. At least one of the two is set. */
 export interface RateLimits {
   readonly maxRequests: number | null;
   readonly maxTokens: number | null;
 }
 
-/** The limits of a subject in one period. */
+/** The limits of a subject for one period. */
 interface PeriodLimits {
   /** Undefined when there are none. */
   readonly current: (RateLimits & { readonly source: 'manual' | 'config' }) | undefined;
-  /** The limits that were set. */
+  /** The limits that administrators set. */
   readonly words: Words<RateLimits>;
 }
 
-/**
- * The limits of a subject, by the seconds of their period, 0 for what is under way at the same time: also those that
- * are there no more.
- */
+/** The limits of a subject by the seconds of their period, 0 for concurrent requests; including removed ones. */
 export type SubjectRateLimits = ReadonlyMap<number, PeriodLimits>;
 
 /** A limit as the configuration declares it. */
@@ -40,7 +37,7 @@ export type RateLimitCommand = { readonly of: RateLimitSubject; readonly context
   | ({ readonly do: 'set'; readonly periodSeconds: number; readonly authority: Authority } & RateLimits)
   | { readonly do: 'remove'; readonly periodSeconds: number; readonly authority: Authority }
   | { readonly do: 'reset'; readonly periodSeconds: number; readonly authority: Authority }
-  /** All that the configuration declares for the subject: nothing else is declared any more. */
+  /** All limits that the configuration declares for the subject; those declared before are removed. */
   | { readonly do: 'declare'; readonly limits: readonly DeclaredRateLimit[] }
 );
 
@@ -91,7 +88,7 @@ export const rateLimitDecider: Decider<SubjectRateLimits, RateLimitCommand> = {
   },
 };
 
-/** Whether what is asked lets through no more than the bound does. */
+/** Whether the requested limits admit no more than the bound. */
 function isWithin(bound: RateLimits, asked: RateLimits): boolean {
   const within = (most: number | null, value: number | null) => most === null || (value !== null && value <= most);
   return within(bound.maxRequests, asked.maxRequests) && within(bound.maxTokens, asked.maxTokens);

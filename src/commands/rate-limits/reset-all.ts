@@ -1,10 +1,13 @@
-/** Empties the windows of every rate limit at once: all of them begin anew at the same place in the log, or none does. */
+/**
+ * Empties the windows of every rate limit in one append: all of them restart at the same position in the log, or none
+ * does.
+ */
 import { rateLimitReset } from '../../events/catalogue/rate-limit.ts';
 import type { EventContext, Position } from '../../events/event.ts';
 import type { EventLog } from '../../events/log.ts';
 import { type RateLimitSubject, rateLimitStream } from './rate-limit.ts';
 
-/** @returns where in the log it is; undefined when there is no rate limit. @throws LogUnavailable */
+/** @returns the position of the reset; undefined when there is no rate limit. @throws LogUnavailable */
 export async function resetAllRateLimits(
   limits: Iterable<RateLimitSubject & { readonly periodSeconds: number }>,
   context: EventContext,
@@ -12,7 +15,7 @@ export async function resetAllRateLimits(
 ): Promise<Position | undefined> {
   const streams = Map.groupBy(limits, rateLimitStream);
   if (streams.size === 0) return undefined;
-  // A reset goes with every other change, so nothing is expected of the revision.
+  // A reset is compatible with every other change, so no revision is expected.
   const { position } = await log.append(
     [...streams].map(([stream, found]) => ({
       stream,

@@ -1,4 +1,4 @@
-/** What can be done with a response after it was made: fetched, its input listed, cancelled, deleted. */
+/** The operations on a stored response: retrieve, list its input, cancel, delete. */
 
 import { responseDeleted } from '../../events/catalogue/response.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
@@ -32,13 +32,16 @@ export interface LifecycleDependencies {
   providers(): readonly Provider[];
   readonly access: Pick<ModelAccess, 'allowsProvider'>;
   readonly deferred: Pick<DeferredUsage, 'responseSeen' | 'find' | 'giveUp'>;
-  /** Ends a background response that is being made here. Resolves when its end is recorded; undefined when it is not. */
+  /**
+   * Ends a background response that this gateway generates. Resolves when its end is recorded; undefined when it does
+   * not generate it.
+   */
   cancelRunning(id: string): Promise<void> | undefined;
 }
 
 export interface LifecycleRequest {
   readonly id: string;
-  /** The `provider` query parameter: who is asked for a response that is not stored here. */
+  /** The `provider` query parameter: the provider of a response that is not stored here. */
   readonly provider: string | undefined;
   /** The other query parameters, passed on to a provider. */
   readonly query: string;
@@ -59,8 +62,8 @@ export async function retrieveResponse(request: LifecycleRequest, deps: Lifecycl
 }
 
 /**
- * What the provider says of a response that had not ended; once it has, that is kept. A provider that cannot say
- * leaves the stored snapshot as it is.
+ * The provider's current state of a response that had not ended; once it has ended, that state is stored. If the
+ * provider cannot be reached, the stored snapshot is returned unchanged.
  */
 async function refreshed(
   stored: StoredResponse,
@@ -79,7 +82,7 @@ async function refreshed(
   return found === undefined ? stored.response : keepIfEnded(stored, found, request, deps);
 }
 
-/** What a response's own provider says of it: kept when that is its end. @returns what the client gets */
+/** Stores a response as its own provider returned it, if it has ended. @returns the response for the client */
 export async function keepIfEnded(
   stored: StoredResponse,
   found: Readonly<Record<string, unknown>>,
@@ -97,10 +100,10 @@ export async function keepIfEnded(
   return status === undefined || isPending({ status }) ? response : keep(stored, status, response, request, deps);
 }
 
-/** What it takes to keep the end of a response. */
+/** The dependencies for storing the end of a response. */
 export type KeepDependencies = Pick<LifecycleDependencies, 'archive' | 'keys' | 'dialects' | 'deferred'>;
 
-/** The response in its last state, as its provider told it. @returns what is kept */
+/** Stores the final state of a response, as its provider returned it. @returns the stored response */
 async function keep(
   stored: StoredResponse,
   status: ResponseStatus,
@@ -113,21 +116,21 @@ async function keep(
   const { context } = request;
   const inputItems = JSON.stringify(stored.inputItems);
   const facts = { provider: stored.provider, providerType, model, native, previousResponseId, inputItems };
-  // It still belongs to whoever made it, whoever it is that asks.
+  // The owner of the response stays the same, whichever caller retrieves it.
   const write = storedResponseWrite(told, facts, { exchangeId, owner: stored }, context);
   const others = [...outputItemWrites(told, stored, context), ...(await turnOf(stored, told, context, deps))];
   try {
     const writes = [{ ...write, expectedRevision: stored.revision }, ...others];
     await deps.deferred.responseSeen(stored.provider, stored.id, response, writes);
   } catch (error) {
-    // Somebody else was told of its end first: their word stands.
+    // Another request recorded the end first; its version is kept.
     if (!(error instanceof WrongExpectedRevision)) throw error;
     return (await deps.archive.find(stored.id, everything))?.response ?? response;
   }
   return response;
 }
 
-/** The turn that the response is in a conversation, now that it has ended. */
+/** The turn that an ended response adds to its conversation. */
 async function turnOf(
   stored: StoredResponse,
   told: StorableResponse,
@@ -158,11 +161,12 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
   if (stored === undefined) {
     return askNatively('DELETE', '', request, deps, 'Native deletion of responses is not available for this provider.');
   }
-  // Nobody could fetch it any more, so it is not made to its end.
+  // A deleted response cannot be retrieved, so its generation ends.
   await deps.cancelRunning(id);
   await endBeforeDeletion(stored, request, deps);
   const provider = stored.native ? deps.provider(stored.provider) : undefined;
-  // Gone there already is as good as deleted; any other trouble is told before anything is dropped here.
+  // A response that the provider no longer has counts as deleted; any other error is returned before the stored
+  // response is deleted.
   if (provider !== undefined) await callAboutResponse(provider, 'DELETE', '', request);
   const events = [responseDeleted.create({}, context)];
   try {
@@ -175,7 +179,7 @@ export async function deleteResponse(request: LifecycleRequest, deps: LifecycleD
 }
 
 /**
- * Ends a background response early. One that has ended is given back as it is.
+ * Ends a background response early. One that has ended is returned unchanged.
  * @throws Refusal
  */
 export async function cancelResponse(request: LifecycleRequest, deps: LifecycleDependencies): Promise<object> {
@@ -189,7 +193,7 @@ export async function cancelResponse(request: LifecycleRequest, deps: LifecycleD
     if (!isPending(stored)) return stored.response;
     if (stored.native) return cancelNatively(stored, request, deps);
     const over = deps.cancelRunning(stored.id);
-    // What comes of it is read again: its end may have been lost, or it may just have been taken up.
+    // The result is read again: recording the end may have failed, or the response may just have been resumed.
     if (over !== undefined) await over;
     else
       await keep(stored, 'cancelled', { ...stored.response, status: 'cancelled', completed_at: null }, request, deps);
@@ -207,7 +211,7 @@ async function cancelNatively(
   return keepIfEnded(stored, found, request, deps);
 }
 
-/** What it cost is known only as long as its provider has it. */
+/** Ends the work before the deletion, because its cost is known only as long as its provider has it. */
 async function endBeforeDeletion(
   stored: StoredResponse,
   request: LifecycleRequest,
@@ -217,7 +221,7 @@ async function endBeforeDeletion(
   try {
     await cancelNatively(stored, request, deps);
   } catch (error) {
-    // It may just have ended, or its provider cannot be asked.
+    // The response may just have ended, or its provider cannot be reached.
     if (!(error instanceof Refusal)) throw error;
     await refreshed(stored, request, deps);
   }
@@ -236,8 +240,8 @@ async function load(request: LifecycleRequest, deps: LifecycleDependencies): Pro
 }
 
 /**
- * The response as a stream, from the record, or from its provider when that is the one who knows it.
- * @param after the sequence number of the last event that is not wanted; -1 for all events
+ * The response as a stream, from the record, or from its provider when only the provider has it.
+ * @param after the sequence number after which events are returned; -1 for all events
  * @throws Refusal
  */
 export async function openResponseStream(
@@ -276,8 +280,8 @@ async function askNatively(
 }
 
 /**
- * Asks the named provider, or each that keeps responses in turn. One that was not named and fails says nothing of the
- * response: the caller did not ask for it.
+ * Queries the named provider, or in turn each provider that keeps responses. The failure of a provider that was not
+ * named is ignored, because the caller did not select it.
  * @throws Refusal (404) when none has it
  */
 async function findAtProviders<Found>(
@@ -298,7 +302,10 @@ async function findAtProviders<Found>(
   throw refusals.responseNotFound(request.id);
 }
 
-/** Who may know a response that is not on the record. @throws Refusal when the one that is named cannot */
+/**
+ * The providers that may have a response that is not recorded here. @throws Refusal when the named provider cannot
+ * have it
+ */
 function nativeProviders(
   { provider: name, caller }: LifecycleRequest,
   deps: LifecycleDependencies,
@@ -325,7 +332,7 @@ export async function callAboutResponse(
   return found?.status === 'failed' ? withoutCredentials(found, provider) : found;
 }
 
-/** Some providers repeat the key they were given in what they say of a failure. */
+/** Some providers repeat the credential in their error messages. */
 function withoutCredentials(response: Record<string, unknown>, provider: Provider): Record<string, unknown> {
   const text = JSON.stringify(response);
   const clean = provider.redact(text);

@@ -1,4 +1,4 @@
-/** The stream of a response that its provider makes or keeps, to a client that retrieves it. */
+/** The stream of a response at its provider, relayed to a client that retrieves it. */
 import { ProviderFailure, type ReplyBody } from '../../providers/provider.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
 import { streamEndsEarly } from '../exchange/dialects/responses/response-error-event.ts';

@@ -1,6 +1,6 @@
 /**
- * A response as the stream it would have been: for those that were not made as one. OpenAI Responses API: streaming
- * events. Every text is one delta. Pure: the same response gives the same events.
+ * Converts a response to the events of a stream, for responses that were not streamed. OpenAI Responses API:
+ * streaming events. Every text is one delta. Pure: the same response gives the same events.
  */
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
@@ -9,7 +9,7 @@ import { isPending } from '../responses/pending-response.ts';
 
 export type StreamedEvent = JsonObject & { readonly type: string; readonly sequence_number: number };
 
-/** @param response in any state; one that has not ended gives what can be said of it so far */
+/** @param response in any state; one that has not ended gives the events of its output so far */
 export function responseAsEvents(response: JsonObject): StreamedEvent[] {
   const events: StreamedEvent[] = [];
   const add = (type: string, members: JsonObject): void => {
@@ -30,18 +30,18 @@ export function responseAsEvents(response: JsonObject): StreamedEvent[] {
   return events;
 }
 
-/** Whether the answer ended within this item. Text that a limit cut is announced as done, with its status. */
+/** Whether the answer ended within this item. Text that a limit cut is reported as done, with its status. */
 function wasCutOff({ type, status }: JsonObject, response: JsonObject): boolean {
   if (status !== 'incomplete' && status !== 'in_progress') return false;
   return response['status'] !== 'incomplete' || (type !== 'message' && type !== 'reasoning');
 }
 
-/** An item that was cut off is announced and never done; nor is the part in which it was cut. */
+/** An item that was cut off gets no `done` event; neither does the part in which it was cut. */
 function dropLastWords(events: StreamedEvent[]): void {
   while (events.at(-1)?.type.endsWith('.done') === true) events.pop();
 }
 
-/** What the `error` event in front of `response.failed` says. */
+/** The content of the `error` event in front of `response.failed`. */
 function errorOf({ status, error, provider }: JsonObject): JsonObject | undefined {
   if (status === 'cancelled') {
     const { type, code, message } = responseCancelled();
@@ -61,7 +61,7 @@ const NOTHING_YET = {
   completed_at: null,
 };
 
-/** There is no event of its own for a response that was cancelled. */
+/** The API has no event for a cancelled response. */
 function terminalType(status: unknown): string {
   if (status === 'failed' || status === 'cancelled') return 'response.failed';
   return status === 'incomplete' ? 'response.incomplete' : 'response.completed';
@@ -91,7 +91,7 @@ function addItem(item: JsonObject, output_index: number, add: Add): void {
   add('response.output_item.done', { output_index, item });
 }
 
-/** The item as it was announced: with nothing said yet. */
+/** The item as it is added: without any content. */
 function beginning(item: JsonObject): JsonObject {
   switch (item['type']) {
     case 'message':

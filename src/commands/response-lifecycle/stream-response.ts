@@ -1,6 +1,6 @@
 /**
- * `GET /v1/responses/{id}?stream=true`: the stream a response was made as, once more from the record; while it is
- * still being made, on to its end. A response that was made in one piece is told as the stream it would have been.
+ * `GET /v1/responses/{id}?stream=true`: the stream of a response, again from the record; while it is still being
+ * generated, until its end. A response that was not streamed is converted to events.
  */
 import { streamName } from '../../events/event.ts';
 import { createFrameSplitter, type Frame } from '../../providers/sse.ts';
@@ -15,8 +15,8 @@ import { responseAsEvents, type StreamedEvent } from './response-as-events.ts';
 const DONE = Buffer.from('data: [DONE]\n\n');
 
 /**
- * Its events after the given sequence number, as they go on the wire, with `[DONE]` behind them.
- * @param after -1 for all of them
+ * The events after the given sequence number, in wire format, followed by `[DONE]`.
+ * @param after -1 for all events
  */
 export async function* streamResponse(
   stored: StoredResponse,
@@ -27,7 +27,7 @@ export async function* streamResponse(
   const numbered = new AfterNumber(after);
   const exchange = await readExchange(streamName('exchange', stored.exchangeId), deps.log);
   const wasStreamed = exchange?.request.stream === true && exchange.request.capture === 'full';
-  // What a provider made in the background after its stream had been cut, the chunks do not hold.
+  // The recorded chunks do not contain what a provider generated in the background after its stream had been cut.
   const isProviders = stored.native && stored.response.background === true;
   const isWhole = !isProviders || exchange?.end?.type === 'exchange.completed';
   if (exchange !== undefined && wasStreamed && isWhole) {
@@ -52,13 +52,13 @@ interface Numbered {
   readonly sequence_number?: unknown;
 }
 
-/** Lets through what a reader has not had yet. */
+/** Passes the events that a reader has not received yet. */
 class AfterNumber {
   readonly #after: number;
   #last: number;
   #isFirst = true;
   #hasEnded = false;
-  /** Whether the reader gets what has no number of its own: what comes after something that is new. */
+  /** Whether frames without a sequence number are passed: those after a new event are. */
   #isPassing: boolean;
   readonly #splitter = createFrameSplitter();
 
@@ -68,7 +68,7 @@ class AfterNumber {
     this.#isPassing = after < 0;
   }
 
-  /** Whether the stream told its end itself. */
+  /** Whether the stream contained its terminal event. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -77,7 +77,7 @@ class AfterNumber {
     return this.#new(this.#splitter.push(bytes));
   }
 
-  /** What a stream left without the blank line that ends an event. */
+  /** The rest of a stream that ended without the blank line after its last event. */
   rest(): Generator<Buffer> {
     const last = this.#splitter.end();
     return this.#new(last === undefined ? [] : [last]);
@@ -97,7 +97,7 @@ class AfterNumber {
     }
   }
 
-  /** All of the events, or, after others, those of the end alone: a reader must be told how it ended. */
+  /** All events, or only the terminal ones when the reader has received others: a reader must always get the end. */
   *ending(events: readonly StreamedEvent[]): Generator<Buffer> {
     const last = events.at(-1);
     if (this.#isFirst || last === undefined || last.sequence_number > this.#last) {

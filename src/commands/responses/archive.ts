@@ -1,4 +1,4 @@
-/** Where stored responses are found. A projection implements it. */
+/** Finds stored responses. A projection implements it. */
 import { type Owner, type Sight, sees, seesEverything } from '../visibility.ts';
 import type { StoredItem } from './input-items.ts';
 
@@ -9,7 +9,7 @@ export interface StoredResponse extends Owner {
   readonly provider: string;
   readonly providerType: string;
   readonly model: string;
-  /** Whether the provider keeps it too, under the same id. */
+  /** Whether the provider stores it too, under the same id. */
   readonly native: boolean;
   readonly previousResponseId: string | null;
   readonly revision: bigint;
@@ -17,19 +17,19 @@ export interface StoredResponse extends Owner {
   readonly inputItems: readonly StoredItem[];
 }
 
-/** What a projection implements. It knows no callers, so it is for `archiveOf` alone. */
+/** Implemented by a projection. It does not check callers, so only `archiveOf` uses it. */
 export interface ResponseRecords {
   load(id: string): Promise<StoredResponse | undefined>;
-  /** Whether it was stored here once. */
+  /** Whether it was stored here and then deleted. */
   wasDeleted(id: string): Promise<boolean>;
 }
 
 export interface ResponseArchive {
-  /** Undefined when it was never stored, was deleted, or is not to be seen. */
+  /** Undefined when it was never stored, was deleted, or the caller may not see it. */
   find(id: string, sight: Sight): Promise<StoredResponse | undefined>;
   /**
-   * Whether a provider may be asked for a response that `find` did not find. What is not on the record here belongs to
-   * nobody in particular: only those who see everything may ask for it. What was deleted is nowhere.
+   * Whether a provider may be queried for a response that `find` did not find. A response that is not recorded here
+   * has no known owner: only callers who see everything may query it. A deleted response does not exist anywhere.
    */
   mayBeElsewhere(id: string, sight: Sight): Promise<boolean>;
 }

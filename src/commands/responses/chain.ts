@@ -9,8 +9,7 @@ import { type ReferencePlace, referencedItemIds, resolveItemReferences } from '.
 export const MAX_CHAIN_LENGTH = 256;
 
 /**
- * The chain that ends with `previousId`, oldest first. An ancestor that is no longer stored ends the walk: history
- * begins after it.
+ * The chain that ends with `previousId`, oldest first. It begins after an ancestor that is no longer stored.
  * @throws Refusal when the head is not stored, or the chain is longer than `MAX_CHAIN_LENGTH`
  */
 export async function loadChain(previousId: string, sight: Sight, archive: ResponseArchive): Promise<StoredResponse[]> {
@@ -33,15 +32,14 @@ export async function loadChain(previousId: string, sight: Sight, archive: Respo
 
 export interface ReferenceOptions extends ReferencePlace {
   readonly find: FindItem;
-  /** Whether the provider knows what is named, so that the reference can stay as it is. */
+  /** Whether the provider has the item, so that the reference is kept. */
   readonly stays?: (found: FoundItem | undefined) => boolean;
-  /** The form in which an item is put in; as it is stored when not given. */
+  /** Converts an inserted item. Default: the stored form. */
   readonly form?: (item: JsonObject) => JsonObject;
 }
 
 /**
- * The input with every `item_reference` replaced by what the item says; the very same input when there is nothing to
- * replace.
+ * The input with every `item_reference` replaced by its item; the same object when there is nothing to replace.
  * @throws Refusal (404) for an item that is not found
  */
 export async function withReferencedItems(input: unknown, options: ReferenceOptions): Promise<unknown> {

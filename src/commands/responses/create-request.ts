@@ -7,7 +7,7 @@ const text = z.string().nullish();
 const flag = z.boolean().nullish();
 const object = z.looseObject({}).nullish();
 
-/** What the gateway itself reads of an item; the rest is its own type's. */
+/** The members of an item that the gateway itself reads; others depend on its type. */
 export const inputItemSchema = z.looseObject({
   type: text,
   role: text,
@@ -47,7 +47,7 @@ export const createRequestSchema = z.looseObject({
   user: text,
 });
 
-/** Body of `POST /v1/responses`, as far as the gateway reads it. `null` means "not given" everywhere. */
+/** Body of `POST /v1/responses`: the members that the gateway reads. `null` means "not given" everywhere. */
 export type CreateResponseRequest = z.infer<typeof createRequestSchema>;
 
 export function parseCreateResponse(json: unknown): Accepted<CreateResponseRequest> | Refused {

@@ -1,4 +1,4 @@
-/** Earlier turns in front of a new input, for a provider that cannot look them up itself. */
+/** Puts earlier turns in front of a new input, for a provider that cannot look them up itself. */
 import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { inputItems } from './input-items.ts';
@@ -10,9 +10,9 @@ export interface Turn {
 }
 
 /**
- * The items of each turn, oldest first, then the new ones as the client sent them. What was stored about an item
- * and is no part of what was said (its id, status, annotations, log probabilities, empty texts) is left out, and so are
- * calls that were cut off (`isIncompleteCall`). The instructions of earlier turns are not inherited.
+ * The items of each turn, oldest first, then the new items as the client sent them. Stored members that are not
+ * content (id, status, annotations, log probabilities, empty texts) are left out, and so are calls that were cut off
+ * (`isIncompleteCall`). The instructions of earlier turns are not inherited.
  */
 export function mergeHistory(chain: readonly Turn[], input: unknown): JsonObject[] {
   const earlier = chain.flatMap((turn) => [
@@ -22,14 +22,14 @@ export function mergeHistory(chain: readonly Turn[], input: unknown): JsonObject
   return [...earlier.map(replayed), ...inputItems(input)];
 }
 
-/** A tool call whose response ended within it: its arguments are not whole, and no client has made the call. */
+/** A tool call within which its response ended: its arguments are incomplete, and no client has executed it. */
 function isIncompleteCall({ type, status }: JsonObject): boolean {
   return typeof type === 'string' && type.endsWith('_call') && status === 'incomplete';
 }
 
-/** An item without what was only stored about it. */
+/** An item without the members that were added for storage. */
 export function replayed(item: JsonObject): JsonObject {
-  // Its id is all that a reference says.
+  // A reference consists only of its id.
   if (item['type'] === 'item_reference') return item;
   const { id: _id, status: _status, ...said } = item;
   if (!Array.isArray(said['content'])) return said;

@@ -5,24 +5,24 @@ import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 import { inputItemId, rootOf } from './item-ids.ts';
 
-/** An item of a response, in or out: an object with an id of its own. */
+/** An input or output item of a response: an object with an id of its own. */
 export interface StoredItem extends JsonObject {
   readonly id: string;
   readonly type: string;
 }
 
 /**
- * The items as the client sent them, in one form: a string is a user message, parts have their Responses names, and
- * an item without an id gets one that is the same at every read.
+ * The client's items in one form: a string becomes a user message, parts get their Responses names, and an item
+ * without an id gets one that is the same at every read.
  */
 export function storedInputItems(input: unknown, responseId: string): StoredItem[] {
   return inputItems(input).map((item, index) => storedItem(item, (type) => itemId(item, type, responseId, index)));
 }
 
 /**
- * The items as a conversation holds them: as above, except that an id is made of the call id nowhere, since a later
- * turn may have the same one.
- * @param root 32 hexadecimal digits that no other items were given
+ * The items in the form of a conversation: as above, except that no id is derived from a call id, since a later turn
+ * may have the same call id.
+ * @param root 32 hexadecimal digits that no other items use
  */
 export function conversationItems(input: unknown, root: string): StoredItem[] {
   return inputItems(input).map((item, index) => {
@@ -68,7 +68,7 @@ function storedPart(part: unknown, role: string): unknown {
   return { ...part, ...rest, type: 'input_image', image_url: url };
 }
 
-/** Names the gateway's input items, and nothing else. */
+/** Namespace of the names of the gateway's input items. */
 const namespace = Buffer.from('5c1a9d0e7f3b4e21a8669b2df04c7e15', 'hex');
 
 /** RFC 9562 §5.5: a UUID of version 5, the same for the same name. */
@@ -90,9 +90,9 @@ export interface ItemPage {
 }
 
 export interface ItemPageQuery {
-  /** Most items of the page. */
+  /** Maximum number of items on the page. */
   readonly limit: number;
-  /** `desc`: the last item first. */
+  /** `desc`: the newest item first. */
   readonly order: 'asc' | 'desc';
   /** Id of the item before the page; an unknown one gives an empty page. */
   readonly after?: string | undefined;

@@ -1,4 +1,4 @@
-/** Where an item is held whose id does not tell it. Written in the same append as what holds it. */
+/** The index of items whose ids do not contain their location. Written in the same append as their holder. */
 import { itemStored } from '../../events/catalogue/item.ts';
 import { type EventContext, streamName } from '../../events/event.ts';
 import type { StreamWrite } from '../../events/log.ts';
@@ -11,22 +11,22 @@ export interface ItemHolder {
 }
 
 export interface HeldItem extends ItemHolder {
-  /** Of the holder. */
+  /** Owner of the holder. */
   readonly owner: Owner;
 }
 
-/** A projection implements it. */
+/** Implemented by a projection. */
 export interface ItemIndex {
-  /** Who was ever said to hold the item, the newest first. Some may not exist any more. */
+  /** All recorded holders of the item, the newest first. Some may have been deleted. */
   holdersOf(itemId: string): AsyncIterable<HeldItem>;
 }
 
-/** Ids come from providers and clients: what is not a plain token of reasonable length names no stream. */
+/** Ids come from providers and clients: an id that is not a plain token of reasonable length has no stream. */
 export function isIndexable(itemId: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(itemId);
 }
 
-/** @returns nothing for an item whose id says that the holder has it */
+/** @returns no write for an item whose id contains its holder */
 export function itemWrites(itemIds: readonly string[], holder: HeldItem, by: EventContext): StreamWrite[] {
   const { kind, id, owner } = holder;
   const facts = { holder: kind, holderId: id, ...creatorFact(owner, by) };

@@ -3,7 +3,7 @@ import { refusals } from '../refusal.ts';
 import { type ItemPage, type ItemPageQuery, pageInputItems, type StoredItem } from './input-items.ts';
 
 /**
- * @param holder id of what the items are of
+ * @param holder id of the response or the conversation
  * @throws Refusal (404) when `after` is not in the list
  */
 export function itemPage(items: readonly StoredItem[], query: ItemPageQuery, holder: string): ItemPage {

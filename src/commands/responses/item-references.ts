@@ -1,10 +1,10 @@
-/** Items of earlier responses that are named instead of repeated. */
+/** References to items of earlier responses. */
 import { isObject } from '../../json/is-object.ts';
 import { filled, type JsonObject } from '../../providers/translate/json.ts';
 import { type Refused, refuse } from '../../providers/translate/refusal.ts';
 import { isItemReference } from '../../providers/translate/responses-to-chat/item-reference.ts';
 
-/** Whether an item says by its id alone what it is, so that a provider that keeps responses looks it up. */
+/** Whether an item consists of its id alone, so that a provider that keeps responses looks it up. */
 export function isNamedOnly(item: unknown): item is JsonObject & { readonly id: string } {
   if (isItemReference(item)) return true;
   if (!isObject(item) || typeof item['id'] !== 'string') return false;
@@ -21,15 +21,15 @@ export function referencedItemIds(input: unknown): string[] {
   return input.filter(isItemReference).map((item) => item.id);
 }
 
-/** Where the items stand in the request, for the words of a refusal. */
+/** The place of the items in the request, for the message of a refusal. */
 export interface ReferencePlace {
   /** The member of the request; default `input`. */
   readonly member?: string;
-  /** How many of the items are earlier turns, and not the client's new ones. */
+  /** How many of the items are earlier turns instead of the client's new ones. */
   readonly earlier?: number;
 }
 
-/** The input with each reference replaced by its item. One that is not found is a 404, never left out. */
+/** The input with each reference replaced by its item. A missing item is a 404 and never left out. */
 export function resolveItemReferences(
   input: readonly JsonObject[],
   find: (id: string) => JsonObject | undefined,

@@ -1,4 +1,4 @@
-/** A response that has been promised and not yet made, and what becomes of it. Pure. */
+/** A background response that has not ended, and the states in which it can end. Pure. */
 
 import { parseExactly } from '../../json/exact-json.ts';
 import { isObject } from '../../json/is-object.ts';
@@ -7,20 +7,19 @@ import type { StorableResponse } from './storable-response.ts';
 
 const PENDING: ReadonlySet<string> = new Set(['queued', 'in_progress']);
 
-/** Whether its end is still to come. */
+/** Whether the response has not ended. */
 export function isPending({ status }: { readonly status: string }): boolean {
   return PENDING.has(status);
 }
 
-/** The response in another state of waiting. */
+/** The response in another pending state. */
 export function inState(response: object, id: string, status: 'queued' | 'in_progress'): StorableResponse {
   return { id, status, json: JSON.stringify({ ...response, status }) };
 }
 
 /**
- * The response after it ended without having been made: `failed` with the reason as its error, or `cancelled`. What
- * was said until then stays.
- * @param said the response as far as it had come
+ * The response that ended early: `failed` with the reason as its error, or `cancelled`. Its output so far is kept.
+ * @param said the output received so far
  */
 export function withOutcome(
   response: object,

@@ -1,6 +1,6 @@
 import type { Asked } from '../model-request/parsed-request.ts';
 
-/** The response that a request goes on from. */
+/** The response that a request continues. */
 export function previousResponseOf({ json }: Asked): string | null {
   const previous = json.previous_response_id;
   return typeof previous === 'string' && previous !== '' ? previous : null;

@@ -1,4 +1,4 @@
-/** The id of a response that the gateway makes itself. */
+/** The id of a response that the gateway itself generates. */
 export function responseIdOf(exchangeId: string): string {
   return `resp_${exchangeId.replaceAll('-', '')}`;
 }

@@ -17,8 +17,8 @@ export interface ShellFacts {
 }
 
 /**
- * The response before anything is said: all members that clients and validators require, the request echoed with
- * OpenAI's defaults where it says nothing.
+ * The response without any output: all members that clients and validators require, with the request's values or
+ * OpenAI's defaults.
  */
 export function responseShell(request: CreateResponseRequest, facts: ShellFacts): ResponseShell {
   return {

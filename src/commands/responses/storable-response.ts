@@ -1,12 +1,12 @@
 import type { ResponseStatus } from '../../providers/translate/responses-to-chat/response-object.ts';
 
-/** An answer worth keeping: goes to `response-<id>`. */
+/** A response to store, in the stream `response-<id>`. */
 export interface StorableResponse {
   readonly id: string;
   readonly status: ResponseStatus;
   /** The response object as JSON text. */
   readonly json: string;
-  /** Its output items, when they are at hand. */
+  /** Its output items, when they are already parsed. */
   readonly output?: readonly unknown[];
 }
 
@@ -19,7 +19,7 @@ const responseStatuses: readonly ResponseStatus[] = [
   'cancelled',
 ];
 
-/** The status of a response object, when it is one of those there are. */
+/** The status of a response object; undefined when it is not a known one. */
 export function statusOf(response: Readonly<Record<string, unknown>>): ResponseStatus | undefined {
   return responseStatuses.find((status) => status === response.status);
 }

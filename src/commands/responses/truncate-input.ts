@@ -6,14 +6,14 @@ import { isObject } from '../../json/is-object.ts';
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { outputLimit, promptTokens } from '../model-request/token-estimate.ts';
 
-/** What is left of a window for the answer when the request does not limit it, at most. */
+/** Tokens of the window that are kept for the answer, at most, when the request does not limit it. */
 const USUAL_ANSWER = 1024;
-/** Token counts are estimates: so much of the window is used. */
+/** Share of the window that is used, since token counts are estimates. */
 const USED = 0.9;
 
 export interface Truncated {
   readonly input: readonly JsonObject[];
-  /** How many of the first `earlier` items are left. */
+  /** How many of the first `earlier` items remain. */
   readonly earlier: number;
 }
 
@@ -21,7 +21,7 @@ export interface Truncated {
  * A turn begins with a message of the user. Instructions, system and developer messages and the last turn stay,
  * whatever their length; the output of a call is dropped with its call.
  * @param items with earlier turns in front
- * @param earlier how many items are of earlier turns
+ * @param earlier how many items are earlier turns
  * @param contextWindow in tokens
  * @returns undefined when nothing has to be dropped
  */

@@ -1,28 +1,28 @@
-/** What a rule is by which a request header becomes labels, and what rules there may be. */
+/** A rule that converts a request header to labels, and the limits of such rules. */
 import { isCredentialHeader } from '../credential-names.ts';
 import { type Refusal, refusals } from '../refusal.ts';
 
 export interface TaggingRule {
   /** Lower case. */
   readonly header: string;
-  /** Cut off the front of each label that begins with it. */
+  /** Removed from the beginning of each label. */
   readonly prefix: string;
   readonly delimiter: string;
-  /** Whether the header is kept from providers. */
+  /** Whether the header is not forwarded to providers. */
   readonly doNotPass: boolean;
 }
 
-/** More would be work on every request. */
+/** Bounds the work per request. */
 const MAX_RULES = 50;
 
-/** Undefined when all is well. */
+/** Undefined when the rules are valid. */
 export function checkedRules(rules: readonly TaggingRule[], managed: ReadonlySet<string>): Refusal | undefined {
   if (rules.length > MAX_RULES) return refusals.invalidRequest(`There can be at most ${MAX_RULES} rules.`, 'headers');
   const seen = new Set<string>();
   for (const [place, { header }] of rules.entries()) {
     const param = `headers.${place}.header`;
     if (isCredentialHeader(header)) {
-      // A label is shown to many.
+      // Many users may read labels.
       return refusals.invalidRequest(`'${header}' holds credentials, which must not become labels.`, param);
     }
     if (managed.has(header)) {

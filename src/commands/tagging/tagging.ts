@@ -1,4 +1,4 @@
-/** Which request headers give labels, as far as administrators decide it. Pure. */
+/** The request headers that administrators convert to labels. Pure. */
 import { taggingChanged } from '../../events/catalogue/tagging.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';

@@ -1,4 +1,7 @@
-/** What holds at each user path: what administrators have set, and over it what the configuration declares. */
+/**
+ * The policies in force at each user path: those that administrators have set, and over them those of the
+ * configuration.
+ */
 import type { UserPath } from '../../events/event.ts';
 import type { CurrentUserLists, UserLists } from '../access/authorizer.ts';
 import { canonicalSelectors } from '../access/selector.ts';
@@ -7,7 +10,7 @@ import { Refusal } from '../refusal.ts';
 /** A policy as the configuration declares it. */
 export interface DeclaredPolicy {
   readonly userPath: UserPath;
-  /** Canonical. */
+  /** Canonical selectors. */
   readonly allowedModels: readonly string[];
   readonly description: string | undefined;
 }
@@ -23,15 +26,15 @@ export interface StoredPolicy extends DeclaredPolicy {
 
 export interface StoredPolicies {
   readonly policies: ReadonlyMap<UserPath, StoredPolicy>;
-  /** How many of them restrict something. */
+  /** How many of the policies restrict models. */
   readonly restricting: number;
-  /** Another number after each change. */
+  /** Changes with each change of a policy. */
   readonly version: number;
 }
 
 /**
- * @param written with selectors as an administrator writes them
- * @throws Error that names the path and what is wrong there
+ * @param written policies with selectors as an administrator writes them
+ * @throws Error that names the path and its problem
  */
 export function declaredPolicies(
   written: readonly DeclaredPolicy[],
@@ -51,7 +54,7 @@ export function declaredPolicies(
   return declared;
 }
 
-/** @param stored as of whichever time */
+/** @param stored the policies of now or of an earlier time */
 export function userLists(stored: Pick<StoredPolicies, 'policies'>, declared: DeclaredPolicies): UserLists {
   return { at: (path) => (declared.get(path) ?? stored.policies.get(path))?.allowedModels };
 }

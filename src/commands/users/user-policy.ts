@@ -1,4 +1,4 @@
-/** What may happen to what is set for a user path. Pure. */
+/** Commands and events of the policy of a user path. Pure. */
 import { userPolicyRemoved, userPolicySet } from '../../events/catalogue/user.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName, type UserPath } from '../../events/event.ts';
 import type { Authority } from '../access/authority.ts';
@@ -9,7 +9,7 @@ import { type Refusal, refusals } from '../refusal.ts';
 import { isSameList } from '../same-list.ts';
 
 export type UserPolicyState = {
-  /** The lists that were set. */
+  /** The lists that administrators set. */
   readonly words: Words<readonly string[]>;
 } & (
   | { readonly status: 'absent' }
@@ -27,7 +27,7 @@ export type UserPolicyCommand = {
 } & (
   | {
       readonly kind: 'set';
-      /** Canonical. */
+      /** Canonical selectors. */
       readonly allowedModels: readonly string[];
       readonly description: string | undefined;
     }

@@ -1,4 +1,4 @@
-/** Every user path that is known, with what holds there. Pure. */
+/** Every known user path, with the policy in force there. Pure. */
 import type { UserPath } from '../../events/event.ts';
 import { pathAndAbove } from '../access/authorizer.ts';
 import type { EffectiveModels } from '../access/effective-models.ts';
@@ -8,7 +8,7 @@ export interface UserNode {
   readonly user_path: UserPath;
   readonly allowed_models: readonly string[];
   readonly description?: string;
-  /** Whether a policy is set here; if not, the path is known by a key or by what is below it. */
+  /** Whether a policy is set here; if not, the path is known by a key or by a path below it. */
   readonly configured: boolean;
   /** Keys bound to exactly this path, active or not. */
   readonly key_count: number;
@@ -20,7 +20,7 @@ export interface UserNode {
   readonly updated_at?: string;
   /** For `If-Match`. */
   readonly revision?: string;
-  /** Declared in the configuration, and not to be changed here. */
+  /** Whether it is declared in the configuration and cannot be changed here. */
   readonly managed: boolean;
 }
 
@@ -32,9 +32,9 @@ export interface UserTreeInput {
 }
 
 export interface UserTree {
-  /** Every path that is known, sorted. */
+  /** Every known path, sorted. */
   readonly paths: readonly UserPath[];
-  /** Worked out when it is asked for. */
+  /** Computed on demand. */
   node(path: UserPath): UserNode;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Who may use which model, as far as it is said on the side of the models. The most specific policy decides alone: of
- * the very model, of its provider, of the model wherever it is, of everything; where there is none, the default.
+ * Model policies: which callers may use which models. Only the most specific policy decides: of this model at this
+ * provider, of the provider, of the model at any provider, of everything; without a policy, the default.
  */
 import type { UserPath } from '../../events/event.ts';
 import type { ModelPolicies } from '../access/model-policies.ts';
@@ -17,7 +17,7 @@ export class AccessPolicies implements ModelPolicies {
   /** The policies of single models, by their provider. */
   readonly #exactOf = new Map<string, VirtualModel[]>();
 
-  /** @param all of which the policies are taken */
+  /** @param all the virtual models; only the policies among them are used */
   constructor(all: Iterable<VirtualModel>, enabledByDefault: boolean) {
     this.#enabledByDefault = enabledByDefault;
     let count = 0;
@@ -51,7 +51,7 @@ export class AccessPolicies implements ModelPolicies {
 
   allowsProvider(userPath: UserPath | undefined, provider: string, extent: 'all' | 'any'): boolean {
     const ofProvider = this.#providers.get(provider);
-    // A policy of the whole provider goes before those that name a model wherever it is.
+    // A policy of the whole provider precedes those that name a model at any provider.
     const others = ofProvider === undefined ? [...this.#models.values()] : [];
     const single = [...(this.#exactOf.get(provider) ?? []), ...others].map((policy) => this.#says(policy, userPath));
     const rest = this.#says(ofProvider ?? this.#everything, userPath);
@@ -70,8 +70,8 @@ export class AccessPolicies implements ModelPolicies {
 }
 
 /**
- * Whether anything would be otherwise without this policy: it would not when everything that is said less
- * specifically of the same models says the same.
+ * Whether the policy changes any decision. It does not when every less specific policy of the same models decides the
+ * same.
  */
 export function hasEffect(policy: VirtualModel, others: Iterable<VirtualModel>, enabledByDefault: boolean): boolean {
   if (policy.userPaths.length > 0 || policy.enabled !== enabledByDefault) return true;
@@ -84,7 +84,7 @@ export function hasEffect(policy: VirtualModel, others: Iterable<VirtualModel>, 
   return false;
 }
 
-/** Whether the one decides, where the other is not there, of any of the same models. */
+/** Whether `one` decides about some of the models of `other` when `other` is missing. */
 function isAbove(one: Selector, other: Selector): boolean {
   switch (other.kind) {
     case 'everything':

@@ -1,17 +1,17 @@
-/** Which of its targets a virtual model is to ask first, and which after that. */
+/** The order in which the targets of a virtual model are called. */
 import type { Branch } from './expand.ts';
 import type { AnswerKind, Latencies } from './latencies.ts';
 import { placeOf } from './rendezvous.ts';
 import { RoundRobin } from './round-robin.ts';
 import type { VirtualModel, VirtualTarget } from './virtual-model.ts';
 
-/** What a model costs, as a number to compare; undefined when its price is not known. */
+/** The cost of a model, as a number to compare; undefined when its price is unknown. */
 export type PriceOf = (provider: string, model: string) => number | undefined;
 
 export interface BalanceOptions {
   readonly priceOf: PriceOf;
   readonly latencies: Latencies;
-  /** From 0 up to but not including 1. */
+  /** From 0, inclusive, to 1, exclusive. */
   random(): number;
 }
 
@@ -20,12 +20,12 @@ export interface Balanced {
   readonly kind: AnswerKind;
 }
 
-/** How often the adaptive strategy tries one that is not the quickest: things may have changed. */
+/** Share of requests for which the adaptive strategy tries a target other than the fastest, since latencies change. */
 const EXPLORED = 0.1;
 
 export class Balance {
   readonly #options: BalanceOptions;
-  /** Kept by the virtual model itself: one that was changed begins anew. */
+  /** Keyed by the virtual model object: a changed virtual model starts again. */
   readonly #turns = new WeakMap<VirtualModel, RoundRobin<VirtualTarget>>();
 
   constructor(options: BalanceOptions) {
@@ -33,9 +33,9 @@ export class Balance {
   }
 
   /**
-   * The one that is chosen first, the others as the strategy has them; those of which nothing is ready behind all.
+   * The chosen branch first, the others in the order of the strategy; branches without a ready candidate come last.
    * @param branches at least two
-   * @param isTurn whether the first is really asked first: it has then had its turn
+   * @param isTurn whether the first branch is really called first, which uses up its turn
    */
   arrange(model: VirtualModel, branches: readonly Branch[], request: Balanced, isTurn: boolean): readonly Branch[] {
     const ready = branches.filter(isReady);
@@ -62,7 +62,7 @@ export class Balance {
     }
   }
 
-  /** Where the session belongs; undefined for a request of no session. */
+  /** The index of the session's branch; undefined for a request without a session. */
   #session(model: VirtualModel, among: readonly Branch[], { sessionId }: Balanced): number | undefined {
     if (!model.sessionAffinity || sessionId === undefined) return undefined;
     return placeOf(
@@ -80,7 +80,10 @@ export class Balance {
     return turns.next(among.map(({ target }) => ({ who: target, weight: target.weight ?? 1 })));
   }
 
-  /** Now and then one to try, and while nothing is known of any, the one whose turn it is; undefined: the quickest. */
+  /**
+   * Sometimes a random branch to measure; while no latency is known, the next one in turn. Undefined means the
+   * fastest.
+   */
   #quick(model: VirtualModel, among: readonly Branch[], request: Balanced): Branch | undefined {
     const unknown = among.filter((branch) => this.#expected(branch, request) === undefined);
     if (unknown.length === among.length) return among[this.#turn(model, among)];
@@ -114,7 +117,7 @@ function withFirst(among: readonly Branch[], place: number): readonly Branch[] {
   return place === 0 || chosen === undefined ? among : [chosen, ...among.filter((one) => one !== chosen)];
 }
 
-/** The least first, the unknown last; what is equal stays as it was. */
+/** Ascending, unknown values last; stable for equal values. */
 function sortedBy(among: readonly Branch[], by: (branch: Branch) => number | undefined): readonly Branch[] {
   return among
     .map((branch) => ({ branch, value: by(branch) ?? Number.POSITIVE_INFINITY }))

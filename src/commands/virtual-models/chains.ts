@@ -1,20 +1,20 @@
-/** How virtual models lead through one another. Pure. */
+/** Chains of virtual models that lead to other virtual models. Pure. */
 import { chainedName, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
 
 export type ChainProblem =
-  /** The names around it, the first again at the end. */
+  /** The names in the cycle, with the first one repeated at the end. */
   | { readonly kind: 'cycle'; readonly path: readonly string[] }
-  /** So many virtual models one behind another. */
+  /** The number of virtual models in the chain. */
   | { readonly kind: 'too deep'; readonly depth: number };
 
 type Models = ReadonlyMap<string, VirtualModel>;
 
-/** The names of those that lead to this one. */
+/** The names of the virtual models that lead to this one. */
 export function usersOf(source: string, models: Models): string[] {
   return [...models.values()].filter((one) => nextOf(one, models).includes(source)).map((one) => one.source);
 }
 
-/** What is wrong with the chains that go through this one; what may be wrong with others is not looked at. */
+/** The problem of the chains that contain this virtual model; problems of other chains are not checked. */
 export function problemAround(source: string, models: Models): ChainProblem | undefined {
   const cycle = wayBack(source, models);
   if (cycle !== undefined) return { kind: 'cycle', path: cycle };
@@ -33,7 +33,7 @@ function successors(name: string, models: Models): readonly string[] {
   return model === undefined ? [] : nextOf(model, models);
 }
 
-/** The virtual models that it leads to, also those that are switched off: they may be switched on again. */
+/** The virtual models that it leads to, including disabled ones, which may be enabled again. */
 function nextOf(model: VirtualModel, models: Models): string[] {
   return model.targets.flatMap((target) => {
     const name = chainedName(model, target);
@@ -41,7 +41,7 @@ function nextOf(model: VirtualModel, models: Models): string[] {
   });
 }
 
-/** The shortest way from a name back to it. */
+/** The shortest cycle from a name back to itself. */
 function wayBack(source: string, models: Models): string[] | undefined {
   const cameFrom = new Map<string, string>();
   const waiting = [source];
@@ -64,7 +64,9 @@ function around(source: string, cameFrom: ReadonlyMap<string, string>): string[]
   return [source, ...path];
 }
 
-/** How many names the longest way from here has, this one counted. A cycle elsewhere counts as its names, once each. */
+/**
+ * Number of names on the longest path from here, including this one. A cycle elsewhere counts each of its names once.
+ */
 function longest(name: string, next: (name: string) => readonly string[], known: Map<string, number>): number {
   const before = known.get(name);
   if (before !== undefined) return before;

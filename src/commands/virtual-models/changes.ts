@@ -1,6 +1,6 @@
 /**
- * Changes to virtual models, one at a time: whether one may be as it is wanted depends on the others, so nobody may
- * change those between the decision and its place in the log.
+ * Changes of virtual models, one at a time: whether a change is valid depends on the other virtual models, so they
+ * must not change between the decision and the append.
  */
 
 import { virtualModelRemoved } from '../../events/catalogue/virtual-model.ts';
@@ -17,18 +17,18 @@ export interface ChangeOptions {
   readonly directory: VirtualModelDirectory;
   /** Whether a provider serves a model of this name now. */
   readonly serves: (model: string) => boolean;
-  /** Resolves when the directory knows everything up to there. */
+  /** Resolves when the directory has processed everything up to this position. */
   whenProcessed(position: Position): Promise<void>;
 }
 
 export interface ChangeContext {
   readonly context: EventContext;
-  /** What the caller saw last; of a rename, that of the old name. */
+  /** The revision that the caller read last; for a rename, the revision of the old name. */
   readonly ifRevision: bigint | 'noStream' | undefined;
 }
 
 export interface Changed {
-  /** Undefined when it is not there any more, or was not kept because it changes nothing. */
+  /** Undefined when it was removed, or was not stored because it changes nothing. */
   readonly model: VirtualModel | undefined;
   readonly revision: bigint | 'noStream';
 }
@@ -41,7 +41,7 @@ export class VirtualModelChanges {
     this.#options = options;
   }
 
-  /** @param renames the name it has until now, when that is to change too. @throws Refusal */
+  /** @param renames the current name, when the change includes a rename. @throws Refusal */
   save(model: VirtualModel, renames: string | undefined, change: ChangeContext): Promise<Changed> {
     return this.#inTurn(() => {
       const { source } = model;
@@ -59,7 +59,7 @@ export class VirtualModelChanges {
     );
   }
 
-  /** The other half of a rename: the old name goes in the same append. */
+  /** The other half of a rename: the old name is removed in the same append. */
   #leavingName(
     old: string,
     source: string,

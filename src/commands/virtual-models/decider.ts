@@ -1,4 +1,4 @@
-/** What may happen to a virtual model. Pure: what it has to know of the others comes with the command. */
+/** Commands and events of a virtual model. Pure: facts about the other virtual models come with the command. */
 import { virtualModelRemoved, virtualModelSaved } from '../../events/catalogue/virtual-model.ts';
 import { type EventContext, type NewEvent, type StreamName, streamName } from '../../events/event.ts';
 import type { DecidedEvent, Decider } from '../handle-command.ts';
@@ -7,9 +7,9 @@ import { hasEffect } from './access-policies.ts';
 import { type ChainProblem, problemAround, usersOf } from './chains.ts';
 import { isRedirect, MAX_DEPTH, type VirtualModel } from './virtual-model.ts';
 
-/** What is there beside the one that is to change. */
+/** The virtual models and providers around the one that changes. */
 export interface Surroundings {
-  /** All that are in force, this one included when it is there. */
+  /** All virtual models in force, including this one if it exists. */
   readonly models: ReadonlyMap<string, VirtualModel>;
   /** Whether it is declared in the configuration. */
   isManaged(source: string): boolean;
@@ -26,7 +26,7 @@ export type VirtualModelCommand = {
   | {
       readonly kind: 'save';
       readonly model: VirtualModel;
-      /** The name it has until now. */
+      /** The current name, when the command includes a rename. */
       readonly renames?: string | undefined;
     }
   | { readonly kind: 'remove' }
@@ -64,7 +64,7 @@ function decide(command: VirtualModelCommand, state: VirtualModel | undefined): 
   return saved(model, state, renames, context);
 }
 
-/** One that changes nothing for anybody is not kept. */
+/** A policy without effect is not stored. */
 function decidePolicy(
   model: VirtualModel,
   state: VirtualModel | undefined,
@@ -111,7 +111,7 @@ function* withoutOne(models: Surroundings['models'], source: string | undefined)
   for (const model of models.values()) if (model.source !== source) yield model;
 }
 
-/** Its own name is that of a provider's model, if a provider has one. */
+/** A target with its own name is that provider model, if a provider has one. */
 function leadsToItself({ source, targets }: VirtualModel): boolean {
   return targets.some(({ provider, model }) => provider === undefined && model === source);
 }

@@ -1,4 +1,4 @@
-/** The virtual models in force: what administrators have made, and over it what the configuration declares. */
+/** The virtual models in force: those of administrators, and over them those of the configuration. */
 import type { UserPath } from '../../events/event.ts';
 import type { ModelPolicies } from '../access/model-policies.ts';
 import { Refusal } from '../refusal.ts';
@@ -7,7 +7,7 @@ import { problemAround } from './chains.ts';
 import { isRedirect, type VirtualModel } from './virtual-model.ts';
 import { type KnownProviders, virtualModelFrom, type WrittenVirtualModel } from './written.ts';
 
-/** One that an administrator has made. Times are milliseconds since the epoch. */
+/** A virtual model that an administrator created. Times are milliseconds since the epoch. */
 export interface StoredVirtualModel {
   readonly model: VirtualModel;
   readonly createdAt: number;
@@ -17,15 +17,15 @@ export interface StoredVirtualModel {
 
 export interface StoredVirtualModels {
   readonly bySource: ReadonlyMap<string, StoredVirtualModel>;
-  /** Another number after each change. */
+  /** Changes with each change of a virtual model. */
   readonly version: number;
 }
 
 export type DeclaredVirtualModels = ReadonlyMap<string, VirtualModel>;
 
 /**
- * @param warn told of what is declared and cannot work now
- * @throws Error that names the virtual model and what is wrong with it
+ * @param warn called for each declaration that cannot work now
+ * @throws Error that names the virtual model and its problem
  */
 export function declaredVirtualModels(
   written: readonly WrittenVirtualModel[],
@@ -37,7 +37,7 @@ export function declaredVirtualModels(
     for (const provider of strangersOf(one, providers)) {
       warn(`virtual model ${one.source}: there is no provider named ${provider}`);
     }
-    // A provider that is left out for want of a key must not keep the gateway from starting.
+    // A provider that is left out because its key is missing must not prevent the start of the gateway.
     const model = virtualModelFrom(one, { ...providers, knows: () => true });
     if (model instanceof Refusal) {
       throw new Error(`virtual_models: '${one.source}' cannot be as it is declared: ${model.message}`);
@@ -60,7 +60,7 @@ function strangersOf({ targets = [] }: WrittenVirtualModel, providers: KnownProv
 
 interface InForce {
   readonly all: ReadonlyMap<string, VirtualModel>;
-  /** Those that lead somewhere, and are switched on. */
+  /** The enabled virtual models with targets. */
   readonly redirects: ReadonlyMap<string, VirtualModel>;
   readonly policies: AccessPolicies;
 }
@@ -68,11 +68,11 @@ interface InForce {
 export interface DirectoryOptions {
   stored(): StoredVirtualModels;
   readonly declared: DeclaredVirtualModels;
-  /** What holds for a model of which no policy says anything. */
+  /** Whether a model without a policy may be used. */
   readonly enabledByDefault: boolean;
 }
 
-/** Worked out anew only after a change: a request finds everything ready. */
+/** Recomputed only after a change, so a request finds everything prepared. */
 export class VirtualModelDirectory {
   readonly enabledByDefault: boolean;
   readonly #declared: DeclaredVirtualModels;
@@ -87,12 +87,12 @@ export class VirtualModelDirectory {
     this.enabledByDefault = enabledByDefault;
   }
 
-  /** Policies too. */
+  /** All virtual models, including policies. */
   get all(): ReadonlyMap<string, VirtualModel> {
     return this.#current().all;
   }
 
-  /** By their names, those that lead somewhere and are switched on. */
+  /** The enabled virtual models with targets, by name. */
   get redirects(): ReadonlyMap<string, VirtualModel> {
     return this.#current().redirects;
   }
@@ -101,7 +101,7 @@ export class VirtualModelDirectory {
     return this.#declared.has(source);
   }
 
-  /** Undefined for what is declared. */
+  /** Undefined for a declared one. */
   storedAs(source: string): StoredVirtualModel | undefined {
     return this.#declared.has(source) ? undefined : this.#stored().bySource.get(source);
   }

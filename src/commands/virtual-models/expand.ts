@@ -1,24 +1,24 @@
 /**
- * What a virtual model leads to: the models of providers, through as many others as it takes. It always comes to an
- * end: whatever leads back to where it came from, or through more than eight, leads nowhere.
+ * Expands a virtual model to models of providers, through further virtual models. The expansion always ends: a target
+ * that leads back to itself, or through more than eight virtual models, has no candidates.
  */
 import type { Target } from '../model-request/target.ts';
 import { chainedName, MAX_DEPTH, type VirtualModel, type VirtualTarget } from './virtual-model.ts';
 
-/** A model of a provider, and how it was come to. */
+/** A model of a provider, and the virtual models that led to it. */
 export interface Candidate {
   readonly target: Target;
-  /** The virtual models behind the one that was expanded, outermost first. */
+  /** The virtual models behind the expanded one, outermost first. */
   readonly through: readonly string[];
-  /** Whether it can be asked now: it has room, and its provider is in order. */
+  /** Whether it can be called now: it has room, and its provider is healthy. */
   readonly ready: boolean;
 }
 
-/** One of the targets of a virtual model, with what it leads to: never empty, those that are ready first. */
+/** One target of a virtual model, with its candidates: never empty, ready ones first. */
 export interface Branch {
   readonly target: VirtualTarget;
   readonly candidates: readonly Candidate[];
-  /** The virtual model that it leads through. */
+  /** The virtual model through which it leads. */
   readonly chained?: Expansion;
 }
 
@@ -29,28 +29,28 @@ interface Expansion {
 }
 
 export interface Expanding {
-  /** The virtual model of this name that leads somewhere. */
+  /** The enabled virtual model with this name and targets. */
   redirect(source: string): VirtualModel | undefined;
-  /** Who serves a model. */
+  /** The provider that serves a model. */
   resolve(model: string, provider: string | undefined): Target | undefined;
-  /** Whether the caller may use this virtual model, and this model; everybody may when it is not asked. */
+  /** Whether the caller may use this virtual model, or this model. Default: everything is allowed. */
   mayPass?(model: VirtualModel): boolean;
   mayUse?(target: Target): boolean;
   isReady?(target: Target): boolean;
   /**
-   * In which order the targets of a virtual model are to be asked. As they are written, when it is left out.
-   * @param isTurn whether the first of them is asked first of all, so that it has had its turn; if not, this only
-   *   tells what is to be asked should everything before it fail
+   * The order in which the targets of a virtual model are called. Default: the declared order.
+   * @param isTurn whether the first target is really called first, which uses up its turn; if not, the order is only
+   * needed in case everything before it fails
    */
   arrange?(model: VirtualModel, branches: readonly Branch[], isTurn: boolean): readonly Branch[];
 }
 
 export interface Expanded {
-  /** Each once, in the order to ask them: those that are ready first. */
+  /** Each model once, in the order of the calls: ready ones first. */
   readonly candidates: readonly Candidate[];
-  /** Targets that nobody is known to serve. */
+  /** Targets that no known provider serves. */
   readonly unknown: readonly VirtualTarget[];
-  /** Whether something was left out because the caller may not use it. */
+  /** Whether a target was left out because the caller may not use it. */
   readonly denied: boolean;
 }
 
@@ -61,7 +61,7 @@ export function expand(model: VirtualModel, by: Expanding): Expanded {
   return { candidates, unknown: walk.unknown, denied: walk.denied };
 }
 
-/** The turn goes down from the outermost: of those behind it only the chosen one has one too. */
+/** Uses up turns from the outermost virtual model downwards: behind it, only the chosen branch uses one. */
 function inTurn({ model, branches }: Expansion, by: Expanding): readonly Candidate[] {
   const arranged = branches.length > 1 ? (by.arrange?.(model, branches, true) ?? branches) : branches;
   const [first, ...others] = arranged;
@@ -75,7 +75,7 @@ class Walk {
   readonly unknown: VirtualTarget[] = [];
   denied = false;
   readonly #by: Expanding;
-  /** What was come to already: one that is still being worked out leads nowhere, so that no circle is gone round. */
+  /** Expansions so far. One that is not finished has no candidates, so that cycles end. */
   readonly #known = new Map<string, Expansion>();
 
   constructor(by: Expanding) {
@@ -127,7 +127,7 @@ function through({ source }: VirtualModel, candidates: readonly Candidate[]): re
   return candidates.map((one) => ({ ...one, through: [source, ...one.through] }));
 }
 
-/** Each model of a provider once, where it comes first; those that are ready before the others. */
+/** Each model of a provider once, at its first place; ready ones before the others. */
 function inOrder(parts: readonly (readonly Candidate[])[]): readonly Candidate[] {
   const [only] = parts;
   if (parts.length === 1 && only !== undefined) return only;

@@ -1,4 +1,4 @@
-/** May this caller use this model, and who says so? What inference would decide, told question by question. Pure. */
+/** Explains whether a caller may use a model, and which rule decides: the checks of inference, one by one. Pure. */
 import type { UserPath } from '../../events/event.ts';
 import { type AccessStep, decide, type Policies } from '../access/authorizer.ts';
 import { whyNotAccepted } from '../access/key-directory.ts';
@@ -8,7 +8,7 @@ import { expand } from './expand.ts';
 import { isFor, type VirtualModel } from './virtual-model.ts';
 
 export interface AccessQuestion {
-  /** As a client would write it. */
+  /** The selector as a client would write it. */
   readonly model: string;
   readonly provider: string | undefined;
   readonly userPath: UserPath | undefined;
@@ -19,17 +19,17 @@ export interface AccessQuestion {
   readonly now: number;
 }
 
-/** What was in force at the moment that is asked about. */
+/** The rules in force at the time of the question. */
 export interface InForce extends Policies {
-  /** Those that lead somewhere, by their names; switched off ones are not among them. */
+  /** The enabled virtual models with targets, by name. */
   readonly redirects: ReadonlyMap<string, VirtualModel>;
-  /** Who serves a model. */
+  /** The provider that serves a model. */
   resolve(model: string, provider: string | undefined): Target | undefined;
 }
 
 export interface ExplainedStep extends Omit<AccessStep, 'check'> {
   readonly check: 'key is accepted' | 'virtual model' | AccessStep['check'];
-  /** The model of a provider that it is about; undefined when it is about all of them. */
+  /** The model of a provider that the step concerns; undefined when it concerns all of them. */
   readonly target?: string;
   /** Why a key is not accepted. */
   readonly reason?: string;
@@ -38,20 +38,20 @@ export interface ExplainedStep extends Omit<AccessStep, 'check'> {
 export interface ExplainedTarget {
   /** `<provider>/<model>` */
   readonly selector: string;
-  /** The virtual models gone through, outermost first. */
+  /** The virtual models that led to it, outermost first. */
   readonly through: readonly string[];
   readonly allowed: boolean;
 }
 
 export interface Explanation {
-  /** Whether a request would get through to at least one of the targets. */
+  /** Whether a request would reach at least one of the targets. */
   readonly allowed: boolean;
-  /** In the order in which they are written; the way of balancing may ask them in another. */
+  /** In the declared order; the balancing strategy may call them in another order. */
   readonly resolved: readonly ExplainedTarget[];
   readonly steps: readonly ExplainedStep[];
 }
 
-/** Undefined when nobody serves the model. */
+/** Undefined when no provider serves the model. */
 export function explain(question: AccessQuestion, inForce: InForce): Explanation | undefined {
   const steps: ExplainedStep[] = [];
   const isAccepted = noteKey(question, steps);
@@ -63,7 +63,7 @@ export function explain(question: AccessQuestion, inForce: InForce): Explanation
   return { allowed: isAccepted && resolved.some(({ allowed }) => allowed), resolved, steps };
 }
 
-/** @returns whether the caller is let in at all */
+/** @returns whether the key is accepted */
 function noteKey({ key, now }: AccessQuestion, steps: ExplainedStep[]): boolean {
   if (key === undefined) return true;
   const reason = whyNotAccepted(key, now);
@@ -78,7 +78,7 @@ function direct(question: AccessQuestion, inForce: InForce, steps: ExplainedStep
   return [{ selector: selectorOf(target), through: [], allowed: noteTarget(target, question, inForce, steps) }];
 }
 
-/** All that the virtual model leads to, and of it what is left over for this caller, both found as routing finds them. */
+/** All targets of the virtual model, and those that remain for this caller, both expanded as routing does. */
 function behind(
   model: VirtualModel,
   question: AccessQuestion,

@@ -1,20 +1,20 @@
-/** After which failures of one model another is asked. Pure. */
+/** After which failures of one model another is called. Pure. */
 import type { RefusedTarget } from '../model-request/failed-target.ts';
 import { CREDENTIALS_REFUSED } from '../model-request/refusal-from-upstream.ts';
 import type { FailoverSetting } from './virtual-model.ts';
 
 export interface FailoverPolicy {
   readonly enabled: boolean;
-  /** How many models are asked at the most for one request; 0: all there are. */
+  /** Maximum number of models called for one request; 0 for all. */
   readonly maxModels: number;
   readonly statuses: readonly number[];
-  /** Words of an error, in any case; `*` stands for anything between two words. */
+  /** Phrases of an error message, ignoring case; `*` stands for any text between two parts. */
   readonly phrases: readonly string[];
 }
 
 /**
- * What another model may well answer although its status says that the request is at fault: the model is not there (any
- * more), the conversation is too long for it, or somebody's credit with its provider is used up.
+ * Errors that another model may not have, although the status says that the request is at fault: the model does not
+ * exist (any more), the conversation exceeds its context, or the credit at its provider is used up.
  */
 export const defaultPhrases: readonly string[] = [
   'model_not_found',
@@ -43,7 +43,7 @@ export const defaultPhrases: readonly string[] = [
   'credit balance',
 ];
 
-/** The rules of one virtual model: its own, and for what it does not say those for all. */
+/** The rules of one virtual model: its own, completed by the global ones. */
 export class FailoverRules {
   readonly enabled: boolean;
   readonly #statuses: ReadonlySet<number>;
@@ -62,8 +62,8 @@ export class FailoverRules {
   }
 
   /**
-   * A provider that gave no answer at all, or refuses the gateway's credential, is always failed over from, but for one
-   * whose answer was too large.
+   * Failover always follows when a provider gave no answer or refused the gateway's credential, except when its
+   * answer was too large.
    */
   covers({ status, failure, refusal }: RefusedTarget): boolean {
     if (status === undefined) return failure !== 'too_large';
@@ -75,7 +75,7 @@ export class FailoverRules {
   }
 }
 
-/** Whether the parts are there, one behind another. */
+/** Whether the text contains the parts, one after another. */
 function has(said: string, parts: readonly string[]): boolean {
   let from = 0;
   for (const part of parts) {

@@ -1,19 +1,19 @@
-/** How long models have let their callers wait of late. */
+/** The recent latencies of models. */
 import type { Target } from '../model-request/target.ts';
 
-/** A stream begins long before an answer that comes whole is there, so the two are kept apart. */
+/** The first byte of a stream comes long before a whole answer, so the two are measured separately. */
 export type AnswerKind = 'stream' | 'whole';
 
-/** The share of the newest in what is expected next: after five answers four fifths of it are theirs. */
+/** Weight of the newest latency in the expected one: the last five answers make up four fifths of it. */
 const NEWEST = 0.3;
 
-/** What one that fails counts as, at the least. */
+/** Milliseconds that a failed call counts as, at least. */
 export const FAILED_MS = 10_000;
 
 export class Latencies {
   readonly #known = new WeakMap<object, Map<string, { stream?: number; whole?: number }>>();
 
-  /** Milliseconds to the first byte as they are to be expected; undefined when nothing is known. */
+  /** Expected milliseconds to the first byte; undefined when nothing is known. */
   expected({ provider, model }: Target, kind: AnswerKind): number | undefined {
     return this.#known.get(provider)?.get(model)?.[kind];
   }

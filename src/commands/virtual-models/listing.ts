@@ -1,4 +1,4 @@
-/** Virtual models among the models that a caller sees: listed like any other, under their own names. */
+/** Lists virtual models among the models that a caller sees, under their own names. */
 import type { Asker, ModelAccess } from '../access/model-access.ts';
 import type { VisibleModels } from '../access/visible-models.ts';
 import type { Target } from '../model-request/target.ts';
@@ -6,7 +6,7 @@ import type { VirtualModelDirectory } from './directory.ts';
 import { expand } from './expand.ts';
 import { isFor, type VirtualModel } from './virtual-model.ts';
 
-/** What a model is listed with. */
+/** A listed model. */
 export interface Entry {
   readonly id: string;
   /** Unix seconds. */
@@ -19,19 +19,19 @@ export interface ListingOptions {
   readonly virtualModels: Pick<VirtualModelDirectory, 'redirects' | 'storedAs'>;
   readonly access: ModelAccess;
   resolve(model: string, provider: string | undefined): Target | undefined;
-  /** Whether the models of providers are left out of the list. They can be asked for all the same. */
+  /** Whether provider models are left out of the list. They can still be called. */
   readonly onlyVirtual: boolean;
-  /** Of those that the configuration declares. Unix seconds. */
+  /** Time of creation of the declared ones. Unix seconds. */
   readonly declaredAt: number;
 }
 
 const OWNER = 'gateway';
 
-/** A virtual model has the place of a model that is listed under the same name. */
+/** A virtual model replaces a model that is listed under the same name. */
 export function withVirtualModels(models: VisibleModels<Entry>, options: ListingOptions): VisibleModels<Entry> {
   const { virtualModels, onlyVirtual } = options;
 
-  /** Undefined for one that leads the caller nowhere. */
+  /** Undefined for a virtual model without a candidate for this caller. */
   function entryOf(model: VirtualModel, caller: Asker): Entry | undefined {
     if (!isFor(model.userPaths, caller.userPath)) return undefined;
     const { candidates } = expand(model, {
@@ -45,7 +45,7 @@ export function withVirtualModels(models: VisibleModels<Entry>, options: Listing
     const stored = virtualModels.storedAs(model.source);
     const created = stored === undefined ? options.declaredAt : Math.floor(stored.createdAt / 1000);
     const entry = { id: model.source, created, ownedBy: OWNER };
-    // Of several, nobody can say beforehand which it will be.
+    // With several candidates, the one that will answer is not known in advance.
     const { provider, model: name } = first.target;
     const metadata = others.length === 0 ? models.find(`${provider.name}/${name}`, caller)?.metadata : undefined;
     return metadata === undefined ? entry : { ...entry, metadata };

@@ -1,9 +1,9 @@
 /**
- * Where a session belongs, by weighted rendezvous hashing (highest random weight): the same session goes to the same
- * place as long as that is there, places have sessions by their weights, and when one goes only its own sessions move.
+ * Assigns sessions to places by weighted rendezvous hashing (highest random weight): a session keeps its place as
+ * long as the place exists, places get sessions by their weights, and when one is removed only its own sessions move.
  */
 
-/** @param among never empty, of whatever order @returns its place in the list */
+/** @param among never empty, in any order @returns the index in the list */
 export function placeOf(session: string, among: readonly { readonly key: string; readonly weight: number }[]): number {
   let chosen = 0;
   let highest = Number.NEGATIVE_INFINITY;
@@ -17,7 +17,7 @@ export function placeOf(session: string, among: readonly { readonly key: string;
   return chosen;
 }
 
-/** The text's hash as a number strictly between 0 and 1: FNV-1a, its bits then mixed as MurmurHash3 ends. */
+/** The text's hash as a number strictly between 0 and 1: FNV-1a, followed by the final mix of MurmurHash3. */
 function fraction(text: string): number {
   let hash = 0x811c9dc5;
   for (let place = 0; place < text.length; place++) hash = Math.imul(hash ^ text.charCodeAt(place), 0x01000193);

@@ -1,14 +1,14 @@
 /**
- * Turns by weight, as evenly as they can be mixed (the "smooth weighted round robin" of nginx): each time everybody
- * gains its weight, whoever has most has the turn, and pays for it what all have gained. Over as many turns as the
- * weights add up to, each has exactly its weight in turns.
+ * Turns by weight, distributed as evenly as possible (the "smooth weighted round robin" of nginx): each time, every
+ * entry gains its weight; the entry with the most is chosen, and loses the sum of all gains. Over as many turns as
+ * the sum of the weights, each entry is chosen exactly as often as its weight.
  */
 export class RoundRobin<Who> {
   readonly #standing = new Map<Who, number>();
 
   /**
-   * @param among never empty; whoever is left out this time neither gains nor pays
-   * @returns the place of the one whose turn it is
+   * @param among never empty; an entry that is left out this time neither gains nor loses
+   * @returns the index of the chosen entry
    */
   next(among: readonly { readonly who: Who; readonly weight: number }[]): number {
     let total = 0;

@@ -1,4 +1,4 @@
-/** Routes a request by the virtual models in force, and to nobody whom the caller may not use. */
+/** Routes a request by the virtual models in force, to targets that the caller may use. */
 import type { Denial, ModelAccess } from '../access/model-access.ts';
 import type { Admission } from '../model-request/admission.ts';
 import {
@@ -24,7 +24,7 @@ export interface RouterOptions {
   readonly virtualModels: Pick<VirtualModelDirectory, 'redirects'>;
   readonly access: ModelAccess;
   readonly admission: Pick<Admission, 'hasRoom'>;
-  /** Whether a provider is in order: it can be reached, as far as is known, and its circuit breaker lets calls pass. */
+  /** Whether a provider is healthy: as far as is known it can be reached, and its circuit breaker lets calls pass. */
   isInOrder(provider: string): boolean;
   readonly priceOf: PriceOf;
   readonly failover: FailoverPolicy;
@@ -37,7 +37,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
   const balance = new Balance({ priceOf: options.priceOf, latencies, random: options.random });
   const rules = new WeakMap<VirtualModel, FailoverRules>();
 
-  /** The virtual model that a selector means. A request that names a provider means that provider's own model. */
+  /** The virtual model that a selector names. A request that names a provider always means a model of that provider. */
   function redirected({ selector, provider }: ReachRequest): VirtualModel | undefined {
     if (provider !== undefined) return undefined;
     const { redirects } = virtualModels;
@@ -66,7 +66,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
     });
   }
 
-  /** @param balanced the request, when targets are to be chosen for it, and not only found */
+  /** @param balanced the request for which targets are chosen; undefined when they are only listed */
   function expanded(
     model: VirtualModel,
     { caller }: ReachRequest,
@@ -95,7 +95,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
     });
   }
 
-  /** @throws Refusal when it leads to nobody, or to nobody for this caller */
+  /** @throws Refusal when it has no candidate, or none for this caller */
   function led(model: VirtualModel, request: ReachRequest, balanced?: RouteRequest): Expanded | Promise<Expanded> {
     const { selector, caller } = request;
     if (!isFor(model.userPaths, caller.userPath)) throw refusals.modelAccessDenied(selector);
@@ -103,7 +103,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
     const found = expanded(model, request, why, balanced);
     if (found.candidates.length > 0) return found;
     if (found.unknown.length === 0) throw nobody(found, selector, why);
-    // The lists may be older than the models.
+    // The known lists may be older than the models.
     const asked = found.unknown.map((target) => models.resolveOrRefresh(target.model, target.provider));
     return Promise.all(asked).then(() => {
       const again = expanded(model, request, why, balanced);
@@ -142,7 +142,7 @@ export function createRouter(options: RouterOptions): Router & Reach {
           return;
         }
         const expected = latencies.expected(target, kind) ?? waitedMs;
-        // Of one whose client left it is known only that it takes at least so long.
+        // When the client left, the measured time is only a lower bound.
         if (firstByteMs !== undefined || waitedMs > expected) latencies.observe(target, kind, firstByteMs ?? waitedMs);
       },
     };

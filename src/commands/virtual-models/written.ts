@@ -1,4 +1,4 @@
-/** A virtual model as somebody wrote it, in a request or in the configuration, made into one that can be kept. Pure. */
+/** Converts a virtual model from a request or the configuration to its stored form. Pure. */
 import { strategies } from '../../events/catalogue/virtual-model.ts';
 import type { UserPath } from '../../events/event.ts';
 import { canonicalSelector } from '../access/selector.ts';
@@ -7,7 +7,7 @@ import type { FailoverSetting, Strategy, VirtualModel, VirtualTarget } from './v
 
 export interface WrittenVirtualModel {
   readonly source: string;
-  /** In place of `targets`, when there is only one. */
+  /** Alternative to `targets` for a single target. */
   readonly targetModel?: string | undefined;
   readonly targets?: readonly WrittenTarget[] | undefined;
   readonly strategy?: string | undefined;
@@ -25,9 +25,9 @@ export interface WrittenTarget {
 }
 
 export interface KnownProviders {
-  /** Whether there is an instance of that name. */
+  /** Whether there is a provider instance with this name. */
   has(name: string): boolean;
-  /** Whether there is an instance of that name or type. */
+  /** Whether there is a provider instance with this name or type. */
   knows(nameOrType: string): boolean;
 }
 
@@ -39,7 +39,7 @@ const MAX_WEIGHT = 1_000_000;
 
 const DEFAULTS = { strategy: 'round_robin', sessionAffinity: true, failover: { enabled: true } } as const;
 
-/** @returns a refusal with the field at fault */
+/** @returns the virtual model, or a refusal with the invalid field */
 export function virtualModelFrom(written: WrittenVirtualModel, providers: KnownProviders): VirtualModel | Refusal {
   const userPaths = [...new Set(written.userPaths ?? [])];
   if (userPaths.length > MAX_USER_PATHS) return tooMany('user_paths', MAX_USER_PATHS);
@@ -87,7 +87,7 @@ function redirectFrom(
   return { source, targets, strategy, sessionAffinity: written.sessionAffinity ?? true, failover, ...common };
 }
 
-/** What is wrong with a name that clients are to use as a model's. */
+/** Why a name cannot be used by clients as a model name; undefined when it can. */
 function wrongName(name: string): string | undefined {
   if (name === '' || name.length > MAX_NAME) return `must have from 1 to ${MAX_NAME} characters`;
   if (!name.isWellFormed() || /[\p{Cc}\p{Zl}\p{Zp}]/u.test(name)) return 'must not have control characters';

@@ -1,4 +1,4 @@
-/** Asks the provider of some work how far that has come, as its client could, and records what it cost once it is over. */
+/** Queries the provider for the state of some work, as its client could, and records its cost once it is over. */
 import type { EventContext } from '../../events/event.ts';
 import type { Provider } from '../../providers/provider.ts';
 import type { DeferredUsage } from '../deferred/deferred-usage.ts';
@@ -16,10 +16,10 @@ export interface LookDependencies extends Omit<KeepDependencies, 'deferred'> {
   provider(name: string): Provider | undefined;
 }
 
-/** Of one question. */
+/** Milliseconds allowed for one query. */
 const PATIENCE_MS = 5 * 60_000;
 
-/** @returns whether it is over, and what it cost on record. @throws LogUnavailable */
+/** @returns whether the work is over and its cost recorded. @throws LogUnavailable */
 export async function lookAtWork(
   work: OpenWork,
   isTooOld: boolean,
@@ -28,7 +28,7 @@ export async function lookAtWork(
 ): Promise<boolean> {
   const signal = AbortSignal.any([stopping, AbortSignal.timeout(PATIENCE_MS)]);
   const isOver = await asked(work, signal, deps).catch((error: unknown) => {
-    // It cannot be said now: the provider is busy or gone, or the file is not there yet.
+    // The state is unknown now: the provider is busy or unavailable, or the file does not exist yet.
     if (error instanceof Refusal) return false;
     throw error;
   });
@@ -39,7 +39,7 @@ export async function lookAtWork(
   return isOver;
 }
 
-/** `unknown`: the provider does not have it. @throws Refusal when it cannot be said now */
+/** `unknown`: the provider does not have it. @throws Refusal when the state cannot be determined now */
 async function asked(work: OpenWork, signal: AbortSignal, deps: LookDependencies): Promise<boolean | 'unknown'> {
   const requestId = work.requestId ?? work.exchangeId;
   return work.kind === 'batch'
@@ -67,7 +67,7 @@ async function responseOver(work: OpenWork, question: Question, deps: LookDepend
   const { workId: id } = work;
   const stored = await deps.archive.find(id, everything);
   if (stored !== undefined && !isPending(stored)) {
-    // Its end was kept before it was known that it was waited for.
+    // The end was stored before this work was known to be open.
     await deps.deferred.responseSeen(work.provider, id, stored.response, []);
     return true;
   }

@@ -1,6 +1,6 @@
 /**
- * Asks how far work has come that providers go on with, also when no client does: soon at first, then ever less often.
- * It begins with what the log tells of, so that a restart forgets nothing.
+ * Queries providers for the state of open work, also without a client: soon at first, then less and less often. It
+ * starts with the work in the log, so that a restart loses none.
  */
 import type { StreamName } from '../../events/event.ts';
 import type { OpenWork } from '../deferred/open-work.ts';
@@ -9,15 +9,15 @@ export interface WorkFollowerOptions {
   /** The work that is not over, by the stream of its exchange. */
   readonly open: () => ReadonlyMap<StreamName, OpenWork>;
   /**
-   * Looks at one of them, and records what it cost when it is over.
-   * @param isTooOld the provider is not asked again
+   * Checks one of them, and records its cost when it is over.
+   * @param isTooOld the provider will not be queried again
    * @returns whether it is over
    */
   readonly look: (work: OpenWork, isTooOld: boolean, signal: AbortSignal) => Promise<boolean>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly onError: (error: unknown) => void;
-  /** Interval in ms at which it checks whether a provider is to be asked. Default 250. */
+  /** Interval in ms at which it checks whether a query is due. Default 250. */
   readonly tickMs?: number;
 }
 
@@ -30,11 +30,14 @@ const TICK_MS = 250;
 const FIRST_PAUSE_MS = 1_000;
 const GROWTH = 1.5;
 const LONGEST_PAUSE_MS = { response: 30_000, batch: 120_000 };
-/** A batch may take a day, and its provider some time more to say so; no provider keeps an unfinished response for longer. */
+/**
+ * A batch may take a day, and its provider some more time to report its end; no provider keeps an unfinished response
+ * longer.
+ */
 const TOO_OLD_MS = { response: 24 * 3600_000, batch: 4 * 24 * 3600_000 };
-/** Providers are asked about so many at once. */
+/** Maximum number of concurrent queries. */
 const AT_ONCE = 4;
-/** It is over, and the projection has not seen that yet. */
+/** Pause after the end of work that the projection has not processed yet. */
 const OVER_MS = 60_000;
 
 export class WorkFollower {
@@ -53,7 +56,7 @@ export class WorkFollower {
     this.#timer.unref();
   }
 
-  /** Resolves when no question to a provider is open. */
+  /** Resolves when no query to a provider is running. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort();
