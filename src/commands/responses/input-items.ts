@@ -92,7 +92,7 @@ export interface ItemPage {
 export interface ItemPageQuery {
   /** Maximum number of items on the page. */
   readonly limit: number;
-  /** `desc`: the newest item first. */
+  /** `desc`: the last item first. */
   readonly order: 'asc' | 'desc';
   /** Id of the item before the page; an unknown one gives an empty page. */
   readonly after?: string | undefined;

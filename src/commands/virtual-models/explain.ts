@@ -63,7 +63,7 @@ export function explain(question: AccessQuestion, inForce: InForce): Explanation
   return { allowed: isAccepted && resolved.some(({ allowed }) => allowed), resolved, steps };
 }
 
-/** @returns whether the key is accepted */
+/** @returns whether the key is accepted; true without a key */
 function noteKey({ key, now }: AccessQuestion, steps: ExplainedStep[]): boolean {
   if (key === undefined) return true;
   const reason = whyNotAccepted(key, now);

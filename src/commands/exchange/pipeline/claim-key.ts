@@ -19,7 +19,7 @@ export const claimKey: Step<RequestParsed, KeyLookedUp> = {
   },
 };
 
-/** Only answers of these dialects can be generated again from the record. */
+/** Whether the key applies: only answers of the known dialects can be generated again from the record. */
 function isKeyed({ dialect, request, resumed }: RunningExchange, { dialects }: ExchangeDependencies): boolean {
   return request.headers['idempotency-key'] !== undefined && resumed === undefined && dialects.has(dialect.name);
 }

@@ -6,7 +6,7 @@ import type { Relay } from '../../relay.ts';
 import { chatStreamError } from '../chat/writer.ts';
 import { ForwardObserver } from './observer.ts';
 
-/** @param endsWithReason whether its streams are whole only with a finish reason or `[DONE]`, as text completions are */
+/** @param endsWithReason whether a stream is whole only with a finish reason or `[DONE]`, as for text completions */
 export function forwardRelay(provider: Answering, endsWithReason: boolean): Relay {
   const observer = new ForwardObserver(provider, endsWithReason);
   return unchangedRelay(observer, {

@@ -20,7 +20,7 @@ export class ForwardObserver implements AnswerObserver {
   #streams = false;
   #ended: boolean;
 
-  /** @param endsWithReason whether its streams are whole only with a finish reason or `[DONE]`, as text completions are */
+  /** @param endsWithReason whether a stream is whole only with a finish reason or `[DONE]`, as for text completions */
   constructor(provider: Answering, endsWithReason: boolean) {
     this.#provider = provider;
     this.#ended = !endsWithReason;
