@@ -1,4 +1,4 @@
-/** The answer to a request, from wherever it comes, on its way to the client. */
+/** The answer to a request, from a provider or from the record, on its way to the client. */
 import type { Ticket } from '../model-request/admission.ts';
 import type { Asked } from '../model-request/parsed-request.ts';
 import type { Target } from '../model-request/target.ts';

@@ -1,4 +1,4 @@
-/** The turns behind `previous_response_id`. */
+/** Loads the turns that `previous_response_id` refers to. */
 import type { JsonObject } from '../../providers/translate/json.ts';
 import { Refusal, refusals } from '../refusal.ts';
 import type { Sight } from '../visibility.ts';

@@ -32,7 +32,7 @@ export interface FrameEvents<Event> extends FrameOutcome {
   readonly events: readonly Event[];
 }
 
-/** A frame that gives no events because it reports a failure, or cannot be read. */
+/** The outcome of a frame without events, which reports a failure or cannot be read. */
 export function withoutEvents(outcome: FrameOutcome): FrameEvents<never> {
   return { ...outcome, events: [] };
 }
@@ -73,7 +73,7 @@ export interface AnswerEnd {
 
 /** Converts events to the client's bytes. It holds the state of one answer. */
 export interface AnswerWriter<Event> extends AnswerEnd {
-  /** @param answer from the reader. @throws Refusal when it is no answer */
+  /** @param answer from the reader. @throws Refusal when it is not an answer */
   whole(answer: unknown): Buffer;
   /** The client's bytes for these events; undefined when there are none. */
   events(events: readonly Event[]): Buffer | undefined;

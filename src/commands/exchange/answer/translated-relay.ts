@@ -1,4 +1,4 @@
-/** An answer that is read as events and written from them. */
+/** An answer that is read as events and written again in the client's dialect. */
 import type { Frame } from '../../../providers/sse.ts';
 import type { FrameAnswer, Relay } from '../relay.ts';
 import type { AnswerReader, AnswerWriter } from './reader-and-writer.ts';

@@ -1,4 +1,4 @@
-/** An answer whose bytes pass as they are, because the provider's dialect is the client's. */
+/** An answer whose bytes pass unchanged, because the provider's dialect is the client's. */
 import type { Frame } from '../../../providers/sse.ts';
 import type { DeferredWork } from '../../model-request/deferred-work.ts';
 import type { EarlyEnd } from '../../model-request/stream-refusals.ts';
@@ -13,7 +13,7 @@ export function unchangedRelay(observer: AnswerObserver, end: AnswerEnd): Relay 
   return new UnchangedRelay(observer, end);
 }
 
-/** A class, because nearly every exchange has one: its methods are not made again for each. */
+/** A class, so that its methods are not created again for each exchange: nearly every exchange has one. */
 class UnchangedRelay implements Relay {
   readonly #observer: AnswerObserver;
   readonly #end: AnswerEnd;

@@ -67,7 +67,7 @@ export class OpenExchangeTracker {
     if (!this.#leftOpen.has(stream)) this.#open.delete(stream);
   }
 
-  /** The end of the exchange could not be recorded. */
+  /** Called when the end of the exchange could not be recorded. */
   leftOpen(stream: StreamName): void {
     this.#leftOpen.add(stream);
     this.#retrySoon();

@@ -135,7 +135,7 @@ export function resumableExchange(
   };
 }
 
-/** The response of an exchange that the gateway runs in the background, while it has not ended. */
+/** The response that the exchange generates in the background; undefined when there is none or it has ended. */
 async function backgroundResponse(
   told: RecordedExchange,
   archive: ResponseArchive,
@@ -222,7 +222,7 @@ function estimateOf(
   const output = new OutputCount(attempt?.dialect ?? '');
   for (const { body } of chunks) output.add(body);
   const outputTokens = output.tokens(size);
-  // On a provider's own API, an answer that holds no event of a stream came in one piece.
+  // On a provider's own API, an answer without events of a stream arrived in one piece.
   if (asked === undefined && outputTokens === 0) return undefined;
   const request = asked?.json ?? parseChunk(bufferOf(received.body ?? new Uint8Array()).toString());
   return missingTokens(usage, promptTokens(request), outputTokens);

@@ -23,7 +23,7 @@ export class DetachedClients {
     return detached;
   }
 
-  /** The end of a background response is recorded. */
+  /** Called when the end of a background response is recorded. */
   over(responseId: string): void {
     this.#byResponse.get(responseId)?.over();
     this.#byResponse.delete(responseId);

@@ -12,7 +12,7 @@ export interface Opening<End> {
    * fails.
    */
   readonly first: Promise<'opened' | End>;
-  /** Lets the bytes pass. Resolves with the end of the answer. */
+  /** Lets the bytes pass to the client. Resolves with the end of the answer. */
   deliver(): Promise<End>;
 }
 

@@ -16,7 +16,7 @@ export interface RequestParsed extends Arrived {
 }
 
 export interface KeyLookedUp extends RequestParsed {
-  /** To be appended with the request; undefined for a request without an idempotency key. */
+  /** The claim to append with the request; undefined for a request without an idempotency key. */
   readonly claim: KeyClaim | undefined;
 }
 

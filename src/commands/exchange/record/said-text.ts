@@ -15,7 +15,7 @@ const TEXT: ReadonlySet<string> = new Set([
   'transcript',
 ]);
 
-/** Bytes of UTF-8. Events of the Responses API that repeat what earlier ones held, and audio, do not count. */
+/** Bytes of UTF-8. Audio does not count, and neither do events of the Responses API that repeat earlier text. */
 export function bytesSaid(event: Readonly<Record<string, unknown>>): number {
   const { type, delta } = event;
   if (typeof type === 'string' && type.startsWith('response.')) {
