@@ -35,7 +35,7 @@ describe('watchUnexpectedErrors', () => {
     expect(code).toBe(1);
   });
 
-  it('leaves the process the time to stop by itself, and counts what comes meanwhile', async () => {
+  it('leaves the process the time to stop by itself, and counts later errors', async () => {
     const { code, stderr } = await runForever(`
       watched.first.then((what) => {
         setImmediate(() => { process.stderr.write(what + ' ' + watched.count); process.exit(7); });

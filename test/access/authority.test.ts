@@ -92,7 +92,7 @@ describe('the binding setting', () => {
     expect(bindingWord(said(['master', 1], ['master', undefined], ['master', 4]), under('master'))).toBe(4);
   });
 
-  it('is what a fold of the whole history gives, kept in one entry for each actor', () => {
+  it('equals a fold of the whole history, and has one entry for each actor', () => {
     const actor = fc.constantFrom<Actor[]>('master', 'key:1', 'key:2');
     const word = fc.tuple(actor, fc.option(fc.nat(5), { nil: undefined }));
     fc.assert(
@@ -112,7 +112,7 @@ describe('covers', () => {
   const list = fc.uniqueArray(selector, { maxLength: 4 });
   const models = ['p', 'q', 'r'].flatMap((provider) => ['m', 'n', 'o'].map((model) => [provider, model] as const));
 
-  it('says yes only when the one list lets through all that the other does', () => {
+  it('is true only when the one list allows everything that the other does', () => {
     fc.assert(
       fc.property(list, list, (wide, narrow) => {
         if (!covers(wide, narrow)) return;
@@ -123,7 +123,7 @@ describe('covers', () => {
     );
   });
 
-  it('says yes to the same list, to a part of it and to single models of what it holds', () => {
+  it('is true for the same list, a part of it and single models of its providers', () => {
     fc.assert(fc.property(list, (one) => covers(one, one)));
     expect(covers(['p/', 'm'], ['p/x', 'q/m', 'm'])).toBe(true);
     expect(covers([], ['anything'])).toBe(true);
@@ -135,7 +135,7 @@ describe('covers', () => {
     [['p/m'], ['p/']],
     [['p/m'], ['m']],
     [['p/m', 'q/m'], ['m']],
-  ])('says no to what is wider: %j does not cover %j', (one, other) => {
+  ])('is false for wider lists: %j does not cover %j', (one, other) => {
     expect(covers(one, other)).toBe(false);
   });
 });

@@ -47,7 +47,7 @@ describe('a selector', () => {
     expect(canonical('other/gpt-5')).toMatchObject({ message: expect.stringContaining("'other'") });
   });
 
-  it('is read as what it is', () => {
+  it('is parsed by its form', () => {
     expect(parseSelector('/')).toEqual({ kind: 'everything' });
     expect(parseSelector('p/')).toEqual({ kind: 'provider', provider: 'p' });
     expect(parseSelector('p/m/n')).toEqual({ kind: 'exact', provider: 'p', model: 'm/n' });
@@ -82,7 +82,7 @@ describe('a list of selectors', () => {
     [['M'], 'q', 'm', false],
     [['p/a/b'], 'p', 'a/b', true],
     [['x', 'q/'], 'q', 'm', true],
-  ])('%j asked for %s and %s says %s', (list, provider, model, has) => {
+  ])('%j has %s and %s: %s', (list, provider, model, has) => {
     expect(selectorList(list).has(provider, model)).toBe(has);
   });
 
@@ -106,7 +106,7 @@ describe('a list of selectors', () => {
     fc.constantFrom('a', 'b', 'e'),
   );
 
-  it('is kept as it is when it is canonical', () => {
+  it('is unchanged when it is canonical', () => {
     fc.assert(
       fc.property(fc.array(written), (list) => {
         const once = canonicalSelectors(list, isProvider, 'x');
@@ -116,7 +116,7 @@ describe('a list of selectors', () => {
     );
   });
 
-  it('has what one of its entries has, and a provider as a whole only if it has every model of it', () => {
+  it('has the models of all its entries, and a whole provider only if it has every model of it', () => {
     fc.assert(
       fc.property(fc.array(written, { minLength: 1 }), provider, model, (list, name, id) => {
         const kept = canonicalSelectors(list, isProvider, 'x');

@@ -22,7 +22,7 @@ describe('the sight of a caller', () => {
     }
   });
 
-  it('is narrowed to the path that a header names, for those who see everything', () => {
+  it('is narrowed to the path in a header, for callers that see everything', () => {
     fc.assert(
       fc.property(path, (named) => {
         const subtree = { of: 'subtree', path: named };
@@ -32,7 +32,7 @@ describe('the sight of a caller', () => {
     );
   });
 
-  it('is the subtree that a key is bound to, with and without dashboard access, whatever is named', () => {
+  it('is the subtree of its key, with and without dashboard access, whatever the header names', () => {
     fc.assert(
       fc.property(path, anyPath, fc.boolean(), (bound, named, dashboardAccess) => {
         const sight = sightOf({ actor: 'key:1', userPath: named, key: key(bound, dashboardAccess) });
@@ -41,7 +41,7 @@ describe('the sight of a caller', () => {
     );
   });
 
-  it('is what it created itself for a plain key without a subtree, whatever is named', () => {
+  it('is its own objects for a plain key without a subtree, whatever the header names', () => {
     fc.assert(
       fc.property(fc.constantFrom(undefined, root), anyPath, (bound, named) => {
         const sight = sightOf({ actor: 'key:1', userPath: named, key: key(bound, false) });
@@ -50,13 +50,13 @@ describe('the sight of a caller', () => {
     );
   });
 
-  it('is what it created itself for a key of which nothing is known', () => {
+  it('is its own objects for an unknown key', () => {
     expect(sightOf({ actor: 'key:1', key: undefined })).toEqual({ of: 'own', actor: 'key:1' });
   });
 });
 
-describe('what a caller sees', () => {
-  it('is everything, also what has no path, only for those who see everything', () => {
+describe('the objects that a caller sees', () => {
+  it('are all, also those without a path, only for callers that see everything', () => {
     fc.assert(
       fc.property(path, owner, (of, object) => {
         expect(sees(everything, object)).toBe(true);
@@ -68,7 +68,7 @@ describe('what a caller sees', () => {
     expect(sights.map(seesEverything)).toEqual([true, false, false]);
   });
 
-  it('is what was created at the root of its subtree or below it, and nothing beside or above it', () => {
+  it('are those created at the root of its subtree or below it, and none beside or above it', () => {
     fc.assert(
       fc.property(path, path, actor, (of, userPath, createdBy) => {
         const isWithin = `${userPath}/`.startsWith(`${of}/`);
@@ -77,7 +77,7 @@ describe('what a caller sees', () => {
     );
   });
 
-  it('is what it created itself, at whichever path, and nothing that others created there', () => {
+  it('are those it created itself, at any path, and none that others created there', () => {
     fc.assert(
       fc.property(actor, owner, (one, object) => {
         expect(sees({ of: 'own', actor: one }, object)).toBe(object.createdBy === one);

@@ -93,7 +93,7 @@ describe.each(engines)('from a log in %s', (engine) => {
     expect(await counted(undefined, rule({ subject: '/team' }))).toEqual([[1, 42]]);
   });
 
-  test('retries are the same request, and refused requests are none', async () => {
+  test('retries count as the same request, and refused requests do not count', async () => {
     const told = exchangeOf('1', { userPath: '/team' });
     const events = [told.received, told.attempt(1), told.attemptFailed(1), told.attempt(2), told.failed];
     await append(opened.log, told.stream, ...events.map((one) => atTime(NOW - MINUTE, one)));

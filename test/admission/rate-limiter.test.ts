@@ -267,7 +267,7 @@ describe('the headers', () => {
     });
   });
 
-  test('are none where nothing is limited over a period', () => {
+  test('are absent where nothing is limited over a period', () => {
     const { admit } = admissionBy(
       { subject: '/a', maxRequests: 10 },
       { subject: '/', periodSeconds: 0, maxRequests: 9 },
@@ -277,14 +277,14 @@ describe('the headers', () => {
 });
 
 describe('a rule that is changed', () => {
-  test('keeps what it has counted', () => {
+  test('keeps its counts', () => {
     const { admit, set } = admissionBy({ subject: '/', maxRequests: 2 });
     admit();
     set('0', { subject: '/', maxRequests: 1 });
     refusalOf(() => admit());
   });
 
-  test('forgets it when it is reset', () => {
+  test('clears them when it is reset', () => {
     const { admit, set } = admissionBy({ subject: '/', maxRequests: 1 });
     admit();
     set('0', { subject: '/', maxRequests: 1, lastResetAt: START });
@@ -299,7 +299,7 @@ describe('a rule that is changed', () => {
   });
 });
 
-test('where there is no rule and no budget, every request gets the same ticket', () => {
+test('without a rule and a budget, every request gets the same ticket', () => {
   const { admit } = admissionBy();
   expect(admit()).toBe(withoutLimits.admit(requestFor({})));
 });

@@ -13,7 +13,7 @@ describe('a sliding window of a minute', () => {
     expect(window.used(START + 61_500)).toBe(0);
   });
 
-  test('says how long it takes until there is room', () => {
+  test('returns the time until there is room', () => {
     const window = new SlidingWindow(60);
     window.add(START, 5);
     window.add(START + 10_000, 5);
@@ -28,7 +28,7 @@ describe('a sliding window of a minute', () => {
     expect(new SlidingWindow(60).msUntil(now, 0)).toBe(0);
   });
 
-  test('says when the first of what is counted is forgotten', () => {
+  test('returns the time until its first entry expires', () => {
     const window = new SlidingWindow(60);
     expect(window.msUntilLess(START)).toBe(0);
     window.add(START, 1);
@@ -44,7 +44,7 @@ describe('a sliding window of a minute', () => {
     expect(window.used(START)).toBe(0);
   });
 
-  test('starts anew when the clock is set back by more than it holds', () => {
+  test('starts again when the clock is set back by more than its length', () => {
     const window = new SlidingWindow(60);
     window.add(START + 3_600_000, 5);
     expect(window.used(START)).toBe(0);
@@ -52,7 +52,7 @@ describe('a sliding window of a minute', () => {
     expect(window.used(START + 1)).toBe(2);
   });
 
-  test('does not count what is older than it', () => {
+  test('does not count older entries', () => {
     const window = new SlidingWindow(60);
     window.add(START, 1);
     window.add(START - 120_000, 5);
@@ -73,7 +73,7 @@ function timed(gaps: readonly (readonly [number, number])[], length: number): { 
 }
 
 describe('any window', () => {
-  test('never counts less than what was in it, nor what is older by more than a sixtieth', () => {
+  test('never counts less than its entries, nor entries that are older by more than a sixtieth', () => {
     fc.assert(
       fc.property(events, seconds, (gaps, length) => {
         const window = new SlidingWindow(length);

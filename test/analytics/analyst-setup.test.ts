@@ -1,4 +1,4 @@
-/** `chancery analytics setup`: what it runs on the server, as whom, and how it ends. */
+/** `chancery analytics setup`: its statements on the server, their users, and its exit codes. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,7 +46,7 @@ function setup(env: Readonly<Record<string, string>>) {
 }
 
 describe('chancery analytics setup', { timeout: 30_000 }, () => {
-  test('makes the account as the user who writes, and then checks it as itself', async () => {
+  test('makes the account as the user for writing, and then checks it as the analyst', async () => {
     const { code, stdout, stderr } = await setup({ CLICKHOUSE_URL: server.url, ...account });
     expect([code, stderr]).toEqual([0, '']);
     const queriesOf = (user: string) => server.sent.filter((each) => each.user === user).map(({ query }) => query);
@@ -78,7 +78,7 @@ describe('chancery analytics setup', { timeout: 30_000 }, () => {
     expect(server.sent.map(({ query }) => query)).toEqual(first);
   });
 
-  test('is done by another user who may manage access', async () => {
+  test('uses another user with access management when one is given', async () => {
     const admin = { CLICKHOUSE_ADMIN_USER: 'root', CLICKHOUSE_ADMIN_PASSWORD: 'manages' };
     expect((await setup({ CLICKHOUSE_URL: server.url, ...account, ...admin })).code).toBe(0);
     expect(new Set(server.sent.map(({ user }) => user))).toEqual(new Set(['root', 'reader']));
@@ -102,7 +102,7 @@ describe('chancery analytics setup', { timeout: 30_000 }, () => {
   test.each([
     ['CLICKHOUSE_URL', {}, /CLICKHOUSE_URL is not set/],
     ['a user', { CLICKHOUSE_URL: 'http://127.0.0.1:9' }, /set CLICKHOUSE_ANALYST_USER and CLICKHOUSE_ANALYST_PASSWORD/],
-  ])('says what is missing without %s', async (_, env, why) => {
+  ])('reports a missing setting without %s', async (_, env, why) => {
     const { code, stderr } = await setup(env);
     expect(code).toBe(1);
     expect(stderr).toMatch(why);

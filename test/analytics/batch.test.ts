@@ -18,7 +18,7 @@ async function historyOf(exchanges: number, seed: number): Promise<readonly Reco
   return Array.fromAsync(log.readAll());
 }
 
-/** Ends a batch, where it may, after so many events each; the sizes are gone through again and again. */
+/** Ends a batch, where it may, after so many events each; the sizes repeat. */
 async function batchesOf(events: readonly RecordedEvent[], sizes: readonly number[]): Promise<RowBatch[]> {
   const builder = new BatchBuilder({ after: 0, resumeAfter: 0 }, retention);
   const batches: RowBatch[] = [];

@@ -25,7 +25,7 @@ const bytes = fc
   .map((pieces) => Buffer.concat(pieces));
 
 describe('LZ4', () => {
-  test('gives back what was compressed', () => {
+  test('decompresses to the same bytes', () => {
     fc.assert(
       fc.property(bytes, (given) => {
         expect(lz4Decompress(lz4Compress(given), given.length).equals(given)).toBe(true);
@@ -33,18 +33,18 @@ describe('LZ4', () => {
     );
   });
 
-  test('makes text that repeats itself a fraction of what it was', () => {
+  test('makes text with repetitions at least three times smaller', () => {
     const rows = Buffer.from(Array.from({ length: 5000 }, (_, n) => `2026-01-01\topenai\tgpt-5\t${n}\n`).join(''));
     expect(lz4Compress(rows).length).toBeLessThan(rows.length / 3);
   });
 
-  test('reads a match that overlaps what it makes', () => {
+  test('decompresses a match that overlaps its own output', () => {
     // Four literals, a match of 60 at offset 4, five literals.
     const block = Buffer.from([0x4f, 0x61, 0x62, 0x63, 0x64, 0x04, 0x00, 0x29, 0x50, 0x64, 0x2e, 0x2e, 0x2e, 0x2e]);
     expect(lz4Decompress(block, 4 + 60 + 5).toString()).toBe(`${'abcd'.repeat(16)}d....`);
   });
 
-  test('refuses a block that holds something else than it says', () => {
+  test('refuses a block whose length or offsets are wrong', () => {
     const block = lz4Compress(Buffer.from('something that is long enough, long enough, long enough'));
     for (const length of [0, 10, 54, 56, 1000]) expect(() => lz4Decompress(block, length)).toThrow(RangeError);
     expect(() => lz4Decompress(Buffer.from([0x10, 0x61, 0x09, 0x00, 0x00]), 5)).toThrow(RangeError);
@@ -52,7 +52,7 @@ describe('LZ4', () => {
 });
 
 describe("ClickHouse's compressed blocks", () => {
-  test('give back what they hold, in any pieces', async () => {
+  test('decode to their contents, in any pieces', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(bytes, { maxLength: 4 }), async (pieces) => {
         async function* all() {

@@ -88,7 +88,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect(rows).toBe(2);
     });
 
-    test('query streams rows to the writer as they come', async () => {
+    test('query streams rows to the client that writes, row by row', async () => {
       const result = await writer.query({ query: 'SELECT number FROM numbers(150000)', format: 'JSONEachRow' });
       let sum = 0;
       let portions = 0;
@@ -144,7 +144,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       ]);
     });
 
-    test('an insert with a token that was used is taken for the same one', async () => {
+    test('an insert with a used token is not stored again', async () => {
       await writer.command({
         query: `CREATE TABLE shop.once (id UInt32) ENGINE = MergeTree ORDER BY id
           SETTINGS non_replicated_deduplication_window = 10`,
@@ -347,7 +347,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
         expect(codeOf(await inSession('long', { session_timeout }))).toBe('374');
       });
 
-      test('of a user who writes are refused', async () => {
+      test('of the user for writing are refused', async () => {
         const client = embedded.clientOf('projector');
         const asked = client.query({ query: 'SELECT 1', session_id: 'mine' });
         await expect(asked).rejects.toMatchObject({ code: '48' });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ClickHouseSessions } from '../../src/http/clickhouse/sessions.ts';
 
-test('a session ends when its time is over, and each query begins it anew', () => {
+test('a session ends after its timeout, which each query restarts', () => {
   let now = 0;
   const sessions = new ClickHouseSessions(() => now);
   const enter = (id: string, mustExist: boolean, timeoutSeconds?: string) =>
@@ -25,7 +25,7 @@ test('the sessions of two users have nothing to do with each other', () => {
   expect(again).toThrow(/SESSION_IS_LOCKED/);
 });
 
-test('any number of sessions is remembered only up to a bound', () => {
+test('the number of sessions in memory is bounded', () => {
   const sessions = new ClickHouseSessions();
   const enter = (id: string, mustExist: boolean) =>
     sessions.enter({ user: 'analyst', id, mustExist, timeoutSeconds: '3600' });

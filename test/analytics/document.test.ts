@@ -7,11 +7,11 @@ import { views } from '../../src/projections/analytics/views.ts';
 
 const root = dirname(dirname(import.meta.dirname));
 
-test('docs/analytics-tables.md is what the tables are (npm run docs:analytics)', () => {
+test('docs/analytics-tables.md is generated from the tables (npm run docs:analytics)', () => {
   expect(readFileSync(join(root, analyticsDocumentPath), 'utf8')).toBe(analyticsDocument());
 });
 
-test('every table, view and column is in it, with what it is about', () => {
+test('every table, view and column is in it, with its description', () => {
   const text = analyticsDocument();
   for (const key of tableKeys) {
     expect(text).toContain(`## \`${tables[key].name}\``);

@@ -13,7 +13,7 @@ import type { TurnLimits } from '../../src/http/clickhouse/turns.ts';
 import type { UnreadLimits } from '../../src/http/clickhouse/unread-answers.ts';
 import { analystLimits, gatewayLimits, type User } from '../../src/http/clickhouse/users.ts';
 
-/** Whether chDB is installed: where it cannot be, what needs it is skipped. */
+/** Whether chDB is installed: without it, the tests that need it are skipped. */
 export const hasChdb = (() => {
   try {
     createRequire(import.meta.url).resolve('chdb');

@@ -1,5 +1,5 @@
 /**
- * Kills the projector, ClickHouse or both, at any moment, again and again, while the log grows; then what is stored must
+ * Kills the projector, ClickHouse or both, at any moment, again and again, while the log grows; then the tables must
  * be the log, no row less and none twice. A few rounds here; `ANALYTICS_KILLS=100` for many.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -55,7 +55,7 @@ const message = z.object({
   error: z.string().optional(),
 });
 
-/** Resolves when the child says so. Rejects with what it complained about when it does not. */
+/** Resolves when the child sends the message. Rejects with its last complaint otherwise. */
 async function said(child: ChildProcess, what: (said: z.infer<typeof message>) => boolean): Promise<void> {
   let complaint = 'it said nothing';
   const patience = AbortSignal.timeout(MOST_MS_PER_KILL);

@@ -67,7 +67,7 @@ export async function writeHistory(log: EventLog, options: HistoryOptions): Prom
     if (chance(50) === 0) writes.push(...keyChanges(index, at, chance));
     if (recorded.length > 0 && chance(10) === 0) {
       const corrected = recorded[chance(recorded.length)];
-      // A correction comes after what it corrects.
+      // A correction comes after the corrected event.
       if (corrected !== undefined && !unfinished.some(({ stream }) => stream === corrected.stream)) {
         writes.push(correction(corrected, at, chance));
       }

@@ -28,7 +28,7 @@ describe('the lateness of a reader of the log', () => {
     expect(lateness.of(4000, 5001, 5_000_000)).toBeLessThan(1_100_000);
   });
 
-  test('counts what was in the log at the start from the start', () => {
+  test('counts events that were in the log at the start from the start', () => {
     expect(new Lateness(500).of(0, 100, 2500)).toBe(2000);
   });
 

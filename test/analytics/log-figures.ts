@@ -1,4 +1,6 @@
-/** What a log comes to, counted in plain TypeScript from its events: what analytics must say too, to the last unit. */
+/**
+ * The figures of a log, counted in plain TypeScript from its events: analytics must have the same, to the last unit.
+ */
 import { requestsRefused, usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { EventLog } from '../../src/events/log.ts';
 

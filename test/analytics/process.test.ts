@@ -81,7 +81,7 @@ describe('the analytics process, supervised', () => {
     expect([starts(), said(/hangs/)]).toEqual([1, 0]);
   });
 
-  test('is started again to take a fair share when it is late and takes what others leave', async () => {
+  test('is started again with a fair share when it is late at low priority', async () => {
     const { said, starts } = supervised('late', { restartMs: 60_000 });
     await expect.poll(starts, patience).toBeGreaterThan(1);
     expect(said(/analytics is 90 s late: it is started again, to take a fair share/)).toBeGreaterThan(0);

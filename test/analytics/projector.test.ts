@@ -76,7 +76,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     );
   });
 
-  test('stores live what is appended, soon and once', { timeout: 60_000 }, async () => {
+  test('stores appended events live, soon and once', { timeout: 60_000 }, async () => {
     const database = newDatabase();
     const log = new MemoryLog();
     const projector = project(log, storeIn(database), 1000);
@@ -122,7 +122,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     await first.close();
     const client = embedded.clientOf('projector');
     const told = await figuresOfLog(log);
-    // Both are wrong from here on: the first is copied, the second is made anew.
+    // Both are wrong from here on: the first is copied, the second is computed again.
     const middle = Math.floor(parsePosition(await log.head()) / 2);
     const positions = await client.query({
       query: `SELECT min(position) AS early, max(position) AS late FROM ${database}.usage WHERE kind = 'recorded'`,
@@ -156,7 +156,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     expect(await figures(beside)).toEqual(told);
   });
 
-  test('refuses a database that holds another log, and says what to do', async () => {
+  test('refuses a database that holds another log, with advice', async () => {
     const database = newDatabase();
     const first = new MemoryLog();
     await writeHistory(first, { exchanges: 2, seed: 1 });
@@ -171,7 +171,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     await other.close();
   });
 
-  test('is visible as waiting while ClickHouse is not there, and catches up', async () => {
+  test('has the state waiting while ClickHouse is down, and catches up', async () => {
     const database = newDatabase();
     const log = new MemoryLog();
     await writeHistory(log, { exchanges: 5, seed: 3 });
@@ -201,7 +201,7 @@ describe.skipIf(!hasChdb)('the projector', () => {
     expect(await figures(database)).toEqual(await figuresOfLog(log));
   });
 
-  test('adds what a table of an older version lacks, and leaves the rest alone', async () => {
+  test('adds the missing columns of a table of an older version, and leaves the rest alone', async () => {
     const database = newDatabase();
     const client = embedded.clientOf('projector');
     await client.command({ query: `CREATE DATABASE ${database}` });

@@ -170,7 +170,7 @@ describe('readerQuery', () => {
 });
 
 describe('tokensOf', () => {
-  test('puts together what it took apart', () => {
+  test('joins its tokens to the same text', () => {
     const piece = fc.oneof(
       fc.stringMatching(/^[a-zA-Z_]\w{0,8}$/),
       fc.stringMatching(/^'([^'\\]|\\['\\n]|''){0,8}'$/),
@@ -188,7 +188,7 @@ describe('tokensOf', () => {
     );
   });
 
-  test('throws nothing else than NotNormal, whatever it is given', () => {
+  test('throws only NotNormal, for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 50 }), (text) => {
         try {

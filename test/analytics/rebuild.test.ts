@@ -22,7 +22,7 @@ function configOf() {
   return loaded.config;
 }
 
-/** What the tables say, in them and in their rollup. */
+/** The figures of the tables and of their rollup. */
 async function figures() {
   const { client, close } = await writingAccess(configOf(), join(dataDir, 'clickhouse'));
   try {
@@ -37,8 +37,8 @@ async function figures() {
   }
 }
 
-describe.skipIf(!hasChdb)('analytics made anew', () => {
-  test('says what the log says, and so it does the second time; stopped half way it is as it was', {
+describe.skipIf(!hasChdb)('a rebuild of analytics', () => {
+  test('has the figures of the log, also the second time; stopped half way it leaves the tables unchanged', {
     timeout: 120_000,
   }, async () => {
     const log = await openLog(configOf().log.url);

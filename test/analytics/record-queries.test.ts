@@ -15,7 +15,7 @@ class Channel extends EventEmitter implements GatewayChannel {
   }
 }
 
-test('a query is recorded once the gateway says so of it, whatever it says of others', async () => {
+test('a query is recorded once the gateway confirms it, whatever it answers to others', async () => {
   const channel = new Channel();
   const record = recordThroughGateway(channel);
   const ends: string[] = [];

@@ -55,7 +55,7 @@ afterAll(async () => {
 });
 
 describe('POST /admin/sql with a server', () => {
-  test('queries as the user for analysts, and never as the one who writes', async () => {
+  test('queries as the user for analysts, and never as the user for writing', async () => {
     const gateway = await gatewayWith(analyst);
     expect(await ask(gateway, 'SELECT count()\n FROM items')).toEqual({ status: 200, text: 'the answer\n' });
     expect(server.sent.map(({ user, password }) => `${user}:${password}`)).toEqual(Array(3).fill('reader:reads'));
@@ -125,7 +125,7 @@ describe('POST /admin/sql with a server', () => {
     expect(await questionsOnRecord(gateway)).toBe(0);
   });
 
-  test('a configuration in which analysts are the user who writes is refused', async () => {
+  test('a configuration with the same user for analysts and for writing is refused', async () => {
     await expect(gatewayWith({ ...analyst, CLICKHOUSE_ANALYST_USER: 'writer' })).rejects.toThrow(
       /CLICKHOUSE_ANALYST_USER.*expected a user who only reads, got the one who writes/,
     );

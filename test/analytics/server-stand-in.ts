@@ -1,4 +1,4 @@
-/** Stands in for a ClickHouse server: notes what it is sent, and answers what the gateway has to know of a server. */
+/** Stands in for a ClickHouse server: records its requests, and answers the gateway's queries about the server. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';

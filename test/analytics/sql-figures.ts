@@ -7,7 +7,7 @@ interface Counted {
   readonly n: number | string;
 }
 
-/** @param usageTable `usage`, or the rollup over it: both must say the same */
+/** @param usageTable `usage`, or the rollup over it: both must have the same figures */
 export async function figuresInSql(
   client: ClickHouseClient,
   database: string,

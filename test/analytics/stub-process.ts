@@ -1,4 +1,4 @@
-/** Stands in for the analytics process: does what the name of its database says. */
+/** Stands in for the analytics process: its behaviour is the name of its database. */
 import { once } from 'node:events';
 import { analyticsJob } from '../../src/analytics/messages.ts';
 

@@ -1,4 +1,4 @@
-/** The usage reports, folded from the log in plain TypeScript: what the REST answers must say too, to the last unit. */
+/** The usage reports, folded from the log in plain TypeScript: the REST answers must be the same, to the last unit. */
 import { usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { EventLog } from '../../src/events/log.ts';
 
@@ -89,7 +89,7 @@ export interface Asked {
   readonly session?: string | undefined;
 }
 
-/** What the filter lets through, whatever the cache. */
+/** The events that pass the filter, cached or not. */
 export function matching(used: readonly Used[], asked: Asked): Used[] {
   const { first, last, timeZone, userPath, model, provider, label, session } = asked;
   return used.filter((one) => {
@@ -146,7 +146,7 @@ export function summaryOf(used: readonly Used[]) {
   };
 }
 
-/** A row for each group, with what a cache answered apart. */
+/** A row for each group, with cached answers apart. */
 export function breakdownOf(used: readonly Used[], mode: string) {
   const cached = inMode(used, 'cached');
   return {

@@ -5,7 +5,7 @@ import { processorMsOf, Watchdog } from '../../src/analytics/watchdog.ts';
 function watched() {
   const state = { now: 0, processor: 0 as number | undefined };
   const watchdog = new Watchdog({ now: () => state.now, processorMs: () => state.processor });
-  /** Looks each second. Resolves to what it finds, once it finds something. */
+  /** Runs a check each second. Returns its first finding. */
   const pass = (seconds: number, processorMsPerSecond: number): string | undefined => {
     for (let second = 0; second < seconds; second++) {
       state.now += 1000;
@@ -19,7 +19,7 @@ function watched() {
 }
 
 describe('the watchdog', () => {
-  test('ends what takes 15 s of processor time without an answer', () => {
+  test('ends a process that takes 15 s of processor time without an answer', () => {
     const { watchdog, pass } = watched();
     watchdog.heard();
     expect(pass(17, 1000)).toBeUndefined();
@@ -34,14 +34,14 @@ describe('the watchdog', () => {
     expect(pass(119, 15)).toBeUndefined();
   });
 
-  test('ends what has not answered for 120 s', () => {
+  test('ends a process that has not answered for 120 s', () => {
     const { watchdog, pass } = watched();
     watchdog.heard();
     expect(pass(119, 0)).toBeUndefined();
     expect(pass(1, 0)).toBe('it has not answered for 120 s');
   });
 
-  test('leaves alone what answers, whatever it takes', () => {
+  test('leaves a process alone that answers, however much processor time it takes', () => {
     const { watchdog, pass } = watched();
     for (let second = 0; second < 1000; second++) {
       watchdog.heard();

@@ -15,7 +15,7 @@ describe('the disturbance of a measurement', () => {
     });
   });
 
-  it('is what the hypervisor and other processes took, as shares of the time', () => {
+  it('is the processor time of the hypervisor and other processes, as shares of the time', () => {
     const before = coreTimes(stat('0 0 0 0 0 0 0 0', '0 0 0 0 0 0 0 0'), '0');
     const after = coreTimes(stat('60 0 10 10 0 0 0 20', '99 0 0 0 0 0 0 0'), '0');
     expect(disturbance(before, after, 400)).toEqual({ stolen: 0.2, others: 0.3 });

@@ -17,7 +17,7 @@ describe('a histogram of durations', () => {
     );
   });
 
-  it('keeps the count and the greatest value as they were', () => {
+  it('keeps the count and the greatest value exactly', () => {
     const histogram = new Histogram();
     for (const value of [3.25, 0.5, 7.125]) histogram.record(value);
     expect(histogram.count).toBe(3);
@@ -25,7 +25,7 @@ describe('a histogram of durations', () => {
     expect(histogram.quantile(1)).toBeLessThanOrEqual(7.125);
   });
 
-  it('says 0 when there was nothing', () => {
+  it('is 0 without values', () => {
     expect(new Histogram().quantile(0.5)).toBe(0);
   });
 });

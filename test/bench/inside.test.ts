@@ -13,7 +13,7 @@ import { startResponder } from '../../bench/upstream/start-upstreams.ts';
 const at = (usedHeapSize: number, externalMemory: number) => ({ heapStatistics: { usedHeapSize, externalMemory } });
 
 describe('the memory that was allocated', () => {
-  it('is what grew between collections, whatever they freed', () => {
+  it('is the growth between collections, whatever they freed', () => {
     const collections = [
       { gcType: 'Scavenge', cost: 1500, beforeGC: at(180, 30), afterGC: at(110, 10) },
       { gcType: 'MarkSweepCompact', cost: 4000, beforeGC: at(160, 10), afterGC: at(90, 5) },
@@ -105,7 +105,7 @@ describe('the probe in a server', () => {
     return (await whileProbed(server, name, workDir, ask)).seen;
   }
 
-  it('reports what 50 requests allocated', async () => {
+  it('reports the bytes that 50 requests allocated', async () => {
     const { heapBytes } = (await probed('garbage', 'one')) as Allocation;
     expect(heapBytes).toBeGreaterThan(50 * 1000);
   });

@@ -48,7 +48,7 @@ describe('the servers of the benchmark', () => {
     await Promise.all(subjects.all.map(check));
   });
 
-  it('come to rest, and can be weighed while they run', async () => {
+  it('become idle, and can be measured while they run', async () => {
     for (const subject of subjects.all) {
       expect(await subject.rest(), subject.name).toBe(true);
       const { pid, end } = subject.process('instant');
@@ -81,7 +81,7 @@ describe('the raw-socket responder', () => {
     }
   });
 
-  it('waits as long as the path says', async () => {
+  it('waits as long as the path states', async () => {
     const began = performance.now();
     const response = await post(responder.origin, '/wait-60/v1/chat/completions');
     expect(await response.text()).toBe(chatJson);

@@ -66,7 +66,7 @@ const verdict = (results: Partial<Results>, what: string) =>
   judge({ ...none, ...results }).find((each) => each.what.startsWith(what))?.verdict;
 
 describe('the judgement', () => {
-  it('calls what was not measured so, never reached', () => {
+  it('marks missing figures as not measured, never as reached', () => {
     expect(new Set(judge(none).map((each) => each.verdict))).toEqual(new Set(['not measured']));
   });
 
@@ -120,13 +120,13 @@ describe('the judgement', () => {
     expect(verdict({ cells: cells(64, 94) }, 'added latency at 1 connection: p99')).toBe('reached');
   });
 
-  it('only wants some figures measured', () => {
+  it('has figures that only need to be measured', () => {
     const sustained = (perSecond: number) => [{ server: 'gateway', perSecond, p50: 20, p99: 30 }];
     expect(verdict({ sustained: sustained(5999) }, 'sustained')).toBe('measured');
     expect(verdict({ sustained: sustained(6000) }, 'sustained')).toBe('goal reached');
   });
 
-  it('looks at memory, the log, the start and failures', () => {
+  it('covers memory, the log, the start and failures', () => {
     const memory = (peakMb: number) => [{ server: 'gateway', process: 'server', idleMb: 90, afterMb: 100, peakMb }];
     expect(verdict({ memory: memory(300) }, 'peak memory')).toBe('reached');
     expect(verdict({ memory: memory(301) }, 'peak memory')).toBe('NOT reached');
@@ -139,7 +139,7 @@ describe('the judgement', () => {
     expect(verdict({ cells: [cell('chat-json', 1, { bare: measured() })] }, 'failed')).toBe('reached');
   });
 
-  it('looks at the start with many keys, and at the memory beyond that of a gateway without any', () => {
+  it('covers the start with many keys, and the memory beyond that of a gateway without any', () => {
     const verdicts = judge({ ...none, adminState }).filter((each) => each.verdict !== 'not measured');
     expect(verdicts.map(({ measured: figure, verdict: found }) => `${figure}: ${found}`)).toEqual([
       '2000 ms: reached',
@@ -222,7 +222,7 @@ describe('the report', () => {
     expect(text).toContain('3.25');
   });
 
-  it('leaves out what was not measured', () => {
+  it('leaves out figures that were not measured', () => {
     const text = report({ ...run, ...none });
     for (const title of ['JSON', 'streams', 'Many', 'Sustained', 'Inside', 'Memory of', 'Start-up', 'Failures']) {
       expect(text).not.toMatch(new RegExp(`^## .*${title}`, 'm'));

@@ -10,7 +10,7 @@ afterEach(() => {
   for (const root of roots.splice(0)) rmSync(root, { recursive: true });
 });
 
-/** What the check says of a project with these files. */
+/** The check's findings about a project with these files. */
 function violations(files: Record<string, string>, exceptions?: readonly TemporaryException[]): string[] {
   const root = mkdtempSync(join(tmpdir(), 'chancery-arrows-'));
   roots.push(root);
@@ -21,7 +21,7 @@ function violations(files: Record<string, string>, exceptions?: readonly Tempora
   return houseRuleViolations(root, exceptions);
 }
 
-describe('who may parse JSON with rounded integers', () => {
+describe('JSON.parse, which rounds integers', () => {
   test.each(['src/providers/a.ts', 'src/commands/exchange/a.ts'])('%s may not', (file) => {
     expect(violations({ [file]: 'const value = JSON.parse(text);\n' })).toEqual([
       `${file} calls JSON.parse, which rounds integers past 2^53: use parseExactly`,
@@ -33,7 +33,7 @@ describe('who may parse JSON with rounded integers', () => {
   });
 });
 
-describe('who may import whom', () => {
+describe('the rules of imports', () => {
   test('this project keeps its own rules', () => {
     expect(houseRuleViolations(join(import.meta.dirname, '..', '..'))).toEqual([]);
   });

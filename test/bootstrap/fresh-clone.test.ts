@@ -23,7 +23,7 @@ describe.skipIf(!asked)('a fresh clone (CHANCERY_FRESH_CLONE=1)', () => {
   });
   afterAll(() => rmSync(clone, { recursive: true, force: true }));
 
-  /** Runs npm as a person would: without what this test run has put into the environment. */
+  /** Runs npm as a user would: without the environment of this test run. */
   function npm(args: readonly string[], env: Record<string, string> = {}): string {
     const inherited = Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_|VITEST|INIT_CWD)/.test(name));
     const path = (process.env['PATH'] ?? '')

@@ -51,7 +51,7 @@ export class Project {
   }
 
   /**
-   * Puts a stand-in for npm in place, which notes how it was called in `npm-calls` and then does what `work` says
+   * Puts a stand-in for npm in place, which records its calls in `npm-calls` and then runs `work`
    * (JavaScript; `node()` installs a Node that is not the one running, so that there is a wrapper).
    */
   standInForNpm(work: string): void {

@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => project.remove());
 
 describe('scripts/run.mjs runs a file with the project’s Node', () => {
-  test('TypeScript runs as it is, with its arguments, in the folder it was started in', async () => {
+  test('TypeScript runs without a build, with its arguments, in the folder it was started in', async () => {
     project.write(
       'a.ts',
       'const args: string[] = process.argv.slice(2); console.log(JSON.stringify([args, process.cwd()]));',

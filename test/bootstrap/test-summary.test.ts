@@ -29,7 +29,7 @@ function summary(passed: number, failed: number, testResults: readonly FileResul
 }
 
 describe('the last line of .ci/run', () => {
-  test('says how many tests passed, failed and were skipped', () => {
+  test('has the numbers of passed, failed and skipped tests', () => {
     expect(summary(5, 0)).toEqual({ status: 0, lines: ['5 passed, 0 failed, 3 skipped'] });
   });
 

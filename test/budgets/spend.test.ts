@@ -295,7 +295,7 @@ describe('any history', () => {
           })
           .reduce((sum, { data }) => sum + Number((data as { totalCost: string | null }).totalCost ?? 0), 0);
         expect(spent(all, now, one)?.nano).toBe(expected);
-        // One that is made only now knows it too, where its period begins on the hour.
+        // A budget made only now includes it too, where its period begins on the hour.
         if (one.periodSeconds !== 90) {
           expect(spent([...events, budget(now, 1, one)], now, one)?.nano).toBe(expected);
         }

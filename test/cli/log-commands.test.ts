@@ -82,7 +82,7 @@ describe('chancery log tail', () => {
     expect(shown.out()).toBe('');
   });
 
-  test('--follow shows what is appended from then on, until it is stopped', async () => {
+  test('--follow shows later events, until it is stopped', async () => {
     const log = await hundred();
     const shown = screen();
     const tail = logTail(
@@ -166,7 +166,7 @@ describe('chancery log cat', () => {
     );
   });
 
-  test('a stream that does not exist is an error that says so', async () => {
+  test('a stream that does not exist is an error with its name', async () => {
     const shown = screen();
     expect(await logCat(typed({ operands: ['exchange-nope'] }), await hundred(), shown)).toBe(1);
     expect(shown.out()).toBe('');
@@ -177,15 +177,15 @@ describe('chancery log cat', () => {
     expect(await bodyOf('{"a":[1]}')).toEqual(['    {', '      "a": [', '        1', '      ]', '    }']);
   });
 
-  test('stream frames are shown as they are', async () => {
+  test('stream frames are shown unchanged', async () => {
     expect(await bodyOf('event: x\r\ndata: {"a":1}\r\n\r\n')).toEqual(['    event: x', '    data: {"a":1}']);
   });
 
-  test('what only looks like JSON is shown as it is', async () => {
+  test('text that is only the beginning of JSON is shown unchanged', async () => {
     expect(await bodyOf('{"cut off')).toEqual(['    {"cut off']);
   });
 
-  test('of bytes that are no text it says how many', async () => {
+  test('of bytes that are no text it shows their number', async () => {
     expect(await bodyOf(new Uint8Array([0xff, 0xfe]))).toEqual(['    <2 bytes of binary>']);
   });
 

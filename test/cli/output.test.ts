@@ -100,7 +100,7 @@ describe('a terminal', () => {
     expectHarmless(shown);
   });
 
-  test('is not steered by what was typed', () => {
+  test('is not controlled by the typed arguments', () => {
     const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
     let stderr = '';
     try {

@@ -9,7 +9,7 @@ export interface Screen extends Terminal {
   readonly err: () => string;
   /** The user has had enough. */
   stop(): void;
-  /** Resolves once `condition` holds for what was printed. */
+  /** Resolves once `condition` holds for the printed text. */
   until(condition: (out: string) => boolean): Promise<void>;
 }
 

@@ -42,7 +42,7 @@ async function status() {
   return JSON.parse(shown.out());
 }
 
-/** Runs a projection as the gateway does until it has come to the end, or stopped. */
+/** Runs a projection as the gateway does until it has reached the end, or stopped. */
 async function runOnce<State>(projection: Projection<State>): Promise<{ error?: string; state: State }> {
   const views = openViewStore(viewsFile(dataDir));
   const runner = createProjectionRunner(log, views);
@@ -87,7 +87,7 @@ describe('chancery views status', () => {
     expect(views.at(-1)).toMatchObject({ name: 'analytics', position: null, note: 'its process does not run' });
   });
 
-  test('in words, and of analytics too', async () => {
+  test('as text has analytics too', async () => {
     await runOnce(keysView);
     const shown = screen();
     await viewsStatus(typed(), log, dataDir, async () => ({ position: 12 }), shown);
@@ -232,7 +232,7 @@ describe('a poisoned event', () => {
     expect(fewer.rows.events.positions).toEqual(all.rows.events.positions.filter((position) => position !== at));
   });
 
-  test('stops analytics with the same words', () => {
+  test('stops analytics with the same advice', () => {
     const builder = new BatchBuilder({ after: 0, resumeAfter: 0 }, { audit: 0, usage: 0 });
     const broken = { type: 'usage.recorded', position: '0000000000000001', stream: 'exchange-a', context: {}, at: 0 };
     expect(() => builder.apply(broken as RecordedEvent)).toThrow(

@@ -45,7 +45,7 @@ describe('references to variables in a settings file', () => {
     expect(expandVariables('${A}', { A: '${B}', B: 'secret' }).value).toBe('${B}');
   });
 
-  test('text without a reference stays as it is, whatever it is', () => {
+  test('any text without a reference is unchanged', () => {
     fc.assert(
       fc.property(
         fc.string().filter((text) => !text.includes('${')),
@@ -56,7 +56,7 @@ describe('references to variables in a settings file', () => {
     );
   });
 
-  test('what is not text stays as it is', () => {
+  test('values other than text are unchanged', () => {
     fc.assert(
       fc.property(
         fc.jsonValue().filter((value) => !JSON.stringify(value).includes('$')),

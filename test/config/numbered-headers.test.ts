@@ -42,7 +42,7 @@ describe('rules about headers in numbered variables', () => {
     });
   });
 
-  test('that have no header, or no number, are none', () => {
+  test('that have no header, or no valid number, are ignored', () => {
     const env = { TAGGING_HEADER_1: ' ', TAGGING_HEADER_2_PREFIX: 'x', TAGGING_HEADER_X: 'x', TAGGING_HEADER_01: 'x' };
     expect(configFrom({ env }).tagging).toEqual([]);
   });

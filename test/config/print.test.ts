@@ -18,7 +18,7 @@ describe('chancery config print', () => {
     yaml: 'metrics: { endpoint: /m }\nproviders: { o: { type: ollama, models: [{ id: m, metadata: { n: 1 } }] } }',
   };
 
-  test('what it prints is a settings file that gives the same configuration', () => {
+  test('its output is a settings file with the same configuration', () => {
     const { cwd: _, ...original } = load(written);
     const text = printed(written).replace('****', 'pw');
     const again = configFrom({ yaml: text });
@@ -32,7 +32,7 @@ describe('chancery config print', () => {
     expect(comparable(again)).toEqual(comparable(original.config));
   });
 
-  test('each value that is not a default says where it comes from', () => {
+  test('each value that is not a default has its source', () => {
     const text = printed(written);
     expect(text).toContain('port: "9000" # from --port');
     expect(text).toContain('durability: strict # from LOG_DURABILITY');
@@ -78,7 +78,7 @@ describe('chancery config schema', () => {
     expect(schema.properties.log.properties.durability.anyOf[0]).toEqual({ enum: ['standard', 'strict', 'relaxed'] });
   });
 
-  test('it knows the provider types and their options, and no other keys', () => {
+  test('it has the provider types and their options, and no other keys', () => {
     const provider = schema.properties.providers.additionalProperties;
     expect(provider.properties.type.anyOf[0].enum).toEqual(Object.keys(types));
     expect(provider.properties).toHaveProperty('api_version');

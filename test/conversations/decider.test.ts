@@ -97,13 +97,13 @@ describe('changing a conversation', () => {
     ]);
   });
 
-  it('is refused when the metadata would become too much', () => {
+  it('is refused when the metadata would exceed its limits', () => {
     const update = command('update metadata', { metadata: { one: 'more' } });
     expect(decided([created(pairs(16))], update)).toMatchObject({ code: 'metadata_max_properties_exceeded' });
     expect(decided([created(pairs(16))], command('update metadata', { metadata: { k0: 'new' } }))).toHaveLength(1);
   });
 
-  it('deletes an item that is there, and no other', () => {
+  it('deletes an existing item, and no other', () => {
     const remove = command('delete item', { itemId: 'msg_1' });
     expect(decided([created(), added('msg_1')], remove)).toEqual([
       { type: 'conversation.item_deleted', itemId: 'msg_1' },
@@ -118,7 +118,7 @@ describe('changing a conversation', () => {
   });
 });
 
-describe('a conversation that is not there', () => {
+describe('a conversation that does not exist', () => {
   const commands = [
     command('add items', { items: [message('msg_1')] }),
     command('delete item', { itemId: 'msg_1' }),
@@ -154,8 +154,8 @@ describe('a conversation that is not there', () => {
   });
 });
 
-describe('what has happened', () => {
-  it('is in the state: the items in their order, each once', () => {
+describe('an event', () => {
+  it('changes the state: the items in their order, each once', () => {
     const state = stateAfter(
       created({ a: '1' }),
       added('msg_1', 'msg_2'),
@@ -169,7 +169,7 @@ describe('what has happened', () => {
     expect(state.metadata).toEqual({ b: '2' });
   });
 
-  it('leaves the state before it as it was', () => {
+  it('leaves the state before it unchanged', () => {
     const before = stateAfter(created(), added('msg_1'));
     conversationDecider.evolve(before, added('msg_2'));
     conversationDecider.evolve(before, without('msg_1'));

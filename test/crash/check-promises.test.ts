@@ -9,7 +9,7 @@ const kept = (facts: Partial<PromiseKept>) =>
   checkPromises([{ id: 'r', status: 200, response: completed, ...facts }], []);
 
 describe('a background response', () => {
-  it('that ended, and stayed as it was, is right', () => {
+  it('that ended, and did not change later, is right', () => {
     expect(kept({})).toEqual([]);
     expect(kept({ earlier: completed })).toEqual([]);
     const cancelled = { id: 'r', status: 'cancelled' };

@@ -10,7 +10,7 @@ import type { RecordedLog } from './recorded-log.ts';
 export interface Evidence {
   readonly conversations: readonly Conversation[];
   readonly calls: readonly ProviderCall[];
-  /** Responses whose id a client has seen, and those of earlier rounds that are looked at once more. */
+  /** Responses whose id a client has seen, and those of earlier rounds that are checked once more. */
   readonly responses: readonly KnownResponse[];
   readonly deleted: ReadonlyMap<string, Deletion>;
   /** The state of the background responses that were accepted. */

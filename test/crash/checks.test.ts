@@ -110,7 +110,7 @@ function change<Thing>(things: Thing[], wanted: (thing: Thing) => boolean, chang
 
 const ofType = (type: string) => (event: RecordedEvent) => event.type === type;
 
-/** Writes the numbering anew, so that only the tampering itself can be noticed. */
+/** Numbers the events again, so that only the tampering itself can be noticed. */
 function renumber(evidence: Case): void {
   const revisions = new Map<string, bigint>();
   evidence.events = evidence.events.map((event, index) => {
@@ -189,7 +189,7 @@ describe('an event that is missing', () => {
   });
 });
 
-describe('an event that is there twice', () => {
+describe('an event that is recorded twice', () => {
   it.each([
     ['exchange.completed', 'one end'],
     ['usage.recorded', 'usage once'],
@@ -343,14 +343,14 @@ describe('a response', () => {
     }
   });
 
-  it('that is not what its client saw is reported', async () => {
+  it('that differs from the one its client saw is reported', async () => {
     const found = await findings((evidence) => {
       evidence.retrieved.set(kept(evidence, true)?.id ?? '', { status: 200, json: { status: 'completed' } });
     });
     expect(found).toContain('responses');
   });
 
-  it('that was cut and is called completed is reported', async () => {
+  it('that was cut and has the status completed is reported', async () => {
     const found = await findings((evidence) => {
       const id = kept(evidence, false)?.id ?? '';
       const json = evidence.retrieved.get(id)?.json;
@@ -376,14 +376,14 @@ describe('a response', () => {
     expect(found).toContain('responses');
   });
 
-  it('that was not to be kept and is there is reported', async () => {
+  it('that was not to be stored and exists is reported', async () => {
     const found = await findings(({ responses, retrieved }) => {
       retrieved.set(responses.find(({ stored }) => !stored)?.id ?? '', { status: 200, json: {} });
     });
     expect(found).toContain('responses');
   });
 
-  it('that forgets an earlier turn is reported', async () => {
+  it('that lacks an earlier turn is reported', async () => {
     const found = await findings(({ conversations }) =>
       change(
         conversations,
@@ -394,7 +394,7 @@ describe('a response', () => {
     expect(found).toContain('contents');
   });
 
-  it('that shows something else right after it was made is reported', async () => {
+  it('that is different right after it was made is reported', async () => {
     const found = await findings(({ conversations }) =>
       change(conversations, whole('retrieve'), ({ asked, answer }) => ({ asked: { ...asked, shows: {} }, answer })),
     );

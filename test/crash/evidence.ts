@@ -74,7 +74,7 @@ export function framesOf(body: Buffer): { readonly frames: readonly Buffer[]; re
   return { frames, rest: body.subarray(start) };
 }
 
-/** The JSON behind `data:`, or undefined for `[DONE]` and whatever else is no JSON object. */
+/** The JSON behind `data:`, or undefined for `[DONE]` and for anything that is no JSON object. */
 export function dataOf(frame: Buffer): Record<string, unknown> | undefined {
   const line = frame
     .toString()

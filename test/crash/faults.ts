@@ -69,7 +69,7 @@ export async function fillDisk(gateway: ServedGateway, round: FaultRound): Promi
   await acknowledged.check('full disk', round);
 }
 
-/** Syncs that fail: whatever was answered whole is on record, also when the gateway is killed meanwhile. */
+/** Syncs that fail: every answer that was whole is on record, also when the gateway is killed meanwhile. */
 export async function failSyncs(gateway: ServedGateway, round: FaultRound): Promise<ServedGateway> {
   const { chance, disk } = round;
   const acknowledged = new Acknowledged(round.dataDir);
@@ -161,7 +161,7 @@ class Acknowledged {
   async check(check: string, { complain }: FaultRound): Promise<void> {
     const missing = new Set(this.#exchanges);
     const log = await openLog(logUrl(this.#dataDir), { readOnly: true });
-    // what a gateway has just written, another process may see a little later
+    // another process may see the gateway's newest events a little later
     const signal = AbortSignal.timeout(VISIBLE_WITHIN_MS);
     try {
       const filter = { types: ['exchange.completed'] };
@@ -181,14 +181,14 @@ class Acknowledged {
  * missing, `log accept-loss` records the loss, and the gateway continues after the lost positions.
  */
 export async function loseSegments(round: FaultRound, settings: Record<string, string>): Promise<void> {
-  // what the copy takes up again must not reach the providers that testify for the gateway itself
+  // exchanges that the copy takes up again must not reach the providers whose calls are checked
   const env = { ...settings, LLAMACPP_BASE_URL: NOWHERE, OPENAI_BASE_URL: NOWHERE };
   const complain = (what: string) => round.complain({ check: 'missing segment', what });
   const dataDir = mkdtempSync(join(tmpdir(), 'chancery-lost-'));
   const dir = join(dataDir, 'log');
   try {
     cpSync(join(round.dataDir, 'log'), dir, { recursive: true });
-    // what lies behind the note had not been acknowledged as being on disk
+    // events behind the watermark had not been acknowledged as being on disk
     const acknowledged = Watermark.find(nodeDisk, dir)?.position ?? 0;
     const removed = removeSegments(dir, round.chance.happens(0.2));
     if (removed === undefined || Number(removed) > acknowledged) return;

@@ -1,6 +1,6 @@
 /**
  * The crash loop: load against a gateway in a process of its own, SIGKILL at a random moment, the same folder again,
- * and every check after every restart. The providers live in this process, so that they survive and can testify.
+ * and every check after every restart. The providers live in this process, so that they survive with their records.
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -113,7 +113,7 @@ const FILES_CHECKED_EVERY = 5;
 const VISIBLE_WITHIN_MS = 5_000;
 /** More than the longest grace period. */
 const STOPS_WITHIN_MS = 15_000;
-/** How many known responses of earlier rounds are looked at again after each restart. */
+/** How many known responses of earlier rounds are fetched again after each restart. */
 const LOOKED_AT_AGAIN = 15;
 
 class CrashRun {
@@ -338,7 +338,7 @@ class CrashRun {
     const violations = await checkRound(evidence, this.#log, (id) => retrieve(url, id));
     this.#sum.violations.push(...violations);
     this.#count(conversations, calls);
-    // A cut stream is judged by its exchange, which is about to be forgotten; a whole response by itself.
+    // A cut stream is checked by its exchange, which is about to be removed from memory; a whole response by itself.
     this.#known.push(...known.filter(({ seen }) => seen !== undefined));
     this.#log.forget();
   }

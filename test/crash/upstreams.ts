@@ -1,4 +1,4 @@
-/** The providers behind the gateway. They outlive it, and testify to what reached them. */
+/** The providers behind the gateway. They outlive it, and record the calls that reached them. */
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import type { ProviderCall, ProviderName } from './evidence.ts';
 import { MODELS } from './load.ts';

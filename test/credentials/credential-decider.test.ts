@@ -60,7 +60,7 @@ describe('a provider credential', () => {
       .then([saved({ enabled: false })]);
   });
 
-  test('is replaced whole: what is left out is gone', () => {
+  test('is replaced whole: omitted members are removed', () => {
     const before = saved({ baseUrl: 'https://host/v1', modelsMode: 'merge', options: { api_version: '1' } });
     spec
       .given(before)
@@ -123,7 +123,7 @@ describe('a provider credential', () => {
       .then({ status: 400, param: 'proxy_url' });
   });
 
-  test('cannot keep what was sealed with a key that is gone', () => {
+  test('cannot keep a secret that was sealed with a lost key', () => {
     const lost = saved({ apiKeys: [former.seal('mine', 'api_keys', 'one')] });
     spec
       .given(lost)

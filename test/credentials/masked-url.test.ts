@@ -28,7 +28,7 @@ describe('an address', () => {
     expect(readUrl('https://user:***@host/v1')?.shown).toBe(readUrl('https://user:secret@host/v1')?.shown);
   });
 
-  test.each(['', 'host', 'ftp://host', '/v1', 'http://', 'file:///etc/passwd'])('%j is none', (given) => {
+  test.each(['', 'host', 'ftp://host', '/v1', 'http://', 'file:///etc/passwd'])('%j is not valid', (given) => {
     expect(readUrl(given)).toBeUndefined();
   });
 

@@ -18,17 +18,17 @@ const work: OpenWork = {
 const said = (text: string) => [{ type: 'message', content: [{ type: 'output_text', text }] }];
 
 describe('a response in the background without usage', () => {
-  test('is charged with what was estimated for its answer when it was cancelled', () => {
+  test('is charged with the estimate for its answer when it was cancelled', () => {
     const [spent] = responseSpent(work, 'cancelled', { usage: null });
     expect(spent?.estimate).toEqual({ inputTokens: 8, outputTokens: 1024 });
   });
 
-  test('is charged with what it says when that is more', () => {
+  test('is charged for its output when that is more', () => {
     const [spent] = responseSpent(work, 'cancelled', { output: said('word '.repeat(8000)) });
     expect(spent?.estimate?.outputTokens).toBe(10_000);
   });
 
-  test('is charged with what it says when it was completed', () => {
+  test('is charged for its output when it was completed', () => {
     const [spent] = responseSpent(work, 'completed', { output: said('word') });
     expect(spent?.estimate).toEqual({ inputTokens: 8, outputTokens: 1 });
   });

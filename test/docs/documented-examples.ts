@@ -1,4 +1,4 @@
-/** The fenced blocks of the documents for readers, as they are written there. */
+/** The fenced blocks of the documents for readers, unchanged. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

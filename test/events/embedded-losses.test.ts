@@ -336,7 +336,7 @@ describe('an incomplete log', () => {
     }
   });
 
-  it('is not mistaken for one that was never finished being made, at any step of its creation', async () => {
+  it('is not mistaken for one whose creation was interrupted, at any step of it', async () => {
     const dir = path.join(temporaryDirectory(), 'log');
     const copies: string[] = [];
     const disk = faultyDisk();

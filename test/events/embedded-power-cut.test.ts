@@ -92,7 +92,7 @@ async function live(seed: number, { syncFailure, writeFailure, seal }: Life): Pr
   }
 }
 
-/** What is read by stream is what is read of the whole, stream by stream. */
+/** Reading each stream gives the events of the whole log, stream by stream. */
 async function expectStreamsToAgree(log: EmbeddedLog): Promise<void> {
   const all = await readAll(log);
   const last = all.at(-1)?.position ?? START;
@@ -105,7 +105,7 @@ async function expectStreamsToAgree(log: EmbeddedLog): Promise<void> {
 }
 
 describe('a log whose machine loses power', () => {
-  it('keeps what it had acknowledged, in order, and never takes its own torn end for damage', {
+  it('keeps acknowledged events, in order, and never treats its own torn end as damage', {
     timeout: 60_000,
   }, async () => {
     for (const seed of upTo(rounds)) {

@@ -11,7 +11,7 @@ import { LogUnavailable } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
 import { appendThings, filesOf, openTestLog, readThings, temporaryDirectory, until, upTo } from './log-files.ts';
 
-/** Runs log-process.ts; `lines` are what it prints. */
+/** Runs log-process.ts; `lines` are its output. */
 function start(...args: string[]): { child: ChildProcess; lines: AsyncIterator<string> } {
   const child = spawn(process.execPath, [path.join(import.meta.dirname, 'log-process.ts'), ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -19,7 +19,7 @@ import {
   upTo,
 } from './log-files.ts';
 
-/** Takes the note of what is on disk back to its beginning, as if the machine had never got around to writing it. */
+/** Sets the watermark back to its beginning, as if the machine had never written it. */
 function forgetWatermark(dir: string): void {
   const mark = Watermark.find(nodeDisk, dir)?.mark ?? 0;
   const watermark = Watermark.openForReading(nodeDisk, dir, mark, 'write');
@@ -82,7 +82,7 @@ describe('a log whose last write was torn', () => {
           data: { ...recovered, lostEvents: 0 },
         });
       }
-      // what is appended next follows without a gap
+      // the next append follows without a gap
       await appendThing(log, kept);
       expect(await readThings(log)).toEqual(upTo(kept + 1));
       await log.close();
@@ -247,15 +247,15 @@ describe('a log with a changed byte', () => {
   });
 });
 
-describe('what belongs to a log', () => {
-  it('is created for its owner alone', async () => {
+describe('the files of a log', () => {
+  it('are created for their owner alone', async () => {
     const dir = path.join(temporaryDirectory(), 'a', 'b');
     await openTestLog(dir);
     expect(statSync(dir).mode & 0o777).toBe(0o700);
     expect(statSync(fileOf(dir, '.seg')).mode & 0o777).toBe(0o600);
   });
 
-  it('does not accept a batch of another log', async () => {
+  it('do not make a batch of another log readable', async () => {
     const dir = temporaryDirectory();
     const other = temporaryDirectory();
     await frameBoundaries(dir, 1);
@@ -268,7 +268,7 @@ describe('what belongs to a log', () => {
     expect(log.recovery).toMatchObject({ keptBytes: size, cutBytes: foreign.length, lostEvents: 0 });
   });
 
-  it("does not accept a client's bytes as a batch, even if they are one", async () => {
+  it("do not make a client's bytes a batch, even if they have the form of one", async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir);
     await appendThings(log, 0, 2);

@@ -5,7 +5,7 @@ import { appendThings, filesOf, openTestLog, readThings, temporaryDirectory, unt
 
 const sealedFile = /\.zst(\.tmp)?$/;
 
-/** A disk that does not keep what is written to compressed segments, as long as `damage` says how. */
+/** A disk that changes the bytes of compressed segments with `damage`, as long as it is set. */
 function forgetfulDisk(): { disk: Disk; damage: ((bytes: Buffer) => Buffer) | undefined } {
   const sealing = new Set<number>();
   const forgetful = {
@@ -43,7 +43,7 @@ const damages: [string, (bytes: Buffer) => Buffer][] = [
   ['zeros', (bytes) => bytes.fill(0)],
 ];
 
-describe('a full segment whose compressed form is not what was written', () => {
+describe('a full segment that was compressed wrongly', () => {
   it.each(damages)(
     '%s: keeps the frames, takes events, reports it, and is compressed when that works',
     async (_, damage) => {

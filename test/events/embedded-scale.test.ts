@@ -8,7 +8,7 @@ describe('a log of some size', () => {
   const perStream = 40;
   const events = streams * perStream;
 
-  it('opens in the time of its last segment, reads in order, and knows every stream', { timeout: 60_000 }, async () => {
+  it('opens in the time of its last segment, reads in order, and finds every stream', { timeout: 60_000 }, async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir, { segmentBytes: 8_000_000 });
     const body = Buffer.alloc(250);

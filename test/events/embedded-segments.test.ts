@@ -157,7 +157,7 @@ describe('a sealed segment with a changed byte', () => {
         const seen: unknown[] = [];
         try {
           for await (const event of damaged.readAll()) seen.push((event.data as { n: number }).n);
-          // a bit that zstd does not use: what came out was right
+          // a bit that zstd does not use: the output was right
           expect(seen).toEqual(upTo(15));
         } catch (error) {
           expect(error).toBeInstanceOf(LogCorrupted);

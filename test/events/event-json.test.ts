@@ -20,7 +20,7 @@ const plain: RecordedEvent = {
 const throughJson = (event: RecordedEvent) => JSON.parse(JSON.stringify(eventToJson(event)));
 
 describe('an event as JSON', () => {
-  test('has what the event has, and nothing it lacks', () => {
+  test('has the members of the event, and no others', () => {
     expect(throughJson(plain)).toEqual({
       id: 'id',
       type: 'request.received',
@@ -53,7 +53,7 @@ describe('an event as JSON', () => {
     expect(throughJson({ ...plain, context })).toMatchObject(context);
   });
 
-  test('any body comes back from it as it was', () => {
+  test('keeps any body, byte for byte', () => {
     fc.assert(
       fc.property(
         fc.oneof(

@@ -29,7 +29,7 @@ describe('opening a log by its URL', () => {
     await log.close();
   });
 
-  it('says which level of durability it keeps', async () => {
+  it('reports its level of durability', async () => {
     const durabilityOf = async (url: string, durability: 'standard' | 'strict' | 'relaxed') => {
       const log = await openLog(url, { durability });
       await log.close();
@@ -47,7 +47,7 @@ describe('opening a log by its URL', () => {
     ['file:', /a directory is missing/],
     ['./data/log', /expected file:/],
     ['redis://localhost', /expected file:/],
-  ])('refuses %s and says why', async (url, message) => {
+  ])('refuses %s with a reason', async (url, message) => {
     await expect(openLog(url)).rejects.toThrow(message);
   });
 });

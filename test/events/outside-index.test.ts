@@ -58,7 +58,7 @@ describe('reading one stream from another process', () => {
     expect(opened.size).toBeLessThanOrEqual(1);
   });
 
-  it('reads what the index says and what came after it, while the log is open for writing', async () => {
+  it('reads the events of the index and later ones, while the log is open for writing', async () => {
     const dir = await indexedLog();
     const { log, opened } = await openReader(dir);
     const writer = await openTestLog(dir, { ...small, segmentBytes: 1_000_000 });

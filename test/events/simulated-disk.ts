@@ -39,7 +39,7 @@ export class SimulatedDisk {
   #durableNames = new Map<string, Inode>();
   readonly #descriptors = new Map<number, Inode>();
   #nextDescriptor = 1;
-  /** The probability that a sync fails; what it was to write is then lost, although the next one will succeed. */
+  /** The probability that a sync fails; its bytes are then lost, although the next one will succeed. */
   syncFailure = 0;
   /** The probability that a write which makes a file larger stops in the middle with ENOSPC. */
   writeFailure = 0;
@@ -86,7 +86,7 @@ export class SimulatedDisk {
   }
 
   #afterPowerCut(inode: Inode): Buffer {
-    // each disk has its own luck: all, nothing, or anything in between of what was not synced
+    // for each disk another part of the unsynced bytes: all, none, or anything in between
     const luck = this.#random() * 1.4 - 0.2;
     let content = inode.durable;
     for (const change of inode.pending) {

@@ -31,7 +31,7 @@ async function numbers(log: EmbeddedLog, id: number): Promise<unknown[]> {
   return (await collect(log.readStream(things(id)))).map(({ data }) => (data as { n: number }).n);
 }
 
-/** Reads and appends whatever has to be found in closed segments. */
+/** Reads and appends to streams that are in closed segments. */
 async function expectAllFound(log: EmbeddedLog): Promise<void> {
   expect(await numbers(log, 1)).toEqual(upTo(60).filter((n) => n % 3 === 1));
   const [last] = await collect(log.readStream(things(2), { direction: 'backwards', maxCount: 1 }));
@@ -85,7 +85,7 @@ describe.each([
     expect(await numbers(log, 2)).toEqual(upTo(60).filter((n) => n % 3 === 2));
   });
 
-  it('are forgotten when there are too many of them, and found nevertheless', async () => {
+  it('are dropped from memory when there are too many of them, and found nevertheless', async () => {
     const dir = await closedLog(options);
     const unlock = emptyAndLockIndex(dir);
     const log = await openTestLog(dir, { ...options, seal: false, maxStreamsInMemory: 20 });
@@ -129,7 +129,7 @@ describe('an append whose stream must be found first', () => {
     expect((await readThings(log)).slice(60)).toEqual([60, 61]);
   });
 
-  it('records what its events were when it was called', async () => {
+  it('records its events at the moment of the call', async () => {
     const log = await openTestLog(await closedLog(onThread), onThread);
     const data = { n: 60 };
     const appended = log.append([{ stream: things(0), events: [{ ...thing(0), data }], expectedRevision: 19n }]);
@@ -146,7 +146,7 @@ describe('an append whose stream must be found first', () => {
     await refused;
   });
 
-  it('is refused when what holds the stream is damaged', async () => {
+  it('is refused when the segment of the stream is damaged', async () => {
     const dir = await closedLog({ ...onThread, seal: false });
     emptyAndLockIndex(dir);
     const [damaged = ''] = filesOf(dir, '.seg');

@@ -43,7 +43,7 @@ afterAll(async () => {
   await simulated.close();
 });
 
-/** A client that remembers what it was given. */
+/** A client that keeps the bytes it gets. */
 class RecordingClient implements Client {
   readonly ended = new AbortController().signal;
   begun = false;
@@ -195,7 +195,7 @@ describe('an exchange', () => {
     expect(callsSeen()).toBe(before);
   });
 
-  it('says that the provider was called when its answer cannot be recorded', async () => {
+  it('reports that the provider was called when its answer cannot be recorded', async () => {
     const log = new HeldLog();
     const { client, done } = start(log, ask({}));
     (await log.next()).release();
@@ -209,7 +209,7 @@ describe('an exchange', () => {
 
   const keeps = { audio: false, image: false };
 
-  it('speaks its last word only when the disk has everything', async () => {
+  it('sends its last bytes only when everything is on disk', async () => {
     const log = new HeldLog();
     const speech = {
       endpoint: '/v1/audio/speech',

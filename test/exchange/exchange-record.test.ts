@@ -4,7 +4,7 @@ import { attemptStarted, requestReceived } from '../../src/events/catalogue/exch
 import type { EventLog, StreamWrite } from '../../src/events/log.ts';
 import { START } from '../../src/events/log.ts';
 
-it('says of the request the second that its answer says, whenever the log takes it', async () => {
+it('the recorded second of the request is that of its answer, whenever the log appends it', async () => {
   const taken: StreamWrite[] = [];
   const log: Pick<EventLog, 'append'> = {
     async append(writes) {

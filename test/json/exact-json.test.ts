@@ -9,7 +9,7 @@ describe('parsing exactly', () => {
     );
   });
 
-  it('gives what JSON.parse gives for everything that a JavaScript number can hold', () => {
+  it('gives the result of JSON.parse for every value without rounding', () => {
     fc.assert(
       fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
         const text = JSON.stringify(value);
@@ -29,7 +29,7 @@ describe('parsing exactly', () => {
     });
   });
 
-  it('refuses what is not JSON', () => {
+  it('refuses text that is not JSON', () => {
     expect(() => parseExactly('{"a":12345678901234567890')).toThrow(SyntaxError);
   });
 });

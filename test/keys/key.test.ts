@@ -168,7 +168,7 @@ describe('a key', () => {
 });
 
 describe('renaming a key', () => {
-  it('records name and description, and leaves out what stays', () => {
+  it('records name and description, and leaves out unchanged ones', () => {
     given(made)
       .when({ ...on, kind: 'rename', name: 'CD' })
       .then([renamed('CD', 'for the pipeline')]);
@@ -205,7 +205,7 @@ describe('the expiry of a key', () => {
       .then([]);
   });
 
-  it('is extended by a key as far as that key lasts, or back to what a higher administrator set', () => {
+  it('is extended by a key up to its own expiry, or back to that of a higher administrator', () => {
     given(made)
       .when({ ...byLower, kind: 'set expiry', expiresAt: 3_000_000 })
       .then([expiry(3_000_000)]);
@@ -219,7 +219,7 @@ describe('the expiry of a key', () => {
       .then([expiry(null)]);
   });
 
-  it('is shortened by the key itself, and not extended beyond what a higher administrator set', () => {
+  it('is shortened by the key itself, and not extended beyond that of a higher administrator', () => {
     given(made)
       .when({ ...onOwn, kind: 'set expiry', expiresAt: 5 })
       .then([expiry(5)]);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readUsage, unknownUsage } from '../../src/commands/model-request/usage.ts';
 
-/** The counts that were found, and nothing of what was not. */
+/** The counts that were found, without the missing ones. */
 function found(raw: unknown) {
   const { raw: _, source: __, ...counts } = readUsage(raw);
   return Object.fromEntries(Object.entries(counts).filter(([, value]) => value !== null));

@@ -130,7 +130,7 @@ describe('the cost of usage', () => {
     expect(costOf(chat, { inputTokens: 10, totalTokens: 10 }).totalCost).toBe('25000');
   });
 
-  it('needs no rate for an output that is not there: embeddings', () => {
+  it('needs no rate for an absent output: embeddings', () => {
     expect(costOf({ input_per_mtok: 0.02 }, { inputTokens: 1000 })).toMatchObject({ totalCost: '20000' });
   });
 

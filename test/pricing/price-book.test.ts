@@ -81,12 +81,12 @@ describe('the price in force', () => {
     expect(costOf(book, raw)).toMatchObject({ totalCost: '7000000', priceSource: 'override:small' });
   });
 
-  it('a model whose id has a slash is not taken for one of a provider of that name', () => {
+  it('of a model whose id has a slash is not that of a provider of that name', () => {
     const { book } = bookOf({ overrides: { 'openai/gpt-oss-20b': at(1) } });
     expect(costOf(book, raw, 'openai/gpt-oss-20b', 'groq').totalCost).toBeNull();
   });
 
-  it('what the provider itself reports counts more than any table', () => {
+  it("is the provider's reported cost before any table", () => {
     const { book } = bookOf({ overrides: { '/': at(1) } });
     expect(costOf(book, { ...raw, cost: 0.00123 }, 'any', 'openrouter')).toEqual({
       inputCost: null,
@@ -100,7 +100,7 @@ describe('the price in force', () => {
     expect(costOf(book, { ...raw, cost: 5 }, 'small', 'openai')).toMatchObject({ priceSource: 'override:/' });
   });
 
-  it.each([-1, Number.NaN, 1e12, 'a lot', null])('a reported cost of %s is none', (cost) => {
+  it.each([-1, Number.NaN, 1e12, 'a lot', null])('ignores a reported cost of %s', (cost) => {
     const { book } = bookOf({ overrides: { '/': at(1) } });
     expect(costOf(book, { ...raw, cost }, 'any', 'openrouter')).toMatchObject({ priceSource: 'override:/' });
   });
@@ -155,7 +155,7 @@ describe('the snapshot that comes with the gateway', () => {
     }
   });
 
-  it('knows a version by its date, and one that costs something else by its own name', () => {
+  it('finds a version by its date, and a variant with other prices by its own name', () => {
     expect(find('openai', 'gpt-4o-mini-2024-07-18')).toEqual(find('openai', 'gpt-4o-mini'));
     expect(find('anthropic', 'claude-haiku-4-5-20251001')).toEqual(find('anthropic', 'claude-haiku-4-5'));
     expect(find('openai', 'gpt-4o-2024-05-13')).toEqual({ input_per_mtok: 5, output_per_mtok: 15 });

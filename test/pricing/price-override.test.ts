@@ -37,7 +37,7 @@ describe('a pricing override', () => {
       .then([set(dear)]);
   });
 
-  it('is not set again to what it is', () => {
+  it('gives no event when nothing changes', () => {
     given(set(dear))
       .when({ kind: 'set', selector, pricing: { tiers: dear.tiers, input_per_mtok: 10, per_page: undefined }, context })
       .then([]);
@@ -47,13 +47,13 @@ describe('a pricing override', () => {
     given(set(cheap)).when({ kind: 'remove', selector, context }).then([removed]);
   });
 
-  it('cannot be taken back when it is not there', () => {
+  it('is not found when it does not exist', () => {
     given().when({ kind: 'remove', selector, context }).then({ status: 404 });
     given(set(cheap), removed).when({ kind: 'remove', selector, context }).then({ status: 404 });
   });
 });
 
-describe('what a pricing override may say', () => {
+describe('the members of a pricing override', () => {
   const problemOf = (pricing: unknown) => {
     const read = pricingSchema.safeParse(pricing);
     return read.success ? undefined : [read.error.issues[0]?.path.join('.'), read.error.issues[0]?.message];
@@ -134,7 +134,7 @@ describe('the list of pricing overrides', () => {
     return events;
   }
 
-  it('is the same from the beginning and from any snapshot, and holds what the streams do', () => {
+  it('is the same from the beginning and from any snapshot, and equals the state of the streams', () => {
     fc.assert(
       fc.property(fc.array(command, { maxLength: 40 }), fc.nat(40), (commands, cut) => {
         const events = historyOf(commands);

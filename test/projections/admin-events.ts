@@ -1,4 +1,4 @@
-/** Random histories of what administrators change, with requests between them. */
+/** Random histories of administrators' changes, with requests between them. */
 import fc from 'fast-check';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../../src/events/catalogue/budget.ts';
 import { providerCredentialRemoved, providerCredentialSaved } from '../../src/events/catalogue/credential.ts';
@@ -113,7 +113,7 @@ const virtualModel = fc
     };
   });
 
-/** Changes of what limits, leads and costs. */
+/** Changes of limits, virtual models and prices. */
 const others: readonly fc.Arbitrary<Written>[] = [
   fc
     .tuple(budget, fc.constantFrom('1000000000', '2500000000'))
@@ -214,7 +214,7 @@ function stretch(): fc.Arbitrary<Written[]> {
   return fc.tuple(noise, fc.constantFrom(1, 3, 300)).map(([one, times]) => Array.from({ length: times }, () => one));
 }
 
-/** Appends them one by one, in one go where that is all the same. @returns what is then in the log */
+/** Appends them one by one, or all at once where that makes no difference. @returns the events then in the log */
 export async function write(log: EventLog, written: readonly Written[]): Promise<RecordedEvent[]> {
   await Promise.all(
     written.map(({ stream, event }) => log.append([{ stream, events: [event], expectedRevision: 'any' }])),

@@ -55,7 +55,7 @@ describe('subjects', () => {
     }
   });
 
-  test.each(['', 'key', 'key:', ':x', 'exchange:1', 'response:1', 'KEY:1'])('%j is none', (text) => {
+  test.each(['', 'key', 'key:', ':x', 'exchange:1', 'response:1', 'KEY:1'])('%j is not a subject', (text) => {
     expect(parseSubject(text)).toBeUndefined();
   });
 

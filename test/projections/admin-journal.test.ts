@@ -62,7 +62,7 @@ describe('the journal of administrators', () => {
     );
   });
 
-  test('is torn when its two lists are not of one length, and is then made anew', () => {
+  test('is torn when its two lists differ in length, and is then built again', () => {
     expect(() => adminJournal.load?.([{ family: 'key', places: [1, 2], times: [1] }])).toThrow('torn');
   });
 

@@ -1,4 +1,4 @@
-/** Exchanges as they are written to the log, for tests of what is read from it. */
+/** Exchanges in the form of the log, for tests of their readers. */
 import { unknownUsage } from '../../src/commands/model-request/usage.ts';
 import {
   attemptFailed,

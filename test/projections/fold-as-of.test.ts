@@ -104,7 +104,7 @@ describe.each(engines)('a state as of a position, from a log in %s', (engine) =>
     );
   });
 
-  test('of a view, is what its own fold makes of the events by then, live and after a restart alike', async () => {
+  test("of a view, is the view's own fold of the events by then, live and after a restart alike", async () => {
     await fc.assert(
       fc.asyncProperty(history, fc.nat(), async (written, at) => {
         const { log, discard } = await openTestLog(engine);

@@ -87,7 +87,7 @@ async function historyOf(keys: readonly KeyCommand[], users: readonly UserPolicy
   return Array.fromAsync(log.readAll());
 }
 
-/** The part of a history that the view wants to see. */
+/** The part of a history that passes the view's filter. */
 function seen<State>({ filter }: Projection<State>, events: readonly RecordedEvent[]): readonly RecordedEvent[] {
   return events.filter(({ type }) => filter.types?.some((prefix) => type.startsWith(prefix)));
 }
@@ -133,7 +133,7 @@ describe('the views of keys and users, after any history', () => {
     );
   });
 
-  it('know of each key and policy what its stream says', async () => {
+  it('have the state of each stream of a key or policy', async () => {
     await fc.assert(
       fc.asyncProperty(history, async ([keys, users]) => {
         const events = await historyOf(keys, users);
@@ -196,7 +196,7 @@ describe('the view of keys', () => {
     return historyOf([created, { id: created.id, context, by, kind: 'set labels', labels: ['new'] }], []);
   };
 
-  it('has another object for a key after each change, and leaves the one before as it was', async () => {
+  it('has another object for a key after each change, and leaves the one before unchanged', async () => {
     const events = await made();
     const [first, ...rest] = events;
     if (first === undefined) throw new Error('nothing happened');
@@ -215,7 +215,7 @@ describe('the view of keys', () => {
 });
 
 describe('the lists that keys have in common', () => {
-  it('are forgotten when no key has them any more', async () => {
+  it('are removed from memory when no key has them any more', async () => {
     const { secretHash, lastCharacters } = mintKeySecret();
     const facts = { id: 'k1', name: 'k', description: undefined, userPath: undefined, labels: [], allowedModels: [] };
     const made = {

@@ -15,7 +15,7 @@ describe('printable', () => {
     ['a line separator', 'a\u2028b', 'a\\u2028b'],
   ])('shows %s as its code', (_what, text, shown) => expect(printable(text)).toBe(shown));
 
-  it('leaves text as it is, in every script, with its lines and tabs', () => {
+  it('leaves text unchanged, in every script, with its lines and tabs', () => {
     const text = 'naïve שלום مرحبا 漢字 👩‍👩‍👧 a\tb\nc\r\nd \\u001b';
     expect(printable(text)).toBe(text);
   });

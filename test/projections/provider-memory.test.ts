@@ -31,7 +31,7 @@ async function remembered(): Promise<ProviderMemory> {
   return fold(providerMemory, told);
 }
 
-describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
+describe.each(engines)('the state of a provider in a log in %s', (engine) => {
   beforeEach(async () => {
     opened = await openTestLog(engine);
   });
@@ -51,7 +51,7 @@ describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
     expect((await remembered()).get('local')).toMatchObject({ available: true, revision: '5' });
   });
 
-  test('is what it showed it can do, as long as it is the same server', async () => {
+  test('has its learned capabilities, as long as it is the same server', async () => {
     await write('local', configured(), learned(false), listed('a'));
     await write('local', configured());
     expect((await remembered()).get('local')?.capabilities).toEqual({ responses: false });
@@ -61,7 +61,7 @@ describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
     expect(after?.configuration?.baseUrl).toBe('http://elsewhere/v1');
   });
 
-  test('forgets what it cannot do when it lists other models, was away or is configured otherwise', async () => {
+  test('loses a missing capability when it lists other models, was away or is configured otherwise', async () => {
     await write('local', configured(), listed('a'), learned(false));
     expect((await remembered()).get('local')).toMatchObject({
       capabilities: { responses: false },
@@ -73,7 +73,7 @@ describe.each(engines)('what a log in %s remembers of a provider', (engine) => {
     expect((await remembered()).get('local')?.capabilities).toEqual({});
   });
 
-  test('is gone with the provider', async () => {
+  test('is removed with the provider', async () => {
     await write('local', configured(), listed('a'), learned(true), removed);
     expect((await remembered()).get('local')).toMatchObject({
       configuration: undefined,

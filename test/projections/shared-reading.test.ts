@@ -1,4 +1,4 @@
-/** Projections that start together read the log once, and each sees what it would have seen alone. */
+/** Projections that start together read the log once, and each gets the same events as it would alone. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type NewEvent, type RecordedEvent, streamName } from '../../src/events/event.ts';

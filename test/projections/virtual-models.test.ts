@@ -69,7 +69,7 @@ describe('the virtual models', () => {
     );
   });
 
-  test('count every change, so that who keeps something of them knows when it is old', () => {
+  test('change their version with every change, so that caches can compare it', () => {
     const state = virtualModelsView.initial();
     const seen = new Set([state.version]);
     for (const event of recorded([saved('a'), saved('a', 'y'), removed('a'), saved('a')])) {

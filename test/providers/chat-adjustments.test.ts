@@ -45,7 +45,7 @@ describe("OpenAI's reasoning models", () => {
     expect(adjust('openrouter', 'openai/gpt-5', { max_tokens: 9, temperature: 0.5 })).toBeUndefined();
   });
 
-  test('keep a max_completion_tokens that is there already', () => {
+  test('keep an existing max_completion_tokens', () => {
     expect(adjust('openai', 'o3', { max_tokens: 9, max_completion_tokens: 5 })).toEqual({ max_tokens: undefined });
     expect(adjust('openai', 'o3', { max_tokens: 9, max_completion_tokens: null })).toEqual({
       max_tokens: undefined,

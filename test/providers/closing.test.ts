@@ -25,7 +25,7 @@ async function started() {
 }
 
 describe('a provider that is closed', () => {
-  test('when idle lets the calls that run come to their end, and takes no other', async () => {
+  test('when idle lets running calls end, and refuses new ones', async () => {
     const { upstream, provider, ask } = await started();
     upstream.control.next({ holdAfterChunks: 1, text: 'one two three' }, { path: '/v1/chat/completions' });
     const reply = await ask();
@@ -46,7 +46,7 @@ describe('a provider that is closed', () => {
     await upstream.close();
   });
 
-  test('now breaks off what runs, also when it was to be closed when idle before', async () => {
+  test('now breaks off running calls, also after it was to be closed when idle', async () => {
     const { upstream, provider, ask } = await started();
     upstream.control.next({ holdAfterChunks: 1 }, { path: '/v1/chat/completions' });
     const reply = await ask();

@@ -1,6 +1,6 @@
 import type { ProviderConfig } from '../../src/providers/provider-config.ts';
 
-/** A provider's configuration with what a test does not care about filled in. */
+/** A provider's configuration with defaults for everything that a test does not set. */
 export function configured(type: string, baseUrl: string, more: Partial<ProviderConfig> = {}): ProviderConfig {
   return {
     name: type,

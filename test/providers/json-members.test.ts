@@ -21,7 +21,7 @@ describe('rewriting members', () => {
     expect(rewrite(' { "a" : 1 } ', { a: undefined })).toBe(' {} ');
   });
 
-  test('adds what is not there at the end', () => {
+  test('adds missing members at the end', () => {
     expect(rewrite('{}', { a: '1' })).toBe('{"a":1}');
     expect(rewrite('{"a":1}', { b: '{"c":2}', d: 'null' })).toBe('{"a":1,"b":{"c":2},"d":null}');
     expect(rewrite('{"a":1}', { a: undefined, b: '2' })).toBe('{"b":2}');
@@ -48,11 +48,11 @@ describe('rewriting members', () => {
     expect(rewrite(text, { model: '"b"' })).toBe(`${text.slice(0, -4)}"b"}`);
   });
 
-  test('refuses what is no object', () => {
+  test('refuses text that is no object', () => {
     expect(() => rewrite('[1]', { a: '1' })).toThrow('not a JSON object');
   });
 
-  test('takes time in proportion to the text, whatever is in it', () => {
+  test('takes time in proportion to the text, for any text', () => {
     const hostile = JSON.stringify({
       a: '\\'.repeat(400_000),
       b: '"'.repeat(400_000),

@@ -213,7 +213,7 @@ describe('the recorded server', () => {
     registry.close();
   });
 
-  test('is overridden by what is declared, member by member', async () => {
+  test('is overridden by declared models, member by member', async () => {
     const { llamacpp } = await serving(
       server([{ id: 'm', meta: { n_ctx: 4096 } }], { modalities: { vision: true, audio: true } }),
     );

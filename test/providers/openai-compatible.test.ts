@@ -146,7 +146,7 @@ describe('a base URL', () => {
 });
 
 describe('capabilities', () => {
-  test('are those of the type, and what is learned of responses changes them', async () => {
+  test('are those of the type, changed by what probes learn of responses', async () => {
     const { origin } = await upstream();
     const vllm = provider('vllm', origin);
     expect(vllm.capabilities).toEqual({
@@ -178,7 +178,7 @@ describe('capabilities', () => {
     expect(ollama.capabilities.responses).toBe('no');
   });
 
-  test('redacting takes out every key, and nothing when there is none', async () => {
+  test('redacting removes every key, and nothing without keys', async () => {
     const { origin } = await upstream();
     const keyed = provider('openai', origin, { apiKeys: ['key-one', 'key-two', 'x'] });
     expect(keyed.redact('key-one, key-two and x')).toBe('[redacted], [redacted] and x');

@@ -42,7 +42,7 @@ describe('a paused credential', () => {
     expect([paused.waitMs('a'), paused.waitMs(''), paused.waitMs('m'.repeat(10_000))]).toEqual([0, 0, 0]);
   });
 
-  it('is forgotten when too many models are paused: first those whose pause is over, then the longest known', () => {
+  it('is dropped when too many models are paused: first those whose pause is over, then the oldest', () => {
     const paused = create(1);
     paused.pause(0, 'first', 60_000);
     paused.pause(0, 'short', 1);

@@ -300,7 +300,7 @@ describe('listing over time', () => {
     expect(said).toEqual([['unavailable', 'vllm', 'down']]);
   });
 
-  test('takes an empty list of an earlier run for none', async () => {
+  test('ignores an empty list of an earlier run', async () => {
     const registry = await listed([new Listed('vllm', undefined)], { known: new Map([['vllm', []]]) });
     expect(registry.resolve('vllm/a')).toMatchObject({ model: 'a' });
   });

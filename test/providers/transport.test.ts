@@ -119,7 +119,7 @@ describe('an answer', () => {
     await expect(body.bytes(10)).rejects.toThrow('once only');
   });
 
-  test('that redirects is handed over as it is', async () => {
+  test('that redirects is handed over unchanged', async () => {
     const { origin, asked } = await upstream((_request, response) =>
       response.writeHead(302, { location: '/elsewhere' }).end(),
     );
@@ -225,7 +225,7 @@ describe('a compressed answer', () => {
     expect((await failureOf(reply.body.bytes(100_000))).kind).toBe('broken');
   });
 
-  test('hands on what its reader throws', async () => {
+  test('throws the error of its reader', async () => {
     const { origin } = await upstream((_request, response) =>
       response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('data')),
     );
@@ -247,7 +247,7 @@ describe('a compressed answer', () => {
   });
 });
 
-/** A server that writes an answer as fast as it is taken, and knows when it is stuck on a full socket. */
+/** A server that writes an answer as fast as it is taken, and detects when it is stuck on a full socket. */
 function flood(total: number) {
   const piece = Buffer.alloc(64 * 1024, 'x');
   let sent = 0;
@@ -496,7 +496,7 @@ describe('a failure', () => {
     expect(seen).toEqual(['data: 1\n\n']);
   });
 
-  test('to begin its answer behind the headers says that no byte of it had arrived', async () => {
+  test('to begin its answer behind the headers states that no byte of it had arrived', async () => {
     const { origin } = await upstream((_request, response) => response.flushHeaders());
     const reply = await transportTo(origin, { timeouts: { idle: limit(50) } }).send(get());
     expect((await failureOf(reply.body.bytes(1000))).message).toBe(
@@ -504,7 +504,7 @@ describe('a failure', () => {
     );
   });
 
-  test('to continue is none where the reader limits the whole answer', async () => {
+  test('to continue does not end a call whose reader limits the whole answer', async () => {
     const { origin } = await upstream((_request, response) => {
       response.write('a');
       setTimeout(() => response.end('b'), 200);
@@ -604,7 +604,7 @@ describe('a failure', () => {
     ]);
   });
 
-  test('is what running calls get when the transport closes', async () => {
+  test('ends running calls when the transport closes', async () => {
     const { origin, asked } = await upstream(() => {});
     const transport = transportTo(origin);
     const sending = transport.send(get());

@@ -105,7 +105,7 @@ describe('the message is found in', () => {
 });
 
 describe('the code', () => {
-  test('that only repeats the status is none', () => {
+  test('is null when it only repeats the status', () => {
     expect(map(501, { error: { code: 501, message: 'no' } }).code).toBeNull();
     expect(map(501, { error: { code: '501', message: 'no' } }).code).toBeNull();
   });
@@ -114,7 +114,7 @@ describe('the code', () => {
     expect(map(400, { error: { code: 1301, message: 'no' } }).code).toBe('1301');
   });
 
-  test('that is null, empty or an object is none', () => {
+  test('is null for null, an empty text or an object', () => {
     for (const code of [null, '', {}]) expect(map(400, { error: { code, message: 'no' } }).code).toBeNull();
   });
 });
@@ -289,7 +289,7 @@ describe("Anthropic's errors", () => {
     expect(map(200, anthropic('new_error'))).toMatchObject({ status: 502, code: null });
   });
 
-  test('have the code that is in their details, by which clients decide what to send next', () => {
+  test('have the code of their details, which clients use to decide on the next request', () => {
     const error = {
       type: 'invalid_request_error',
       message: 'no',

@@ -151,7 +151,7 @@ describe('images', () => {
   });
 });
 
-it('both can be absent', async () => {
+it('both can be switched off', async () => {
   expect((await absent.post('/v1/audio/speech', {})).status).toBe(404);
   expect((await absent.post('/v1/images/generations', {})).status).toBe(404);
 });

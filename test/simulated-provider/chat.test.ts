@@ -249,7 +249,7 @@ describe('function calling', () => {
     expect(await name({ tool_choice: 'required', messages: user('Reply with exactly: no') })).toBe('get_time');
   });
 
-  it('answers in words once it has the result', async () => {
+  it('answers with text once it has the result', async () => {
     const called = (await json(chat, ask)).choices[0].message;
     const messages = [
       ...ask.messages,

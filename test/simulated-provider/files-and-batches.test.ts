@@ -17,7 +17,7 @@ async function upload(content: string | Buffer, fields: Record<string, string> =
 const remove = (path: string) => fetch(new URL(path, started.url), { method: 'DELETE' });
 
 describe('a file', () => {
-  it('is given back byte for byte, until it is deleted', async () => {
+  it('is returned byte for byte, until it is deleted', async () => {
     const bytes = Buffer.from(Array.from({ length: 512 }, (_, i) => i & 0xff));
     const file: Answered = await (await upload(bytes, { purpose: 'user_data' })).json();
     expect(file).toMatchObject({
@@ -90,7 +90,7 @@ describe('a batch', () => {
     return json('/v1/batches', body);
   }
 
-  it('answers its requests into a file, and what it refuses into another', async () => {
+  it('answers its requests into a file, and refuses others into another', async () => {
     const batch = await create(`${line('a', chat('Reply with exactly: yes'))}\n${line('b', { model: 'm' })}\n`, {
       metadata: { for: 'me' },
     });

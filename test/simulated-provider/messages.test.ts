@@ -219,7 +219,7 @@ describe('around messages', () => {
     expect(await response.json()).toEqual({ input_tokens: usage.input_tokens });
   });
 
-  it("models are listed in Anthropic's shape for those who send its version", async () => {
+  it("models are listed in Anthropic's shape for clients that send its version", async () => {
     const list = async (query: string) =>
       (await fetch(new URL(`/v1/models${query}`, started.url), { headers: version })).json();
     expect(await list('?limit=2')).toEqual({

@@ -1,4 +1,4 @@
-/** A simulated provider for the length of one test file, and a few words to talk to it. */
+/** A simulated provider for the length of one test file, and functions to call it. */
 
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { afterAll, afterEach, beforeAll } from 'vitest';
@@ -17,7 +17,7 @@ export interface Started {
   readonly url: string;
   get(path: string): Promise<Response>;
   post(path: string, body: unknown): Promise<Response>;
-  /** The whole answer, however deep a test looks into it. */
+  /** The whole answer, open to any check of a test. */
   json(path: string, body?: unknown): Promise<Answered>;
   /** The events of a stream that runs to its end. */
   events(path: string, body: unknown): Promise<EventSourceMessage[]>;

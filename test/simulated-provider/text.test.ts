@@ -95,7 +95,7 @@ describe('an instance of a JSON schema', () => {
     });
   }
 
-  it('puts the subject of the prompt where a place is wanted', () => {
+  it('puts the subject of the prompt into a member for a place', () => {
     const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
     expect(instanceOf(schema, { seed: 1, subject: 'Paris' })).toEqual({ city: 'Paris' });
   });

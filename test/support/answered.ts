@@ -1,2 +1,2 @@
-/** What is parsed from an answer, to be looked into: its shape is what a test finds out. */
+/** The parsed answer, open to any check: a test finds out its shape. */
 export type Answered = ReturnType<JSON['parse']>;

@@ -1,4 +1,6 @@
-/** A gateway in front of a provider that keeps files and batches, and outlives the gateway; and words for batches. */
+/**
+ * A gateway in front of a provider that keeps files and batches, and outlives the gateway; and functions for batches.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

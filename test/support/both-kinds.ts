@@ -13,7 +13,7 @@ export const both = [
   ['translated', translated],
   ['native', native],
 ] as const;
-/** What the gateway must say to `openai`. */
+/** The key that the gateway must send to `openai`. */
 export const NATIVE_KEY = 'sk-native';
 export const tools = [{ type: 'function', strict: true, ...weather }];
 
@@ -23,7 +23,7 @@ export interface BothKinds {
   readonly nativeProvider: SimulatedProvider;
   /** Its base URL. */
   readonly nativeUrl: string;
-  /** A response in one piece; translated unless `model` says otherwise. */
+  /** A response in one piece; translated unless `model` is given. */
   create(body: object): ReturnType<typeof json>;
   /** A response as a stream, read to its end. */
   stream(body: object): Promise<{ text: string; events: ReturnType<typeof dataOf>; exchange: string }>;

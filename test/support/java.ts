@@ -1,6 +1,6 @@
 /**
  * ClickHouse's Java drivers for tests: one jar with all of them and the one they log with, pinned, below `.java/`. `npm run java` fetches it from
- * Maven Central; tests that need it say how when it is not there.
+ * Maven Central; tests that need it name the command when it is missing.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -22,10 +22,10 @@ const jars = [`clickhouse-jdbc-${driversVersion}-all.jar`, `slf4j-api-${loggingV
 /** Programs are run from their source. */
 const oldestJava = 17;
 
-/** The drivers, or why there are none. */
+/** The drivers, or the reason why there are none. */
 export type DriversForTests = { readonly classPath: string } | { readonly missing: string };
 
-/** What is there now: fetches nothing. */
+/** The drivers that exist now: fetches nothing. */
 export function driversForTests(): DriversForTests {
   const unusable = unusableJava();
   if (unusable !== undefined) return { missing: unusable };

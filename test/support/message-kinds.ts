@@ -1,4 +1,4 @@
-/** A gateway with two providers: `llamacpp`, for which messages are translated, and `anthropic`, which speaks them. */
+/** A gateway with two providers: `llamacpp`, for which messages are translated, and `anthropic`, which accepts them. */
 import { afterAll, afterEach, expect } from 'vitest';
 import { createSimulatedProvider, type SimulatedProvider } from '../../infra/simulated-provider/server.ts';
 import { MASTER_KEY } from './gateway.ts';
@@ -10,7 +10,7 @@ export const both = [
   ['translated', translated],
   ['native', native],
 ] as const;
-/** What the gateway must say to `anthropic`. */
+/** The key that the gateway must send to `anthropic`. */
 export const ANTHROPIC_KEY = 'sk-ant-simulated';
 export const weatherTool = {
   name: 'get_weather',

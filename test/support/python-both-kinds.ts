@@ -15,7 +15,7 @@ export function withBothKindsForPython(
 ): PythonScenarios {
   const env = { RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' };
   const { gateway, nativeProvider, create } = withBothKinds(env);
-  // By its first request the gateway learns that a provider has no Responses API; faults are for those after it.
+  // With its first request the gateway finds that a provider has no Responses API; faults are for those after it.
   beforeAll(() => create({ input: 'hi' }));
   return {
     program,

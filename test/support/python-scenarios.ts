@@ -1,4 +1,4 @@
-/** Runs the scenarios of a Python program against a gateway, for tests that check what each of them saw. */
+/** Runs the scenarios of a Python program against a gateway, for tests that check the result of each. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -30,7 +30,7 @@ export type Seen = (scenario: string, parameter?: string) => unknown;
 
 /**
  * One process runs all scenarios of the program before the tests: importing the packages takes longer than they do.
- * Every scenario must be looked at by a test. Without the packages all tests are skipped, and a line says why.
+ * Every scenario must be checked by a test. Without the packages all tests are skipped, with a line that states why.
  */
 export function describeScenarios(title: string, given: PythonScenarios, tests: (seen: Seen) => void): void {
   const python = pythonForTests();

@@ -1,6 +1,6 @@
 /**
  * Python packages for tests: pinned, in a virtual environment below `.python/`, made once for each state of the list.
- * `npm run python` makes it; tests that need it say how when it is not there.
+ * `npm run python` makes it; tests that need it name the command when it is missing.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -16,10 +16,10 @@ const environments = join(root, '.python');
 /** The packages are pinned for this version and newer ones. */
 const oldestPython = [3, 11] as const;
 
-/** An interpreter that has the packages, or why there is none. */
+/** An interpreter that has the packages, or the reason why there is none. */
 export type PythonForTests = { readonly interpreter: string } | { readonly missing: string };
 
-/** What is there now: makes nothing. */
+/** The interpreter that exists now: makes nothing. */
 export function pythonForTests(): PythonForTests {
   const folder = environmentFolder();
   const interpreter = interpreterOf(folder);
@@ -50,7 +50,7 @@ async function makeEnvironment(say: (line: string) => void): Promise<PythonForTe
   const pip = [python, '-m', 'pip', '--disable-pip-version-check', '--no-input'];
   const commands = [
     ['python3', '-m', 'venv', folder],
-    // Nothing but what the list names, and nothing that would be built here: it is complete, which `pip check` shows.
+    // Only packages of the list, and none that would be built here: the list is complete, as `pip check` shows.
     // Most modules are never imported: those that are get compiled then.
     [
       ...pip,

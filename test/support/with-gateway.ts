@@ -79,7 +79,7 @@ export async function modelsListed(
   await eventsUntil(gateway, 'types=provider.models_listed', isLast, patienceMs);
 }
 
-/** The whole answer, however deep a test looks into it. */
+/** The whole answer, open to any check of a test. */
 export async function json(response: Response): Promise<Answered> {
   return JSON.parse(await response.text());
 }
@@ -160,7 +160,7 @@ export function exchangeOf(response: Response): string {
   return id;
 }
 
-/** What has come of a streamed answer once it holds the words. @throws when it ends without them */
+/** The part of a streamed answer up to the given text. @throws when it ends without it */
 export async function readUntil(answer: Response, words: string): Promise<string> {
   const reader = answer.body?.getReader();
   let text = '';

@@ -20,7 +20,7 @@ const key = (...labels: string[]) => ({
 const tagsOf = (...rules: TaggingRule[]) => createRequestTags([], () => rules);
 
 describe('the labels of a request', () => {
-  test('are those of its key when there is no rule', () => {
+  test('are those of its key without rules', () => {
     const labels = ['a', 'b'];
     const tags = createRequestTags([], () => []);
     expect(tags.labelsOf({ 'x-team': 'c' }, { ...key(), labels })).toBe(labels);
@@ -46,7 +46,7 @@ describe('the labels of a request', () => {
     expect(tagsOf(rule('set-x')).labelsOf({ 'set-x': ['a', 'b'] }, undefined)).toEqual(['a', 'b']);
   });
 
-  test('are bounded, whatever is sent', () => {
+  test('are bounded, whatever the client sends', () => {
     const tags = tagsOf(rule('a'), rule('b', { delimiter: ';' }));
     fc.assert(
       fc.property(fc.array(fc.string()), fc.string(), fc.array(fc.string()), (a, b, own) => {

@@ -37,7 +37,7 @@ describe('the rules of tagging', () => {
       .then([changed()]);
   });
 
-  test('that are set as they are change nothing', () => {
+  test('give no event when nothing changes', () => {
     spec.given().when(set([])).then([]);
     spec
       .given(changed(rule('x-team')))

@@ -166,7 +166,7 @@ describe('a chat answer becomes a response', () => {
     expect(answer(completion({ content: 'Hello' }, finish)).status).toBe('completed');
   });
 
-  it('with log probabilities, without members that only one server knows', () => {
+  it('with log probabilities, without members of one server only', () => {
     const token = { id: 31733, token: 'Hi', bytes: [72, 105], logprob: -0.5 };
     const logprobs = { content: [{ ...token, top_logprobs: [{ ...token, bytes: null }] }] };
     const { output } = answer(completion({ content: 'Hi' }, 'stop', { logprobs }));

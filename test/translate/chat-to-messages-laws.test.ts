@@ -37,7 +37,7 @@ const message = fc.record({
   usage: fc.record({ input_tokens: count, output_tokens: count, cache_read_input_tokens: count }),
 });
 
-/** The message as Anthropic streams it, its deltas cut where the numbers say. */
+/** The message as Anthropic streams it, its deltas cut at the given places. */
 function streamed(whole: JsonObject & { content: JsonObject[] }, cut: () => number): string {
   const { content, stop_reason, stop_sequence, usage, ...rest } = whole;
   const events: JsonObject[] = [
@@ -95,7 +95,7 @@ const cuts = fc.infiniteStream(fc.nat(40));
 const cutter = (numbers: Iterator<number>) => () => Number(numbers.next().value);
 
 describe('an answer of the Messages API', () => {
-  it('reads the same whatever pieces the network makes of its stream', () => {
+  it('reads the same for any pieces of its stream', () => {
     fc.assert(
       fc.property(message, cuts, cuts, (whole, deltas, network) => {
         const bytes = Buffer.from(streamed(whole, cutter(deltas)));
@@ -115,7 +115,7 @@ describe('an answer of the Messages API', () => {
     );
   });
 
-  it('given back as a message becomes the turn it was: thoughts, text and calls in their places', () => {
+  it('given back as a message becomes the same turn: thoughts, text and calls in their places', () => {
     fc.assert(
       fc.property(message, (whole) => {
         const completion = new MessagesAnswerReader(facts).whole(whole);
@@ -190,7 +190,7 @@ describe('a chat completion request', () => {
     );
   });
 
-  it('never makes the translator throw, whatever JSON it is', () => {
+  it('never makes the translator throw, for any JSON', () => {
     const role = fc.constantFrom('user', 'assistant', 'system', 'tool', 'developer', 'x');
     const odd = fc.record(
       { role, content: fc.jsonValue(), tool_calls: fc.jsonValue(), extra_content: fc.jsonValue() },
@@ -229,7 +229,7 @@ function joined(blocks: readonly JsonObject[]): JsonObject[] {
   return result;
 }
 
-/** A chat message holds its text before its calls, and what was thought goes with what it led to. */
+/** A chat message holds its text before its calls, and thinking stands with the call that follows it. */
 function inOrder(content: readonly JsonObject[]): JsonObject[] {
   const firstCall = content.findIndex(({ type }) => type === 'tool_use');
   if (firstCall === -1) return joined(content);

@@ -260,7 +260,7 @@ describe('tools', () => {
   const parameters = { type: 'object', properties: { city: { type: 'string' } } };
   const tool = { type: 'function', function: { name: 'f', description: 'd', parameters, strict: true } };
 
-  it('become tools with an input schema; a foreign kind goes as it is', () => {
+  it('become tools with an input schema; a foreign kind is unchanged', () => {
     const own = { type: 'web_search_20250305', name: 'web_search' };
     const bare = {
       type: 'function',
@@ -298,7 +298,7 @@ describe('tools', () => {
     expect(body['tools']).toHaveLength(1);
   });
 
-  it('that are none need no choice, unless one is demanded', () => {
+  it('that are empty need no choice, unless one is demanded', () => {
     expect(translated({ tools: [], tool_choice: 'auto', parallel_tool_calls: false })).not.toHaveProperty(
       'tool_choice',
     );
@@ -359,7 +359,7 @@ describe('thinking', () => {
     expect(translated({ reasoning_effort: 'none' })['thinking']).toEqual({ type: 'disabled' });
   });
 
-  it("in Anthropic's own words goes as it is", () => {
+  it("in Anthropic's own form is unchanged", () => {
     const thinking = { type: 'enabled', budget_tokens: 2000 };
     const body = translated({ thinking, reasoning_effort: 'high', output_config: { effort: 'low' } });
     expect(body).toMatchObject({ thinking, output_config: { effort: 'low' }, max_tokens: 4096 });

@@ -62,7 +62,7 @@ describe('a request', () => {
     ]);
   });
 
-  it('has its settings where Ollama looks for them, and unknown ones kept', () => {
+  it('has its settings where Ollama reads them, and unknown ones kept', () => {
     expect(
       translated({
         temperature: 1.5,
@@ -235,7 +235,7 @@ describe('an answer', () => {
     ]);
   });
 
-  it.each([[null], [{ error: 'x' }], ['x']])('%j is given back as it is', (answer) => {
+  it.each([[null], [{ error: 'x' }], ['x']])('%j is returned unchanged', (answer) => {
     expect(new OllamaReader(answerFacts).whole(answer)).toBe(answer);
   });
 
@@ -249,7 +249,7 @@ describe('an answer', () => {
     ),
   );
 
-  it('reads the same whatever pieces the network makes of its stream', () => {
+  it('reads the same for any pieces of its stream', () => {
     fc.assert(
       fc.property(said, fc.infiniteStream(fc.nat(40)), (messages, cuts) => {
         const lines = [...messages.map((message) => line(message)), line({ content: '' }, done)];

@@ -4,7 +4,7 @@ import { inResponsesWords, ofNewInput } from '../../src/providers/translate/resp
 const refusal = (param: string | null, message = `'${param}' cannot be honoured.`) =>
   ({ status: 400, code: 'unsupported_parameter', param, message }) as const;
 
-describe('what a provider’s language has no words for is refused in the client’s', () => {
+describe("a refusal about a translated member has the client's name for it", () => {
   it.each([
     ['max_tokens', 'max_output_tokens'],
     ['max_completion_tokens', 'max_output_tokens'],
@@ -20,7 +20,7 @@ describe('what a provider’s language has no words for is refused in the client
     expect(inResponsesWords(refusal(chat))).toEqual(refusal(responses));
   });
 
-  it('and so is whatever else the message names', () => {
+  it('and for other members in the message', () => {
     const message = "'temperature' must be 1, or left out, when 'reasoning_effort' asks the model to think.";
     expect(inResponsesWords(refusal('temperature', message))).toEqual(
       refusal('temperature', message.replace('reasoning_effort', 'reasoning.effort')),

@@ -17,10 +17,10 @@ describe('a create request', () => {
     ['an empty text', { ...m, input: '' }],
     ['items without a type', { ...m, input: [{ role: 'user', content: 'hi' }] }],
     ['items with parts', { ...m, input: [{ role: 'user', content: [{ type: 'input_text', text: 'hi' }] }] }],
-    ['items nobody here knows', { ...m, input: [{ type: 'computer_call', action: { x: 1 } }] }],
+    ['items of unknown types', { ...m, input: [{ type: 'computer_call', action: { x: 1 } }] }],
     ['no items', { ...m, input: [] }],
     ['a prompt template instead of input', { ...m, prompt: { id: 'pmpt_1' } }],
-    ['members nobody here knows', { ...m, input: 'hi', seed: { any: 'thing' } }],
+    ['unknown members', { ...m, input: 'hi', seed: { any: 'thing' } }],
     ['a conversation by id', { ...m, input: 'hi', conversation: 'conv_1' }],
     ['a conversation as an object', { ...m, input: 'hi', conversation: { id: 'conv_1' } }],
     ['instructions as items', { ...m, input: 'hi', instructions: [{ role: 'system', content: 'x' }] }],
@@ -54,7 +54,7 @@ describe('a create request', () => {
       'empty strings and objects',
       { ...m, input: 'hi', instructions: '', user: '', reasoning: {}, text: {}, include: [] },
     ],
-  ])('may hold %s, and comes through as it is', (_name, json) => {
+  ])('may hold %s, and is unchanged', (_name, json) => {
     const result = parseCreateResponse(json);
     expect(result).toEqual({ ok: true, request: json });
     expect(result.ok && result.request).toBe(json);
@@ -141,7 +141,7 @@ describe('a chat request', () => {
   it.each([
     ['a message', { model: 'm', messages: [{ role: 'user', content: 'hi' }] }],
     [
-      'parts, tool calls and members nobody here knows',
+      'parts, tool calls and unknown members',
       {
         model: 'm',
         messages: [
@@ -152,7 +152,7 @@ describe('a chat request', () => {
         logit_bias: { 1: 2 },
       },
     ],
-  ])('may hold %s, and comes through as it is', (_name, json) => {
+  ])('may hold %s, and is unchanged', (_name, json) => {
     const result = parseChatRequest(json);
     expect(result.ok && result.request).toBe(json);
   });

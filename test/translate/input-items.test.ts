@@ -73,7 +73,7 @@ describe('stored input items', () => {
       [{ type: 'input_image', image_url: 'https://x', detail: 'low' }],
       [{ type: 'input_image', image_url: 'https://x', detail: 'low' }],
     ],
-    ['a part nobody knows', 'user', [{ type: 'hologram', x: 1 }], [{ type: 'hologram', x: 1 }]],
+    ['an unknown part', 'user', [{ type: 'hologram', x: 1 }], [{ type: 'hologram', x: 1 }]],
     ['no content', 'user', null, []],
   ])('have their content in OpenAI’s form: %s', (_name, role, content, expected) => {
     expect(stored([{ role, content }])[0]).toMatchObject({ role, content: expected });
@@ -252,7 +252,7 @@ describe('item references', () => {
     expect(refused(1, 'msg_1')).toMatchObject({ refusal: { param: 'input[1].id' } });
   });
 
-  it('are none in a text', () => {
+  it('are not found in a text', () => {
     expect(referencedItemIds('hi')).toEqual([]);
   });
 });

@@ -45,7 +45,7 @@ describe('recorded from llama.cpp', () => {
 describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
   const read = (name: string) => readFileSync(`${recorded}/anthropic/${name}`, 'utf8');
 
-  it('a stream goes by as it is, and is understood', () => {
+  it('a stream is passed on unchanged, and its usage is read', () => {
     const relay = unchangedMessages();
     const stream = Buffer.from(read('messages_stream.txt'));
     const splitter = createFrameSplitter({ maxFrameBytes: 1 << 20 });
@@ -75,7 +75,7 @@ describe.skipIf(!existsSync(recorded))('recorded from Anthropic', () => {
     ['messages_with_tools.json', 'tool_use'],
     ['messages_with_params.json', 'stop_sequence'],
     ['messages_extended_thinking.json', 'end_turn'],
-  ])('%s is left as it is, and understood', (name, stopReason) => {
+  ])('%s is unchanged, and its usage is read', (name, stopReason) => {
     const relay = unchangedMessages();
     const bytes = Buffer.from(read(name));
     expect(relay.whole(bytes, JSON.parse(bytes.toString()))).toBe(bytes);

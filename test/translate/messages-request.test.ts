@@ -359,7 +359,7 @@ describe('the thinking of earlier turns', () => {
 });
 
 describe('a message of the assistant at the end', () => {
-  it('is the beginning of the answer, as it is', () => {
+  it('is the beginning of the answer, unchanged', () => {
     expect(messagesOf([...hi, { role: 'assistant', content: 'The answer is (' }])[1]).toEqual({
       role: 'assistant',
       content: 'The answer is (',

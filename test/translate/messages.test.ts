@@ -371,7 +371,7 @@ describe('reasoning', () => {
     expect(messages([item, { role: 'assistant', content: 'Yes.' }])[0]).toMatchObject({ reasoning_content: 'long' });
   });
 
-  it('is dropped when it is encrypted, when a user speaks next, or a tool, and when the provider does not take it', () => {
+  it('is dropped when it is encrypted, before a user message or a tool output, and for providers that refuse it', () => {
     const encrypted = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' };
     const said = { role: 'assistant', content: 'Yes.' };
     expect(messages([encrypted, said])).toEqual([said]);
@@ -380,7 +380,7 @@ describe('reasoning', () => {
     expect(messages([reasoning('Hm.'), said], { ...plainReasoning, replay: 'omit' })).toEqual([said]);
   });
 
-  it('goes under the name the provider knows', () => {
+  it('has the member name of the provider', () => {
     const said = { role: 'assistant', content: 'Yes.' };
     expect(messages([reasoning('Hm.'), said], { ...plainReasoning, replay: 'reasoning' })).toEqual([
       { ...said, reasoning: 'Hm.' },

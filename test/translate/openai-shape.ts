@@ -187,7 +187,7 @@ const eventShapes = new Map(
   Object.entries(members).map(([type, shape]) => [type, z.strictObject({ type: z.string(), ...numbered, ...shape })]),
 );
 
-/** The members of an event that the rules for whole streams look at; the shape of each is checked before. */
+/** The members of an event that the rules for whole streams use; the shape of each is checked before. */
 interface Seen {
   readonly sequence_number: number;
   readonly response?: z.infer<typeof responseObject>;

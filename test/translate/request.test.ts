@@ -48,7 +48,7 @@ describe('a Responses request becomes a chat request', () => {
     ['max_output_tokens', { max_output_tokens: 12 }, { max_tokens: 12 }],
     ['temperature and top_p', { temperature: 0, top_p: 0.5 }, { temperature: 0, top_p: 0.5 }],
     ['user and service_tier', { user: 'u', service_tier: 'flex' }, { user: 'u', service_tier: 'flex' }],
-    ['a member nobody here knows', { seed: 7, mirostat: 2 }, { seed: 7, mirostat: 2 }],
+    ['an unknown member', { seed: 7, mirostat: 2 }, { seed: 7, mirostat: 2 }],
     ['penalties', { presence_penalty: 1, frequency_penalty: -1 }, { presence_penalty: 1, frequency_penalty: -1 }],
     ['stream', { stream: true }, { stream: true, stream_options: { include_usage: true } }],
     [

@@ -1,4 +1,4 @@
-/** `docs/responses.md` speaks of everything there is: what is added without a word in it fails here. */
+/** `docs/responses.md` has every member, item and event: a new one without a row fails here. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createRequestSchema } from '../../src/commands/responses/create-request.ts';
@@ -22,7 +22,7 @@ describe('docs/responses.md', () => {
     expect(named(document)).toContain(type);
   });
 
-  it.each(Object.keys(createRequestSchema.shape))('says what becomes of %s', (field) => {
+  it.each(Object.keys(createRequestSchema.shape))('has a row for %s', (field) => {
     const spokenOf = rows.flatMap(([what]) => named(what)).map((name) => name.split(/[.: ]/)[0]);
     expect(spokenOf).toContain(field);
   });

@@ -5,7 +5,7 @@ import type { ResponseShell } from '../../src/providers/translate/responses-to-c
 export const createdAt = 1_772_295_217;
 export const completedAt = 1_772_295_219;
 
-/** A shell with the id `resp_1a2b`, for a request that says no more than it must. */
+/** A shell with the id `resp_1a2b`, for a request with required members only. */
 export function shellFor(request: Record<string, unknown> = {}): ResponseShell {
   return responseShell(accepted({ model: 'local/m1', input: 'hi', ...request }), {
     id: 'resp_1a2b',

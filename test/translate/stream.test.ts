@@ -293,7 +293,7 @@ describe('the end of a stream', () => {
     expect(typesOf(play([], shellFor(), cutOff))).toEqual(['created', 'in_progress', 'error', 'failed']);
   });
 
-  it('leaves arguments that were cut off as they are', () => {
+  it('leaves arguments that were cut off unchanged', () => {
     const chunks = [callChunk(0, { id: 'a', function: { name: 'f', arguments: '{"x":' } }), says({}, 'length')];
     expect(last(play(chunks)).output).toMatchObject([{ arguments: '{"x":', status: 'incomplete' }]);
   });

@@ -24,7 +24,7 @@ function members(body: Record<string, unknown>) {
 }
 
 describe('tools in chat form', () => {
-  it('nest the function, and leave out what is null', () => {
+  it('nest the function, and leave out null members', () => {
     expect(members({ tools: [{ ...weather, strict: null }, time] })).toEqual({ tools: [chatWeather, chatTime] });
   });
 

@@ -15,7 +15,7 @@ const set = (allowedModels: string[], description?: string) =>
 const removed = userPolicyRemoved.create({ userPath }, context);
 
 describe('the policy of a user path', () => {
-  it('is set, and set anew as a whole', () => {
+  it('is set, and replaced as a whole', () => {
     given()
       .when({ ...on, kind: 'set', allowedModels: ['openai/'], description: 'cheap ones' })
       .then([set(['openai/'], 'cheap ones')]);
@@ -30,13 +30,13 @@ describe('the policy of a user path', () => {
       .then([set([])]);
   });
 
-  it('that is as the command wants it already stays without an event', () => {
+  it('gives no event when nothing changes', () => {
     given(set(['a', 'b'], 'x'))
       .when({ ...on, kind: 'set', allowedModels: ['a', 'b'], description: 'x' })
       .then([]);
   });
 
-  it('is removed, and then is not there to be removed', () => {
+  it('is removed once', () => {
     given(set(['a']))
       .when({ ...on, kind: 'remove' })
       .then([removed]);
@@ -52,7 +52,7 @@ describe('the policy of a user path', () => {
   });
 });
 
-describe('what the configuration declares', () => {
+describe('the declared policies', () => {
   const isProvider = (name: string) => name === 'openai';
   const policy = (path: string, ...allowedModels: string[]) => ({
     userPath: path as UserPath,
@@ -66,18 +66,18 @@ describe('what the configuration declares', () => {
     revision: 0,
   });
 
-  it('is made canonical', () => {
+  it('are made canonical', () => {
     expect([...declaredPolicies([policy('/a', 'openai/*', '*', 'gpt')], isProvider).values()]).toEqual([
       policy('/a', 'openai/', '/', 'gpt'),
     ]);
   });
 
-  it('cannot be for a provider that there is not, or twice for one path', () => {
+  it('cannot name an unknown provider, or one path twice', () => {
     expect(() => declaredPolicies([policy('/a', 'other/gpt')], isProvider)).toThrow(/'\/a'.*'other'/);
     expect(() => declaredPolicies([policy('/a'), policy('/a')], isProvider)).toThrow(/two policies.*'\/a'/);
   });
 
-  it('goes over what administrators have set for the same path, and leaves the other paths alone', () => {
+  it("replace an administrator's policy for the same path, and leave other paths alone", () => {
     const declared = declaredPolicies([policy('/a', 'openai/')], isProvider);
     const policies = new Map([
       ['/a' as UserPath, stored('/a', 'gpt')],

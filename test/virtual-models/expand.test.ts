@@ -15,7 +15,7 @@ const led = (model: VirtualModel, others: readonly VirtualModel[] = [], more: Pa
   expand(model, by([model, ...others], more)).candidates.map((one) => named(one.target));
 
 describe('a virtual model leads', () => {
-  test('to its targets, as they are written', () => {
+  test('to its targets, in their written order', () => {
     expect(led(redirect('fast', ['groq/a', 'openai/b']))).toEqual(['groq/a', 'openai/b']);
   });
 

@@ -1,4 +1,4 @@
-/** Virtual models, and what stands around them, for tests that need no gateway. */
+/** Virtual models, and their surroundings, for tests that need no gateway. */
 import type { Target } from '../../src/commands/model-request/target.ts';
 import type { Surroundings } from '../../src/commands/virtual-models/decider.ts';
 import type { VirtualModel, VirtualTarget } from '../../src/commands/virtual-models/virtual-model.ts';

@@ -11,8 +11,8 @@ const from = (written: WrittenVirtualModel) => virtualModelFrom(written, provide
 const to = (targets: WrittenVirtualModel['targets'], more: Partial<WrittenVirtualModel> = {}) =>
   from({ source: 'fast', targets, ...more });
 
-describe('what was written', () => {
-  test('gets what it does not say', () => {
+describe('the input for a virtual model', () => {
+  test('gets defaults for missing members', () => {
     expect(from({ source: ' fast ', targetModel: 'groq/small' })).toEqual({
       source: 'fast',
       targets: [{ model: 'groq/small' }],
@@ -24,7 +24,7 @@ describe('what was written', () => {
     });
   });
 
-  test('is kept as it is where it says it', () => {
+  test('keeps its members', () => {
     const model = to([{ provider: 'llamacpp', model: ' small ', weight: 0.5 }, { model: 'large' }], {
       strategy: 'adaptive',
       sessionAffinity: false,
@@ -57,21 +57,21 @@ describe('what was written', () => {
   });
 });
 
-describe('what cannot be', () => {
+describe('invalid input', () => {
   const many = Array.from({ length: 65 }, (_, n) => ({ model: `m${n}` }));
 
   test.each<[string, () => unknown, string]>([
     ['a blank target', () => to([{ model: 'a' }, { model: ' ' }]), 'targets.1.model'],
     ['a blank target model', () => from({ source: 'fast', targetModel: '' }), 'target_model'],
     ['both ways to name targets', () => to([{ model: 'a' }], { targetModel: 'b' }), 'target_model'],
-    ['a provider that is not there', () => to([{ provider: 'nobody', model: 'a' }]), 'targets.0.provider'],
+    ['an unknown provider', () => to([{ provider: 'nobody', model: 'a' }]), 'targets.0.provider'],
     ['a target twice', () => to([{ model: 'a' }, { model: 'a', weight: 2 }]), 'targets.1'],
     ['no weight', () => to([{ model: 'a', weight: 0 }]), 'targets.0.weight'],
-    ['a weight below nothing', () => to([{ model: 'a', weight: -1 }]), 'targets.0.weight'],
+    ['a negative weight', () => to([{ model: 'a', weight: -1 }]), 'targets.0.weight'],
     ['a weight that is no number', () => to([{ model: 'a', weight: Number.NaN }]), 'targets.0.weight'],
-    ['a weight without end', () => to([{ model: 'a', weight: Number.POSITIVE_INFINITY }]), 'targets.0.weight'],
+    ['an infinite weight', () => to([{ model: 'a', weight: Number.POSITIVE_INFINITY }]), 'targets.0.weight'],
     ['too many targets', () => to(many), 'targets'],
-    ['a strategy nobody knows', () => to([{ model: 'a' }], { strategy: 'random' }), 'strategy'],
+    ['an unknown strategy', () => to([{ model: 'a' }], { strategy: 'random' }), 'strategy'],
     ['a strategy of a plugin', () => to([{ model: 'a' }], { strategy: 'plugin' }), 'strategy'],
     ['a status that is no error', () => to([{ model: 'a' }], { failover: { statuses: [200] } }), 'failover.statuses'],
     ['a phrase without words', () => to([{ model: 'a' }], { failover: { phrases: [' * '] } }), 'failover.phrases'],
@@ -80,9 +80,9 @@ describe('what cannot be', () => {
     ['a name that selects', () => from({ source: 'groq/', targetModel: 'a' }), 'source'],
     ['a name for everything', () => from({ source: '*', targetModel: 'a' }), 'source'],
     ['no name', () => from({ source: '', targetModel: 'a' }), 'source'],
-    ['a name without end', () => from({ source: 'x'.repeat(257), targetModel: 'a' }), 'source'],
+    ['a name that is too long', () => from({ source: 'x'.repeat(257), targetModel: 'a' }), 'source'],
     ['a target that selects', () => to([{ model: 'groq/*' }]), 'targets.0.model'],
-    ['a policy of a provider that is not there', () => from({ source: 'nobody/x' }), 'source'],
+    ['a policy of an unknown provider', () => from({ source: 'nobody/x' }), 'source'],
     ['a policy of no selector', () => from({ source: 'gpt*' }), 'source'],
     ['a strategy without targets', () => from({ source: 'groq/', strategy: 'cost' }), 'strategy'],
     ['affinity without targets', () => from({ source: 'groq/', sessionAffinity: true }), 'session_affinity'],

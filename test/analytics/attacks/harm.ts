@@ -1,4 +1,4 @@
-/** What an attempt did that it must not do, in words; nothing when it did nothing. */
+/** Descriptions of forbidden effects of an attempt; none when there were none. */
 import type { Attempt } from './attempts/attempt.ts';
 import { environmentSecret, type Ground } from './ground.ts';
 

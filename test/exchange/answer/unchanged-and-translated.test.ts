@@ -253,7 +253,7 @@ const endings: readonly ((relay: Relay) => Ending)[] = [
   (relay) => ({ bytes: relay.abandon?.(earlyEnd('cancelled')), cut: true }),
 ];
 
-/** The client's stream and what is recorded of it, as the exchange makes them of a provider's pieces. */
+/** The client's stream and its record, as the exchange makes them of a provider's pieces. */
 function answered(relay: Relay, pieces: readonly Buffer[], ending: (relay: Relay) => Ending = finished): Answered {
   const splitter = createFrameSplitter();
   const frames = [...pieces.flatMap((piece) => splitter.push(piece)), splitter.end()];
@@ -354,7 +354,7 @@ describe.each(kinds)('$dialect', ({ unchanged, translated, streams, whole }) => 
 describe.each(kinds.filter(({ dialect }) => !dialect.includes('without')))('$dialect', ({ unchanged, streams }) => {
   const whole = Object.entries(streams).filter(([name]) => !/error|no JSON|cut/.test(name));
 
-  it.each(whole)('passes the bytes of %s as they are', (_name, stream) => {
+  it.each(whole)('passes the bytes of %s unchanged', (_name, stream) => {
     const { bytes } = answered(unchanged(), [Buffer.from(stream)]);
     // A recording may lack the blank line behind its last event.
     expect(bytes.toString()).toBe(stream.endsWith('\n\n') ? stream : `${stream}\n`);

@@ -47,7 +47,7 @@ describe('a circuit breaker', () => {
     expect(breaker.enter().permit).toBeDefined();
   });
 
-  it('opens at the threshold and says how long it will stay open', () => {
+  it('opens at the threshold and returns how long it will stay open', () => {
     fail(5);
     now = 10_000;
     expect(breaker.state).toBe('open');
@@ -77,7 +77,7 @@ describe('a circuit breaker', () => {
     expect(breaker.enter()).toEqual({ permit: undefined, waitMs: 30_000 });
   });
 
-  it('lets the next probe through when one says nothing of the provider', () => {
+  it('admits the next probe after one with a neutral end', () => {
     fail(5);
     now = 30_000;
     call('neutral');
@@ -85,7 +85,7 @@ describe('a circuit breaker', () => {
     entered();
   });
 
-  it('neither counts a neutral end nor takes it for a success', () => {
+  it('counts a neutral end neither as a failure nor as a success', () => {
     fail(4);
     call('neutral');
     expect(breaker.state).toBe('closed');
@@ -99,7 +99,7 @@ describe('a circuit breaker', () => {
     expect(breaker.state).toBe('closed');
   });
 
-  it('says beforehand whether it would refuse, and gives no permit by that', () => {
+  it('reports whether it would refuse, without using a permit', () => {
     expect(breaker.refuses).toBe(false);
     fail(5);
     expect(breaker.refuses).toBe(true);
@@ -143,7 +143,7 @@ describe('a call that ends after the state has changed', () => {
     expect(breaker.enter().permit).toBeUndefined();
   });
 
-  it('does not open the breaker anew by its failure', () => {
+  it('does not open the breaker again by its failure', () => {
     const old = Array.from({ length: 20 }, entered);
     fail(5);
     now = 30_000;

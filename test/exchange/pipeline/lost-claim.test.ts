@@ -89,7 +89,7 @@ async function untilClaimed(exchange: RunningExchange, deps: ExchangeDependencie
   return isAnswer(admitted) ? complete.run(await deliver.run(admitted, exchange), exchange, deps) : undefined;
 }
 
-describe('who waits for a claim that was given up', () => {
+describe('a request that waits for a claim that was released', () => {
   it('claims the key itself', async () => {
     const { answered, log } = waiting(1);
     expect(await answered).toBeUndefined();

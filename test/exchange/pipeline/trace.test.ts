@@ -1,4 +1,4 @@
-/** The order in which real requests pass through the steps, and that docs/architecture.md says the same. */
+/** The order in which real requests pass through the steps, and that docs/architecture.md has the same order. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';

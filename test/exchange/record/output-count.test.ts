@@ -46,14 +46,14 @@ describe('the output tokens of a recorded stream', () => {
   });
 });
 
-describe('what is charged in place of what was reported', () => {
+describe('the charge beyond the reported usage', () => {
   const reported = readUsage({ input_tokens: 7, output_tokens: 10 });
 
-  it('is everything where nothing was reported', () => {
+  it('is everything where no usage was reported', () => {
     expect(missingTokens(unknownUsage, 5, 6)).toEqual({ inputTokens: 5, outputTokens: 6 });
   });
 
-  it('is nothing while no more than twice the reported output was received', () => {
+  it('is zero while no more than twice the reported output was received', () => {
     expect(missingTokens(reported, 5, 20)).toBeUndefined();
     expect(missingTokens(reported, 5, 21)).toEqual({ inputTokens: 7, outputTokens: 21 });
   });

@@ -64,7 +64,7 @@ describe('a form', () => {
         const parts: Part[] = form.map(({ kind: _kind, ...part }) =>
           'bytes' in part ? { ...part, bytes: Buffer.from(part.bytes) } : part,
         );
-        // Text arrives as UTF-8, which has no words for half a surrogate pair.
+        // Text arrives as UTF-8, which cannot encode half a surrogate pair.
         const expected = parts.map((part) =>
           part.value === undefined ? part : { ...part, value: part.value.toWellFormed() },
         );
@@ -74,7 +74,7 @@ describe('a form', () => {
     );
   });
 
-  it('that breaks off anywhere is refused, and never taken for a whole one', async () => {
+  it('that breaks off anywhere is refused, and never treated as whole', async () => {
     const parts = [
       { name: 'model', value: 'm' },
       { name: 'file', filename: 'a', contentType: 'audio/wav', bytes: Buffer.alloc(500, 7) },
@@ -88,7 +88,7 @@ describe('a form', () => {
     }
   });
 
-  it('is bounded in size, in parts, and in what a field may hold', async () => {
+  it('is bounded in size, in parts, and in the length of a field', async () => {
     const many = Array.from({ length: 1001 }, (_, at) => ({ name: `n${at}`, value: 'x' }));
     const long = [{ name: 'prompt', value: 'x'.repeat(1024 * 1024 + 1) }];
     const big = [{ name: 'file', filename: 'a', contentType: 'audio/wav', bytes: Buffer.alloc(5000) }];

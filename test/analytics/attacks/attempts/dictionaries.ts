@@ -1,4 +1,4 @@
-/** Dictionaries and what else is looked up by a name: joins, models, collections, lexical resources. */
+/** Dictionaries and other objects that are found by name: joins, models, collections, lexical resources. */
 import { type Attempt, refused } from './attempt.ts';
 
 export const dictionaries: readonly Attempt[] = refused(

@@ -3,7 +3,7 @@ import { type Attempt, harmless, refused } from './attempt.ts';
 
 export const files: readonly Attempt[] = [
   ...refused(
-    // The scalar function, called and handed on.
+    // The scalar function, called and passed as an argument.
     "SELECT file('$FILE')",
     "SELECT file('$FILE', 'nothing')",
     "SELECT FILE('$FILE')",

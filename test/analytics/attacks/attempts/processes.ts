@@ -1,4 +1,4 @@
-/** Starting programs, ending what runs, and steering the server. */
+/** Starting programs, ending queries, and controlling the server. */
 import { type Attempt, refused } from './attempt.ts';
 
 export const processes: readonly Attempt[] = refused(
