@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
-/** Runs a module in a process that nothing else would end. */
+/** Runs a module in a process that does not end by itself. */
 async function runForever(source: string): Promise<{ code: number | null; stderr: string }> {
   const base = pathToFileURL(`${import.meta.dirname}/`).href;
   const script = `

@@ -56,17 +56,17 @@ describe('a selector', () => {
 });
 
 describe('a list of selectors', () => {
-  it('has each once, in the order given', () => {
+  it('has each entry once, in the given order', () => {
     expect(canonicalSelectors(['b', 'openai/*', 'b', 'openai/'], isProvider, 'x')).toEqual(['b', 'openai/']);
   });
 
-  it('is refused for one that is wrong, or when it is too long', () => {
+  it('is refused when one entry is wrong, or when it is too long', () => {
     expect(canonicalSelectors(['b', 'none/b'], isProvider, 'x')).toBeInstanceOf(Refusal);
     const long = Array.from({ length: 1001 }, (_, n) => `m${n}`);
     expect(canonicalSelectors(long, isProvider, 'x')).toMatchObject({ status: 400, param: 'x' });
   });
 
-  it('that is empty restricts nothing', () => {
+  it('restricts nothing when it is empty', () => {
     expect(selectorList([]).has('any', 'thing')).toBe(true);
     expect(selectorList([]).hasOf('any', 'all')).toBe(true);
   });
@@ -92,7 +92,7 @@ describe('a list of selectors', () => {
     [['p/m'], false, true],
     [['m'], false, true],
     [['q/', 'q/m'], false, false],
-  ])('%j allows a provider as a whole: %s, and something of it: %s', (list, all, any) => {
+  ])('%j allows a whole provider: %s, and a part of it: %s', (list, all, any) => {
     expect(selectorList(list).hasOf('p', 'all')).toBe(all);
     expect(selectorList(list).hasOf('p', 'any')).toBe(any);
   });

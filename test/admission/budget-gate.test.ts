@@ -14,7 +14,7 @@ function charge(totalCost: number | null, isFailed = false): Charge {
   return { usage: unknownUsage, totalCost: totalCost === null ? null : String(totalCost), isFailed };
 }
 
-/** The end of an exchange that cost something, or nothing. */
+/** The end of an exchange with or without a cost. */
 function end(hold: BudgetHold, cost?: number): void {
   if (cost !== undefined) hold.charge(charge(cost));
   hold.settle(true);
@@ -97,7 +97,7 @@ describe('a request', () => {
     expect(refusalOf(() => admit({ least: 2, likely: 2, learned: false })).code).toBe('budget_exceeded');
   });
 
-  test('reserves the longest answer that it allows, and beside others is refused when that does not fit', () => {
+  test('reserves the longest answer that it allows, and is refused beside others when that does not fit', () => {
     const one = gateOf(100);
     const { hold } = one.admit({ likely: 5, most: 60 });
     expect(one.reserved).toBe(60);
@@ -301,7 +301,7 @@ describe('in any order of beginnings, ends and countings', () => {
   });
 });
 
-test('of two hundred at once against a budget for ten, ten are let through', () => {
+test('of two hundred requests at once against a budget for ten, ten are let through', () => {
   const one = gateOf(10 * 7);
   const outcomes = Array.from({ length: 200 }, () => {
     try {

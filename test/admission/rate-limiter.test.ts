@@ -217,7 +217,7 @@ describe('a provider or a model', () => {
     expect(admission.hasRoom(a)).toBe(true);
   });
 
-  test('is limited as a model of every provider, or as that of one', () => {
+  test('is limited as a model of every provider, or as a model of one', () => {
     const { admit, admission } = admissionBy(
       { scope: 'model', subject: 'm', maxRequests: 2 },
       { scope: 'model', subject: 'a/m', maxRequests: 1 },
@@ -291,7 +291,7 @@ describe('a rule that is changed', () => {
     expect(() => admit()).not.toThrow();
   });
 
-  test('does not lose those that are under way', () => {
+  test('keeps the requests under way', () => {
     const { admit, set } = admissionBy({ subject: '/', periodSeconds: 0, maxRequests: 1 });
     admit();
     set('0', { subject: '/', periodSeconds: 0, maxRequests: 1, lastResetAt: START });

@@ -37,7 +37,7 @@ describe('a sliding window of a minute', () => {
     expect(window.used(START + 40_000 + wait)).toBe(1);
   });
 
-  test('is emptied at once', () => {
+  test('is empty after clear', () => {
     const window = new SlidingWindow(60);
     window.add(START, 5);
     window.clear();
@@ -91,7 +91,7 @@ describe('any window', () => {
     );
   });
 
-  test('lets no more through than its limit within any stretch of its length', () => {
+  test('admits no more than its limit within any stretch of its length', () => {
     fc.assert(
       fc.property(events, seconds, fc.integer({ min: 1, max: 5 }), (gaps, length, limit) => {
         const window = new SlidingWindow(length);

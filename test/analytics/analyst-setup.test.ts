@@ -67,7 +67,7 @@ describe('chancery analytics setup', { timeout: 30_000 }, () => {
     expect(queriesOf('reader')).toHaveLength(3);
     expect(new Set(server.sent.map((each) => each.password))).toEqual(new Set(['writes', password]));
 
-    // It says what it does, without the password.
+    // The output has the steps, without the password.
     expect(stdout).toContain("CREATE USER IF NOT EXISTS `reader` IDENTIFIED WITH sha256_password BY '***'");
     expect(stdout).toContain('-- reader is refused: SELECT count() FROM system.processes');
     expect(stdout).not.toMatch(/cr\\+et|writes/);

@@ -31,7 +31,7 @@ describe.skipIf(!hasChdb)('a query of the gateway to analytics', () => {
     await db.close();
   });
 
-  test('finds it again at another address', async () => {
+  test('goes to the current address', async () => {
     let address: AnalyticsAddress | undefined;
     const db = createAnalyticsDb({ address: () => address });
     await expect(db.rows('SELECT 1')).rejects.toThrow(/analytics is off, or has not started yet/);
@@ -42,7 +42,7 @@ describe.skipIf(!hasChdb)('a query of the gateway to analytics', () => {
     await db.close();
   });
 
-  test('a wrong query is wrong, one that would read too much is refused as unavailable', async () => {
+  test('is refused when it is wrong, and unavailable when it would read too much', async () => {
     const db = createAnalyticsDb({ address: there });
     await expect(db.rows('SELECT nonsense')).rejects.toBeInstanceOf(QueryFailed);
     await expect(db.rows('SELECT count() FROM numbers(100000000000)')).rejects.toBeInstanceOf(AnalyticsUnavailable);

@@ -22,7 +22,7 @@ import { costOf, type RequestTold, requestsOfLog } from './requests-of-log.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** What is in the file, read by another process: this one's ClickHouse reads no files. */
+/** The contents of the file, read by another process: this one's ClickHouse reads no files. */
 async function rowsOfParquet(path: string): Promise<Answered[]> {
   const folder = mkdtempSync(join(tmpdir(), 'chancery-parquet-'));
   const engine = JSON.stringify(import.meta.resolve('../../src/http/clickhouse/embedded-clickhouse.ts'));

@@ -38,7 +38,7 @@ function ask({ parameters = {}, headers, body, method, path = '/' }: Asked): Pro
 
 const numbers = Array.from({ length: 30_000 }, (_, n) => `${n}\n`).join('');
 
-/** What an LZ4 frame of `numbers` holds: blocks of 64 KiB and the rest. */
+/** The contents of an LZ4 frame of `numbers`: blocks of 64 KiB and the rest. */
 function unframed(frame: Buffer): Buffer {
   const pieces: Buffer[] = [];
   let left = numbers.length;
@@ -161,7 +161,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect(await result.json()).toEqual([{ id: 1 }]);
     });
 
-    test('the database of the client is where names are looked up', async () => {
+    test("names are looked up in the client's database", async () => {
       const client = embedded.clientOf('analyst', 'shop');
       const result = await client.query({ query: 'SELECT max(id) AS id FROM items', format: 'JSONEachRow' });
       expect(await result.json()).toEqual([{ id: 2 }]);
@@ -337,7 +337,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
         expect(codeOf(await inSession('both'))).toBeNull();
       });
 
-      test('that must be there, and is not, are refused', async () => {
+      test('that must exist and do not are refused', async () => {
         expect(codeOf(await inSession('checked', { session_check: '1' }))).toBe('372');
         await inSession('checked');
         expect(codeOf(await inSession('checked', { session_check: '1' }))).toBeNull();
@@ -358,7 +358,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       ['nobody', {}],
       ['a wrong password', { 'x-clickhouse-user': 'analyst', 'x-clickhouse-key': 'guess' }],
       ['a stranger', { 'x-clickhouse-user': 'root', 'x-clickhouse-key': password }],
-    ])('%s is turned away', async (_, headers) => {
+    ])('%s is refused', async (_, headers) => {
       const answer = await ask({ headers, body: 'SELECT 1' });
       expect(answer.status).toBe(403);
       expect(answer.headers.get('x-clickhouse-exception-code')).toBe('516');
@@ -375,7 +375,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       ['an unknown format', { parameters: { query: 'SELECT 1 FORMAT Nonsense' } }, 404, '73'],
       ['an unknown database', { parameters: { query: 'SELECT 1', database: 'nowhere' } }, 404, '81'],
       ['a bad setting name', { parameters: { query: 'SELECT 1', 'a b': '1' } }, 500, '452'],
-    ])('%s: a clear refusal', async (_, asked: Asked, status, code) => {
+    ])('%s is refused with its code', async (_, asked: Asked, status, code) => {
       const answer = await ask(asked);
       expect([answer.status, answer.headers.get('x-clickhouse-exception-code')]).toEqual([status, code]);
       expect(await answer.text()).toMatch(/DB::Exception/);

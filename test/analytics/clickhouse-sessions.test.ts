@@ -17,7 +17,7 @@ test('a session ends after its timeout, which each query restarts', () => {
   enter('long', true)();
 });
 
-test('the sessions of two users have nothing to do with each other', () => {
+test('the sessions of two users are separate', () => {
   const sessions = new ClickHouseSessions();
   sessions.enter({ user: 'one', id: 'same', mustExist: false, timeoutSeconds: undefined });
   sessions.enter({ user: 'other', id: 'same', mustExist: false, timeoutSeconds: undefined });

@@ -43,7 +43,7 @@ const users: readonly User[] = [
 ];
 
 export interface EmbeddedOptions {
-  /** What the engine lets be made and read. */
+  /** Databases that may be created and read. */
   readonly databases?: readonly string[];
   /** Default: every query can be recorded. */
   readonly record?: RecordQuery;

@@ -158,7 +158,7 @@ function exchange(index: number, at: number, chance: Chance, mostChunks: number)
     if (attempt < attempts) {
       const failed = { attempt, status: 503, code: 'overloaded', message: "it's\nbusy", durationMs: after };
       begin.push({ ...attemptFailed.create(failed, context), at: time() });
-      // It did answer, and is paid for, but the answer made no sense.
+      // The provider did answer, and is paid for, but the answer was malformed.
       const spent = { provider, providerType, model, labels, sessionId, failedAttempt: attempt };
       if (chance(2) === 0) begin.push(usageEvent(spent, context, chance, time()));
     }

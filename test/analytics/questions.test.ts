@@ -56,7 +56,7 @@ async function costsKnown(log: MemoryLog): Promise<(string | null)[]> {
   return [...costs.values()];
 }
 
-test('there are twenty, each with its query, and no SQL besides', () => {
+test('there are twenty, each with its query, and no other SQL', () => {
   expect(questions.map(({ number }) => number)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
   expect(text.match(/^```sql$/gm)).toHaveLength(20);
   for (const { sql } of questions) expect(sql, 'bounded in time').toMatch(/INTERVAL \d+ DAY/);
@@ -129,7 +129,7 @@ describe.skipIf(!hasChdb)('the twenty questions', () => {
     expect(await ask(query)).not.toEqual([]);
   });
 
-  test('the costs of teams, models and what is known now come to what the log comes to', {
+  test('the costs of teams, models and the current prices add up to those of the log', {
     timeout: 30_000,
   }, async () => {
     const { usage } = await figuresOfLog(log);

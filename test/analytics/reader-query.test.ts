@@ -231,7 +231,7 @@ describe('the text of a query', () => {
     expect(insertIn(sql)).toEqual(insert);
   });
 
-  test('semicolons and blanks at the end are nothing', () => {
+  test('semicolons and blanks at the end are ignored', () => {
     expect(trimmed('SELECT 1 ; \n;')).toBe('SELECT 1');
     expect(trimmed(`SELECT 1${' '.repeat(1_000_000)}x`)).toMatch(/x$/);
   });

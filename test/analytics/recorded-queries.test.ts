@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Embedded, hasChdb, startEmbedded } from './embedded.ts';
 
 let embedded: Embedded;
-/** What recording waits for; rejected when it cannot be done. */
+/** The promise that recording awaits; rejected when it cannot be done. */
 let recording: () => Promise<void> = async () => {};
 
 async function ask(query: string, parameters: Readonly<Record<string, string>> = {}, user = "analyst:wo'nders:é") {

@@ -61,7 +61,7 @@ describe('POST /admin/sql with a server', () => {
     expect(server.sent.map(({ user, password }) => `${user}:${password}`)).toEqual(Array(3).fill('reader:reads'));
     expect(await questionsOnRecord(gateway)).toBe(1);
 
-    // What runs is the normal form, read-only and within the limits.
+    // The query that runs is the normal form, read-only and within the limits.
     expect(server.sent.at(-1)).toMatchObject({
       query: 'SELECT count() FROM items',
       settings: { database: 'chancery', readonly: '1', max_execution_time: '30', max_result_rows: '100000' },

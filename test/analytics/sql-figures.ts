@@ -1,4 +1,4 @@
-/** The same figures as in `log-figures.ts`, asked in SQL. */
+/** The same figures as in `log-figures.ts`, computed in SQL. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Figures, UsageFigures } from './log-figures.ts';
 

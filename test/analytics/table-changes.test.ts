@@ -1,4 +1,4 @@
-/** User paths in the tables, and tables of earlier versions, in which they were written otherwise. */
+/** User paths in the tables, and in tables of earlier versions with other values. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MemoryLog } from '../../src/events/memory/memory-log.ts';

@@ -122,7 +122,7 @@ describe('turns', () => {
   });
 });
 
-describe('answers that are not taken', () => {
+describe('answers that their clients do not read', () => {
   const sending = () => Promise.withResolvers<void>();
 
   test('are broken off after their time', async () => {
@@ -175,7 +175,7 @@ describe.skipIf(!hasChdb)('readers of the embedded ClickHouse', () => {
   });
   afterAll(() => embedded?.close());
 
-  test('others are answered while clients do not take their answers, which end', { timeout: 60_000 }, async () => {
+  test('others are answered while clients do not read their answers, which end', { timeout: 60_000 }, async () => {
     const closed: Promise<unknown>[] = [];
     const ended = (socket: Socket) => new Promise((resolve) => socket.once('close', resolve));
     embedded.server.on('connection', (socket) => closed.push(ended(socket)));

@@ -2,7 +2,7 @@
 import { usageRecalculated, usageRecorded } from '../../src/events/catalogue/exchange.ts';
 import type { EventLog } from '../../src/events/log.ts';
 
-/** What was used at one time. Costs are nano-dollars; null is not known. */
+/** The usage at one time. Costs are nano-dollars; null is not known. */
 export interface Used {
   readonly id: string;
   readonly at: number;

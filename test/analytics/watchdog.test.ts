@@ -26,7 +26,7 @@ describe('the watchdog', () => {
     expect(pass(2, 1000)).toMatch(/while it took 15 s of processor time/);
   });
 
-  test('does not take a process for hung that gets no processor', () => {
+  test('does not end a process that gets no processor time', () => {
     const { watchdog, pass } = watched();
     watchdog.heard();
     expect(pass(119, 15)).toBeUndefined();
@@ -55,7 +55,7 @@ describe('the watchdog', () => {
     expect(pass(1, 1000)).toBe('it has not answered for 600 s');
   });
 
-  test('goes by the clock alone where processor times cannot be known', () => {
+  test('uses the clock alone where processor times are unknown', () => {
     const { watchdog, pass, state } = watched();
     state.processor = undefined;
     watchdog.heard();

@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BodyCheck, type Expected } from '../../bench/load/expected.ts';
 
-/** What is wrong with a body that comes in pieces of these lengths, through a buffer that is used again. */
+/** The problem of a body that comes in pieces of these lengths, through a reused buffer. */
 function faultOf(body: string, expected: Expected, cuts: readonly number[] = []): string | undefined {
   const check = new BodyCheck(expected);
   const bytes = Buffer.from(body);
   const borders = [0, ...cuts.map((cut) => cut % Math.max(1, bytes.length)).toSorted((a, b) => a - b), bytes.length];
-  // A body before it must leave no trace.
+  // An earlier body must leave no trace.
   check.take(Buffer.from('something else'), 0, 14);
   check.reset();
   for (let at = 1; at < borders.length; at++) {

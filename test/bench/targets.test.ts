@@ -108,7 +108,7 @@ describe('the judgement', () => {
     expect(verdict(rates(749, 899), 'managed key')).toBe('NOT reached');
   });
 
-  it('takes the latency of the direct call off', () => {
+  it('subtracts the latency of the direct call', () => {
     const cells = (p50: number, p99: number) => [
       cell('chat-wait-60', 50, { direct: measured({ p50: 61, p99: 63 }), gateway: measured({ p50, p99 }) }),
       cell('chat-json', 1, { direct: measured({ p50: 0.1, p99: 0.2 }), gateway: measured({ p50: 0.8, p99: 4.1 }) }),
@@ -150,7 +150,7 @@ describe('the judgement', () => {
   });
 });
 
-describe('a rate that is kept up', () => {
+describe('a sustained rate', () => {
   const quantiles = { count: 2000, p50: 21, p90: 25, p99: 999, max: 1500 };
   const result = {
     answers: 1940,

@@ -1,4 +1,4 @@
-/** What a newcomer does first. Downloads every dependency, so it runs only when asked: CHANCERY_FRESH_CLONE=1. */
+/** The first commands of a new user. Downloads every dependency, so it runs only with CHANCERY_FRESH_CLONE=1. */
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

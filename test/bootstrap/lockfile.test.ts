@@ -35,7 +35,7 @@ describe('package-lock.json', () => {
     }
   });
 
-  test('leaves it to each machine where packages come from', () => {
+  test('has no resolved addresses, so that each machine uses its own registry', () => {
     expect(Object.values(packages).filter(({ resolved }) => resolved !== undefined)).toEqual([]);
   });
 });

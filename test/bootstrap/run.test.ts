@@ -68,7 +68,7 @@ describe('scripts/run.mjs runs a file with the project’s Node', () => {
     expect(await project.run([])).toMatchObject({ code: 2, stderr: expect.stringContaining('usage') });
   });
 
-  test('when it already runs on that Node it becomes the file, and no wrapper is left', async () => {
+  test('when it already runs on that Node it runs the file itself, and no wrapper is left', async () => {
     await useThisNode();
     project.write('a.ts', 'console.log(process.pid, process.ppid, process.argv[2]);');
     const child = project.start(['a.ts', 'x']);
@@ -105,7 +105,7 @@ describe('under npm run', () => {
     expect(await stoppedShell({ npm_lifecycle_event: 'start' })).toBe('ready\nasked to stop\n');
   });
 
-  test('also when it has become the file itself', async () => {
+  test('also when no wrapper is left', async () => {
     await useThisNode();
     expect(await stoppedShell({ npm_lifecycle_event: 'start' })).toBe('ready\nasked to stop\n');
   });

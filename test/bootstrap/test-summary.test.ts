@@ -50,7 +50,7 @@ describe('the last line of .ci/run', () => {
     expect(summary(5, 0, [], false).status).toBe(1);
   });
 
-  test('no test at all is no success', () => {
+  test('a run without tests fails', () => {
     expect(summary(0, 0).status).toBe(1);
   });
 });

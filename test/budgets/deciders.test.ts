@@ -70,7 +70,7 @@ describe('a budget', () => {
       .given()
       .when(declare(10))
       .then([isSet('10', 'config')]));
-  test('that is declared takes the place of one that was made by hand', () =>
+  test('that is declared replaces one that was made by hand', () =>
     spec
       .given(isSet('10'))
       .when(declare(10))
@@ -85,7 +85,7 @@ describe('a budget', () => {
       .given(isSet('10', 'config'))
       .when(reset)
       .then([budgetReset.create(daily, context)]));
-  test('that is declared no more is removed', () =>
+  test('that is no longer declared is removed', () =>
     spec
       .given(isSet('10', 'config'))
       .when(declare())
@@ -170,7 +170,7 @@ describe('a rate limit', () => {
       .given(isSet(10, null, 'config'))
       .when({ do: 'declare', of, limits: [{ periodSeconds: 60, maxRequests: 20, maxTokens: null }], context })
       .then([isSet(20, null, 'config')]));
-  test('that is declared no more is removed', () =>
+  test('that is no longer declared is removed', () =>
     spec
       .given(isSet(10, null, 'config'))
       .when({ do: 'declare', of, limits: [], context })
@@ -194,7 +194,7 @@ describe('an amount', () => {
     expect(usdOf(nano)).toBe(usd);
   });
 
-  test.each([0, -1, 1e-10, Number.NaN, Number.POSITIVE_INFINITY, 1e13])('is not %d', (usd) => {
+  test.each([0, -1, 1e-10, Number.NaN, Number.POSITIVE_INFINITY, 1e13])('is undefined for %d dollars', (usd) => {
     expect(nanoOf(usd)).toBeUndefined();
   });
 });
@@ -244,7 +244,7 @@ describe('a setting of a higher administrator', () => {
     spec.given(said('10', context), gone(own)).when(set(11)).then('set_by_higher_administrator');
   });
 
-  test('of a rate limit holds for each of its two numbers', () => {
+  test('of a rate limit is kept for each of its two numbers', () => {
     const of = { scope: 'user_path', subject: '/team' } as const;
     const spec = specify(rateLimitDecider);
     const said = (maxRequests: number | null, maxTokens: number | null, by: EventContext) =>

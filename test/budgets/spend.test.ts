@@ -177,7 +177,7 @@ describe('a budget that is made in the middle of a period', () => {
     expect(spent([...days, budget(last, 5000, monthly)], last, monthly)).toMatchObject({ nano: expected });
   });
 
-  test('is not exact to less than an hour when its period begins within one: too much rather than too little', () => {
+  test('is exact to an hour when its period begins within one: too much rather than too little', () => {
     const nine = MONDAY + 9 * HOUR_MS;
     const events = [
       anchored(MONDAY, { dailyResetHour: 9, dailyResetMinute: 30 }),
@@ -200,7 +200,7 @@ describe('when periods are made to begin at another time', () => {
     expect(spent(events, NOON)).toMatchObject({ nano: 10, start: MONDAY + 6 * HOUR_MS, end: MONDAY + 30 * HOUR_MS });
   });
 
-  test('a reset in the running period still holds', () => {
+  test('a reset in the current period still applies', () => {
     const events = [
       budget(MONDAY, 100),
       used(MONDAY + 7 * HOUR_MS, { cost: 10 }),

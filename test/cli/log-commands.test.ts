@@ -67,7 +67,7 @@ describe('chancery log tail', () => {
     expect(shown.lines()).toHaveLength(100);
   });
 
-  test('looks back as far as it must for events that are rare', async () => {
+  test('reads back as far as it must for rare events', async () => {
     const log = new MemoryLog();
     await append(log, second, event('response.stored', { n: 1 }));
     for (let n = 0; n < 3; n++) await append(log, first, ...Array.from({ length: 400 }, () => event('chunk.received')));

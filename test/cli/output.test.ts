@@ -1,4 +1,4 @@
-/** What a terminal is sent, and from where. */
+/** The bytes that a terminal gets, and the places that write them. */
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -112,7 +112,7 @@ describe('a terminal', () => {
     for (const line of stderr.split('\n')) expect(line).not.toMatch(STEERS);
   });
 
-  test('gets bodies with the integers that are on record', async () => {
+  test('gets bodies with the recorded integers', async () => {
     const log = new MemoryLog();
     const stream = streamName('exchange', 'b');
     const body = Buffer.from('{"id":9007199254740993,"deep":[-9223372036854775808]}');
@@ -124,7 +124,7 @@ describe('a terminal', () => {
     expect(shown.out()).toContain('-9223372036854775808');
   });
 
-  test('gets JSON that is still the same JSON', async () => {
+  test('gets JSON with the same values', async () => {
     const shown = screen();
     await logTail(typed({ on: ['json'] }), await evilLog(), shown);
     expect(JSON.parse(shown.lines()[0] ?? '').data).toEqual({ text: EVIL, [EVIL]: 1 });

@@ -7,7 +7,7 @@ export interface Screen extends Terminal {
   readonly out: () => string;
   readonly lines: () => string[];
   readonly err: () => string;
-  /** The user has had enough. */
+  /** The user presses Ctrl-C. */
   stop(): void;
   /** Resolves once `condition` holds for the printed text. */
   until(condition: (out: string) => boolean): Promise<void>;

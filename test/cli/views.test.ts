@@ -141,7 +141,7 @@ describe('chancery views rebuild', () => {
     await expect(viewsRebuild(typed({ operands: [name] }), log, dataDir, screen())).rejects.toThrow(message);
   });
 
-  test('from a position on it is for analytics alone', async () => {
+  test('from a position on works for analytics alone', async () => {
     const asked = typed({ operands: ['keys'], values: { from: '12' } });
     await expect(viewsRebuild(asked, log, dataDir, screen())).rejects.toThrow(
       '--from is for analytics: keys is a fold',
@@ -260,7 +260,7 @@ describe('a poisoned event', () => {
     await expect(skip(name, values as Record<string, string>)).rejects.toThrow(message);
   });
 
-  test('that the log does not have is not skipped', async () => {
+  test('that does not exist is not skipped', async () => {
     const shown = screen();
     expect(await skip('keys', { position: '99999999', reason: 'why' }, shown)).toBe(1);
     expect(shown.err()).toBe('chancery: the log has no event 0000000099999999\n');

@@ -26,7 +26,7 @@ describe('budgets', () => {
     });
   });
 
-  test('are declared in variables, whose path stands in place of that of the file', () => {
+  test('are declared in variables, whose path replaces that of the file', () => {
     const { budgets } = configFrom({
       yaml: [
         'budgets:',

@@ -4,7 +4,7 @@ import { configFrom, load, problemsFrom } from './load.ts';
 
 const MIB = 1024 * 1024;
 
-describe('where settings come from', () => {
+describe('the sources of settings', () => {
   test('without any source every setting has its default', () => {
     const { cwd, ...loaded } = load({});
     if (!loaded.ok) throw new Error('defaults must be valid');
@@ -88,7 +88,7 @@ describe('where settings come from', () => {
     expect(configFrom({ env: { PORT: '', GATEWAY_MASTER_KEY: '' }, yaml }).server.port).toBe(4);
   });
 
-  test('an empty variable hides the one in .env, so that a shell can take it back', () => {
+  test('an empty variable hides the one in .env, so that a shell can clear it', () => {
     expect(configFrom({ env: { PORT: '' }, dotenv }).server.port).toBe(8080);
   });
 

@@ -208,7 +208,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         }
       });
 
-      it('accepts an append that may come back before it is durable', async () => {
+      it('accepts an append that may return before it is durable', async () => {
         const { position } = await log.append([write(a, 'any', noted({ n: 1 }))], { until: 'written' });
         await log.append([write(a, 'any', noted({ n: 2 }))]);
         const events = await collect(log.readAll());
@@ -335,7 +335,7 @@ export function eventLogContract(name: string, create: () => Promise<LogUnderTes
         expect(numbersOf(await collect(log.readAll()))).toEqual([0, 3, 4]);
       });
 
-      it('judges a second write to the same stream after the first', async () => {
+      it('checks a second write to the same stream after the first', async () => {
         if (!log.capabilities.atomicMultiStream) return;
         const { revisions } = await log.append([
           write(a, 'noStream', noted({ n: 0 })),

@@ -134,7 +134,7 @@ describe('a conversation that does not exist', () => {
     for (const ask of commands) expect(decided(events, ask)).toEqual(gone);
   });
 
-  it('for others than its owners, and those above them, takes no command', () => {
+  it('for callers other than its owners, and those above them, takes no command', () => {
     const events = [created({}, at('/team/a')), added('msg_1')];
     const seenBy = (sight: Sight) => commands.map((command) => decided(events, { ...command, sight }));
     const subtree = (path: string): Sight => ({ of: 'subtree', path: path as UserPath });

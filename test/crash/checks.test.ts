@@ -1,4 +1,4 @@
-/** The crash suite's checks can fail: evidence that was tampered with is found out. */
+/** The crash suite's checks can fail: they find evidence that was changed. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RecordedEvent } from '../../src/events/event.ts';
 import { openLog } from '../../src/events/open-log.ts';
@@ -12,7 +12,7 @@ import { RecordedLog } from './recorded-log.ts';
 import { Upstreams } from './upstreams.ts';
 import { WireClient } from './wire-client.ts';
 
-/** Everything that a round leaves behind, to be changed at will. */
+/** The evidence of a round, to be changed by a test. */
 interface Case {
   events: RecordedEvent[];
   conversations: Conversation[];
@@ -170,7 +170,7 @@ describe('an event that is missing', () => {
     ['the closing of an exchange that was open at the kill', 'exchange.failed', 'one end'],
     ['the usage', 'usage.recorded', 'usage once'],
     ['a stored response', 'response.stored', 'bytes'],
-  ])('%s (%s) is missed', async (_what, type, check) => {
+  ])('%s (%s) is reported', async (_what, type, check) => {
     expect(await findings((evidence) => dropEvent(evidence, ofType(type)))).toContain(check);
   });
 
@@ -179,7 +179,7 @@ describe('an event that is missing', () => {
     expect(found).toEqual(expect.arrayContaining(['positions', 'revisions']));
   });
 
-  it('is missed when the whole exchange is gone', async () => {
+  it('is reported when the whole exchange is missing', async () => {
     const found = await findings((evidence) => {
       const { stream } = dropEvent(evidence, ofType('request.received'));
       evidence.events = evidence.events.filter((event) => event.stream !== stream);
@@ -196,11 +196,11 @@ describe('an event that is recorded twice', () => {
     ['request.received', 'one beginning'],
     ['chunk.received', 'pieces'],
     ['attempt.started', 'attempts'],
-  ])('%s is noticed', async (type, check) => {
+  ])('%s is reported', async (type, check) => {
     expect(await findings((evidence) => repeatEvent(evidence, ofType(type)))).toContain(check);
   });
 
-  it('is noticed by its id', async () => {
+  it('is reported by its id', async () => {
     const found = await findings(({ events }) => {
       const event = events[5];
       if (event !== undefined) events.splice(6, 0, event);
@@ -208,7 +208,7 @@ describe('an event that is recorded twice', () => {
     expect(found).toContain('event ids');
   });
 
-  it('is noticed when it is a whole exchange under another id', async () => {
+  it('is reported when it is a whole exchange under another id', async () => {
     const found = await findings((evidence) => {
       const stream = evidence.events.find(ofType('exchange.completed'))?.stream;
       const copies = evidence.events.filter((event) => event.stream === stream);
@@ -264,7 +264,7 @@ describe('bytes that a client received', () => {
     expect(found).toContain('bytes');
   });
 
-  it('are of an exchange that the log calls unfinished', async () => {
+  it('are of an exchange that is unfinished in the log', async () => {
     const found = await findings((evidence) =>
       change(evidence.events, ofType('exchange.completed'), (event) => ({ ...event, type: 'client.disconnected' })),
     );
@@ -368,7 +368,7 @@ describe('a response', () => {
     expect(found).toContain('responses');
   });
 
-  it('that was deleted and comes back is reported', async () => {
+  it('that was deleted and exists again is reported', async () => {
     const found = await findings(({ conversations, retrieved }) => {
       const deleted = conversations.find(whole('delete'))?.asked.responseId ?? '';
       retrieved.set(deleted, { status: 200, json: {} });
@@ -403,7 +403,7 @@ describe('a response', () => {
 });
 
 describe('the digest of the log', () => {
-  it('is another one when a single byte of an old event changes', () => {
+  it('changes with a single byte of an old event', () => {
     const digestOf = (events: readonly RecordedEvent[]) => {
       const log = new RecordedLog();
       for (const event of events) log.add(event);

@@ -19,7 +19,7 @@ it(`loses nothing it acknowledged when it is killed under load again and again (
     clients: 12,
   });
   expect(sum.violations.slice(0, 20)).toEqual([]);
-  // The rounds were worth something: there was load, and kills in the middle of it.
+  // The rounds must have had load, and kills in the middle of it.
   expect(sum.kills).toBeGreaterThan(3);
   expect(sum.openAtKill).toBeGreaterThan(10);
   expect(sum.wholeAnswers).toBeGreaterThan(100);

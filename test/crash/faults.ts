@@ -236,7 +236,7 @@ async function accept(dataDir: string, complain: (what: string) => void): Promis
   if (code !== 0) complain(`log accept-loss ended with ${code}:\n${accepting.stdout}${accepting.stderr}`);
 }
 
-/** What came after the loss has positions of its own. */
+/** Events after the loss have positions of their own. */
 async function checkAfter(dataDir: string, last: number, complain: (what: string) => void): Promise<void> {
   const log = await openLog(logUrl(dataDir), { readOnly: true });
   try {

@@ -11,7 +11,7 @@ export class WireClient {
     this.#url = url;
   }
 
-  /** Never rejects: a broken connection is an answer too. */
+  /** Never rejects: a broken connection is a result too. */
   ask(asked: Asked): Promise<Answer> {
     const { method, path, body, requestId, idempotencyKey, leaveAfterBytes } = asked;
     const headers: http.OutgoingHttpHeaders = { authorization: `Bearer ${MASTER_KEY}` };

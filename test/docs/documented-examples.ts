@@ -8,7 +8,7 @@ export interface Example {
   /** `sh`, `ts`, `sql`, … */
   readonly language: string;
   readonly text: string;
-  /** Why it is not run: of a comment `<!-- not run: … -->` in the line before it. */
+  /** The reason why it is not run: of a comment `<!-- not run: … -->` in the line before it. */
   readonly notRun: string | undefined;
 }
 

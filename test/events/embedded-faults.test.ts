@@ -564,7 +564,7 @@ describe('when the disk is really full', () => {
     expect(await readThings(await openTestLog(path.join(dir, 'log')))).toEqual(accepted);
   });
 
-  it('goes through it with a file size limit set by the operating system', async () => {
+  it('refuses and continues in the same way at a file size limit of the operating system', async () => {
     const dir = temporaryDirectory();
     const script = path.join(import.meta.dirname, 'fill-the-disk.ts');
     // SIGXFSZ is ignored by Node, so the write fails with EFBIG like on a full disk

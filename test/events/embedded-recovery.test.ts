@@ -90,7 +90,7 @@ describe('a log whose last write was torn', () => {
     }
   });
 
-  it('opens a second time as if nothing had happened', async () => {
+  it('needs no recovery at the second opening', async () => {
     const dir = temporaryDirectory();
     const [, , end = 0] = await frameBoundaries(dir, 2);
     truncateSync(fileOf(dir, '.seg'), end - 5);

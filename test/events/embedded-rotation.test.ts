@@ -74,8 +74,8 @@ describe('a full segment that was compressed wrongly', () => {
   );
 });
 
-describe('a full segment that no other can follow', () => {
-  it('grows on, which is reported once, until another one can be begun', async () => {
+describe('a full segment with no successor', () => {
+  it('grows, which is reported once, until another segment can be created', async () => {
     const dir = temporaryDirectory();
     const disk = faultyDisk();
     const warnings: string[] = [];

@@ -171,7 +171,7 @@ describe('a log that two writers wrote at the same time', () => {
     expect(await readThings(await openTestLog(dir, raw))).toEqual(upTo(4));
   });
 
-  it('is refused when the first one went on behind the place where the second one began, and keeps both when that was accepted', async () => {
+  it('is refused when the first one continued behind the beginning of the second one, and keeps both after accept-loss', async () => {
     const { dir, first, second } = await twoWriters();
     await appendThings(second, 4, 2);
     await second.close();

@@ -8,10 +8,10 @@ import { type EventContext, type NewEvent, type RecordedEvent, streamName } from
 import type { Appended, EventLog } from '../../src/events/log.ts';
 import { collect } from '../contract/event-log.ts';
 
-/** Where a sync costs nothing, for tests that open a log a thousand times. */
+/** A disk whose syncs cost nothing, for tests that open a log a thousand times. */
 const memoryDisk = '/dev/shm';
 
-/** A directory that goes when the test is over. */
+/** A directory that is removed after the test. */
 export function temporaryDirectory(parent: 'disk' | 'memory' = 'disk'): string {
   const inMemory = parent === 'memory' && existsSync(memoryDisk);
   const dir = mkdtempSync(path.join(inMemory ? memoryDisk : tmpdir(), 'chancery-log-'));
@@ -74,7 +74,7 @@ export function fileOf(dir: string, ending: string): string {
   return file;
 }
 
-/** Waits for something that will come about by itself, without a listener to hear of it. */
+/** Polls for a condition without a listener. */
 export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
 }

@@ -1,5 +1,5 @@
 /**
- * A disk in memory that forgets like a real one: what was not synced when the power goes may be there, in pieces, or
+ * A disk in memory that loses data like a real one: unsynced data when the power goes may be there, in pieces, or
  * not, each piece of 512 bytes for itself; names of files that were not synced may be gone or not.
  */
 import path from 'node:path';
@@ -8,11 +8,11 @@ import type { Disk } from '../../src/events/embedded/disk.ts';
 const sector = 512;
 
 class Inode {
-  /** As programs see it. */
+  /** The contents that programs read. */
   content: Buffer = Buffer.alloc(0);
-  /** As it is after a power cut, at the least. */
+  /** The contents that are certain after a power cut. */
   durable: Buffer = Buffer.alloc(0);
-  /** What happened to it since, in order. */
+  /** The operations since, in order. */
   pending: ({ write: Buffer; at: number } | { size: number })[] = [];
 }
 

@@ -103,7 +103,7 @@ describe.each([
 });
 
 describe('an append whose stream must be found first', () => {
-  it('is not passed by later ones that share a stream with it', async () => {
+  it('keeps its place before later ones that share a stream with it', async () => {
     const log = await openTestLog(await closedLog(onThread), onThread);
     const shared = streamName('exchange', mintEventId());
     const appends = [
@@ -119,7 +119,7 @@ describe('an append whose stream must be found first', () => {
     expect((await readThings(log)).slice(60)).toEqual([60, 61, 62, 63, 64]);
   });
 
-  it('is passed by others meanwhile', async () => {
+  it('lets others pass meanwhile', async () => {
     const log = await openTestLog(await closedLog(onThread), onThread);
     const found = log.append([{ stream: things(0), events: [thing(61)], expectedRevision: 19n }]);
     const fresh = log.append([

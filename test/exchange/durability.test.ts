@@ -168,7 +168,7 @@ describe('an exchange', () => {
     let released = 0;
     for (;;) {
       const { types, until, release } = await log.next();
-      // Time enough for everything that was released to get to the client, and for more if more were let through.
+      // Time enough for every released append to reach the client, and for more if more were let through.
       await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
       expect(client.received.split('\n\n').length - 1).toBeLessThanOrEqual(released);
       expect(client.received).not.toContain('[DONE]');

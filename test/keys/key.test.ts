@@ -109,7 +109,7 @@ describe('a key', () => {
       .then([allowed()]);
   });
 
-  it('is let into the admin API, and out of it', () => {
+  it('gets and loses access to the admin API', () => {
     given(made)
       .when({ ...on, kind: 'set dashboard access', dashboardAccess: true })
       .then([access(true)]);

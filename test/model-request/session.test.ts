@@ -68,7 +68,7 @@ describe('the session in the body', () => {
     expect(sessions.inBody({ metadata: { user_id: 'alice' }, session_id: 7 }, undefined)).toBeUndefined();
   });
 
-  test('is found in anything without an error', () => {
+  test('is read from any body without an error', () => {
     const all = createSessions({ ...builtin, autoDetect: true });
     fc.assert(
       fc.property(

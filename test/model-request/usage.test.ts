@@ -128,7 +128,7 @@ describe('usage as providers report it', () => {
   );
 });
 
-describe('counts that no request has', () => {
+describe('counts that no request can have', () => {
   const huge = [1e300, Number.MAX_SAFE_INTEGER, 2 ** 53, 1e13, -1, 0.5, Number.POSITIVE_INFINITY];
 
   it.each(huge)('are not known: %d', (value) => {

@@ -35,7 +35,7 @@ describe('the cost of usage', () => {
     });
   });
 
-  it('takes cached input out of the plain input', () => {
+  it('subtracts cached input from the plain input', () => {
     const cost = costOf(chat, { inputTokens: 1000, cachedInputTokens: 800, outputTokens: 0 });
     expect(cost).toMatchObject({ inputCost: '1500000', outputCost: '0', totalCost: '1500000' });
   });

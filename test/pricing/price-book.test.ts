@@ -42,7 +42,7 @@ describe('the price in force', () => {
     expect(costOf(bookOf({}).book, raw)).toEqual({ inputCost: null, outputCost: null, totalCost: null });
   });
 
-  it('goes from the snapshot over the configuration to ever more specific overrides', () => {
+  it('is that of the most specific override, or of the snapshot without one', () => {
     const { book, set } = bookOf({ snapshot: { 'openai/small': at(1) } });
     const now = () => costOf(book, raw);
     expect(now()).toMatchObject({ totalCost: '1000000', priceSource: 'snapshot:2026-01-01' });

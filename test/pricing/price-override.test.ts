@@ -43,7 +43,7 @@ describe('a pricing override', () => {
       .then([]);
   });
 
-  it('is taken back', () => {
+  it('is removed', () => {
     given(set(cheap)).when({ kind: 'remove', selector, context }).then([removed]);
   });
 
@@ -105,7 +105,7 @@ describe('the list of pricing overrides', () => {
     amount: fc.option(amount, { nil: undefined }),
   });
 
-  /** The commands, each decided on what the ones before it made of its stream. */
+  /** The commands, each decided on the state that earlier ones left in its stream. */
   function historyOf(commands: readonly { selector: string; amount: number | undefined }[]): RecordedEvent[] {
     const states = new Map<string, { state: ModelPricing | undefined; revision: bigint }>();
     const events: RecordedEvent[] = [];

@@ -146,7 +146,7 @@ const others: readonly fc.Arbitrary<Written>[] = [
   })),
 ];
 
-/** What is no change of an administrator: pieces of answers, breakers that open. */
+/** Events that are no changes of administrators: pieces of answers, breakers that open. */
 export const noise: fc.Arbitrary<Written> = fc.constantFrom(
   {
     stream: streamName('exchange', '1'),

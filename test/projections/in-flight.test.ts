@@ -11,7 +11,7 @@ import { engines, openTestLog, type TestLog } from './log-engines.ts';
 let opened: TestLog;
 afterEach(() => opened.discard());
 
-/** What the projection is given, read back from the log. */
+/** The events of the projection, read back from the log. */
 async function history(): Promise<RecordedEvent[]> {
   const events: RecordedEvent[] = [];
   for await (const event of opened.log.readAll({ filter: inFlight.filter })) events.push(event);
@@ -23,7 +23,7 @@ describe.each(engines)('requests in flight, from a log in %s', (engine) => {
     opened = await openTestLog(engine);
   });
 
-  test('are those that began and did not end, as far as they have come', async () => {
+  test('are those that began and did not end, with their progress', async () => {
     const [a, b, c] = [exchangeOf('a'), exchangeOf('b', { userPath: '/team', stream: false }), exchangeOf('c')];
     await append(opened.log, a.stream, a.received, a.resolved, a.attempt(1), a.attemptFailed(1), a.attempt(2));
     await append(opened.log, b.stream, b.received);
@@ -57,7 +57,7 @@ describe.each(engines)('requests in flight, from a log in %s', (engine) => {
 });
 
 describe('requests in flight', () => {
-  /** Any interleaving of a few exchanges, each as far as it likes. */
+  /** Any interleaving of a few exchanges, each up to any event. */
   const anyHistory = fc.array(fc.tuple(fc.nat(5), fc.nat(6)), { maxLength: 40 }).map((steps) => {
     const exchanges = new Map<number, { exchange: ExchangeHistory; left: NewEvent[] }>();
     const writes: [ExchangeHistory, NewEvent][] = [];
@@ -93,7 +93,7 @@ describe('requests in flight', () => {
     );
   });
 
-  test('are known after a crash from the snapshot and the tail', async () => {
+  test('are restored after a crash from the snapshot and the tail', async () => {
     opened = await openTestLog('file');
     const [done, cut] = [exchangeOf('done'), exchangeOf('cut')];
     const views = openViewStore(':memory:');

@@ -72,7 +72,7 @@ const userCommand: fc.Arbitrary<UserPolicyCommand> = fc
   )
   .map(([userPath, command]) => ({ userPath, context, authority, ...command }));
 
-/** The events that the commands came to; those that were refused came to none. */
+/** The events of the commands; refused ones have none. */
 async function historyOf(keys: readonly KeyCommand[], users: readonly UserPolicyCommand[]): Promise<RecordedEvent[]> {
   const log = new MemoryLog();
   const unlessRefused = (error: unknown) => {

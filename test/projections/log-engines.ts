@@ -1,4 +1,4 @@
-/** The engines that need no server, opened for a test and cleared away after it. */
+/** The engines that need no server, opened for a test and removed after it. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

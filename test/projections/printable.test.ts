@@ -20,7 +20,7 @@ describe('printable', () => {
     expect(printable(text)).toBe(text);
   });
 
-  it('leaves nothing that steers a terminal, and leaves JSON the same JSON', () => {
+  it('leaves no control character for a terminal, and keeps the values of JSON', () => {
     fc.assert(
       fc.property(fc.anything({ values: [fc.string({ unit: 'binary' })] }), (value) => {
         const json = JSON.stringify(value) ?? '';

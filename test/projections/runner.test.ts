@@ -29,7 +29,7 @@ interface Seen {
   positions: string[];
 }
 
-/** Remembers the position of every event it is given. `applied` counts the calls of this run. */
+/** Keeps the position of every event it gets. `applied` counts the calls of this run. */
 function seen(overrides: Partial<Projection<Seen>> = {}) {
   const calls: RecordedEvent[] = [];
   const projection: Projection<Seen> = {
@@ -213,7 +213,7 @@ describe('a snapshot is thrown away and the log folded again', () => {
     await restored.close();
   });
 
-  test('when it does not read', async () => {
+  test('when it cannot be read', async () => {
     await say(3);
     await life(seen().projection);
     const { projection, calls } = seen({

@@ -19,7 +19,7 @@ async function logOf(...said: readonly string[]): Promise<MemoryLog> {
   return log;
 }
 
-/** Counts how often the log is read from a place on, besides for its first event. */
+/** Counts how often the log is read from a position, except for reads of its first event. */
 function counting(log: MemoryLog): { log: EventLog; readings: ReadAllOptions[] } {
   const readings: ReadAllOptions[] = [];
   const counted: EventLog = Object.create(log, {

@@ -100,7 +100,7 @@ describe('the virtual models in force', () => {
     expect(directory.storedAs('slow')).toMatchObject({ revision: 0 });
   });
 
-  test('follow each change, and need no look where there was none', () => {
+  test('follow each change, and are the same object without one', () => {
     const state = virtualModelsView.initial();
     const directory = new VirtualModelDirectory({ stored: () => state, declared: new Map(), enabledByDefault: true });
     expect(directory.policies.any).toBe(false);
@@ -114,7 +114,7 @@ describe('the virtual models in force', () => {
     expect(directory.policyOf('openai', 'a')).toBeUndefined();
   });
 
-  test('lead nowhere when they are switched off', () => {
+  test('have no targets when they are switched off', () => {
     const off = virtualModelSaved.create(
       { ...redirect('off', []), targets: [{ model: 'x' }], enabled: false },
       context,

@@ -1,4 +1,4 @@
-/** Connections of providers that were set up at run time go to checked addresses alone. */
+/** Connections of providers that were set up at run time are opened only to checked addresses. */
 
 import { once } from 'node:events';
 import { createServer, type LookupFunction, type Server, type Socket } from 'node:net';
@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 afterAll(() => canary.close());
 
-/** Answers with one list of addresses after the other, and counts. */
+/** Returns one list of addresses after the other, and counts. */
 function resolverOf(...answers: string[][]): LookupFunction & { asked: () => number } {
   let asked = 0;
   const lookup: LookupFunction = (_name, options, callback) => {

@@ -105,7 +105,7 @@ describe('modalities', () => {
     ['is a web page', (_request, response) => response.end('<html></html>')],
     ['is a list', (_request, response) => json(response, 200, [])],
     ['breaks off', (_request, response) => response.destroy()],
-  ])('are unknown when /props %s, and the listing stands', async (_name, propsAnswer) => {
+  ])('are unknown when /props %s, and the listing is kept', async (_name, propsAnswer) => {
     const list = server([{ id: 'm', meta: { n_ctx_train: 8 } }]);
     const answer: Answer = (request, response) =>
       request.path === '/props' ? propsAnswer(request, response) : list(request, response);

@@ -184,7 +184,7 @@ describe('a hint', () => {
     expect(registry.resolve('openai/a', 'openai')).toMatchObject({ provider: { name: 'openai' }, model: 'a' });
   });
 
-  test('is a provider that exists, or not', async () => {
+  test('is known when it is the name or the type of a provider', async () => {
     const registry = await listed([new Listed('vllm-gpu', [])]);
     expect(registry.knows('vllm')).toBe(true);
     expect(registry.knows('vllm-gpu')).toBe(true);
@@ -226,7 +226,7 @@ describe('the list', () => {
     expect(registry.find('b')).toBeUndefined();
   });
 
-  test('of no provider is empty, which is a legal start', async () => {
+  test('of no provider is empty, which is a valid start', async () => {
     const registry = await listed([]);
     expect(registry.list()).toEqual([]);
     expect(await registry.resolveOrRefresh('a')).toBeUndefined();

@@ -77,7 +77,7 @@ describe('the roster of providers', () => {
     expect(problems.get('a')).toContain('there is no provider type gone');
   });
 
-  test('changes nothing when one of the configuration cannot be made', () => {
+  test('changes nothing when a provider of the configuration cannot be made', () => {
     const { roster: it, names } = roster();
     it.follow([config('a')]);
     expect(() => it.follow([config('b'), config('c', { type: 'gone', source: 'file' })])).toThrow('gone');
@@ -139,7 +139,7 @@ describe('the roster of providers', () => {
     expect(it.resilience.has('b')).toBe(true);
   });
 
-  test('does not take the breaker of one that came back under the same name', async () => {
+  test('keeps the breaker of a provider that came back under the same name', async () => {
     const { roster: it, ended, told } = roster();
     it.follow([config('a')]);
     it.resilience.get('a')?.breaker.enter().permit?.end('failed');

@@ -1,4 +1,4 @@
-/** Cancelling a background response while others have a hand in it. */
+/** Cancelling a background response while another component changes it. */
 import { describe, expect, it } from 'vitest';
 import { DeferredUsage } from '../../src/commands/deferred/deferred-usage.ts';
 import { storedResponseWrite } from '../../src/commands/exchange/record/end-events.ts';

@@ -36,7 +36,7 @@ describe('a chat completion', () => {
     });
   });
 
-  it('counts its tokens truly, in a stream as in one piece', async () => {
+  it('counts its tokens exactly, in a stream as in one piece', async () => {
     const ask = { model: 'm', messages: user('Count, please.') };
     const whole = await json(chat, ask);
     const streamed = dataOf(await events(chat, { ...ask, stream: true, stream_options: { include_usage: true } }));
@@ -298,7 +298,7 @@ describe('the other endpoints', () => {
     });
   });
 
-  it('complete a prompt the old way, in one piece and streamed', async () => {
+  it('complete a prompt at the older endpoint, in one piece and streamed', async () => {
     const ask = { model: 'm', prompt: 'Once upon a time', max_tokens: 5 };
     const whole = await json('/v1/completions', ask);
     expect(whole).toMatchObject({

@@ -27,7 +27,7 @@ describe('embeddings', () => {
     expect(dot(cat, alike)).toBeGreaterThan(dot(cat, other) + 0.3);
   });
 
-  it('have the dimensions asked for, and are base64 only when asked', async () => {
+  it('have the requested dimensions, and are base64 only on request', async () => {
     const plain = (await json('/v1/embeddings', { input: 'hi', dimensions: 256 })).data[0].embedding;
     expect(plain).toHaveLength(256);
     const packed = (await json('/v1/embeddings', { input: 'hi', dimensions: 256, encoding_format: 'base64' })).data[0]

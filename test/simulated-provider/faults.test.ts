@@ -60,7 +60,7 @@ describe('a fault is selected', () => {
     expect((await post(chat, ask)).status).toBe(200);
   });
 
-  it('by the test, for every request until it is cleared, which yields to all else', async () => {
+  it('by the test, for every request until it is cleared, unless another fault is selected', async () => {
     provider.control.always({ status: 500 });
     expect((await post(chat, ask)).status).toBe(500);
     expect((await post(chat, withFault({ status: 429 }))).status).toBe(429);

@@ -97,7 +97,7 @@ describe("OpenAI's own client", () => {
     expect((await client.responses.cancel(queued.id)).status).toBe('cancelled');
   });
 
-  it('embeds, in base64 under the hood', async () => {
+  it('embeds, in base64 internally', async () => {
     const { data } = await client.embeddings.create({ model: 'simulated-embed', input: 'hello', dimensions: 8 });
     expect(data[0]?.embedding).toHaveLength(8);
     expect(Math.hypot(...(data[0]?.embedding ?? []))).toBeCloseTo(1, 5);

@@ -118,7 +118,7 @@ describe('a stored response', () => {
     expect((await post(responses, { model: 'm', input: [{ type: 'item_reference', id: 'msg_no' }] })).status).toBe(404);
   });
 
-  it('is gone once deleted, and never there with store: false', async () => {
+  it('is removed once deleted, and never stored with store: false', async () => {
     const { id } = await json(responses, { model: 'm', input: 'hi' });
     const gone = await fetch(new URL(`${responses}/${id}`, (await get('/health')).url), { method: 'DELETE' });
     expect(await gone.json()).toEqual({ id, object: 'response', deleted: true });

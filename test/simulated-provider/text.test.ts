@@ -20,7 +20,7 @@ describe('the tokenizer', () => {
 });
 
 describe('a generated sentence', () => {
-  it('has exactly the tokens asked for, and is the same for the same seed', () => {
+  it('has exactly the requested tokens, and is the same for the same seed', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 0, max: 200 }), (seed, length) => {
         expect(countTokens(sentence(seed, length))).toBe(length);

@@ -25,7 +25,7 @@ export interface LastingProvider {
   readonly gateway: TestGateway;
   /** Stops it and starts another one on the same data. */
   restart(between?: (dataDir: string) => void): Promise<void>;
-  /** Everything that is on record of an exchange, once nothing can be added to it: restarts the gateway. */
+  /** All recorded events of an exchange, once none can be added: restarts the gateway. */
   recordedAfterStop(exchange: string): Promise<RecordedEvent[]>;
 }
 

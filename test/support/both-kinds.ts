@@ -31,7 +31,7 @@ export interface BothKinds {
   retrieve(id: string, below?: string): Promise<Response>;
 }
 
-/** @param native how the provider behind `openai` is to be */
+/** @param native options of the provider behind `openai` */
 export function withBothKinds(env: Record<string, string> = {}, native: SimulatedProviderOptions = {}): BothKinds {
   const nativeProvider = createSimulatedProvider({ apiKey: NATIVE_KEY, ...native });
   let url = '';

@@ -52,7 +52,7 @@ export function prepareDrivers(say: (line: string) => void): DriversForTests {
   return driversForTests();
 }
 
-/** Why the machine's own Java is of no use; undefined when it is. */
+/** The reason why the machine's own Java cannot be used; undefined when it can. */
 function unusableJava(): string | undefined {
   const { status, stderr } = spawnSync('java', ['-version'], { encoding: 'utf8' });
   if (status !== 0) return `there is no Java (${oldestJava} or newer)`;

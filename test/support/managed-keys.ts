@@ -15,7 +15,7 @@ export interface ManagedKey {
 
 type Gateway = Pick<TestGateway, 'fetch'>;
 
-/** @param by who makes it; the master when not given */
+/** @param by its maker; the master key when not given */
 export async function newKey(gateway: Gateway, body: object = {}, by: Gateway = gateway): Promise<ManagedKey> {
   const answer = await by.fetch('/admin/auth-keys', { json: { name: 'a key', ...body } });
   const text = await answer.clone().text();

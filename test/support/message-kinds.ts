@@ -23,7 +23,7 @@ export const weatherTool = {
   },
 };
 
-/** What Anthropic's clients always send. */
+/** Headers that Anthropic's clients always send. */
 export const headers = { 'x-api-key': MASTER_KEY, 'anthropic-version': '2023-06-01' };
 
 export interface MessageKinds {

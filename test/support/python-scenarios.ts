@@ -19,13 +19,13 @@ interface Outcome {
 export interface PythonScenarios {
   /** The file in `test/clients/python/`. */
   readonly program: string;
-  /** What the program finds in its environment, besides `PATH` and `HOME`. Called before it is started. */
+  /** The environment of the program, besides `PATH` and `HOME`. Called before it is started. */
   readonly variables: () => Readonly<Record<string, string>>;
   /** The provider behind a model: the one that a scenario's `fault(model, …)` is for. */
   readonly providerOf?: (model: string) => SimulatedProvider;
 }
 
-/** What a scenario returned. Throws with its traceback when it failed. */
+/** The result of a scenario. Throws with its traceback when it failed. */
 export type Seen = (scenario: string, parameter?: string) => unknown;
 
 /**

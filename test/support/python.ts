@@ -86,7 +86,7 @@ function interpreterOf(folder: string): string {
   return join(folder, 'bin', 'python');
 }
 
-/** Why the machine's own Python is of no use; undefined when it is. */
+/** The reason why the machine's own Python cannot be used; undefined when it can. */
 function unusableSystemPython(): string | undefined {
   const version = versionOf('python3');
   const wanted = oldestPython.join('.');

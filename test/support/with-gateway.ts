@@ -186,7 +186,7 @@ export async function eventsOfExchange(gateway: Pick<TestGateway, 'fetch'>, id: 
 
 const ENDS = new Set(['exchange.completed', 'exchange.failed', 'client.disconnected']);
 
-/** An event as JSON, its data open to any look. */
+/** An event as JSON, its data open to any check. */
 export type LoggedEvent = EventJson & { readonly data: Answered };
 
 /** The events from the beginning of the log on that match the query, up to the first that `isLast` accepts. */

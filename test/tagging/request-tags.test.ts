@@ -73,7 +73,7 @@ describe('the labels of a request', () => {
     expect([tags.isKeptBack('a'), tags.isKeptBack('b')]).toEqual([false, true]);
   });
 
-  test('are decided by the configuration where both have a rule for a header', () => {
+  test('come from the rule of the configuration where both have a rule for a header', () => {
     const tags = createRequestTags([rule('a', { prefix: 'x' })], () => [rule('a', { doNotPass: true }), rule('b')]);
     expect(tags.labelsOf({ a: 'x1', b: '2' }, undefined)).toEqual(['1', '2']);
     expect(tags.isKeptBack('a')).toBe(false);

@@ -78,7 +78,7 @@ describe.skipIf(!existsSync(recorded))('recorded from OpenAI', () => {
     expect(ours.map((event) => event.type)).toEqual(native.map((event) => event.type));
   });
 
-  it('each of our events has its members and more, except its padding and its bill', () => {
+  it('each of our events has its members and more, except for padding and billing', () => {
     const ours = play([...dataOf(read('chat_completion_stream.txt')), usage]);
     for (const [index, event] of native.entries()) {
       const { obfuscation: _padding, ...members } = event;

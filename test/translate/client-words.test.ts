@@ -39,7 +39,7 @@ describe("a refusal about a translated member has the client's name for it", () 
 });
 
 describe('a place in the input', () => {
-  it('is counted from the first item that the client sent', () => {
+  it('is counted from the first item of the request', () => {
     expect(ofNewInput(refusal('input[5].type'), 4)).toEqual(refusal('input[1].type'));
     expect(ofNewInput(refusal('input[5].type'), 0)).toEqual(refusal('input[5].type'));
     expect(ofNewInput(refusal('truncation'), 4)).toEqual(refusal('truncation'));

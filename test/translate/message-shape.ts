@@ -1,4 +1,4 @@
-/** What every stream of Messages events must keep, and the message that a client makes of it. */
+/** The rules of every stream of Messages events, and the message that a client makes of it. */
 import { expect } from 'vitest';
 import type {
   ContentBlock,

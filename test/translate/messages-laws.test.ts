@@ -60,7 +60,7 @@ describe('laws of translated messages', () => {
         events.push(...translator.finish());
         const message = messageFromChat(whole(answer), shell);
         expect(translator.message()).toEqual(message);
-        // What goes through JSON, goes through it alike: -0 and such are no matter of the translation.
+        // Both sides go through JSON: -0 and the like do not count.
         expect(JSON.parse(JSON.stringify(addedUp(events)))).toEqual(JSON.parse(JSON.stringify(message)));
       }),
       { numRuns: 400 },

@@ -82,7 +82,7 @@ describe('the members of a Messages request', () => {
     expect(chatOf({ ...nothing, temperature: null })).toEqual({ model: 'm1', max_tokens: 100, messages: hi });
   });
 
-  it('that only steer Anthropic are not sent', () => {
+  it('that only affect Anthropic are not sent', () => {
     const hints = {
       betas: ['x'],
       cache_control: { type: 'ephemeral' },

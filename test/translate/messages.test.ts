@@ -354,7 +354,7 @@ describe('tool outputs', () => {
 });
 
 describe('reasoning', () => {
-  it('rides on the assistant message that follows', () => {
+  it('is on the assistant message that follows', () => {
     expect(messages([user, reasoning('Hm.'), { role: 'assistant', content: 'Yes.' }])[1]).toEqual({
       role: 'assistant',
       content: 'Yes.',
@@ -362,7 +362,7 @@ describe('reasoning', () => {
     });
   });
 
-  it('rides on the tool call that follows', () => {
+  it('is on the tool call that follows', () => {
     expect(messages([user, reasoning('Hm.'), call('1')])[1]).toMatchObject({ reasoning_content: 'Hm.' });
   });
 
@@ -424,7 +424,7 @@ describe('other items', () => {
     });
   });
 
-  it('that are an approval are a record once something came of it, and refused until then', () => {
+  it('that are an approval are dropped once they led to a result, and refused until then', () => {
     const approval = { type: 'mcp_approval_response', approval_request_id: 'x', approve: true };
     const said = { role: 'assistant', content: 'Done.' };
     expect(messages([user, approval, { type: 'mcp_call', id: 'm' }])).toEqual([user]);

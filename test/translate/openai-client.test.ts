@@ -12,7 +12,7 @@ import { completedAt, shellFor } from './shells.ts';
 
 let server: Server;
 let client: OpenAI;
-/** What the server plays next, one buffer at a time. */
+/** The next bytes of the server, one buffer at a time. */
 let tape: Buffer[] = [];
 
 beforeAll(async () => {

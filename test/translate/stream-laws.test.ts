@@ -86,7 +86,7 @@ function onTheWire(chunks: readonly unknown[]): Buffer {
   );
 }
 
-/** What the client gets when the provider's bytes arrive in these pieces. */
+/** The client's bytes when the provider's bytes arrive in these pieces. */
 function relayed(bytes: readonly Buffer[], shell: ResponseShell): string {
   const provider = { name: 'local' };
   const facts = { id: 'chatcmpl-1a2b', model: shell.model, createdAt };
@@ -144,7 +144,7 @@ describe('laws of the stream', () => {
     );
   });
 
-  it('OpenAI’s own client makes the very response of it that the terminal event holds', async () => {
+  it('OpenAI’s own client makes the same response of it that the terminal event holds', async () => {
     await fc.assert(
       fc.asyncProperty(answers, cuts, shells, async (answer, cut, shell) => {
         const translator = createChatStreamTranslator(shell);

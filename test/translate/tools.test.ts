@@ -78,7 +78,7 @@ describe('tools in chat form', () => {
     ['a function in chat form', { type: 'function', function: { name: 'get_weather' } }, 'get_weather'],
     ['a function in a namespace', { type: 'function', name: 'spawn', namespace: 'agents' }, 'agents__spawn'],
     ['a custom tool', { type: 'custom', name: 'patch' }, 'patch'],
-  ])('name the chosen one: %s', (_name, choice, name) => {
+  ])('name the selected tool: %s', (_name, choice, name) => {
     const tools = [weather, agents, { type: 'custom', name: 'patch' }];
     expect(members({ tools, tool_choice: choice })['tool_choice']).toEqual({ type: 'function', function: { name } });
   });

@@ -24,7 +24,7 @@ describe('the policy of a user path', () => {
       .then([set(['gpt'])]);
   });
 
-  it('may be there without restricting anything', () => {
+  it('may exist without a restriction', () => {
     given()
       .when({ ...on, kind: 'set', allowedModels: [], description: undefined })
       .then([set([])]);

@@ -8,7 +8,7 @@ import { policy, redirect } from './made.ts';
 const at = (path: string) => path as UserPath;
 
 describe('without a policy', () => {
-  test('the default holds', () => {
+  test('the default applies', () => {
     expect(new AccessPolicies([], true).any).toBe(false);
     expect(new AccessPolicies([], true).allows(undefined, 'groq', 'a')).toBe(true);
     expect(new AccessPolicies([], false).any).toBe(true);
@@ -45,14 +45,14 @@ describe('the most specific policy', () => {
     expect(policies.allows(undefined, provider, model)).toBe(allowed);
   });
 
-  test('decides alone: one that lets a subtree in keeps all others out', () => {
+  test('decides alone: one that allows a subtree denies all others', () => {
     expect(policies.allows(at('/team'), 'openai', 'a')).toBe(true);
     expect(policies.allows(at('/team/alpha'), 'openai', 'b')).toBe(true);
     expect(policies.allows(at('/teams'), 'openai', 'a')).toBe(false);
     expect(policies.allows(undefined, 'openai', 'a')).toBe(false);
   });
 
-  test('of a provider counts for all of it, or for something of it', () => {
+  test('of a provider allows all of it, or a part of it', () => {
     expect(policies.allowsProvider(undefined, 'groq', 'all')).toBe(false);
     expect(policies.allowsProvider(undefined, 'groq', 'any')).toBe(true);
     expect(policies.allowsProvider(at('/team'), 'openai', 'all')).toBe(true);
@@ -75,7 +75,7 @@ describe('a user path', () => {
     [['/team'], '/team-b', false],
     [['/a', '/b/c'], '/b/c/d', true],
     [['/a', '/b/c'], '/b', false],
-  ])('of %j lets %s in: %s', (paths, path, lets) => {
+  ])('of %j allows %s: %s', (paths, path, lets) => {
     expect(isFor(paths, path === undefined ? undefined : at(path))).toBe(lets);
   });
 });

@@ -166,7 +166,7 @@ describe('adaptive', () => {
     }
   };
 
-  test('takes turns while nothing is known', () => {
+  test('takes turns while no latency is known', () => {
     const { ask } = balanced(model);
     expect([ask()[0], ask()[0], ask()[0]]).toEqual(['a/1', 'b/2', 'c/3']);
   });

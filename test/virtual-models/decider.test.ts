@@ -170,7 +170,7 @@ describe('a chain of virtual models', () => {
       .then([saved(fast)]);
   });
 
-  test('holds its links: none of them can be removed, renamed or made a policy', () => {
+  test('keeps its links: none of them can be removed, renamed or made a policy', () => {
     const user = redirect('best', ['fast']);
     const both = around([fast, user]);
     spec.given(saved(fast)).when(remove('fast', both)).then({ status: 409, code: 'virtual_model_in_use' });

@@ -88,7 +88,7 @@ const onlyOpen: ModelAccess = {
 const both = redirect('both', ['shut/a', 'open/b']);
 
 describe('a model selected by its own name', () => {
-  test('is found at once, and is alone', () => {
+  test('is found at once, as the only target', () => {
     const route = now(routerOf({ served: ['open/a'], virtual: [both] }).route('a'));
     expect(names(route)).toEqual(['open/a']);
     expect(route).toMatchObject({ ready: 1, through: [] });

@@ -12,7 +12,7 @@ export interface AllowedQuery {
 const plain = (...queries: readonly string[]): AllowedQuery[] => queries.map((query) => ({ query }));
 
 export const allowedQueries: readonly AllowedQuery[] = [
-  // How tools connect and look around.
+  // Queries with which tools connect and find tables.
   { query: 'SELECT 1', holds: '1' },
   { query: 'select version()', holds: '.' },
   { query: 'SELECT timezone()' },

@@ -18,9 +18,9 @@ export function oneOf<T>(random: Random, choices: readonly [T, ...T[]]): T {
   return choices[random(choices.length)] ?? choices[0];
 }
 
-/** What ClickHouse takes for a blank. */
+/** Characters that ClickHouse treats as blanks. */
 const blanks = [' ', '\n', '\t', '\r\n', '/**/', '/* a */', '-- a\n', '# a\n', '#!a\n', '/* -- */', "/* ' */"] as const;
-/** What it may take for one, or for the end of something. */
+/** Characters that it may treat as blanks, or as the end of something. */
 const oddBlanks = [
   ...blanks,
   '/* /* */ */',
@@ -50,7 +50,7 @@ function piecesOf(query: string): readonly string[] {
 const isName = (piece: string) => /^[A-Za-z_]/.test(piece);
 const isText = (piece: string) => piece.startsWith("'");
 
-/** Means the same to ClickHouse: blanks and comments between words, keywords in any case. */
+/** Means the same to ClickHouse: blanks and comments between tokens, keywords in any case. */
 export function rewritten(query: string, random: Random, keywords: ReadonlySet<string>): string {
   return piecesOf(query)
     .map((piece) => {
@@ -61,7 +61,7 @@ export function rewritten(query: string, random: Random, keywords: ReadonlySet<s
     .join('');
 }
 
-/** Tries to look like something else. May mean nothing at all. */
+/** Looks like something else, and may be no valid query. */
 export function disguised(query: string, random: Random): string {
   let text = piecesOf(query)
     .map((piece) => {

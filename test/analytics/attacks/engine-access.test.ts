@@ -1,4 +1,4 @@
-/** What the engine itself refuses, with nothing before it: its connections are used directly. */
+/** Refusals of the engine itself, without the check before it: its connections are used directly. */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -124,7 +124,7 @@ describe.skipIf(!hasChdb)('the engine itself', () => {
     expect(await run('reader', 'SELECT sum(id) FROM chancery.items')).toBe('3\n');
   });
 
-  test('has the functions that readers may call, so that none is allowed by a name that means something else', () => {
+  test('has every allowed function, and others that are not allowed', () => {
     expect([...allowedFunctions].filter((name) => !engine.functions.has(name))).toEqual([]);
     for (const name of ['file', 'dictget', 'joinget', 'aigenerate', 'catboostevaluate', 'formatrow', 'hostname']) {
       expect([name, engine.functions.has(name), allowedFunctions.has(name)]).toEqual([name, true, false]);

@@ -81,7 +81,7 @@ describe.skipIf(!hasChdb)('queries in disguise', () => {
     expect(new Set(texts()).size).toBeGreaterThan(40);
   });
 
-  test('questions that are only written in another way are answered as before', { timeout: 60_000 }, async () => {
+  test('questions that are only written in another way get the same answer', { timeout: 60_000 }, async () => {
     const random = randomFrom(seed);
     for (const query of questions) {
       const [first] = await ground.attempt({ query });

@@ -1,6 +1,6 @@
 /**
- * Where readers attack: the embedded engine with a table, behind both interfaces, with a file that must not be read and
- * a listener that must not be contacted.
+ * The setup for attacks: the embedded engine with a table, behind both interfaces, with a file that must not be read
+ * and a listener that must not be contacted.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** ClickHouse's tables about itself: each is known here, and readers see rows in those that they may alone. */
+/** ClickHouse's tables about itself: the list is complete, and readers see rows only in the allowed ones. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,14 +40,14 @@ describe.skipIf(!hasChdb)('tables of ClickHouse about itself', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test('each is one that readers see, or one that is hidden', () => {
+  test('each is either visible to readers or hidden', () => {
     expect(names.length).toBeGreaterThan(90);
     const known = new Set([...readableSystemTables, ...hiddenSystemTables]);
     expect(names.filter((name) => !known.has(name))).toEqual([]);
     expect(hiddenSystemTables.filter((name) => readableSystemTables.has(name))).toEqual([]);
   });
 
-  test('those that are hidden have no rows for readers', { timeout: 60_000 }, async () => {
+  test('hidden ones have no rows for readers', { timeout: 60_000 }, async () => {
     for (const name of names.filter((each) => !readableSystemTables.has(each) && each !== startsProgram)) {
       const rows = await run('reader', `SELECT count() FROM (SELECT * FROM system.${name} LIMIT 1)`).catch(exceptionOf);
       if (typeof rows === 'string') expect([name, rows]).toEqual([name, '0\n']);

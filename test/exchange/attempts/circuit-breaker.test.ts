@@ -25,7 +25,7 @@ function create(enabled: boolean): CircuitBreaker {
   );
 }
 
-/** A call that may be made now. */
+/** A permit for a call. @throws when the breaker refuses it */
 function entered(): CircuitPermit {
   const { permit } = breaker.enter();
   if (permit === undefined) throw new Error('the breaker refuses the call');

@@ -6,7 +6,7 @@ import { formParts } from '../../../src/commands/exchange/uploads/form-parts.ts'
 const boundary = 'form-1';
 const contentType = `multipart/form-data; boundary=${boundary}`;
 
-// What stands in a name is written with escapes, as browsers do, and those are not taken back.
+// Names are written with escapes, as browsers do, and the parser does not undo those.
 const name = fc.stringMatching(/^[A-Za-z0-9 _.[\]é-]{1,20}$/).filter((text) => text.trim() === text);
 const field = fc.record({ kind: fc.constant('field' as const), name, value: fc.string({ unit: 'binary' }) });
 const file = fc.record({

@@ -1,6 +1,6 @@
 /**
- * An attempt to do what readers must not do. In its text, `$FILE` stands for the path of a file with a canary in it,
- * `$HOST` for the address and port of a listener, `$OUTSIDE` for an empty folder, `$DATA` for the engine's own folder.
+ * An attempt at something that readers must not do. In its text, `$FILE` is the path of a file with a canary in it,
+ * `$HOST` the address and port of a listener, `$OUTSIDE` an empty folder, `$DATA` the engine's own folder.
  */
 export interface Attempt {
   readonly query: string;
