@@ -123,7 +123,7 @@ describe('covers', () => {
     );
   });
 
-  it('is true for the same list, a part of it and single models of its providers', () => {
+  it('is true for the same list, a part of it and single models within it', () => {
     fc.assert(fc.property(list, (one) => covers(one, one)));
     expect(covers(['p/', 'm'], ['p/x', 'q/m', 'm'])).toBe(true);
     expect(covers([], ['anything'])).toBe(true);

@@ -88,7 +88,7 @@ describe.skipIf(!hasChdb)("ClickHouse's HTTP interface over the embedded one", (
       expect(rows).toBe(2);
     });
 
-    test('query streams rows to the client that writes, row by row', async () => {
+    test('query streams rows to the writer in portions', async () => {
       const result = await writer.query({ query: 'SELECT number FROM numbers(150000)', format: 'JSONEachRow' });
       let sum = 0;
       let portions = 0;

@@ -255,7 +255,7 @@ describe('the files of a log', () => {
     expect(statSync(fileOf(dir, '.seg')).mode & 0o777).toBe(0o600);
   });
 
-  it('do not make a batch of another log readable', async () => {
+  it('do not accept a batch of another log', async () => {
     const dir = temporaryDirectory();
     const other = temporaryDirectory();
     await frameBoundaries(dir, 1);
@@ -268,7 +268,7 @@ describe('the files of a log', () => {
     expect(log.recovery).toMatchObject({ keptBytes: size, cutBytes: foreign.length, lostEvents: 0 });
   });
 
-  it("do not make a client's bytes a batch, even if they have the form of one", async () => {
+  it("do not accept a client's bytes as a batch, even if they have its form", async () => {
     const dir = temporaryDirectory();
     const log = await openTestLog(dir);
     await appendThings(log, 0, 2);

@@ -63,7 +63,7 @@ describe('the price in force', () => {
     expect(costOf(book, raw)).toMatchObject({ totalCost: '2000000', priceSource: 'config' });
   });
 
-  it('takes each rate from the most specific source that names it, and lists the sources', () => {
+  it('takes each rate from the highest-ranking source that has it, and lists the sources', () => {
     const { book } = bookOf({
       overrides: { small: { cached_input_per_mtok: 0.5 } },
       configured: { 'openai-1/small': { output_per_mtok: 9 } },
@@ -75,7 +75,7 @@ describe('the price in force', () => {
     });
   });
 
-  it('has an override of a rate in all tiers of weaker sources', () => {
+  it('applies an override of a rate in all tiers of lower-ranking sources', () => {
     const tiers = [{ up_to_tokens: 2000, ...at(1) }];
     const { book } = bookOf({ overrides: { small: at(7) }, snapshot: { 'openai/small': { ...at(2), tiers } } });
     expect(costOf(book, raw)).toMatchObject({ totalCost: '7000000', priceSource: 'override:small' });

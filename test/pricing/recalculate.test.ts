@@ -203,7 +203,7 @@ describe('the newest corrections', () => {
     revision,
   });
 
-  it('are kept as far as there is room, and others are known to exist', () => {
+  it('are kept as far as there is room, and others are reported as unsure', () => {
     const corrections = new NewestCorrections(2);
     corrections.note(streamName('exchange', 'a'), word('1', 3n));
     corrections.note(streamName('exchange', 'b'), word('2', 3n));

@@ -352,7 +352,7 @@ test('an unchanged state is not saved again, however far the log moves on', asyn
   expect(next.state.positions).toHaveLength(3);
 });
 
-test('a start that changes nothing moves its snapshot', async () => {
+test('a start that changes nothing moves the position of its snapshot', async () => {
   await say(2);
   await life(seen().projection);
   const { position } = await log.append([

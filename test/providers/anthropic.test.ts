@@ -75,7 +75,7 @@ describe('Anthropic', () => {
     });
   });
 
-  test('never has its key repeated in an error', () => {
+  test('has its key redacted', () => {
     expect(anthropic('http://localhost:1').redact('invalid x-api-key: sk-ant-secret')).toBe(
       'invalid x-api-key: [redacted]',
     );
@@ -133,7 +133,7 @@ describe('Anthropic', () => {
     expect(asked).toHaveLength(10);
   });
 
-  test('reports in its own words why it cannot list', async () => {
+  test('reports its own message when it cannot list', async () => {
     const { origin } = await upstream((_request, response) =>
       json(response, 401, { type: 'error', error: { type: 'authentication_error', message: 'invalid x-api-key' } }),
     );

@@ -74,7 +74,7 @@ describe('the context window', () => {
     }
   });
 
-  test('has the member name of a plain OpenAI-compatible server', async () => {
+  test('is also read from max_model_len, the member of plain OpenAI-compatible servers', async () => {
     expect(await metadataOf(server([{ id: 'm', max_model_len: 2048 }]))).toEqual([{ context_window: 2048 }]);
   });
 

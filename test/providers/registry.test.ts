@@ -524,7 +524,7 @@ describe('after the providers were replaced', () => {
     expect(said).toEqual([]);
   });
 
-  test('none are listed when the registry was closed', async () => {
+  test('new ones are not listed when the registry was closed', async () => {
     const registry = await listed([new Listed('openai', ['a'])]);
     registry.close();
     const late = new Listed('vllm', ['b']);

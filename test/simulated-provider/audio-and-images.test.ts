@@ -37,7 +37,7 @@ describe('speech', () => {
     expect(bytes).toEqual(await bytesOf(await post(path, ask)));
   });
 
-  it('comes in pieces, pauses and breaks off at the frames of a fault', async () => {
+  it('comes in pieces, pauses and breaks off as a fault sets', async () => {
     const whole = await bytesOf(await post(path, ask));
     const arrived = provider.nextRequest();
     const response = await post(path, { ...ask, simulate: { chunks: 4, holdAfterChunks: 2 } });

@@ -215,7 +215,7 @@ describe('the pace of an answer', () => {
     expect(performance.now() - start).toBeGreaterThan(28 + 38 + 45);
   });
 
-  it('is part of the model id', async () => {
+  it('can be set in the model id', async () => {
     const start = performance.now();
     await (
       await post(chat, { ...stream, model: 'simulated-small-pace-5', simulate: undefined, max_tokens: 10 })

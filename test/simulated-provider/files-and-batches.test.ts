@@ -90,7 +90,7 @@ describe('a batch', () => {
     return json('/v1/batches', body);
   }
 
-  it('answers its requests into a file, and refuses others into another', async () => {
+  it('answers its requests into a file, and refused ones into another', async () => {
     const batch = await create(`${line('a', chat('Reply with exactly: yes'))}\n${line('b', { model: 'm' })}\n`, {
       metadata: { for: 'me' },
     });

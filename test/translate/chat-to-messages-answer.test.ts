@@ -267,7 +267,7 @@ describe.skipIf(!existsSync(`${recorded}/anthropic`))('recorded from Anthropic',
     });
   });
 
-  it('has the stop sequence that ended an answer', () => {
+  it('the stop sequence that ended an answer', () => {
     expect(read(JSON.parse(cassette('messages_with_params.json')))).toMatchObject({
       choices: [{ stop_sequence: '3' }],
     });

@@ -49,7 +49,7 @@ describe('the embeddings in an answer', () => {
     });
   });
 
-  it('are encoded when the request wants base64', () => {
+  it('are encoded in base64 on request', () => {
     const { data } = embeddingsFromEmbed(answer, { model: 'e', encoding: 'base64' }) as {
       data: { embedding: string }[];
     };

@@ -52,7 +52,7 @@ describe('the most specific policy', () => {
     expect(policies.allows(undefined, 'openai', 'a')).toBe(false);
   });
 
-  test('of a provider allows all of it, or a part of it', () => {
+  test('decides about a whole provider, and about any part of it', () => {
     expect(policies.allowsProvider(undefined, 'groq', 'all')).toBe(false);
     expect(policies.allowsProvider(undefined, 'groq', 'any')).toBe(true);
     expect(policies.allowsProvider(at('/team'), 'openai', 'all')).toBe(true);

@@ -130,7 +130,7 @@ describe('a virtual model', () => {
     ).toMatchObject({ code: 'model_access_denied', message: "The model 'x' is not available for this key." });
   });
 
-  test('is found only by the callers of its user paths', () => {
+  test('is served only to callers in its user paths', () => {
     const router = routerOf({ virtual: [{ ...both, userPaths: ['/team'] }], served });
     expect(refusal(() => router.route('both'))).toMatchObject({ code: 'model_access_denied' });
     const caller = { userPath: '/team/a' as UserPath, key: undefined };
@@ -195,7 +195,7 @@ describe('the observed latency of a target', () => {
     expect(learned(undefined, 400, 500)).toBe('y/2');
   });
 
-  test('is bad after its failure, and unchanged when the request was at fault', () => {
+  test('is high after a failure, and unchanged when the request was at fault', () => {
     expect(learned({ kind: 'refused', attempts: 1, status: 500, refusal: failure() }, undefined, 5)).toBe('y/2');
     const fault: RefusedTarget = { kind: 'refused', attempts: 1, status: 400, refusal: failure() };
     const router = routerOf({ virtual, served });
