@@ -38,7 +38,7 @@ describe('the examples of the documents', () => {
       'README.md: needs the keys of providers',
       'README.md: needs Claude Code',
       'README.md: does not end',
-      'docs/admin.md: would ask OpenAI',
+      'docs/admin.md: would call OpenAI',
       'docs/analytics.md: needs a ClickHouse server',
       'docs/analytics.md: needs an event that a read model cannot take in',
       'docs/analytics.md: needs Docker',
