@@ -40,7 +40,7 @@ describe('the examples of the documents', () => {
       'README.md: does not end',
       'docs/admin.md: would call OpenAI',
       'docs/analytics.md: needs a ClickHouse server',
-      'docs/analytics.md: needs an event that a read model cannot take in',
+      'docs/analytics.md: needs an event that a projection cannot apply',
       'docs/analytics.md: needs Docker',
       'docs/clients.md: needs Claude Code',
       'docs/clients.md: the configuration of Codex',
