@@ -14,13 +14,13 @@ import { MASTER_KEY } from '../support/gateway.ts';
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
 const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
 beforeAll(() => create({ input: 'hi' }));
 const providerOf = (model: string) => (model === native ? nativeProvider : gateway.simulated);
 
 const text = 'Tell me something.';
 const toolCall = 'What is the weather in Paris?';
-/** Where a stream breaks off: its connection, or only its end. */
+/** The point at which a stream breaks off: in its connection, or only at its end. */
 const cuts: readonly (readonly [string, string, Fault])[] = [
   ['a text whose connection breaks', text, { cutAfterChunks: 8 }],
   ['a text that ends without a reason', text, { endWithoutFinish: true }],

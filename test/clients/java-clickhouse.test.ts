@@ -60,7 +60,7 @@ describe.skipIf('missing' in drivers || !hasChdb)("ClickHouse's Java drivers", (
   });
 
   it.each(['jdbc', 'jdbc v1', 'jdbc v1 with compressed requests', 'jdbc v1 waits for the end'])(
-    '%s: reads rows and the list of tables, and tells of errors',
+    '%s: reads rows and the list of tables, and reports errors',
     (name) => {
       expect(seen.get(name)).toBe(`${rows} items refused`);
     },

@@ -73,7 +73,7 @@ describe.each(doors)('ChatOpenAI on %s', (_door, id, useResponsesApi) => {
   it.each([
     ['in one piece', false],
     ['as a stream', true],
-  ] as const)('calls the tools it is bound to, and goes on with their results, %s', async (_how, stream) => {
+  ] as const)('calls the tools it is bound to, and uses their results, %s', async (_how, stream) => {
     const model = chat(id, useResponsesApi).bindTools([getWeather]);
     const ask = async (messages: (HumanMessage | AIMessage | ToolMessage)[]): Promise<AIMessage | AIMessageChunk> =>
       stream ? added(await model.stream(messages)) : model.invoke(messages);

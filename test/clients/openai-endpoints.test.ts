@@ -1,4 +1,4 @@
-/** The official client, unchanged, at the endpoints that are passed on to a provider. */
+/** OpenAI's own client, unchanged, at the endpoints that are passed on to a provider. */
 import OpenAI, { APIError, toFile } from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { MASTER_KEY } from '../support/gateway.ts';
@@ -31,7 +31,7 @@ describe('the OpenAI client', () => {
     expect(text).not.toBe('');
   });
 
-  it('speaks', async () => {
+  it('generates speech', async () => {
     const speech = await client.audio.speech.create({ model, input: 'Hello there', voice: 'alloy' });
     expect((await speech.arrayBuffer()).byteLength).toBeGreaterThan(0);
   });
@@ -46,7 +46,7 @@ describe('the OpenAI client', () => {
     expect(types.at(-1)).toBe('transcript.text.done');
   });
 
-  it('makes and changes images', async () => {
+  it('generates and edits images', async () => {
     const made = await client.images.generate({ model, prompt: 'a cat' });
     expect(made.data?.length).toBeGreaterThan(0);
     const image = [await picture('a.png'), await picture('b.png')];
@@ -99,7 +99,7 @@ describe('the OpenAI client', () => {
     expect(await (await client.files.content(output_file_id ?? '')).text()).toContain('"custom_id":"1"');
   });
 
-  it('tries once and no more where a provider does not have an endpoint', async () => {
+  it('tries only once where a provider lacks an endpoint', async () => {
     const asked = () => client.completions.create({ model: 'deepseek/simulated-small', prompt: 'x' });
     const error = await asked().catch((failed: unknown) => failed);
     expect(error).toBeInstanceOf(APIError);

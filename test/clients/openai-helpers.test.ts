@@ -1,4 +1,4 @@
-/** What OpenAI's client has on top of single calls: parsing, running tools, adding streams up, trying again. */
+/** Helpers of OpenAI's client beyond single calls: parsing, running tools, assembling streams, retrying. */
 import OpenAI from 'openai';
 import { ResponsesToolRunner, runnerFunction } from 'openai/helpers/responses-tool-runner';
 import { zodFunction, zodResponseFormat, zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
@@ -9,7 +9,7 @@ import { both, native, translated, withBothKinds } from '../support/both-kinds.t
 import { MASTER_KEY } from '../support/gateway.ts';
 
 const { gateway, nativeProvider, create } = withBothKinds({ RETRY_MAX_RETRIES: '0', CIRCUIT_BREAKER_ENABLED: 'false' });
-/** By its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
+/** With its first request the gateway learns that a provider has no Responses API; faults are for those after it. */
 beforeAll(() => create({ input: 'hi' }));
 const providerOf = (model: string) => (model === native ? nativeProvider : gateway.simulated);
 
@@ -88,7 +88,7 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
     }
   });
 
-  it('hears the arguments of a call grow', async () => {
+  it('receives the arguments of a call piece by piece', async () => {
     const snapshots: string[] = [];
     const stream = client.responses.stream({ model, input: 'What is the weather in Paris?', tools: [weather] });
     stream.on('response.function_call_arguments.delta', ({ snapshot }) => void snapshots.push(snapshot));
@@ -108,7 +108,7 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
     expect(final.output_text).toBe('The result is: sunny in Paris; sunny in Rome');
   });
 
-  it('brings what came out into the form that goes in', async () => {
+  it('converts output into the form of input', async () => {
     const question = { role: 'user' as const, content: 'Think, and make up a secret.' };
     providerOf(model).control.next({ text: 'The secret is rosebud.' });
     const first = await client.responses.create({ model, input: [question], store: false });
@@ -130,7 +130,7 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
     expect(await raw.text()).toContain('event: response.completed\n');
   });
 
-  it('turns a stream into a readable one and back', async () => {
+  it('converts a stream into a ReadableStream and back', async () => {
     const stream = client.responses.stream({ model, input: 'Reply with exactly: hello' });
     const { ResponseStream } = await import('openai/lib/responses/ResponseStream');
     const again = ResponseStream.fromReadableStream(
@@ -140,7 +140,7 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
     expect((await stream.finalResponse()).output_text).toBe('hello');
   });
 
-  it('gives up when its own patience ends, and the provider is let go', async () => {
+  it('ends the provider call at its own timeout', async () => {
     providerOf(model).control.next({ hang: true });
     const asked = providerOf(model).nextRequest();
     const call = client.responses.create({ model, input: 'hi' }, { timeout: 200 });
@@ -148,7 +148,7 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
     expect(await (await asked).ended).toBe('aborted');
   });
 
-  it('stops when its user says so, and the provider is let go', async () => {
+  it('ends the provider call when it is aborted', async () => {
     providerOf(model).control.next({ hang: true });
     const asked = providerOf(model).nextRequest();
     const stop = new AbortController();
@@ -161,8 +161,8 @@ describe.each(both)("OpenAI's client, %s", (_kind, model) => {
   });
 });
 
-describe('what OpenAI’s client tries again', () => {
-  /** The statuses that a client of two retries gets to see. */
+describe('the retries of OpenAI’s client', () => {
+  /** The statuses that a client with two retries receives. */
   async function statusesOf(ask: (client: OpenAI) => PromiseLike<unknown>): Promise<number[]> {
     const statuses: number[] = [];
     const patient = new OpenAI({
@@ -188,12 +188,12 @@ describe('what OpenAI’s client tries again', () => {
     [401, undefined, [502, 502, 502]],
     [404, undefined, [404]],
     [422, undefined, [422]],
-  ])("of a provider's %i", async (status, retryAfter, seen) => {
+  ])("follow a provider's %i", async (status, retryAfter, seen) => {
     gateway.simulated.control.always({ status, ...(retryAfter === undefined ? {} : { retryAfter }) });
     expect(await statusesOf(create(translated))).toEqual(seen);
   });
 
-  it('is nothing that the gateway refused for good', async () => {
+  it('do not follow a final refusal of the gateway', async () => {
     expect(await statusesOf(create('nobody/x'))).toEqual([404]);
     expect(await statusesOf((patient) => patient.responses.create({ model: translated }))).toEqual([400]);
     expect(await statusesOf((patient) => patient.responses.retrieve('resp_none'))).toEqual([404]);

@@ -88,7 +88,7 @@ describe.each(both)('an existing response, %s', (_kind, model) => {
     expect(read.output).toMatchObject([{ content: [{ logprobs: [{ token: 'hello' }] }] }]);
   });
 
-  it('is found by other clients by its id alone', async () => {
+  it('is not found under an unknown id', async () => {
     for (const ask of [
       () => client.responses.retrieve('resp_none'),
       () => client.responses.retrieve('resp_none', { stream: true }),

@@ -23,8 +23,8 @@ beforeAll(() => {
 });
 
 const kinds = [
-  ['a provider that is translated', 'llamacpp/simulated-small'],
-  ['a provider that is not', 'openai/simulated-small'],
+  ['a translated provider', 'llamacpp/simulated-small'],
+  ['a native provider', 'openai/simulated-small'],
 ] as const;
 const hello = [{ role: 'user' as const, content: 'Reply with exactly: hello' }];
 const posts = () =>

@@ -1,4 +1,4 @@
-/** A llama.cpp server made of what a real one answered: the recorded pairs, matched by path and body. */
+/** A llama.cpp server that replays a real one: recorded pairs of request and answer, matched by path and body. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -63,7 +63,7 @@ export async function startLlamacppReplay(): Promise<LlamacppReplay> {
   };
 }
 
-/** The server answers any model, so the model's name does not count. A body that was never recorded gets a kindred answer. */
+/** The model's name is ignored, since the server answers any. A body that was not recorded gets a similar answer. */
 function answerTo(pairs: readonly RecordedPair[], asked: Replayed): RecordedPair['response'] {
   const there = pairs.filter(({ request }) => request.method === asked.method && request.path === asked.path);
   const body = withoutModel(parsed(asked.body));

@@ -28,7 +28,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-/** `chancery …` as it is typed, on the folder of the gateway that runs. */
+/** `chancery …` from the command line, on the data folder of the running gateway. */
 function chancery(...args: string[]): GatewayProcess {
   return startProcess({
     command: [process.execPath, join(root, 'scripts/chancery.mjs')],
@@ -51,7 +51,7 @@ async function streamedChat(): Promise<Response> {
 }
 
 describe('chancery log cat', () => {
-  it('shows a streamed request from its beginning over every piece to its end and its usage', async () => {
+  it('shows a streamed request from its start over every chunk to its end and its usage', async () => {
     const response = await streamedChat();
     const text = await response.text();
     const { code, lines } = await output('log', 'cat', `exchange-${response.headers.get('x-exchange-id')}`, '--json');
@@ -73,7 +73,7 @@ describe('chancery log cat', () => {
     expect(events.map(({ revision }) => Number(revision))).toEqual(events.map((_, index) => index));
   });
 
-  it('shows it to people too, one event after the other', async () => {
+  it('shows it as text too, one event after the other', async () => {
     const response = await streamedChat();
     await response.text();
     const { lines } = await output('log', 'cat', `exchange-${response.headers.get('x-exchange-id')}`);
@@ -84,7 +84,7 @@ describe('chancery log cat', () => {
     expect(lines.join('\n')).not.toContain('process-test-key');
   });
 
-  it('says so when there is no such stream', async () => {
+  it('fails with a message for an unknown stream', async () => {
     const command = chancery('log', 'cat', 'exchange-nobody');
     expect((await command.exited).code).toBe(1);
     expect(command.stderr).toContain('exchange-nobody');
@@ -99,7 +99,7 @@ describe('chancery log tail --follow', () => {
         .split('\n')
         .filter((line) => line.endsWith('}'))
         .map((line) => JSON.parse(line));
-    // It follows from the moment it has opened the log, which only an event can show.
+    // It follows from the moment at which it has opened the log; only an event shows that moment.
     await expect
       .poll(
         async () => {
@@ -136,7 +136,7 @@ describe("a live gateway's log", () => {
     expect((await output('log', 'stat')).code).toBe(0);
   });
 
-  it('is found to be sound by chancery log check, also while it is written', async () => {
+  it('is verified by chancery log check, also while it is written', async () => {
     let checked = false;
     const load = (async () => {
       while (!checked) await (await streamedChat()).text();

@@ -139,7 +139,7 @@ describe.each([
     expect(exchange.map(({ type }) => type)).not.toContain('exchange.completed');
   });
 
-  it('has lost no recorded answer, and leaves nothing open', async () => {
+  it('has lost no acknowledged answer, and leaves nothing open', async () => {
     gateway.process.kill('SIGTERM');
     expect(await gateway.process.exited, gateway.process.stderr).toEqual({ code: 0, signal: null });
     const events = await eventsIn(dataDir);

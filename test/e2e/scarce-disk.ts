@@ -1,4 +1,4 @@
-/** Disks that run out of space when a test wants it, and have space again when it is done. */
+/** Disks without free space for as long as a test requires it. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ export interface ScarceDisk {
   readonly dataDir: string;
   /** From now on the gateway can write nothing more. */
   fill(pid: number): void;
-  /** There is space again. */
+  /** Frees the space. */
   free(pid: number): void;
   remove(): void;
 }
@@ -49,13 +49,13 @@ export function limitedFiles(path: string): ScarceDisk {
   return {
     dataDir: join(path, 'data'),
     fill: (pid) => void execFileSync('prlimit', limit(pid, '1'), { stdio: 'pipe' }),
-    // Of a process that has ended there is nothing to free.
+    // A process that has ended has nothing to free.
     free: (pid) => void spawnSync('prlimit', limit(pid, 'unlimited')),
     remove: () => {},
   };
 }
 
-/** The disk, or why there is none on this machine. */
+/** The disk, or the reason why this machine has none. */
 export function ifPossible(make: (path: string) => ScarceDisk, path: string): ScarceDisk | string {
   try {
     return make(path);

@@ -195,7 +195,7 @@ describe('two signals at the same moment', () => {
   it.each([
     ['SIGTERM', 'SIGINT'],
     ['SIGINT', 'SIGTERM'],
-  ] as const)('%s and %s are one wish: a running stream still finishes', async (one, other) => {
+  ] as const)('%s and %s count as one: a running stream still finishes', async (one, other) => {
     const { url, process } = await start({ env: { DRAIN_TIMEOUT: '60s' } });
     const stream = await heldStream(url, '/v1/chat/completions');
     process.kill(one);

@@ -1,4 +1,4 @@
-/** The commands on read models, typed beside a gateway with analytics, and after it. */
+/** The commands on read models, beside a gateway with analytics, and after it. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -29,7 +29,7 @@ async function views(): Promise<Record<string, { position: string | null; lagEve
 }
 
 describe('chancery views', () => {
-  test('beside a gateway and after it', { timeout: 120_000 }, async () => {
+  test('work beside a gateway and after it', { timeout: 120_000 }, async () => {
     const gateway = await serve({ dataDir, env });
     const json = { model: 'demo/simulated-small', messages: [{ role: 'user', content: 'Hello!' }] };
     await (await ask(gateway.url, '/v1/chat/completions', { json })).text();
@@ -76,7 +76,7 @@ describe('chancery views', () => {
     expect((await again.process.exited).code).toBe(0);
   });
 
-  test('where there is no chDB, an export to Parquet says so', { timeout: 30_000 }, async () => {
+  test('an export to Parquet fails with the reason where chDB is missing', { timeout: 30_000 }, async () => {
     const without = `import { registerHooks } from 'node:module';
       registerHooks({ resolve: (name, context, next) => {
         if (name === 'chdb') throw new Error('no chDB on this machine');

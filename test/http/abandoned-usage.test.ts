@@ -62,7 +62,7 @@ describe.each([
   ['/v1/messages', { messages: user(prompt), max_tokens: 100 }, '"type":"text_delta"'],
   ['/v1/completions', { prompt }, '"text"'],
   ['/p/llamacpp/v1/chat/completions', { model: 'simulated-small', messages: user(prompt) }, '"content"'],
-] as const)('a stream of %s that its client leaves', (path, body, mark) => {
+] as const)('a stream of %s that its client abandons', (path, body, mark) => {
   it('costs its prompt and what was received; counts that the provider did not report are null', async () => {
     const { usage } = await abandon(path, body, mark);
     expect(usage).toMatchObject({

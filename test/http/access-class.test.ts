@@ -37,12 +37,12 @@ const route = (url: string, access?: AccessClass): RouteOptions => ({
   ...(access === undefined ? {} : { config: { access } }),
 });
 
-describe('a route that does not declare who may call it', () => {
-  it.each(['/v1/new', '/p/new', '/admin/new', '/new'])('is not added at %s', (url) => {
+describe('a route without an access class', () => {
+  it.each(['/v1/new', '/p/new', '/admin/new', '/new'])('is not registered at %s', (url) => {
     expect(() => server().route(route(url))).toThrow(`GET ${url} does not declare who may call it`);
   });
 
-  it('keeps the gateway from starting when a part of it adds the route later', async () => {
+  it('keeps the gateway from starting when a plugin registers it later', async () => {
     const app = server();
     app.register(async (scope) => {
       scope.get('/v1/new', () => 'done');
@@ -51,7 +51,7 @@ describe('a route that does not declare who may call it', () => {
   });
 });
 
-describe('a route that declares a class of another part of the API', () => {
+describe('a route with an access class of another part of the API', () => {
   it.each([
     ['/admin/new', 'any-key'],
     ['/admin/new', 'passthrough'],

@@ -35,8 +35,8 @@ describe.each(routes)('$method $path', ({ method, path }) => {
 
   it.each([
     ['is cut off', '{"a":'],
-    ['is no text', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
-    ['has a number that is none', '{"amount":NaN}'],
+    ['is not text', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ['has an invalid number', '{"amount":NaN}'],
     ['nests without end', '['.repeat(100_000)],
   ])('refuses a body that %s', async (_what, body) => {
     expect(await errorOf(await send(body), 400)).toMatchObject({ type: 'invalid_request_error', code: 'invalid_json' });

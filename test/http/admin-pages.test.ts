@@ -32,7 +32,7 @@ async function pagesOf(path: string, rowsOf: (answer: Answered) => Answered[], b
 }
 
 describe.each(lists)('GET %s', (path, rowsOf, idOf) => {
-  it('is whole and has no link without a limit', async () => {
+  it('is complete and has no link without a limit', async () => {
     const answer = await gateway.fetch(path);
     expect(answer.headers.get('link')).toBeNull();
     expect(rowsOf(await json(answer)).length).toBeGreaterThan(2);
@@ -41,7 +41,7 @@ describe.each(lists)('GET %s', (path, rowsOf, idOf) => {
   it.each([
     ['the master key', () => gateway],
     ['an administrator of a subtree', () => scoped],
-  ])('gives %s with a limit the same rows in the same order, page by page', async (_by, by) => {
+  ])('returns %s with a limit the same rows in the same order, page by page', async (_by, by) => {
     const whole = rowsOf(await json(await by().fetch(path)));
     for (const limit of [1, 2, whole.length, 1000]) {
       const pages = await pagesOf(`${path}?limit=${limit}`, rowsOf, by());
@@ -61,7 +61,7 @@ describe.each(lists)('GET %s', (path, rowsOf, idOf) => {
     expect(await errorOf(await gateway.fetch(`${path}?${query}`), 400)).toMatchObject({ param: query.split('=')[0] });
   });
 
-  it('gives no page behind a row that the caller does not see', async () => {
+  it('returns no page after a row that the caller does not see', async () => {
     if (path === '/admin/models') return;
     const rows = rowsOf(await json(await gateway.fetch(path)));
     const hidden = rows.find(({ user_path }) => user_path === '/rival') ?? {};

@@ -10,8 +10,8 @@ const SMALL = 'llamacpp/simulated-small';
 const row = (rows: Answered[], id: string) => rows.find((one) => one.id === id);
 const node = (tree: Answered, path: string) => tree.users.find((one: Answered) => one.user_path === path);
 
-describe('a list as of a moment', () => {
-  it('has the keys as they were, by the time and by the position', async () => {
+describe('a list with as_of', () => {
+  it('has the keys of that moment, by the time and by the position', async () => {
     const key = await admin.newKey({ labels: ['first'] });
     const created = await admin.aMomentLater();
     await admin.change('PUT', `/admin/auth-keys/${key.id}/labels`, { labels: ['second'] });
@@ -34,7 +34,7 @@ describe('a list as of a moment', () => {
     expect(row(await admin.get(`/admin/auth-keys?as_of=${before}`), key.id)).toBeUndefined();
   });
 
-  it('has the policies as they were, and what came of them', async () => {
+  it('has the policies of that moment, and their effects', async () => {
     await admin.change('PUT', '/admin/users', { user_path: '/then', allowed_models: [SMALL] });
     const restricted = await admin.aMomentLater();
     await admin.change('PUT', '/admin/users', { user_path: '/then', allowed_models: [] });
@@ -50,7 +50,7 @@ describe('a list as of a moment', () => {
     expect(node(await admin.get('/admin/users?as_of=0'), '/then')).toBeUndefined();
   });
 
-  it('has virtual models, prices, budgets and limits as they were, without what was spent and counted', async () => {
+  it('has the virtual models, prices, budgets and limits of that moment, without spending and counts', async () => {
     const rows = async (path: string, list: string | undefined, as_of?: string) => {
       const answer = await admin.get(as_of === undefined ? path : `${path}?as_of=${as_of}`);
       return list === undefined ? answer : answer[list];
@@ -110,14 +110,14 @@ describe('a list as of a moment', () => {
     expect(await rows(prices, undefined)).toMatchObject([{ pricing: { input_per_mtok: 9 } }]);
   });
 
-  it('is narrowed to what an administrator of a subtree may see', async () => {
+  it('is limited to the subtree of an administrator', async () => {
     const scoped = await admin.newKey({ user_path: '/inside', dashboard_access: true });
     await admin.newKey({ user_path: '/outside' });
     const rows = await admin.get(`/admin/auth-keys?as_of=${await admin.aMomentLater()}`, scoped.value);
     expect(rows.map(({ user_path }: Answered) => user_path)).toEqual(['/inside']);
   });
 
-  it('takes a date, and a time with any zone, also where the plus sign was not encoded', async () => {
+  it('accepts a date, and a time with any zone, also with an unencoded plus sign', async () => {
     const key = await admin.newKey();
     expect(row(await admin.get('/admin/auth-keys?as_of=2020-01-01'), key.id)).toBeUndefined();
     const abroad = new Date(Date.now() + 2 * 3_600_000).toISOString().replace('Z', '+02:00');

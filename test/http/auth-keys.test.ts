@@ -98,21 +98,21 @@ describe('POST /admin/auth-keys', () => {
     ['an empty name', { name: '' }, 'name'],
     ['a name of spaces', { name: '  ' }, 'name'],
     ['a name with a line break', { name: 'a\nb' }, 'name'],
-    ['a name that is no text', { name: 1 }, 'name'],
+    ['a name that is not a string', { name: 1 }, 'name'],
     ['a long name', { name: 'x'.repeat(201) }, 'name'],
-    ['a field that means nothing', { name: 'x', user: '/a' }, 'user'],
+    ['an unknown field', { name: 'x', user: '/a' }, 'user'],
     ['a path with dots', { name: 'x', user_path: '/a/../b' }, 'user_path'],
     ['a path with an empty segment', { name: 'x', user_path: '/a//b' }, 'user_path'],
     ['a path with a control character', { name: 'x', user_path: '/a\u0001' }, 'user_path'],
-    ['a path that is no text', { name: 'x', user_path: 1 }, 'user_path'],
+    ['a path that is not a string', { name: 'x', user_path: 1 }, 'user_path'],
     ['labels that are no list', { name: 'x', labels: 'a' }, 'labels'],
     ['an empty label', { name: 'x', labels: ['a', ''] }, 'labels.1'],
     ['too many labels', { name: 'x', labels: Array.from({ length: 101 }, (_, n) => `l${n}`) }, 'labels'],
     ['models that are no list', { name: 'x', allowed_models: model }, 'allowed_models'],
     ['a model of an unknown provider', { name: 'x', allowed_models: ['nobody/m'] }, 'allowed_models'],
     ['a model with spaces', { name: 'x', allowed_models: ['a b'] }, 'allowed_models'],
-    ['access that is neither yes nor no', { name: 'x', dashboard_access: 'yes' }, 'dashboard_access'],
-    ['an expiry that is no time', { name: 'x', expires_at: 'tomorrow' }, 'expires_at'],
+    ['access that is not a boolean', { name: 'x', dashboard_access: 'yes' }, 'dashboard_access'],
+    ['an expiry that is not a time', { name: 'x', expires_at: 'tomorrow' }, 'expires_at'],
     ['an expiry that is a number', { name: 'x', expires_at: 4e12 }, 'expires_at'],
     ['an expiry at the beginning of 1970', { name: 'x', expires_at: '1970-01-01T00:00:00Z' }, 'expires_at'],
     ['an expiry in the past', { name: 'x', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
@@ -217,7 +217,7 @@ describe('a managed key', () => {
     expect(listener.comments.join()).toContain('may not listen any more');
   });
 
-  it('is deactivated permanently, and once', async () => {
+  it('does not change with a second deactivation', async () => {
     const key = await newKey(gateway);
     const path = `/admin/auth-keys/${key.id}/deactivate`;
     expect((await gateway.fetch(path, { method: 'POST' })).status).toBe(204);

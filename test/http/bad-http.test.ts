@@ -45,25 +45,25 @@ describe('invalid HTTP', () => {
     ['a space in a header name', `GET /v1/models HTTP/1.1\r\n${KEY}a b: c\r\n\r\n`],
     ['no host', `GET /v1/models HTTP/1.1\r\nauthorization: Bearer ${MASTER_KEY}\r\n\r\n`],
     ['two lengths', `POST /v1/models HTTP/1.1\r\n${KEY}content-length: 3\r\ncontent-length: 4\r\n\r\nabcd`],
-    ['a length that is no number', `POST /v1/models HTTP/1.1\r\n${KEY}content-length: x\r\n\r\n`],
+    ['a length that is not a number', `POST /v1/models HTTP/1.1\r\n${KEY}content-length: x\r\n\r\n`],
     ['a negative length', `POST /v1/models HTTP/1.1\r\n${KEY}content-length: -1\r\n\r\n`],
     [
       'a length and chunks',
       `POST /v1/models HTTP/1.1\r\n${KEY}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
     ],
     [
-      'chunks that are none',
+      'malformed chunks',
       `POST /v1/chat/completions HTTP/1.1\r\n${KEY}transfer-encoding: chunked\r\n\r\nZZZ\r\nabc\r\n`,
     ],
     [
-      'a chunk longer than it says',
+      'a chunk longer than its stated length',
       `POST /v1/chat/completions HTTP/1.1\r\n${KEY}transfer-encoding: chunked\r\n\r\n2\r\nabcdef\r\n`,
     ],
     [
       'two requests grown together',
       `POST /v1/chat/completions HTTP/1.1\r\n${KEY}content-length: 5\r\n\r\n{}GET /v1/models HTTP/1.1\r\n\r\n`,
     ],
-  ] as [string, string | Buffer][])('are refused: %s', async (_what, sent) => {
+  ] as [string, string | Buffer][])('is refused: %s', async (_what, sent) => {
     const client = await RawClient.open(gateway.url);
     client.send(sent);
     refusal(await client.answer(), [400, 404, 505]);
@@ -171,7 +171,7 @@ describe('unusual but valid HTTP', () => {
   });
 
   it.each(['/v1/responses', '/v1/models', '/v1/realtime', '/admin/live/logs/x', '/nothing'])(
-    'that wants a web socket at %s is answered as if it did not',
+    'that requests a web socket at %s is answered without an upgrade',
     async (path) => {
       const upgrade =
         'connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
@@ -186,7 +186,7 @@ describe('unusual but valid HTTP', () => {
   );
 
   it.each(['PROPFIND', 'TRACE', 'LINK', 'PURGE', 'OPTIONS', 'SEARCH', 'QUERY'])(
-    'with the method %s is told that there is no such thing',
+    'with the method %s is refused as unsupported',
     async (method) => {
       for (const path of ['/v1/models', '/v1/chat/completions', '/nothing']) {
         const error = refusal(await raw(`${method} ${path} HTTP/1.1\r\n${KEY}\r\n`), [400, 404, 405]);
@@ -223,7 +223,7 @@ describe('unusual but valid HTTP', () => {
     ['/p//x', [400, 404]],
     ['/p/%00/x', 400],
     ['/p/%2e%2e/x', 400],
-  ] as [string, number | number[]][])('for the address %s gets an error', async (path, status) => {
+  ] as [string, number | number[]][])('for the URL %s gets an error', async (path, status) => {
     refusal(await raw(`GET ${path} HTTP/1.1\r\n${KEY}\r\n`), status);
   });
 

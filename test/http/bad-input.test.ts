@@ -61,7 +61,7 @@ describe.each(routes)('a body for %s', (path) => {
     ['a number', '42'],
     ['true', 'true'],
     ['brackets in brackets', `${'['.repeat(100_000)}${']'.repeat(100_000)}`],
-  ])('that is %s is no object', async (_what, body) => {
+  ])('that is %s is refused as no object', async (_what, body) => {
     expect(await errorOf(await post(path, body), 400)).toMatchObject({ type: 'invalid_request_error', param: null });
   });
 
@@ -72,7 +72,7 @@ describe.each(routes)('a body for %s', (path) => {
     ['an object', {}, 'invalid_type'],
     ['a list', ['x'], 'invalid_type'],
     ['empty', '', 'invalid_value'],
-  ])('whose model is %s says so', async (_what, value, code) => {
+  ])('whose model is %s is refused for the model', async (_what, value, code) => {
     const body = { model: value, messages: user('hi'), input: 'hi' };
     expect(await errorOf(await gateway.post(path, body), 400)).toMatchObject({
       type: 'invalid_request_error',
@@ -82,7 +82,7 @@ describe.each(routes)('a body for %s', (path) => {
     });
   });
 
-  it('finds nothing in the prototype', async () => {
+  it('is not read through its prototype', async () => {
     const inherited = `{"__proto__":{"model":"${model}","input":"hi","messages":[]},"constructor":{"model":"x"}}`;
     expect(await errorOf(await post(path, inherited), 400)).toMatchObject({ param: 'model' });
   });
@@ -100,7 +100,7 @@ describe.each(routes)('a body for %s', (path) => {
     expect(await errorOf(await gateway.fetch(path, init), 413)).toMatchObject(error);
   });
 
-  it('as deep as a well is no trouble', async () => {
+  it('with deep nesting causes no failure', async () => {
     const well = `${'['.repeat(100_000)}1${']'.repeat(100_000)}`;
     const body = `{"model":"${model}","messages":[{"role":"user","content":"hi"}],"input":"hi","x":${well}}`;
     const answer = await post(path, body);
@@ -108,7 +108,7 @@ describe.each(routes)('a body for %s', (path) => {
     expect([200, 400], text.slice(0, 300)).toContain(answer.status);
   });
 
-  it('with a member twice counts the last one, for the provider too', async () => {
+  it('with a repeated member uses the last value, for the provider too', async () => {
     const body = `{"model":"nobody/x","model":"${model}","messages":[{"role":"user","content":"hi"}],"input":"hi"}`;
     const answer = await post(path, body);
     expect(answer.status).toBe(200);
@@ -175,7 +175,7 @@ describe('a member of the wrong type', () => {
     }
   });
 
-  it('never is an error of the gateway itself, whatever the type', async () => {
+  it('is never an internal error, whatever the type', async () => {
     const value = fc.jsonValue({ maxDepth: 3 });
     const member = fc.constantFrom(
       ...'model messages input stream tools tool_choice text reasoning metadata instructions stream_options include provider max_output_tokens previous_response_id store n top_logprobs'.split(
@@ -209,7 +209,7 @@ describe('the user path header', () => {
     ['team/ann', '/team/ann'],
     ['/team/ann/', '/team/ann'],
     ['/', '/'],
-  ])('%s names who it is for', async (given, recorded) => {
+  ])('%s is recorded as %s', async (given, recorded) => {
     const events = await eventsOfExchange(gateway, exchangeOf(await ask(given)));
     expect(events.map(({ userPath }) => userPath)).toEqual(events.map(() => recorded));
   });
@@ -226,7 +226,7 @@ describe('the user path header', () => {
     },
   );
 
-  it('given twice is refused or one path, but never two', async () => {
+  it('sent twice is refused or one path, but never two', async () => {
     const twice = 'x-gateway-user-path: /a\r\nx-gateway-user-path: /b\r\n';
     const answer = await rawAnswer(
       gateway.url,
@@ -238,8 +238,8 @@ describe('the user path header', () => {
   });
 });
 
-describe('after all that', () => {
-  it('the same gateway answers as ever, nothing is left running, and nothing was its own fault', async () => {
+describe('after all of this', () => {
+  it('the same gateway works as before, and nothing is left open', async () => {
     const answer = await gateway.post('/v1/chat/completions', chat);
     expect((await json(answer)).choices[0].message.content).toBe('fine');
     const metrics = await (await gateway.fetch('/metrics')).text();

@@ -145,7 +145,7 @@ describe('POST /v1/batches with requests', () => {
   });
 
   it.each([['mistral'], ['gemini']])(
-    'is 501 at %s, which has no batches or no files, and is not asked',
+    'is 501 at %s, which has no batches or no files, without a call to it',
     async (name) => {
       expect(await errorOf(await create({ requests: [request('a', `${name}/scripted`)] }), 501)).toBeDefined();
       expect(stores.groq.asked).toEqual([]);

@@ -1,4 +1,4 @@
-/** How large a request may be: as large as vendors accept, by the kind of route. */
+/** Limits on the size of a request: as large as vendors accept, by the kind of route. */
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -24,7 +24,7 @@ function uploadOf(bytes: number, fields: Record<string, string>): FormData {
   return form;
 }
 
-/** What a request is answered with that only announces its size. */
+/** The status of a request that only announces its size. */
 async function announced(path: string, bytes: number): Promise<number | undefined> {
   const { port } = new URL(gateway.url);
   const headers = {
@@ -77,13 +77,13 @@ describe('by default', () => {
     ['/v1/files', 513],
     ['/p/openai/v1/files', 513],
     ['/admin/auth-keys', 10],
-  ])('%s takes %i MiB and no more', async (path, mib) => {
+  ])('%s accepts %i MiB and no more', async (path, mib) => {
     expect(await announced(path, mib * MIB + 1)).toBe(413);
   });
 });
 
-describe('limits that are set', () => {
-  it('hold for their kind of route; BODY_SIZE_LIMIT for all others', async () => {
+describe('configured limits', () => {
+  it('apply to their kind of route; BODY_SIZE_LIMIT to all others', async () => {
     const own = await startTestGateway({
       register,
       env: { BODY_SIZE_LIMIT: '2K', MODEL_BODY_SIZE_LIMIT: '8K', AUDIO_BODY_SIZE_LIMIT: '4K' },

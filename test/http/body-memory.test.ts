@@ -1,4 +1,4 @@
-/** Large request bodies share a bound on memory, however they are encoded. */
+/** Large request bodies share one bound on memory, however they are encoded. */
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, it } from 'vitest';
@@ -58,7 +58,7 @@ it.each(['gzip', 'identity'] as const)(
   },
 );
 
-it('a body that is larger than the bound is served alone', async () => {
+it('a body larger than the bound is served alone', async () => {
   scripted.script((_request, response) =>
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(completion)),
   );

@@ -134,12 +134,12 @@ describe('a budget', () => {
 
   test.each([
     ['no amount', {}, 'amount'],
-    ['an amount of nothing', { amount: 0 }, 'amount'],
+    ['an amount of zero', { amount: 0 }, 'amount'],
     ['a negative amount', { amount: -1 }, 'amount'],
-    ['an amount that is none', { amount: '10' }, 'amount'],
-    ['an amount without end', '{"amount":1e999}', 'amount'],
-    ['an amount beyond all money', { amount: 1e13 }, 'amount'],
-    ['an amount too small to be kept', { amount: 1e-10 }, 'amount'],
+    ['an amount that is not a number', { amount: '10' }, 'amount'],
+    ['an infinite amount', '{"amount":1e999}', 'amount'],
+    ['an amount over the limit', { amount: 1e13 }, 'amount'],
+    ['an amount too small to be stored', { amount: 1e-10 }, 'amount'],
     ['an unknown field', { amount: 1, currency: 'EUR' }, 'currency'],
   ])('is refused with %s', async (_name, body, param) => {
     expect(await errorOf(await put('/admin/budgets/%2Fbad/daily', body), 400)).toMatchObject({ param });

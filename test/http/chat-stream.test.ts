@@ -104,12 +104,12 @@ describe('a chat completion stream', () => {
   });
 
   it.each([
-    ['says nothing about it', {}],
+    ['does not set include_usage', {}],
     ['declines it', { stream_options: { include_usage: false } }],
     ['sets another option', { stream_options: { x_other: 1 } }],
     ['sends null', { stream_options: null }],
   ])(
-    'has no usage chunk when the client %s, though it is recorded',
+    'has no usage chunk when the client %s, though the usage is recorded',
     async (_what, options: { stream_options?: object | null }) => {
       const answer = await gateway.post(PATH, { ...stream, ...options });
       const text = await answer.text();

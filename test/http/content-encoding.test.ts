@@ -50,7 +50,7 @@ describe('a JSON body', () => {
   });
 
   it.each(encoders.filter(([name]) => name !== 'identity'))(
-    'that becomes larger than the limit is refused with 413: %s',
+    'that exceeds the limit when decoded is refused with 413: %s',
     async (encoding, encode) => {
       const bomb = encode(chat('x'.repeat(64 * LIMIT)));
       expect(bomb.length).toBeLessThan(LIMIT / 4);

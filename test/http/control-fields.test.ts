@@ -1,4 +1,4 @@
-/** Fields of a form that the gateway decides by must be text that it has read: a provider could read another value. */
+/** Form fields that the gateway evaluates must be text that it has read: a provider could read another value. */
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { newKey } from '../support/managed-keys.ts';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
@@ -62,7 +62,7 @@ describe('a form', () => {
     expect((await errorOf(await send('/v1/images/edits', parts), 400)).code).toBe('invalid_form');
   });
 
-  it('for /v1/files is held to the same', async () => {
+  it('for /v1/files follows the same rules', async () => {
     const answer = await send('/v1/files', [['purpose', 'batch'], ['provider', file('other')], recording]);
     expect((await errorOf(answer, 400)).code).toBe('control_field_as_file');
   });

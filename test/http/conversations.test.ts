@@ -118,7 +118,7 @@ describe('the body of a request', () => {
     ['no object', '[]', 'invalid_type', null],
     ['null', 'null', 'invalid_type', null],
     ['items of another type', { items: 'hi' }, 'invalid_type', 'items'],
-    ['an item that is no object', { items: ['hi'] }, 'invalid_type', 'items[0]'],
+    ['an item that is not an object', { items: ['hi'] }, 'invalid_type', 'items[0]'],
     ['an item with a wrong role', { items: [{ role: 1 }] }, 'invalid_type', 'items[0].role'],
     ['content of another type', { items: [{ role: 'user', content: 1 }] }, 'invalid_type', 'items[0].content'],
     ['21 items', { items: tooMany }, 'array_above_max_length', 'items'],
@@ -126,7 +126,7 @@ describe('the body of a request', () => {
     ['17 pairs', { metadata: pairs(17) }, 'metadata_max_properties_exceeded', 'metadata'],
     ['a long key', { metadata: { ['k'.repeat(65)]: 'v' } }, 'string_above_max_length', 'metadata'],
     ['a long value', { metadata: { k: 'v'.repeat(513) } }, 'string_above_max_length', 'metadata'],
-    ['a value that is no text', { metadata: { k: 1 } }, 'invalid_type', 'metadata.k'],
+    ['a value that is not a string', { metadata: { k: 1 } }, 'invalid_type', 'metadata.k'],
   ])('is refused when it is or has %s', async (_what, body, code, param) => {
     expect(await errorOf(await gateway.post(PATH, body), 400)).toMatchObject({
       type: 'invalid_request_error',

@@ -58,7 +58,7 @@ describe('a gateway with CORS_ORIGINS', () => {
   });
 
   it.each(['https://evil.example', `${PAGE}.evil.example`, 'http://app.example.com', 'null', `${PAGE}/`])(
-    'tells a page of %s nothing',
+    'allows nothing to a page of %s',
     async (origin) => {
       expect((await fetch(`${gateway.url}/v1/models`, preflight(origin))).status).toBe(401);
       const answer = await gateway.fetch('/v1/models', { headers: { origin } });
@@ -141,7 +141,7 @@ describe('an open gateway', () => {
 
 describe('CORS_ORIGINS', () => {
   it.each(['app.example.com', 'https://app.example.com/', 'https://App.example.com', 'https://a.example/x', 'null'])(
-    'that is no origin keeps the gateway from starting: %s',
+    'with an invalid origin keeps the gateway from starting: %s',
     async (origin) => {
       await expect(startTestGateway({ env: { CORS_ORIGINS: origin } })).rejects.toThrow('expected origins such as');
     },

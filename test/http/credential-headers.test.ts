@@ -48,7 +48,7 @@ const credentials = [
   'cf-access-client-secret',
   'cookie',
   'set-cookie',
-  // One for each word, alone, at the end of a part, and in the middle.
+  // One for each word: alone, at the end of a part, and in the middle.
   'x-mykey',
   'x-key-of-mine',
   'x-apisecret',
@@ -86,7 +86,7 @@ describe('isCredentialHeader', () => {
   it.each(credentials)('is true for %s', (name) => expect(isCredentialHeader(name)).toBe(true));
   it.each(visible)('is false for %s', (name) => expect(isCredentialHeader(name)).toBe(false));
 
-  it('stays right for more names than it remembers', () => {
+  it('stays correct for more names than its cache holds', () => {
     for (let n = 0; n < 5_000; n++) {
       expect(isCredentialHeader(`x-${n}-token`)).toBe(true);
       expect(isCredentialHeader(`x-${n}-tokens`)).toBe(false);
@@ -94,8 +94,8 @@ describe('isCredentialHeader', () => {
   });
 });
 
-describe('a request on the record', () => {
-  it('shows no header that holds credentials, and every other one', async () => {
+describe('a recorded request', () => {
+  it('has no header that holds credentials, and every other one', async () => {
     const given = [...credentials, ...visible].filter((name) => name !== 'authorization');
     const answer = await gateway.fetch('/v1/chat/completions', {
       json: { model: 'llamacpp/simulated-small', messages: [{ role: 'user', content: 'hi' }] },
@@ -129,7 +129,7 @@ describe('a request on the record', () => {
     ['/p/key=1', '/p/key=1'],
   ])('shows %s as %s', (url, shown) => expect(redactUrl(url)).toBe(shown));
 
-  it('shows no credentials in an address that a header holds', () => {
+  it('has no credentials of a URL in a header', () => {
     expect(
       redactHeaders({ referer: 'https://app.example/?token=S&x=1', 'x-original-uri': '/v1/models?api_key=S' }),
     ).toEqual({
@@ -140,7 +140,7 @@ describe('a request on the record', () => {
 });
 
 describe('a request that is passed on to a provider', () => {
-  it('keeps every header that holds credentials from it, and passes on the others', async () => {
+  it('has no header that holds credentials, and all others', async () => {
     scripted.script((_request, response) => response.writeHead(200).end('fine'));
     const given = [...credentials, ...visible].filter((name) => name !== 'authorization');
     const answer = await gateway.fetch('/p/llamacpp-odd/x', { headers: allOf(given) });
@@ -150,7 +150,7 @@ describe('a request that is passed on to a provider', () => {
     for (const name of visible) expect([name, headers[name]]).toEqual([name, `value-of-${name}`]);
   });
 
-  it('keeps back the headers that its Connection header names', async () => {
+  it('has no header that its Connection header names', async () => {
     scripted.script((_request, response) => response.writeHead(200).end('fine'));
     const head = [
       'GET /p/llamacpp-odd/x HTTP/1.1',
@@ -172,7 +172,7 @@ describe('a request that is passed on to a provider', () => {
 });
 
 describe("the headers of a provider's answer to a request that was passed on", () => {
-  it('are returned but for those of its connection and of its origin', async () => {
+  it('are returned except those of its connection and of its origin', async () => {
     const kept = {
       'x-upstream': 'yes',
       etag: '"1"',

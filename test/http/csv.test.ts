@@ -21,15 +21,15 @@ describe('a line of CSV', () => {
     ['\u2066=1', '\\u2066=1'],
     ['one\rtwo', 'one\\u000dtwo'],
     ['one\r\ntwo', '"one\r\ntwo"'],
-  ])('has %j as %j', (cell, written) => {
+  ])('writes %j as %j', (cell, written) => {
     expect(csvLine([cell])).toBe(`${written}\r\n`);
   });
 
-  test('numbers and flags are as they are, what is not known is empty', () => {
+  test('has numbers and booleans unchanged, and null as an empty cell', () => {
     expect(csvLine([-1.5, true, null, 'x'])).toBe('-1.5,true,,x\r\n');
   });
 
-  test('can be read back, and no cell begins as a formula does', () => {
+  test('can be read back, and no cell starts like a formula', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 5 }), (cells) => {
         const read = parsed(csvLine(cells));
@@ -41,7 +41,7 @@ describe('a line of CSV', () => {
   });
 });
 
-/** One line, as RFC 4180 has it read. */
+/** One line, parsed as RFC 4180 defines it. */
 function parsed(line: string): string[] {
   const cells: string[] = [];
   for (const [, quoted, plain] of `,${line.slice(0, -2)}`.matchAll(/,(?:"((?:[^"]|"")*)"|([^",]*))/g)) {

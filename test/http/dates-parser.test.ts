@@ -22,7 +22,7 @@ function outcome(parse: () => number | undefined): string | undefined {
 describe('a day or a time', () => {
   const march = '2026-03-01T00:00:00.000Z';
   const nine = '2026-03-01T09:00:00.000Z';
-  /** What is given; as a day, as a time, and as either in a query. */
+  /** The input; the result as a day, as a time, and as either in a query. */
   const table: readonly (readonly [string, string, string | undefined, string])[] = [
     ['2026-03-01', march, undefined, march],
     ['2024-02-29', '2024-02-29T00:00:00.000Z', undefined, '2024-02-29T00:00:00.000Z'],
@@ -98,13 +98,13 @@ describe('a range of days', () => {
   });
 
   it.each(['0', '-3', '+3', '3.5', '1e1', ' 3', '3\0', '٣', 'many', '1'.repeat(10), ''])(
-    'takes %j in the query of a report for no number of days: the last thirty',
+    'ignores the number of days %j in the query of a report: the last thirty',
     (days) => {
       expect(rangeAsked({ days })).toBe('2026-03-02 2026-03-31');
     },
   );
 
-  it('takes the last of a repeated parameter', () => {
+  it('uses the last of a repeated parameter', () => {
     expect(rangeAsked({ days: ['many', '2'] })).toBe('2026-03-30 2026-03-31');
     expect(rangeAsked({ start_date: ['x', '2026-03-05'], end_date: ['2026-03-01', '2026-03-06'] })).toBe(
       '2026-03-05 2026-03-06',

@@ -13,7 +13,7 @@ describe('embeddings', () => {
     ['several texts', ['hello', 'world', ''], 3],
     ['tokens', [101, 7592, 102], 1],
     ['several lists of tokens', [[101, 102], [103]], 2],
-  ])('are made of %s', async (_form, input, count) => {
+  ])('are created from %s', async (_form, input, count) => {
     const { object, data, usage } = await embed({ input });
     expect(object).toBe('list');
     expect(data.map(({ index }: { index: number }) => index)).toEqual(
@@ -24,7 +24,7 @@ describe('embeddings', () => {
     expect(JSON.parse(gateway.lastAsked().body)).toEqual({ model: 'simulated-embed', input });
   });
 
-  it('come in base64 when asked so, with the same numbers in it', async () => {
+  it('are returned as base64 on request, with the same numbers', async () => {
     const floats = (await embed({ input: 'hello' })).data[0].embedding;
     const base64 = (await embed({ input: 'hello', encoding_format: 'base64' })).data[0].embedding;
     const bytes = Buffer.from(base64, 'base64');
@@ -32,15 +32,15 @@ describe('embeddings', () => {
     expect(decoded).toEqual(floats.map(Math.fround));
   });
 
-  it('have as many dimensions as asked for', async () => {
+  it('have the requested number of dimensions', async () => {
     expect((await embed({ input: 'hello', dimensions: 8 })).data[0].embedding).toHaveLength(8);
   });
 
-  it('are routed to any model the provider has, whatever it is for', async () => {
+  it('are routed to any model of the provider, whatever its category', async () => {
     expect((await embed({ model: 'llamacpp/simulated-small', input: 'hello' })).data).toHaveLength(1);
   });
 
-  it('reach the provider with unknown members, and come back as the bytes it sent', async () => {
+  it('reach the provider with unknown members, and are returned byte for byte', async () => {
     const body = `{"input":"hi", "x":1.50,"provider":"llamacpp","model":"${model}"}`;
     const answer = await gateway.post(PATH, body);
     expect(gateway.lastAsked().body).toBe('{"input":"hi", "x":1.50,"model":"simulated-embed"}');
@@ -64,7 +64,7 @@ describe('embeddings', () => {
     });
   });
 
-  it("are refused in the provider's own words when it is the provider that refuses", async () => {
+  it("are refused in the provider's own words when the provider refuses", async () => {
     const answer = await gateway.post(PATH, { model, input: 'hello', dimensions: 0 });
     expect(await errorOf(answer, 400)).toMatchObject({
       type: 'invalid_request_error',
@@ -74,7 +74,7 @@ describe('embeddings', () => {
     });
   });
 
-  it('are not streamed, and an idle `stream` member does no harm', async () => {
+  it('are not streamed, and a `stream` member has no effect', async () => {
     const answer = await gateway.post(PATH, { model, input: 'hello', stream: true });
     expect(answer.status).toBe(200);
     expect((await json(answer)).data).toHaveLength(1);

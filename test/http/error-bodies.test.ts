@@ -1,4 +1,4 @@
-/** The status of a provider's error counts, whatever comes behind it. */
+/** The status of a provider's error is kept, however long its body is. */
 import type { ServerResponse } from 'node:http';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
@@ -37,7 +37,7 @@ const json = { 'content-type': 'application/json' };
 const errorJson = (message: string) =>
   JSON.stringify({ error: { message, type: 'invalid_request_error', code: null } });
 
-describe('an error body that is long', () => {
+describe('a long error body', () => {
   it.each(surfaces)('keeps its status at %s, and opens no circuit breaker', async (path, body) => {
     const message = `The prompt is wrong: ${'x'.repeat(300_000)}`;
     await answering((response) => response.writeHead(400, json).end(errorJson(message)));
@@ -50,7 +50,7 @@ describe('an error body that is long', () => {
     expect((await gateway.post(path, body)).status).toBe(422);
   });
 
-  it('is recorded up to a limit, without half of a credential at its end', async () => {
+  it('is recorded up to a limit, without a part of a credential at its end', async () => {
     const before = '{"error":{"message":"'.length;
     for (const at of [1, 10, API_KEY.length - 1]) {
       const message = 'x'.repeat(64 * 1024 - before - at) + API_KEY + 'y'.repeat(100_000);
@@ -66,7 +66,7 @@ describe('an error body that is long', () => {
   });
 });
 
-describe('an error body that does not end', () => {
+describe('an endless error body', () => {
   it.each<[string, (response: ServerResponse) => void]>([
     ['breaks off', (response) => response.write('{"error":{"message":"The prompt is wr', () => response.destroy())],
     ['falls silent', (response) => response.write('{"error":{"message":"The prompt is wr')],
@@ -79,7 +79,7 @@ describe('an error body that does not end', () => {
   });
 });
 
-describe('what a client causes', () => {
+describe('an error that a client causes', () => {
   it.each([400, 404, 405, 413, 422, 501])('with %i opens no circuit breaker', async (status) => {
     await answering((response) => response.writeHead(status, json).end(errorJson('not this way')));
     for (let n = 0; n < 4; n++) {
@@ -88,7 +88,7 @@ describe('what a client causes', () => {
     }
   });
 
-  it('opens none either when a stream reports it', async () => {
+  it('opens no circuit breaker when a stream reports it either', async () => {
     const chunk = { choices: [{ index: 0, delta: { content: 'Hello' }, finish_reason: null }] };
     const error = { message: 'The grammar is wrong.', type: 'invalid_request_error', code: 400 };
     for (let n = 0; n < 4; n++) {

@@ -94,9 +94,9 @@ describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => 
     ['a number as its code', { status: 400, body: 'numeric-code', message: 'no luck' }, 400, /^no luck$/],
     ['a page of HTML', { status: 502, body: 'html' }, 502, /^[^<>]+$/],
     ['plain text', { status: 503, body: 'text', message: 'try later' }, 503, /try later/],
-    ['nothing at all', { status: 500, body: 'empty' }, 500, /llamacpp.*500/],
+    ['an empty body', { status: 500, body: 'empty' }, 500, /llamacpp.*500/],
   ] as [string, Fault, number, RegExp][])(
-    'in the form of %s is told in words',
+    'in the form of %s is returned with a message',
     async (_form, fault, status, message) => {
       always(fault);
       const error = await errorOf(await gateway.post(path, body), status);
@@ -128,14 +128,14 @@ describe.each(surfaces)("a provider's refusal of %s", (_surface, path, body) => 
 describe('a provider without a usable answer', () => {
   it.each([
     ['an error in a 200', { errorIn200: true, message: 'secretly broken' }, 502],
-    ['a 200 that is no JSON', { garbage: true }, 502],
+    ['a 200 that is not JSON', { garbage: true }, 502],
     ['a page of HTML', { garbage: true, contentType: 'text/html' }, 502],
     ['a redirect', { status: 302 }, 502],
     ['half an answer', { cutAfterChunks: 1 }, 502],
     ['no answer in time', { hang: true }, 504],
     ['no headers in time', { headerDelayMs: 3000 }, 504],
     ['no body in time', { firstByteDelayMs: 3000 }, 504],
-  ] as [string, Fault, number][])('but %s is a provider_error', async (_what, fault, status) => {
+  ] as [string, Fault, number][])('with %s is a provider_error', async (_what, fault, status) => {
     always(fault);
     const [response, completion, embedding] = await Promise.all(
       surfaces.filter(([name]) => !/stream|passthrough/.test(name)).map(([, path, body]) => gateway.post(path, body)),
@@ -154,7 +154,7 @@ describe('a provider without a usable answer', () => {
     ['no headers in time', { headerDelayMs: 3000 }, 504],
     ['no first event in time', { firstByteDelayMs: 3000 }, 504],
   ] as [string, Fault, number][])(
-    'but %s, to one who asked for a stream, is an HTTP error',
+    'with %s is an HTTP error for a streaming request',
     async (_what, fault, status) => {
       always(fault);
       for (const [, path, body] of surfaces.filter(([name]) => name.includes('stream'))) {
@@ -189,7 +189,7 @@ describe('a stream that has begun', () => {
     ['falls silent', { holdAfterChunks: 4 }, 'provider_timeout'],
     ['reports an error', { errorInStream: 4, message: 'out of memory', code: 'oom' }, 'oom'],
   ] as [string, Fault, string][])(
-    'and %s, ends with an error in the envelope, and is not tried again',
+    'and %s, ends with an error in the envelope, and is not retried',
     async (_what, fault, code) => {
       gateway.simulated.control.always(fault);
       const { answer, calls } = await counted({ ...chat, stream: true });
@@ -212,7 +212,7 @@ describe('a stream that has begun', () => {
   );
 
   it.each(surfaces.filter(([name]) => name.includes('stream')))(
-    'and reports an error with the API key in it, does not give the key away: %s',
+    'and reports an error that contains the API key, does not reveal the key: %s',
     async (_surface, path, body) => {
       always({ errorInStream: 3, message: `Incorrect API key provided: ${API_KEY}.` });
       const answer = await gateway.post(path, body);
@@ -264,7 +264,7 @@ describe("the gateway's own refusals", () => {
     }
   });
 
-  it('are logged, with all their causes', async () => {
+  it('are recorded after their request', async () => {
     const answer = await ask({ ...chat, model: 'nobody/x' });
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(events.map(({ type }) => type)).toEqual(['request.received', 'request.refused']);

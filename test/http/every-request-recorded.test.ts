@@ -1,4 +1,4 @@
-/** Every request with a valid key is on record, on every route: in an exchange, in an event of its own, or counted. */
+/** Every request with a valid key is recorded, on every route: in an exchange, in an event of its own, or counted. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -42,18 +42,18 @@ async function send(gateway: TestGateway, route: string, path: string, method: s
   sent.push({ route, id, status: answer.status, exchange: answer.headers.get('x-exchange-id') });
 }
 
-/** Refused in each way that there is under `/p`, and below the exchange. */
+/** Each kind of refusal under `/p`, and before an exchange begins. */
 const refusedRequests: [string, string, string, RequestInit?][] = [
-  ['no such provider', 'GET', '/p/nowhere/models'],
+  ['an unknown provider', 'GET', '/p/nowhere/models'],
   ['a path with dots', 'GET', '/p/llamacpp/%2e%2e/models'],
   ['a path that is not stateless', 'GET', '/p/llamacpp/slots'],
-  ['a type that is not open to passthrough', 'GET', '/p/closed/models'],
+  ['a type that is not enabled for passthrough', 'GET', '/p/closed/models'],
   ['a provider whose models are denied', 'POST', '/p/denied/tokenize', { body: '{}' }],
   ['a body over the limit', 'POST', '/v1/chat/completions', { body: 'x'.repeat(5000) }],
   ['an unknown route', 'GET', '/v1/nothing'],
   ['a wrong method', 'PUT', '/v1/models'],
   ['an address that cannot be read', 'GET', '/v1/models/%zz'],
-  ['a body that is no JSON', 'POST', '/v1/conversations', { body: '{"secret-of-mine"' }],
+  ['a body that is not JSON', 'POST', '/v1/conversations', { body: '{"secret-of-mine"' }],
 ];
 
 beforeAll(async () => {
@@ -97,7 +97,7 @@ const countsOf = (type: string) =>
   events.filter((event) => event.type === type).map(({ data }) => data as { count: number; endpoint?: string });
 
 describe('a request with a valid key', () => {
-  it.each(refusedRequests.map(([about]) => about))('that is refused is on record: %s', (about) => {
+  it.each(refusedRequests.map(([about]) => about))('is recorded when it is refused: %s', (about) => {
     const request = sent.find(({ route }) => route === about);
     expect(request?.status).toBeGreaterThanOrEqual(400);
     expect(request?.exchange).toEqual(expect.any(String));
@@ -110,7 +110,7 @@ describe('a request with a valid key', () => {
     expect(types[0]?.body?.length ?? 0).toBeLessThan(5000);
   });
 
-  it('is on record on every route', () => {
+  it('is recorded on every route', () => {
     const alone = new Set(events.filter((event) => !isCounted(event)).map(({ context }) => context.requestId));
     const answered = new Set(countsOf('requests.answered').map(({ endpoint }) => endpoint));
     const routes = sent.slice(refusedRequests.length);
@@ -120,7 +120,7 @@ describe('a request with a valid key', () => {
       return !alone.has(id) && !isRefused && !answered.has(route.slice(route.indexOf(' ') + 1));
     });
     expect(missing).toEqual([]);
-    // Each refused request is there once: alone, or in a count.
+    // Each refused request is recorded once: alone, or in a count.
     const refusedAlone = events.filter(({ type }) => type === 'request.refused').length;
     const counted = countsOf('requests.refused').reduce((sum, { count }) => sum + count, 0);
     const refused = [
@@ -131,7 +131,7 @@ describe('a request with a valid key', () => {
     expect(refusedAlone + counted).toBe(refused.length);
   });
 
-  it('that the admin API refuses is counted with its status and code, and is in no figure on model requests', () => {
+  it('is counted with its status and code when the admin API refuses it, and not among model requests', () => {
     const denied = events
       .filter(({ type, context }) => type === 'requests.answered' && context.actor.startsWith('key:'))
       .map(({ data }) => data as { endpoint: string; status: number; code?: string });

@@ -93,7 +93,7 @@ describe('GET /admin/explain', () => {
     expect(steps[0]).toMatchObject({ allowed: false, reason: 'inactive', event: { type: 'key.deactivated' } });
   });
 
-  it('resolves virtual models, and returns who may use them and the lists of their targets', async () => {
+  it('resolves virtual models, and returns who may use them and the policies of their targets', async () => {
     await admin.change('PUT', '/admin/virtual-models', {
       source: 'team-model',
       targets: [{ model: 'inner-model' }, { provider: 'llamacpp', model: 'simulated-large' }],

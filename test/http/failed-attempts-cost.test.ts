@@ -91,9 +91,9 @@ async function usagesOf(answer: Response) {
 
 describe('the cost of a failed attempt', () => {
   test.each<[string, string, object, string, string]>([
-    ['answered with JSON where a stream was asked for', PATH, { ...chat, stream: true }, 'application/json', whole],
+    ['answered with JSON in place of a stream', PATH, { ...chat, stream: true }, 'application/json', whole],
     [
-      'gave no choice where a response was asked for',
+      'returned no choice for a translated message',
       '/v1/messages',
       { ...chat, max_tokens: 9 },
       'application/json',
@@ -107,7 +107,7 @@ describe('the cost of a failed attempt', () => {
       JSON.stringify({ error: { message: 'upstream failed', code: 503 }, usage }),
     ],
     [
-      'broke off before anything of its stream had gone out',
+      'broke off before its stream was sent to the client',
       PATH,
       { ...chat, stream: true },
       'text/event-stream',

@@ -113,7 +113,7 @@ describe('failover to another target', () => {
     ['breaks off', { cutAfterChunks: 1 }],
     ['does not answer in time', { hang: true }],
     ['answers with an error in place of an answer', { errorIn200: true }],
-    ['makes no sense', { garbage: true }],
+    ['answers with garbage', { garbage: true }],
   ])('happens when one %s', async (_what, fault) => {
     provider.a.control.next(fault, { path });
     const answer = await ask();

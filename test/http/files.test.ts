@@ -11,7 +11,7 @@ let other: ScriptedProvider;
 let stores: { openai: ObjectStore; groq: ObjectStore };
 let time = 1000;
 
-/** Two providers that store files, one that is known not to, and one that does not without being known for it. */
+/** Two providers that store files, one that is known to have none, and one of which the gateway does not know it. */
 const gateway = withGateway(async () => {
   [openai, groq, other] = await Promise.all([
     startScriptedProvider(),
@@ -183,7 +183,7 @@ describe('a file', () => {
     });
   });
 
-  it('that was not created here is looked up at the provider in the query, else at all', async () => {
+  it('that was not created here is looked up at the provider in the query, else at all providers', async () => {
     const made = {
       id: `file-strange${time}`,
       object: 'file',

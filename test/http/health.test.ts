@@ -10,7 +10,7 @@ import { errorOf, json, user, withGateway } from '../support/with-gateway.ts';
 const gateway = withGateway();
 const open = (path: string, init?: RequestInit) => fetch(`${gateway.url}${path}`, init);
 
-describe('open routes', () => {
+describe('open routes and metrics', () => {
   it('report whether the gateway runs, and whether it is ready', async () => {
     const health = await open('/health');
     expect(health.status).toBe(200);

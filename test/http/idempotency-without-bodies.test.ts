@@ -1,4 +1,4 @@
-/** `Idempotency-Key` where the bodies of answers are not recorded: what cannot be given again is refused, not made up. */
+/** `Idempotency-Key` without recorded answer bodies: an answer that cannot be returned again is refused. */
 import { describe, expect, it } from 'vitest';
 import { both, translated, withBothKinds } from '../support/both-kinds.ts';
 import { errorOf, user } from '../support/with-gateway.ts';
@@ -13,7 +13,7 @@ async function twice(path: string, body: object): Promise<{ first: string; secon
   return { first: await first.text(), second: await gateway.post(path, body, { headers }) };
 }
 
-it('a translated response that was stored is given again', async () => {
+it('a translated response that was stored is returned again', async () => {
   const { first, second } = await twice('/v1/responses', { model: translated, input: 'hi' });
   expect(second.headers.get('idempotent-replayed')).toBe('true');
   expect(await second.text()).toBe(first);

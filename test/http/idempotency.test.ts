@@ -147,7 +147,7 @@ describe('a request under a key', () => {
   });
 
   it.each(both.flatMap(([kind, model]) => [true, false].map((stream) => [kind, model, stream] as const)))(
-    'does not give a %s response (%s, stream: %s) again that was deleted',
+    'is refused for a %s response (%s, stream: %s) that was deleted',
     async (_kind, model, stream) => {
       const key = newKey();
       const body = { model, input: 'Reply with exactly: hello', stream };

@@ -186,7 +186,7 @@ describe('a reference', () => {
   });
 
   it.each(['msg_nobody', `msg_${'0'.repeat(32)}_0`, '../../etc', '', 'x'.repeat(500), 'ä'])(
-    'to %j, which nobody knows, is never left out',
+    'to the unknown id %j is refused',
     async (id) => {
       const body = { input: [question, reference(id)] };
       const answer = await gateway.post(PATH, { model: translated, ...body });

@@ -379,7 +379,7 @@ describe.each(engines)('live logs of a log in %s', (engine) => {
       ['the path', { path: '/v1/resp', types: 'usage,audit.completed' }, ['usage.completed r', 'audit.completed r']],
       ['the stream', { stream: 'exchange-c', types: 'usage' }, ['usage.completed c']],
       ['the user path, as a subtree', { user_path: '/team/a', types: 'usage' }, ['usage.completed c']],
-      ['words nobody knows', { types: 'nonsense' }, []],
+      ['an unknown type', { types: 'nonsense' }, []],
       ['an empty list', { types: '' }, []],
       ['another stream', { stream: 'provider-x' }, []],
     ];

@@ -1,4 +1,4 @@
-/** Who gets what of the live logs: administrators of a subtree, and clients that come back late. */
+/** Scope of the live logs: administrators of a subtree, and clients that reconnect late. */
 import { describe, expect, it } from 'vitest';
 import { startTestGateway } from '../support/gateway.ts';
 import { newKey } from '../support/managed-keys.ts';
@@ -30,7 +30,7 @@ describe('live logs for an administrator of a subtree', () => {
       await ask('/rival', `rival${name}`);
       await ask('/teams', `teams${name}`);
       await ask(undefined, `none${name}`);
-      // Other events of the subtree: a key that is made there.
+      // Other events of the subtree: a key that is created there.
       await newKey(gateway, { user_path: '/team/a', name: 'unseen' }, scoped);
       const live = await listen(gateway.url, view, headers);
       expect(live.response.statusCode).toBe(200);
@@ -52,7 +52,7 @@ describe('live logs for an administrator of a subtree', () => {
     },
   );
 
-  it('take a user path of the subtree, and refuse others', async () => {
+  it('accept a user path of the subtree, and refuse others', async () => {
     const scoped = await newKey(gateway, { user_path: '/team', dashboard_access: true });
     const outside = await scoped.fetch('/admin/live/logs?user_path=/rival');
     expect((await errorOf(outside, 403)).code).toBe('user_path_out_of_scope');
@@ -67,7 +67,7 @@ describe('live logs for an administrator of a subtree', () => {
 });
 
 describe('DASHBOARD_LIVE_LOGS_REPLAY_LIMIT', () => {
-  it('bounds what a client that comes back gets again; beyond, it gets a reset', async () => {
+  it('limits the events that a client receives on reconnecting; beyond it, the client receives a reset', async () => {
     const own = await startTestGateway({ env: { DASHBOARD_LIVE_LOGS_REPLAY_LIMIT: '6' } });
     await modelsListed(own);
     const authorization = { authorization: 'Bearer test-master-key' };

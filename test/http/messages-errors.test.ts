@@ -153,7 +153,7 @@ describe('a translated stream that fails', () => {
       { type: 'api_error', message: 'out of memory' },
     ],
     ['ends too early', { cutAfterChunks: 4 }, { type: 'api_error', details: { error_code: 'stream_incomplete' } }],
-  ] as [string, Fault, object][])('because the provider %s ends with an error event', async (_how, fault, error) => {
+  ] as [string, Fault, object][])('whose provider %s ends with an error event', async (_how, fault, error) => {
     gateway.simulated.control.next(fault);
     const { text } = await stream(asked);
     const events = eventsOf(text);

@@ -11,7 +11,7 @@ const lastAsked = () => {
 };
 
 describe('a native message', () => {
-  it('has the very bytes of the provider, and so has the request of the client but for the model', async () => {
+  it('is passed on byte for byte, as is the request except for the model', async () => {
     const body = `{ "max_tokens": 20, "model":"${native}","messages":[{"role":"user","content":"hi"}], "metadata":{"user_id":"u"}}`;
     const answer = await gateway.post('/v1/messages', body);
     expect(lastAsked()).toMatchObject({ path: '/v1/messages', body: body.replace(native, 'simulated-small') });

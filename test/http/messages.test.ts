@@ -198,7 +198,7 @@ describe.each(both)('a stream of messages, %s', (_kind, model) => {
     [{ coalesce: true }],
     [{ comments: true }],
     [{ tokensPerChunk: 3 }],
-  ] as [Fault][])('says the same however it comes: %j', async (fault) => {
+  ] as [Fault][])('has the same content however it is split: %j', async (fault) => {
     const asked = { model, messages: user('Think: what is the weather in Paris and Rome?'), tools: [weatherTool] };
     const usual = addedUp((await stream(asked)).events.filter(({ type }) => type !== 'ping'));
     (model === native ? anthropic : gateway.simulated).control.next(fault);

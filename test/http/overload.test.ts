@@ -16,7 +16,7 @@ async function openStream(): Promise<AbortController> {
 const ask = () => gateway.post('/v1/chat/completions', { model, messages: user('hello') });
 
 describe('MAX_CONCURRENT_REQUESTS', () => {
-  it('refuses a request beyond it with 503 and Retry-After, and serves again when one has ended', async () => {
+  it('refuses a request beyond it with 503 and Retry-After, and serves again when another has ended', async () => {
     const open = [await openStream(), await openStream()];
     const asked = gateway.simulated.requests.length;
     const refused = await ask();

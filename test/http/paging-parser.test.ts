@@ -34,7 +34,7 @@ function outcome<Value>(param: string, parse: () => Value): Value | string {
 type Given = string | readonly string[] | undefined;
 
 describe('limit', () => {
-  /** What is given; as most lists read it, cut to the most, without a usual one, and in OpenAI's form. From 1 to 100. */
+  /** The input; read as by most lists, capped, without a default, and in OpenAI's form. From 1 to 100. */
   const table: readonly (readonly [
     Given,
     number | string,

@@ -42,7 +42,7 @@ function says(body: string | Buffer, contentType = 'text/plain'): void {
 
 describe('a passthrough', () => {
   it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
-    'takes %s, with its path and query byte for byte',
+    'accepts %s, with its path and query byte for byte',
     async (method) => {
       says('fine');
       const query = '?a=b%2Fc&d=%20+&e=é&&f'.replace('é', '%C3%A9');

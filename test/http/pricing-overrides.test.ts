@@ -115,7 +115,7 @@ describe('a pricing override', () => {
     ['no JSON', '{', null],
     ['no selector', { pricing: { per_request: 1 } }, 'selector'],
     ['an empty selector', { selector: ' ', pricing: { per_request: 1 } }, 'selector'],
-    ['a selector that is no text', { selector: 5, pricing: { per_request: 1 } }, 'selector'],
+    ['a selector that is not a string', { selector: 5, pricing: { per_request: 1 } }, 'selector'],
     ['a selector that is too long', { selector: 'x'.repeat(257), pricing: { per_request: 1 } }, 'selector'],
     ['a selector with control characters', { selector: 'a\u0000b', pricing: { per_request: 1 } }, 'selector'],
     ['an unknown provider', { selector: 'nobody/model', pricing: { per_request: 1 } }, 'selector'],

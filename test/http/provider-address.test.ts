@@ -1,4 +1,4 @@
-/** At which addresses a provider may be that an administrator sets up while the gateway runs. */
+/** Addresses that are allowed for a provider that an administrator sets up at run time. */
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -86,7 +86,7 @@ describe('PUT /admin/provider-credentials', () => {
     expect(contacted).toEqual([]);
   });
 
-  it('refuses a type whose usual address is loopback, when no other is given', async () => {
+  it('refuses a type whose default address is loopback, when no other is given', async () => {
     for (const body of [{ type: 'ollama' }, { type: 'ollama', base_url: '' }])
       expect(await errorOf(await put(gateway, body), 400)).toMatchObject({ param: 'base_url' });
   });
@@ -102,7 +102,7 @@ describe('PUT /admin/provider-credentials', () => {
     expect((await gateway.fetch(`${ROUTE}/late`, { method: 'DELETE' })).status).toBe(204);
   });
 
-  it('concerns no provider of the configuration: the one at loopback answers', async () => {
+  it('does not restrict providers of the configuration: the one at loopback answers', async () => {
     const body = { model: 'llamacpp/simulated-small', messages: user('hello') };
     expect((await gateway.post('/v1/chat/completions', body)).status).toBe(200);
   });

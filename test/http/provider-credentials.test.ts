@@ -238,7 +238,7 @@ describe('a provider that is set up', () => {
   });
 });
 
-describe('input', () => {
+describe('a request', () => {
   const gateway = withGateway({ env: LOCAL, register: (url) => ({ LLAMACPP_BASE_URL: url }) });
   const good = { name: 'good', type: 'openai', api_keys: [SECRET] };
   const put400 = async (body: object | string) => {
@@ -265,27 +265,27 @@ describe('input', () => {
     ['an unknown type', { ...good, type: 'toString' }, 'type'],
     ['no key', { ...good, api_keys: undefined }, 'api_keys'],
     ['an empty list of keys', { ...good, api_keys: [] }, 'api_keys'],
-    ['a key that is no text', { ...good, api_keys: [7] }, 'api_keys.0'],
+    ['a key that is not a string', { ...good, api_keys: [7] }, 'api_keys.0'],
     ['a key that cannot be in a header', { ...good, api_keys: ['a\nb'] }, 'api_keys.0'],
-    ['a mask with nothing behind it', { ...good, api_keys: [MASK] }, 'api_keys.0'],
-    ['no address where one is needed', { name: 'x', type: 'llamacpp' }, 'base_url'],
-    ['an address that is none', { ...good, base_url: 'nowhere' }, 'base_url'],
-    ['an address of another scheme', { ...good, base_url: 'file:///etc/passwd' }, 'base_url'],
-    ['a masked password with nothing behind it', { ...good, base_url: 'https://me:***@host/v1' }, 'base_url'],
-    ['a proxy that is none', { ...good, proxy_url: 'proxy' }, 'proxy_url'],
-    ['models that are no list', { ...good, models: 'a' }, 'models'],
+    ['a mask without a stored key', { ...good, api_keys: [MASK] }, 'api_keys.0'],
+    ['no URL for a type that requires one', { name: 'x', type: 'llamacpp' }, 'base_url'],
+    ['an invalid URL', { ...good, base_url: 'nowhere' }, 'base_url'],
+    ['a URL of another scheme', { ...good, base_url: 'file:///etc/passwd' }, 'base_url'],
+    ['a masked password without a stored one', { ...good, base_url: 'https://me:***@host/v1' }, 'base_url'],
+    ['an invalid proxy URL', { ...good, proxy_url: 'proxy' }, 'proxy_url'],
+    ['models that are not a list', { ...good, models: 'a' }, 'models'],
     ['an empty model', { ...good, models: [''] }, 'models.0'],
     ['an unknown mode', { ...good, models_mode: 'sometimes' }, 'models_mode'],
     ['a setting of another type', { ...good, site_url: 'https://a' }, 'site_url'],
     [
-      'a setting that the type does not take',
+      'an invalid value of a setting',
       { ...good, type: 'anthropic', default_max_tokens: 'many' },
       'default_max_tokens',
     ],
     ['sticky keys', { ...good, session_sticky_keys: true }, 'session_sticky_keys'],
     ['an unknown field', { ...good, backend: 'x' }, 'backend'],
     ['a field of the answer', { ...good, managed: false }, 'managed'],
-    ['enabled that is no boolean', { ...good, enabled: 'yes' }, 'enabled'],
+    ['enabled that is not a boolean', { ...good, enabled: 'yes' }, 'enabled'],
     ['a list', [good], null],
   ])('%s is refused by name, and nothing is stored', async (_what, body, param) => {
     expect(await put400(body)).toBe(param);
@@ -318,7 +318,7 @@ describe('input', () => {
     expect((await remove(gateway, 'good', { 'if-match': '"1"' })).status).toBe(204);
   });
 
-  it('of two concurrent changes is applied one after the other', async () => {
+  it('is applied after a concurrent one, each with a revision', async () => {
     const body = { ...good, name: 'together', enabled: false };
     const answers = await Promise.all(['a', 'b', 'c', 'd'].map((model) => put(gateway, { ...body, models: [model] })));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);

@@ -1,4 +1,4 @@
-/** 429 of providers: who waits, who is called in the meantime, and what clients read of it. */
+/** 429 of providers: which credential and model pause, which target is called meanwhile, and what clients receive. */
 import OpenAI from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { saved, withProviders } from '../support/several-providers.ts';
@@ -74,7 +74,7 @@ describe('a 429 of the only target', () => {
     expect(events.map(({ type }) => type)).toEqual(['request.received', 'model.resolved', 'request.refused']);
   });
 
-  it('pauses for five minutes at most, which is what the client gets, too', async () => {
+  it('pauses for five minutes at most, which is also the Retry-After of the client', async () => {
     provider.a.control.next({ status: 429, retryAfter: 7200 }, { path });
     expect((await ask('llamacpp-a/later')).headers.get('retry-after')).toBe('300');
     const seconds = Number((await ask('llamacpp-a/later')).headers.get('retry-after'));
@@ -91,7 +91,7 @@ describe('a 429 of the only target', () => {
     expect((await ask('llamacpp-a/many')).status).toBe(200);
   });
 
-  it('makes as many calls as the SDK of the client makes tries', async () => {
+  it('makes as many calls as the SDK of the client makes attempts', async () => {
     const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: 'test-master-key', maxRetries: 2 });
     provider.a.control.always({ status: 429, retryAfter: 0 }, { path });
     counted();
@@ -134,7 +134,7 @@ describe('a 429 of one of several targets', () => {
     await saved(gateway, { source: 'busy', targets: targets('second'), strategy: 'failover' });
   });
 
-  it('moves on to the next target, and calls the paused one no more', async () => {
+  it('moves on to the next target, and does not call the paused one', async () => {
     provider.a.control.always({ status: 429, retryAfter: 60 }, { path });
     counted();
     expect((await ask('both')).status).toBe(200);
@@ -190,7 +190,7 @@ describe("a provider's own limits", () => {
     }
   });
 
-  it('are not, where the gateway has limits of its own', async () => {
+  it('are not forwarded where the gateway has limits of its own', async () => {
     const rule = { user_path: '/limited', limit_key: { period: 'minute' }, max_requests: 100 };
     expect((await gateway.fetch('/admin/rate-limits', { method: 'PUT', json: rule })).status).toBeLessThan(300);
     const told = { ...limits, 'x-ratelimit-remaining-tokens': '5' };
@@ -207,7 +207,7 @@ describe("a provider's own limits", () => {
     }
   });
 
-  it('are not, where a limit above the path of the key applies, whose amounts it may not read', async () => {
+  it('are not forwarded where a limit above the path of the key applies, whose amounts it may not read', async () => {
     const rule = { user_path: '/above', limit_key: { period: 'minute' }, max_requests: 100 };
     expect((await gateway.fetch('/admin/rate-limits', { method: 'PUT', json: rule })).status).toBeLessThan(300);
     const made = await json(await gateway.post('/admin/auth-keys', { name: 'below', user_path: '/above/below' }));

@@ -1,4 +1,4 @@
-/** A provider that takes too long: the error names the setting, and says whether anything had arrived. */
+/** A provider that takes too long: the error names the setting, and states whether anything had arrived. */
 import type { ServerResponse } from 'node:http';
 import { afterAll, describe, expect, it } from 'vitest';
 import { startScriptedProvider } from '../support/scripted-provider.ts';
@@ -36,7 +36,7 @@ const answering = async (answer: (response: ServerResponse) => void) =>
 const SSE = { 'content-type': 'text/event-stream' };
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-describe('a provider that answers nothing', () => {
+describe('a provider that does not answer', () => {
   it.each([
     ['llamacpp', '0.3 s (LLAMACPP_TIMEOUT)'],
     ['llamacpp-gpu', '0.4 s (LLAMACPP_GPU_TIMEOUT)'],
@@ -52,11 +52,11 @@ describe('a provider that answers nothing', () => {
   });
 });
 
-describe('a provider that falls silent', () => {
+describe('a provider that stops sending', () => {
   it.each([
     ['llamacpp', '0.3 s (LLAMACPP_TIMEOUT)'],
     ['openai', '0.5 s (HTTP_TIMEOUT)'],
-  ])('within an answer that is no stream ends with 504: %s after %s', async (provider, limit) => {
+  ])('within an answer that is not streamed ends with 504: %s after %s', async (provider, limit) => {
     await answering((response) => response.writeHead(200, JSON_TYPE).flushHeaders());
     const nothing = await errorOf(await ask(provider), 504);
     expect(nothing.message).toContain(`took longer than ${limit}`);
@@ -81,7 +81,7 @@ describe('a provider that falls silent', () => {
     expect(nothing.message).toContain(`sent nothing for ${limit}, and no byte of its answer had arrived`);
   });
 
-  it('is waited for where its own setting allows it', async () => {
+  it('has as much time as its own setting allows', async () => {
     await answering((response) => {
       response.writeHead(200, JSON_TYPE).write('{"object":"chat.completion",');
       setTimeout(() => response.end('"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}]}'), 300);

@@ -46,19 +46,19 @@ describe('the status of a provider', () => {
     ['its models are known', {}, {}, 'healthy', 'Healthy'],
     ['its models are an allowlist', { ...never, models: 1, allowlist: true }, {}, 'healthy', 'Healthy'],
     ['its list failed, and there is an older one', down, {}, 'degraded', 'Degraded'],
-    ['its list failed, and there is none', { ...down, models: 0 }, {}, 'unhealthy', 'Unhealthy'],
+    ['its list failed, and there is no older one', { ...down, models: 0 }, {}, 'unhealthy', 'Unhealthy'],
     ['its breaker is open', {}, { circuit: 'open' }, 'degraded', 'Degraded'],
     ['its breaker is half open', {}, { circuit: 'half_open' }, 'healthy', 'Healthy'],
-    ['only an earlier run knows its models', { ...never, models: 2, remembered: true }, {}, 'degraded', 'Starting'],
-    ['it was not asked yet', never, {}, 'degraded', 'Starting'],
+    ['its models are from an earlier run', { ...never, models: 2, remembered: true }, {}, 'degraded', 'Starting'],
+    ['its models were not listed yet', never, {}, 'degraded', 'Starting'],
     [
-      'it has models of the configuration, and was not asked yet',
+      'it has models of the configuration, and was not listed yet',
       never,
       { configuredModels: ['a'] },
       'degraded',
       'Configured',
     ],
-    ['it lists nothing', { models: 0 }, {}, 'degraded', 'Unknown'],
+    ['its list is empty', { models: 0 }, {}, 'degraded', 'Unknown'],
     ['it cannot be set up', undefined, { problem: 'no key' }, 'unhealthy', 'Unhealthy'],
   ])('%s', (_when, of, more, status, label) => {
     const [told] = providersStatus([provider('one', of, more)]).providers;
@@ -67,11 +67,11 @@ describe('the status of a provider', () => {
   });
 
   test.each<[string, ProviderFacts[], string]>([
-    ['there is none', [], 'degraded'],
-    ['all are well', [provider('a', {}), provider('b', {})], 'healthy'],
-    ['none is well', [provider('a', { ...down, models: 0 }), provider('b', undefined)], 'unhealthy'],
-    ['some are well', [provider('a', {}), provider('b', undefined)], 'degraded'],
-  ])('all in all, when %s', (_when, facts, overall) => {
+    ['there is no provider', [], 'degraded'],
+    ['all are healthy', [provider('a', {}), provider('b', {})], 'healthy'],
+    ['none is healthy', [provider('a', { ...down, models: 0 }), provider('b', undefined)], 'unhealthy'],
+    ['some are healthy', [provider('a', {}), provider('b', undefined)], 'degraded'],
+  ])('is summarised when %s', (_when, facts, overall) => {
     const { summary } = providersStatus(facts);
     expect(summary).toMatchObject({ total: facts.length, overall_status: overall });
     expect(summary.healthy + summary.degraded + summary.unhealthy).toBe(summary.total);

@@ -77,7 +77,7 @@ describe('a rate limit', () => {
   });
 
   test.each([
-    ['nothing to limit', { user_path: '/bad', limit_key: { period: 'minute' } }, 'max_requests'],
+    ['no limit', { user_path: '/bad', limit_key: { period: 'minute' } }, 'max_requests'],
     ['no request', { user_path: '/bad', limit_key: { period: 'minute' }, max_requests: 0 }, 'max_requests'],
     ['half a request', { user_path: '/bad', limit_key: { period: 'minute' }, max_requests: 1.5 }, 'max_requests'],
     ['tokens in text', { user_path: '/bad', limit_key: { period: 'minute' }, max_tokens: '5' }, 'max_tokens'],

@@ -1,4 +1,4 @@
-/** What is kept of requests that the gateway refuses: their beginning, their size and their digest. */
+/** The recorded content of requests that the gateway refuses: their beginning, their size and their digest. */
 import { createHash } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { at, setBudget, setPrice } from '../support/batches.ts';
@@ -71,7 +71,7 @@ describe('a refused request', () => {
       429,
       () => at('/limited'),
     ],
-  ])('that %s keeps the first 4 KiB of its body, its size and its digest', async (_why, path, body, status, init) => {
+  ])('that %s is recorded with 4 KiB of its body, its size and its digest', async (_why, path, body, status, init) => {
     const answer = await gateway.post(path, body, await init());
     await errorOf(answer, status);
     const { body: kept, data } = await receivedOf(answer);
@@ -79,7 +79,7 @@ describe('a refused request', () => {
     expect(data).toMatchObject({ bodyBytes: body.length, bodySha256: createHash('sha256').update(body).digest('hex') });
   });
 
-  it('keeps no more under an idempotency key, which stays free for a later request', async () => {
+  it('is recorded with no more under an idempotency key, which stays free for a later request', async () => {
     const headers = { ...at('/limited').headers, 'idempotency-key': 'refused-once' };
     const answer = await gateway.post('/v1/chat/completions', chat(), { headers });
     await errorOf(answer, 429);
@@ -88,14 +88,14 @@ describe('a refused request', () => {
     expect(await errorOf(again, 404)).toMatchObject({ code: 'model_not_found' });
   });
 
-  it('keeps the beginning of a long model name, also in the error on record', async () => {
+  it('is recorded with the beginning of a long model name, also in its error', async () => {
     const answer = await gateway.post('/v1/chat/completions', chat('m'.repeat(100_000)));
     await errorOf(answer, 404);
     const events = await eventsOfExchange(gateway, exchangeOf(answer));
     expect(JSON.stringify(events).length).toBeLessThan(3 * KEPT);
   });
 
-  it('is kept whole when it is short', async () => {
+  it('is recorded whole when it is short', async () => {
     const body = JSON.stringify({ model: 'nothing', messages: user('hi') });
     const answer = await gateway.post('/v1/chat/completions', body);
     const { body: kept, data } = await receivedOf(answer);
@@ -105,7 +105,7 @@ describe('a refused request', () => {
 });
 
 describe('a request that a provider refused', () => {
-  it('keeps its whole body', async () => {
+  it('is recorded with its whole body', async () => {
     gateway.simulated.control.next({ status: 400 });
     const answer = await gateway.post('/v1/chat/completions', chat());
     expect(answer.status).toBe(400);

@@ -1,4 +1,4 @@
-/** A provider refuses the gateway's own credential: clients get 502, since a 401 is about their own key. */
+/** A provider refuses the gateway's own credential: clients receive 502, since a 401 is about their own key. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ScriptedProvider, startScriptedProvider } from '../support/scripted-provider.ts';
 import { saved } from '../support/several-providers.ts';
@@ -9,7 +9,7 @@ let open: ScriptedProvider;
 const gateway = withGateway(async () => {
   locked = await startScriptedProvider();
   open = await startScriptedProvider();
-  // Anthropic's listing has a query.
+  // Anthropic's list has a query.
   locked.script((_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end('{"data":[{"type":"model","id":"scripted","display_name":"scripted"}],"has_more":false}');
@@ -73,7 +73,7 @@ describe('a 401 of a provider', () => {
       status: 502,
       text: expect.stringContaining("The provider 'openai' refused the gateway's credentials: Incorrect API key"),
     });
-    // Anthropic's word for it is another.
+    // Anthropic has another name for it.
     const { error } = JSON.parse(text);
     if (path === '/v1/messages') expect(error).toMatchObject({ type: 'api_error' });
     else
@@ -98,7 +98,7 @@ describe('a 401 of a provider', () => {
     expect(await answer.text()).toContain("The provider 'anthropic' refused the gateway's credentials");
   });
 
-  it('is followed by the next target', async () => {
+  it('leads to the next target', async () => {
     refuses(401);
     open.script((_request, response) => {
       const choices = [{ index: 0, message: { role: 'assistant', content: 'open' }, finish_reason: 'stop' }];

@@ -1,4 +1,4 @@
-/** Refused requests beyond those that are recorded one by one: the log, SQL, REST and metrics count the same. */
+/** Refused requests beyond those recorded one by one: the log, SQL, REST and metrics have the same counts. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ function together() {
 }
 
 describe('the log', () => {
-  it('has every refused request: one by one up to the bound, and then counted, with nothing of their content', () => {
+  it('has every refused request: one by one up to the bound, and then counted, without their content', () => {
     const alone = recordedAlone();
     expect([ALONE, 2 * ALONE]).toContain(alone.length);
     expect(exchangeIds.filter((id) => id !== null)).toEqual(alone);

@@ -8,7 +8,7 @@
  * | SPEC §3: queued, in_progress, cancelled | background.test.ts |
  * | SPEC §3: how a stored response is refreshed and read | responses.test.ts, responses-native.test.ts |
  * | 400: broken JSON, wrong types | bad-input.test.ts |
- * | 400: no `input`; what only a native provider can honour | here |
+ * | 400: no `input`; features that only a native provider has | here |
  * | 401 | auth.test.ts, and here for a stream |
  * | 404: model, earlier response, item | here; of deleted and unstored responses in responses-translated.test.ts |
  * | 413 | bad-input.test.ts, and here for a stream |
@@ -289,15 +289,15 @@ describe('SPEC §7, errors of a streaming request are JSON in the envelope', () 
 
 describe.each(forms)('SPEC §7, 404 for an answer that is %s', (_form, form) => {
   it.each([
-    ['a model that is not there', { model: 'nobody/x' }, 'model_not_found', 'model'],
+    ['an unknown model', { model: 'nobody/x' }, 'model_not_found', 'model'],
     [
-      'an earlier response that is not there',
+      'an unknown earlier response',
       { previous_response_id: 'resp_0' },
       'previous_response_not_found',
       'previous_response_id',
     ],
     [
-      'an item that is not there',
+      'an unknown item',
       { input: [{ type: 'item_reference', id: 'msg_0' }] },
       'item_not_found',
       'input[0].id',

@@ -173,7 +173,7 @@ describe.each(models)('a response of %s', (model) => {
   const type = model.split('/', 1)[0] ?? '';
 
   for (const end of ['breaks off', 'ends'] as const) {
-    it.each(kinds)(`whose stream ${end} within its %s fails, and is kept so`, async (kind) => {
+    it.each(kinds)(`whose stream ${end} within its %s fails, and is stored as failed`, async (kind) => {
       const { type: contentType, frames } = providers[model]?.(kind) ?? { type: '', frames: [] };
       answers(contentType, frames, end);
       const { text, events, exchange } = await stream({ model });

@@ -6,7 +6,7 @@ const { gateway, nativeProvider, create, stream, retrieve } = withBothKinds();
 const PATH = '/v1/responses';
 
 describe('a native response', () => {
-  it('has the very bytes of the provider, and so has the request of the client but for the model', async () => {
+  it('is passed on byte for byte, as is the request except for the model', async () => {
     const body = `{ "x":9007199254740993123, "model":"${native}","input":"hi" , "metadata":{"b":"1","a":"2"}}`;
     const answer = await gateway.post(PATH, body);
     const asked = nativeProvider.requests.at(-1);

@@ -31,7 +31,7 @@ describe('a 404 for a model', () => {
   it.each([
     ['a code', '{"error":{"message":"not found","code":"model_not_found"}}'],
     [
-      'words alone, as from vLLM',
+      'a message alone, as from vLLM',
       '{"message":"The model `scripted` does not exist.","type":"NotFoundError","code":404}',
     ],
     ['the name of the model', '{"error":"scripted: no such name"}'],

@@ -116,13 +116,13 @@ describe('another attempt', () => {
   });
 
   it.each([
-    ['that is no JSON', { garbage: true }, chat],
+    ['that is not JSON', { garbage: true }, chat],
     [
-      'that is no JSON where a stream was asked for',
+      'that is not JSON for a streaming request',
       { garbage: true, contentType: 'text/html' },
       { ...chat, stream: true },
     ],
-    ['that is JSON where a stream was asked for', { contentType: 'application/json' }, { ...chat, stream: true }],
+    ['that is JSON for a streaming request', { contentType: 'application/json' }, { ...chat, stream: true }],
   ])('is not made after an answer %s: it was paid for, and so would the next one be', async (_what, fault, body) => {
     gateway.simulated.control.always(fault);
     const { answer, calls } = await counted(body);

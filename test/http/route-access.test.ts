@@ -1,6 +1,6 @@
 /**
- * Who may call which route of /v1, /p and /admin: every route of the running gateway is in the table, with the answer that
- * each caller gets, and every answer is tried over HTTP.
+ * Access to the routes of /v1, /p and /admin: every route of the running gateway is in the table, with the answer for
+ * each caller, and every answer is tried over HTTP.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { FastifyInstance } from 'fastify';
@@ -34,7 +34,7 @@ const watch = (message: unknown) => {
   });
 };
 
-/** What is cancelled must not have ended by itself, however slow the machine is. */
+/** It must not end before it is cancelled, however slow the machine is. */
 const native = createSimulatedProvider({ apiKey: 'sk-native', backgroundMs: 3_600_000 });
 let echo: ScriptedProvider;
 let gateway: TestGateway;
@@ -76,12 +76,12 @@ afterAll(async () => {
   await native.close();
 });
 
-/** Those of the gateway: the simulated provider of a test may be a server of the same kind. */
+/** Of the gateway alone: the simulated provider of a test may be a server of the same kind. */
 const registered = (): readonly Registered[] =>
   servers.find((one) => one.some(({ url }) => url === '/openapi.json')) ?? [];
 const isOlder = ({ url }: Registered) => url.startsWith('/admin/api/v1/');
 const isInTable = (one: Registered) => /^\/(v1|p|admin)\//.test(one.url) && !isOlder(one);
-/** Fastify adds a HEAD route for a GET route: it has the same class, which `access-class.test.ts` shows. */
+/** Fastify adds a HEAD route for a GET route: it has the same class, as `access-class.test.ts` shows. */
 const isAdded = ({ method, url }: Registered) =>
   method === 'HEAD' && registered().some((one) => one.url === url && one.method === 'GET') && !url.startsWith('/p/');
 /** The dashboard's own pages, which need no key. */
@@ -96,12 +96,12 @@ describe('the table', () => {
     expect(there.map(nameOf).sort()).toEqual(rows.sort());
   });
 
-  it('has no row twice', () => {
+  it('has no duplicate row', () => {
     const names = table.map(({ route, about }) => `${route} ${about ?? ''}`);
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it('expects of every row what the access class of its route says', () => {
+  it('expects the answers that the access class of each route defines', () => {
     const classes = new Map(registered().map((one) => [nameOf(one), one.access]));
     for (const { route, answers } of table) {
       const [noKey, unbound, bound, other, scoped, global, master] = answers;
@@ -116,8 +116,8 @@ describe('the table', () => {
   });
 });
 
-describe('the older name of the admin API', () => {
-  it('has every route of the newer one, of the same class', () => {
+describe('the older path of the admin API', () => {
+  it('has every route of the newer one, with the same class', () => {
     const newer = registered().filter((one) => one.url.startsWith('/admin/') && !isOlder(one));
     const older = registered().filter(isOlder);
     const describeOf = ({ method, url, access }: Registered) =>
@@ -147,7 +147,7 @@ async function call(row: Row, id: string, caller: CallerName, url = target(row, 
     headers,
     ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
   });
-  // A stream without an end was begun, and that is all there is to know.
+  // A stream without an end has begun; there is no body to check.
   if (answer.headers.get('content-type')?.startsWith('text/event-stream')) stop.abort();
   return answer;
 }
@@ -162,7 +162,7 @@ async function expectRefusal(answer: Response, status: number): Promise<void> {
   if (status === 403) expect(code).toMatch(reasons);
 }
 
-/** The answer is one that the description of the API has, with all its members and no other. */
+/** The answer is documented in the description of the API, with all its members and no other. */
 async function expectAsDescribed(route: string, answer: Response): Promise<void> {
   const [method = '', url = ''] = route.split(' ');
   if (!url.startsWith('/admin/')) return;
@@ -174,7 +174,7 @@ async function expectAsDescribed(route: string, answer: Response): Promise<void>
   const schema = success?.content?.['application/json'];
   if (!answer.ok || !(schema instanceof z.ZodType)) return;
   const body = await json(answer);
-  // What a schema does not know, it leaves out.
+  // Parsing drops members that are not in the schema.
   expect(schema.parse(body), route).toEqual(body);
 }
 
@@ -186,7 +186,7 @@ describe.each(table.map((row) => [`${row.route}${row.about === undefined ? '' : 
       async (caller, status, place) => {
         const id = (await row.make?.({ gateway, keyAt })) ?? '';
         const answer = await call(row, id, caller);
-        // What is endless has been aborted.
+        // An endless answer has been aborted.
         const text = row.route === 'GET /admin/live/logs' && answer.ok ? '' : await answer.clone().text();
         expect({ status: answer.status, text: answer.status === status ? '' : text }).toEqual({ status, text: '' });
         if (row.shows !== undefined) expect(text.includes(id), text).toBe(row.shows[place]);
@@ -197,7 +197,7 @@ describe.each(table.map((row) => [`${row.route}${row.about === undefined ? '' : 
     );
 
     if (row.route.includes(' /admin/')) {
-      it('is guarded under its older name too, and says that it is old', async () => {
+      it('is guarded under its older path too, and marked as deprecated', async () => {
         const answer = await call(row, '', 'bound plain key', target(row, 'none').replace('/admin/', '/admin/api/v1/'));
         expect(answer.status).toBe(403);
         expect(answer.headers.get('deprecation')).toBe('true');

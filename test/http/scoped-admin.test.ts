@@ -128,7 +128,7 @@ describe('users', () => {
   const paths = async (init = {}) =>
     (await json(await admin.fetch('/admin/users', init))).users.map(({ user_path }: Answered) => user_path);
 
-  it('are those of the subtree, with the limits inherited from above', async () => {
+  it('are those of the subtree, with the policies inherited from above', async () => {
     await setPolicy(gateway, '/', ['simulated-small']);
     await setPolicy(gateway, '/team-b/c', []);
     for (const init of [{}, anywhere]) {

@@ -12,19 +12,19 @@ function serving(count: number, around?: string[]) {
   return app;
 }
 
-describe('a list that is sent piece by piece', () => {
+describe('a list that is sent in pieces', () => {
   it.each([0, 1, 2, 20_000])('of %i rows is one JSON array', async (count) => {
     const answer = await serving(count).inject('/rows');
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
     expect(answer.json()).toEqual([...many(count)]);
   });
 
-  it('may be a member of an object', async () => {
+  it('can be a member of an object', async () => {
     const answer = await serving(3, ['{"rows":', '}']).inject('/rows');
     expect(answer.json()).toEqual({ rows: [...many(3)] });
   });
 
-  it('takes the rows as they are read, and lets others go on between', async () => {
+  it('sends rows as they are read, and yields to other requests meanwhile', async () => {
     let taken = 0;
     function* rows() {
       for (; taken < 50_000; taken++) yield { taken, text: 'x'.repeat(100) };

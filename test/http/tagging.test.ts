@@ -1,4 +1,4 @@
-/** Labels and sessions of requests: the rules that are set, and what of them comes to be on the record. */
+/** Labels and sessions of requests: the configured rules, and the recorded result. */
 import { describe, expect, it } from 'vitest';
 import { errorOf, eventsOfExchange, exchangeOf, json, user, withGateway } from '../support/with-gateway.ts';
 
@@ -23,13 +23,13 @@ async function received(headers: Record<string, string>, more: object = {}) {
 }
 
 describe('the rules of tagging', () => {
-  it('are those of the configuration at first', async () => {
+  it('come from the configuration at first', async () => {
     const answer = await gateway.fetch(ROUTE);
     expect(answer.headers.get('etag')).toBe('"none"');
     expect(await json(answer)).toEqual({ headers: [managed], editable: true });
   });
 
-  it('make labels of the headers of the very next request', async () => {
+  it('apply to the headers of the next request', async () => {
     const answer = await put([{ header: 'X-Team', delimiter: ';' }]);
     expect(answer.headers.get('etag')).toBe('"0"');
     const team = { header: 'x-team', delimiter: ';', do_not_pass: false };
@@ -38,11 +38,11 @@ describe('the rules of tagging', () => {
     expect(labels).toEqual(['apollo', 'red', 'blue']);
   });
 
-  it('leave a request without such headers alone', async () => {
+  it('add no labels to a request without such headers', async () => {
     expect(await received({})).not.toHaveProperty('labels');
   });
 
-  it('are replaced all together, once, and only as they were seen', async () => {
+  it('are replaced all together, and only at the revision in If-Match', async () => {
     expect((await put([{ header: 'x-other' }], '"0"')).headers.get('etag')).toBe('"1"');
     expect((await errorOf(await put([], '"0"'), 409)).code).toBe('revision_mismatch');
     expect((await put([{ header: 'x-other' }])).headers.get('etag')).toBe('"1"');
@@ -54,20 +54,20 @@ describe('the rules of tagging', () => {
     ['no list', 'x-team', 'headers'],
     ['a rule without a header', [{}], 'headers.0.header'],
     ['an empty header', [{ header: ' ' }], 'headers.0.header'],
-    ['a header that is none', [{ header: 'a b' }], 'headers.0.header'],
+    ['an invalid header name', [{ header: 'a b' }], 'headers.0.header'],
     ['a header with credentials', [{ header: 'Authorization' }], 'headers.0.header'],
     ['two rules for a header', [{ header: 'x-a' }, { header: 'X-A' }], 'headers.1.header'],
     ['a rule of the configuration', [{ header: 'X-Project' }], 'headers.0.header'],
     ['a rule as it was shown of the configuration', [managed], 'headers.0.managed'],
     ['a delimiter that is too long', [{ header: 'x-a', delimiter: '12345678901' }], 'headers.0.delimiter'],
-    ['do_not_pass that is no boolean', [{ header: 'x-a', do_not_pass: 'yes' }], 'headers.0.do_not_pass'],
+    ['do_not_pass that is not a boolean', [{ header: 'x-a', do_not_pass: 'yes' }], 'headers.0.do_not_pass'],
   ])('%s is refused by name, and nothing changes', async (_what, headers, param) => {
     const before = await json(await gateway.fetch(ROUTE));
     expect((await errorOf(await put(headers), 400)).param).toBe(param);
     expect(await json(await gateway.fetch(ROUTE))).toEqual(before);
   });
 
-  it('keep a header from the provider that a request is passed to', async () => {
+  it('remove a header from a request that is passed on to a provider', async () => {
     await put([{ header: 'x-cost-centre', do_not_pass: true }, { header: 'x-shared' }]);
     const answer = await gateway.fetch('/p/llamacpp/health', {
       headers: { 'x-cost-centre': '4711', 'x-shared': 'yes' },
@@ -91,25 +91,25 @@ describe('the rules of tagging', () => {
 });
 
 describe('the session of a request', () => {
-  it('is on the record as a header names it', async () => {
+  it('is recorded from a header', async () => {
     expect((await received({ 'x-session-id': 'mine' })).sessionId).toBe('mine');
   });
 
-  it('is on the record as the body names it, when no header does', async () => {
+  it('is recorded from the body, when no header names it', async () => {
     expect((await received({}, { prompt_cache_key: 'from the body' })).sessionId).toBe('from the body');
     expect((await received({ 'session-id': 'a' }, { prompt_cache_key: 'b' })).sessionId).toBe('a');
   });
 
-  it('is one of its user path', async () => {
+  it('is scoped to its user path', async () => {
     const { sessionId } = await received({ 'x-session-id': 'mine', 'x-gateway-user-path': '/team' });
     expect(sessionId).toMatch(/^scoped-[0-9a-f]{32}$/);
   });
 
-  it('is not made up', async () => {
+  it('is absent when the request names none', async () => {
     expect(await received({})).not.toHaveProperty('sessionId');
   });
 
-  it('goes with the usage that is recorded', async () => {
+  it('is part of the recorded usage', async () => {
     const answer = await gateway.fetch('/v1/chat/completions', {
       json: { model: MODEL, messages: user('Hello!') },
       headers: { 'x-session-id': 'used', 'x-team': 'red' },
@@ -119,7 +119,7 @@ describe('the session of a request', () => {
     expect(usage).toMatchObject({ sessionId: 'used', labels: ['red'] });
   });
 
-  it('is found in every dialect', async () => {
+  it('is recognised in every dialect', async () => {
     const of = async (path: string, json: object) => {
       const answer = await gateway.fetch(path, { json, headers: { 'anthropic-version': '2023-06-01' } });
       expect(answer.status).toBe(200);

@@ -102,7 +102,7 @@ describe('a background response that is resumed', () => {
     expect(calls()).toBe(before);
   });
 
-  it('is made with the current permissions of the key that requested it', async () => {
+  it('is completed for the key that requested it', async () => {
     const first = await start();
     const key = await newKey(first, { user_path: '/team' });
     const ids = [await promised(key), await promised(key)];

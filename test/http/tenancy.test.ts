@@ -478,7 +478,7 @@ describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('a list, 
   it.each([
     ['/v1/files', file],
     ['/v1/batches', batch],
-  ] as const)('of %s holds what its reader may see', async (path, make) => {
+  ] as const)('of %s holds the objects that the caller may see', async (path, make) => {
     const id = await make(of.owner);
     const listed = async (caller: Caller): Promise<string[]> =>
       (await json(await gateway.fetch(`${path}?limit=100`, as(caller)))).data.map((one: { id: string }) => one.id);
@@ -490,7 +490,7 @@ describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('a list, 
     ['/v1/files', file],
     ['/v1/batches', batch],
   ] as const)(
-    '%s goes on behind it for friends, and for strangers not otherwise than behind nothing',
+    '%s continues after the object for friends; for strangers the object is unknown',
     async (path, make) => {
       const id = await make(of.owner);
       for (const query of ['', '&provider=openai']) {

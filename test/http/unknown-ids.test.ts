@@ -84,7 +84,7 @@ describe('an unknown id', () => {
   });
 
   it.each([...onResponses('resp_none'), ...onObjects].filter(([, path]) => !path.endsWith('/content')))(
-    'at a provider that is named and refuses our key is a 502 that names it: %s %s',
+    "at a named provider that refuses the gateway's key is a 502 that names it: %s %s",
     async (method, path) => {
       const query = `${path.includes('?') ? '&' : '?'}provider=openai-b`;
       expect(await errorOf(await send(method, path + query), 502)).toMatchObject({

@@ -17,7 +17,7 @@ function outcome(parse: () => string | undefined): string | undefined {
 const invalid = 'invalid_user_path';
 const long = `/${'a'.repeat(511)}`;
 
-/** What is given, as a path, as a path that may be absent, and as a filter. */
+/** The input; the result as a path, as an optional path, and as a filter. */
 const table: readonly (readonly [string, string, string | undefined, string | undefined])[] = [
   ['', '/', undefined, undefined],
   ['/', '/', '/', '/'],
@@ -51,13 +51,13 @@ const table: readonly (readonly [string, string, string | undefined, string | un
 ];
 
 describe('a user path', () => {
-  it.each(table)('%j is %j, %j where it may be absent, %j as a filter', (text, path, optional, filter) => {
+  it.each(table)('%j is %j, %j as an optional path, %j as a filter', (text, path, optional, filter) => {
     expect(outcome(() => parseUserPath(text, 'field'))).toBe(path);
     expect(outcome(() => optionalUserPath(text, 'field'))).toBe(optional);
     expect(outcome(() => userPathFilter({ user_path: text }))).toBe(filter);
   });
 
-  it('is absent when it is null or not there', () => {
+  it('is absent when it is null or undefined', () => {
     expect(optionalUserPath(undefined, 'field')).toBeUndefined();
     expect(optionalUserPath(null, 'field')).toBeUndefined();
     expect(userPathFilter({})).toBeUndefined();

@@ -119,12 +119,12 @@ describe('PUT /admin/users', () => {
     ['a path with dots', { user_path: '/a/..', allowed_models: [] }, 'user_path'],
     ['a path with an empty segment', { user_path: '//a', allowed_models: [] }, 'user_path'],
     ['a path with spaces', { user_path: '/a b', allowed_models: [] }, 'user_path'],
-    ['a path that is no text', { user_path: {}, allowed_models: [] }, 'user_path'],
+    ['a path that is not a string', { user_path: {}, allowed_models: [] }, 'user_path'],
     ['no models', { user_path: '/a' }, 'allowed_models'],
     ['models that are null', { user_path: '/a', allowed_models: null }, 'allowed_models'],
     ['models that are no texts', { user_path: '/a', allowed_models: [1] }, 'allowed_models.0'],
     ['a model of an unknown provider', { user_path: '/a', allowed_models: ['nobody/'] }, 'allowed_models'],
-    ['a field that means nothing', { user_path: '/a', allowed_models: [], models: [] }, 'models'],
+    ['an unknown field', { user_path: '/a', allowed_models: [], models: [] }, 'models'],
   ])('refuses %s, and changes nothing', async (_what, body, param) => {
     const before = await nodes();
     const refused = await gateway.post('/admin/users', body, { method: 'PUT' });

@@ -1,4 +1,4 @@
-/** Values beyond OpenAI's limits are refused, on every route that takes them, before any provider is called. */
+/** Values beyond OpenAI's limits are refused, on every route that accepts them, before any provider is called. */
 import { describe, expect, it } from 'vitest';
 import { both, withBothKinds } from '../support/both-kinds.ts';
 import { errorOf, json, user } from '../support/with-gateway.ts';
@@ -84,7 +84,7 @@ it('values at the limits are accepted', async () => {
 });
 
 describe('a passthrough', () => {
-  it('takes any value: its provider judges', async () => {
+  it('accepts any value: its provider decides', async () => {
     const body = { model: 'simulated-small', messages: user('hi'), temperature: 2.5 };
     const before = upstream();
     await (await gateway.post('/p/llamacpp/v1/chat/completions', body)).text();

@@ -1,4 +1,4 @@
-/** Wrong methods, and features that are off: a status that states what is the matter. */
+/** Wrong methods, and features that are off: a status that states the reason. */
 import { describe, expect, it } from 'vitest';
 import { newKey } from '../support/managed-keys.ts';
 import { rawAnswer } from '../support/raw-client.ts';
@@ -6,7 +6,7 @@ import { errorOf, json, withGateway } from '../support/with-gateway.ts';
 
 const gateway = withGateway();
 
-describe('a method that an address does not have', () => {
+describe('a method that a path does not support', () => {
   it.each([
     ['POST', '/v1/models', 'GET, HEAD'],
     ['GET', '/v1/chat/completions', 'POST'],
@@ -27,17 +27,17 @@ describe('a method that an address does not have', () => {
     else expect(answer.status).toBe(405);
   });
 
-  it('gets 401 without a key, except at an address that needs none', async () => {
+  it('gets 401 without a key, except at a path that requires none', async () => {
     expect((await fetch(`${gateway.url}/v1/models`, { method: 'POST' })).status).toBe(401);
     expect((await fetch(`${gateway.url}/health`, { method: 'POST' })).status).toBe(405);
   });
 
-  it('is also that of a tunnel', async () => {
+  it('gets 405 for CONNECT too', async () => {
     const answer = await rawAnswer(gateway.url, 'CONNECT example.com:443 HTTP/1.1\r\nhost: example.com\r\n\r\n');
     expect([answer?.status, answer?.headers['allow']]).toEqual([405, '']);
   });
 
-  it('is not one where no route is', async () => {
+  it('gets 404 where no route exists', async () => {
     expect((await errorOf(await gateway.fetch('/v1/nothing', { method: 'POST' }), 404)).code).toBe('unknown_route');
     expect((await gateway.fetch('/v1/modelsx', { method: 'POST' })).status).toBe(404);
   });

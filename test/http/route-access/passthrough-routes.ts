@@ -1,9 +1,9 @@
-/** The routes of the providers' own APIs: of stateless ones all callers, of what may be stored those who see everything. */
+/** Routes of the providers' own APIs: stateless ones are open to all, others to callers that see everything. */
 import type { Row } from './row.ts';
 import { fileOf } from './stored-objects.ts';
 
 const stateless = (path: string) => () => `/p/openai-echo/v1/${path}`;
-/** The provider behind it answers everything. */
+/** The provider answers everything. */
 const stored = () => '/p/openai-echo/v1/files/file-of-somebody';
 
 // no key, unbound plain, bound plain, other tenant, scoped admin, global admin, master

@@ -2,8 +2,8 @@
 import type { StoredObjectMaker } from './stored-objects.ts';
 
 /**
- * The key that is bound to a path is of /team/a, the scoped administrator of /team; the other tenant is /rival. What a row
- * names belongs to another key of /team/a, or to /third, a tenant of which no caller is.
+ * The key that is bound to a path is of /team/a, the scoped administrator of /team; the other tenant is /rival. Objects
+ * in a row belong to another key of /team/a, or to /third, a tenant without a caller.
  */
 export const callers = [
   'no key',
@@ -26,14 +26,14 @@ export interface Row {
   readonly route: `${Method} /${string}`;
   /** What distinguishes it from other rows of the route. */
   readonly about?: string;
-  /** The status that each caller gets. */
+  /** The status for each caller. */
   readonly answers: ByCaller<number>;
-  /** Makes what the request names, anew for each caller, and returns its id. */
+  /** Creates the object that the request names, anew for each caller, and returns its id. */
   readonly make?: StoredObjectMaker;
-  /** Path and query; the registered path with the id in it when not given. */
+  /** Path and query; default: the registered path with the id in it. */
   readonly path?: (id: string) => string;
-  /** Sent as JSON, or as the form that it is. */
+  /** Sent as JSON, or unchanged when it is a form. */
   readonly body?: (id: string) => object;
-  /** Whether the answer contains the id; only for callers who are served. */
+  /** Whether the answer contains the id; only for callers that may use the route. */
   readonly shows?: ByCaller<boolean>;
 }

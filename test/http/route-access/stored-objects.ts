@@ -1,11 +1,11 @@
-/** What the requests of the table name: made by a key of a tenant, or by the master key. */
+/** The objects in the requests of the table: created by a key of a tenant, or by the master key. */
 import { expect } from 'vitest';
 import type { TestGateway } from '../../support/gateway.ts';
 import { exchangeOf, json, user } from '../../support/with-gateway.ts';
 
 export interface World {
   readonly gateway: TestGateway;
-  /** Values of keys by the path that they are bound to. */
+  /** Secrets of keys by the path that they are bound to. */
   readonly keyAt: ReadonlyMap<string, string>;
 }
 
@@ -30,7 +30,7 @@ export const responseOf =
   async (world) =>
     idOf(await post(world, path, '/v1/responses', { model: MODEL, input: 'hi', ...more }));
 
-/** One that does not end by itself. */
+/** A response that does not end by itself. */
 export const backgroundOf = (path: string) => responseOf(path, { model: NATIVE, background: true });
 
 export const conversationOf =
@@ -73,7 +73,7 @@ export const messageBatch = {
   requests: [{ custom_id: 'a', params: { model: NATIVE, max_tokens: 5, messages: user('hi') } }],
 };
 
-/** One that does not end by itself. */
+/** A batch that does not end by itself. */
 export const messageBatchOf =
   (path: string): StoredObjectMaker =>
   async (world) =>
@@ -96,7 +96,7 @@ export const exchangeBy =
   async (world) =>
     exchangeOf(await post(world, path, '/v1/chat/completions', { model: MODEL, messages: user('hi') }));
 
-/** A key that is bound to the path, made by the master key. */
+/** A key that is bound to the path, created by the master key. */
 export const keyOf =
   (user_path: string): StoredObjectMaker =>
   async ({ gateway }) => {
@@ -105,7 +105,7 @@ export const keyOf =
     return idOf(answer);
   };
 
-/** What the master key sets; `id` is how the answers of lists name it. */
+/** A setting of the master key; `id` is its name in lists. */
 export const setting =
   (path: string, body: object, id = ''): StoredObjectMaker =>
   async ({ gateway }) => {

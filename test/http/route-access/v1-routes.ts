@@ -464,7 +464,7 @@ export const v1Routes: readonly Row[] = [
     shows: [false, false, false, false, false, true, true],
   },
 
-  // Creating.
+  // Creation.
   { route: 'POST /v1/messages/batches', body: () => messageBatch, answers: [401, 200, 200, 200, 200, 200, 200] },
   {
     route: 'POST /v1/conversations',
