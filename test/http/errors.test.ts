@@ -153,17 +153,14 @@ describe('a provider without a usable answer', () => {
     ['an end before the first event', { cutAfterChunks: 0 }, 502],
     ['no headers in time', { headerDelayMs: 3000 }, 504],
     ['no first event in time', { firstByteDelayMs: 3000 }, 504],
-  ] as [string, Fault, number][])(
-    'with %s is an HTTP error for a streaming request',
-    async (_what, fault, status) => {
-      always(fault);
-      for (const [, path, body] of surfaces.filter(([name]) => name.includes('stream'))) {
-        const error = await errorOf(await gateway.post(path, body), status);
-        expect(error).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });
-        if (fault.message !== undefined) expect(error.message).toBe(fault.message);
-      }
-    },
-  );
+  ] as [string, Fault, number][])('with %s is an HTTP error for a streaming request', async (_what, fault, status) => {
+    always(fault);
+    for (const [, path, body] of surfaces.filter(([name]) => name.includes('stream'))) {
+      const error = await errorOf(await gateway.post(path, body), status);
+      expect(error).toMatchObject({ type: 'provider_error', provider: 'llamacpp' });
+      if (fault.message !== undefined) expect(error.message).toBe(fault.message);
+    }
+  });
 
   it('that cannot be reached is a 502', async () => {
     const answer = await ask({ ...chat, model: 'llamacpp-dead/some-model' });

@@ -277,11 +277,7 @@ describe('a request', () => {
     ['an empty model', { ...good, models: [''] }, 'models.0'],
     ['an unknown mode', { ...good, models_mode: 'sometimes' }, 'models_mode'],
     ['a setting of another type', { ...good, site_url: 'https://a' }, 'site_url'],
-    [
-      'an invalid value of a setting',
-      { ...good, type: 'anthropic', default_max_tokens: 'many' },
-      'default_max_tokens',
-    ],
+    ['an invalid value of a setting', { ...good, type: 'anthropic', default_max_tokens: 'many' }, 'default_max_tokens'],
     ['sticky keys', { ...good, session_sticky_keys: true }, 'session_sticky_keys'],
     ['an unknown field', { ...good, backend: 'x' }, 'backend'],
     ['a field of the answer', { ...good, managed: false }, 'managed'],

@@ -296,12 +296,7 @@ describe.each(forms)('SPEC §7, 404 for an answer that is %s', (_form, form) => 
       'previous_response_not_found',
       'previous_response_id',
     ],
-    [
-      'an unknown item',
-      { input: [{ type: 'item_reference', id: 'msg_0' }] },
-      'item_not_found',
-      'input[0].id',
-    ],
+    ['an unknown item', { input: [{ type: 'item_reference', id: 'msg_0' }] }, 'item_not_found', 'input[0].id'],
   ])('%s', async (_what, body, code, param) => {
     const error = await errorOf(await create({ ...form, ...body }), 404);
     expect(error).toMatchObject({ type: 'not_found_error', code, param });

@@ -489,20 +489,17 @@ describe.each(ownerships.map((of) => [nameOf(of.owner), of] as const))('a list, 
   it.each([
     ['/v1/files', file],
     ['/v1/batches', batch],
-  ] as const)(
-    '%s continues after the object for friends; for strangers the object is unknown',
-    async (path, make) => {
-      const id = await make(of.owner);
-      for (const query of ['', '&provider=openai']) {
-        const page = (after: string, caller: Caller) => gateway.fetch(`${path}?after=${after}${query}`, as(caller));
-        for (const stranger of of.strangers) {
-          const missing = await refusalOf(await page('none_at_all', stranger), 'none_at_all');
-          expect(await refusalOf(await page(id, stranger), id), nameOf(stranger)).toEqual(missing);
-        }
-        for (const friend of of.friends) expect((await page(id, friend)).status, nameOf(friend)).toBe(200);
+  ] as const)('%s continues after the object for friends; for strangers the object is unknown', async (path, make) => {
+    const id = await make(of.owner);
+    for (const query of ['', '&provider=openai']) {
+      const page = (after: string, caller: Caller) => gateway.fetch(`${path}?after=${after}${query}`, as(caller));
+      for (const stranger of of.strangers) {
+        const missing = await refusalOf(await page('none_at_all', stranger), 'none_at_all');
+        expect(await refusalOf(await page(id, stranger), id), nameOf(stranger)).toEqual(missing);
       }
-    },
-  );
+      for (const friend of of.friends) expect((await page(id, friend)).status, nameOf(friend)).toBe(200);
+    }
+  });
 });
 
 describe('an idempotency key', () => {
