@@ -19,7 +19,7 @@ export interface KnownKey extends CallerKey {
 }
 
 export interface KeyDirectory {
-  /** Finds a key by the hash of its newest secret, or of the one before. Returns the same object until the key changes. */
+  /** By the hash of the newest secret or the one before. Returns the same object until the key changes. */
   byHash(secretHash: string): KnownKey | undefined;
   byId(id: string): KnownKey | undefined;
 }
