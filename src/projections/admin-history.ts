@@ -1,14 +1,14 @@
 /**
- * The changes of one thing as an administrator reads them: who, when, from what to what. Folded from the thing's own
- * stream, of events that each carry the whole new value of what they change. Secrets are masked, also where they are
- * only hashes or ciphertexts: a history is read by more people than the thing itself.
+ * The history of one object for administrators: actor, time, value before and after. It is folded from the object's own
+ * stream, whose events each carry the complete new value of the members that they change. Secrets are masked, also
+ * their hashes and ciphertexts: a history has more readers than the object itself.
  */
 import { auditRead } from '../events/catalogue/audit.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { isObject } from '../json/is-object.ts';
 import { subjectOf, subjectText } from './admin-subjects.ts';
 
-/** What was known of the thing; null when it was not there. */
+/** The object before or after a change; null when it does not exist. */
 export type Value = Readonly<Record<string, unknown>> | null;
 
 export interface Change {
@@ -17,27 +17,27 @@ export interface Change {
   /** ISO 8601. */
   readonly at: string;
   readonly actor: string;
-  /** Of who did it, not of what was changed. */
+  /** Of the actor, not of the changed object. */
   readonly user_path: string | null;
   readonly request_id: string | null;
   readonly subject: string;
   readonly type: string;
   readonly before: Value;
   readonly after: Value;
-  /** The members that are not the same before and after. */
+  /** The members that differ before and after. */
   readonly changed: readonly string[];
 }
 
 /**
- * Which part of its stream's subject an event is about: a user path may have a budget for each period, and each of them
- * has a history of its own.
+ * The part of the stream's subject that an event changes: a user path may have a budget for each period, and each
+ * budget has its own history.
  */
 export function changedPartOf({ type, data }: Pick<RecordedEvent, 'type' | 'data'>): string {
   const isOfPeriod = type.startsWith('budget.') || type.startsWith('rate_limit.');
   return isOfPeriod && isObject(data) && 'periodSeconds' in data ? String(data.periodSeconds) : '';
 }
 
-/** The value behind an event, with its secrets. What the event says is merged into what was known. */
+/** The value after an event, with its secrets. The event's data is merged into the earlier value. */
 export function valueAfter(before: Value, event: RecordedEvent): Value {
   const { type, data } = event;
   const told = inSnakeCase(data);
@@ -46,7 +46,7 @@ export function valueAfter(before: Value, event: RecordedEvent): Value {
   return type.endsWith('removed') ? null : { ...before, ...told };
 }
 
-/** Something that only happened: nothing was there before it, and the next one does not follow from it. */
+/** An event without a value: it has none before it, and the next event does not depend on it. */
 export function isNote({ type }: Pick<RecordedEvent, 'type'>): boolean {
   return type === auditRead.type;
 }
@@ -56,12 +56,12 @@ type Evolve = (before: Value, told: Readonly<Record<string, unknown>>, event: Re
 const wasReset: Evolve = (before, _told, { at }) =>
   before === null ? null : { ...before, last_reset_at: new Date(at).toISOString() };
 
-/** The events that say something else than members of the value. */
+/** The events whose data are not members of the value. */
 const special: Readonly<Record<string, Evolve>> = {
   'key.created': (_before, told) => ({ ...told, active: true }),
   'key.deactivated': (before) => ({ ...before, active: false }),
   'key.reactivated': (before) => ({ ...before, active: true }),
-  // What it was before says nothing of it: the event is the whole of it, and members that are left out are gone.
+  // The event contains the complete value: members that it leaves out are removed.
   'user.policy_set': (_before, told) => told,
   'virtual_model.saved': (_before, told) => told,
   'provider_credential.saved': (_before, told) => told,
@@ -103,7 +103,7 @@ function changedMembers(before: Value, after: Value): string[] {
   return [...names].filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name])).sort();
 }
 
-/** The data of an event in the words of the admin API. */
+/** The data of an event with the names of the admin API. */
 function inSnakeCase(data: unknown): Readonly<Record<string, unknown>> {
   return isObject(data) ? renamed(data, snakeCase, (_name, member) => member) : {};
 }
@@ -113,7 +113,7 @@ function snakeCase(name: string): string {
 }
 
 const MASK = '***';
-/** Names of members whose values are secrets, or were made of them. */
+/** Names of members whose values are secrets or derived from secrets. */
 const SECRET = /secret|hash|cipher|sealed|^api_keys?$|password|nonce/;
 
 function shown(value: Value): Value {
@@ -121,13 +121,13 @@ function shown(value: Value): Value {
   return value === null ? null : renamed(value, same, (name, member) => (SECRET.test(name) ? masked(member) : member));
 }
 
-/** That there is one, and of a list how many, may be known. */
+/** The masked value shows whether a secret is set, and for a list how many. */
 function masked(secret: unknown): unknown {
   if (Array.isArray(secret)) return secret.map(masked);
   return typeof secret === 'string' && secret !== '' ? MASK : secret;
 }
 
-/** The object with other names and members, as deep as it goes. */
+/** The object with renamed and converted members, at every depth. */
 function renamed(
   object: object,
   rename: (name: string) => string,

@@ -1,6 +1,6 @@
 /**
- * Where in the log the administrators' changes are, and when they were made: nothing else. With it, the state of a day
- * long ago is folded from the few events that made it, and the log between them is not read.
+ * Positions and times of the administrators' changes in the log. With it, the state at a past time is folded from its
+ * own few events, and the log between them is not read.
  */
 import { z } from 'zod';
 import type { Position, RecordedEvent } from '../events/event.ts';
@@ -9,7 +9,7 @@ import type { Projection } from './projection.ts';
 
 /** The changes of one family (`key`, `user`, `budget`, …), oldest first. Both lists are of one length. */
 interface Chapter {
-  /** Positions, as numbers: tens of thousands of them take little room. */
+  /** Positions, as numbers: tens of thousands of them take little memory. */
   readonly places: number[];
   /**
    * Whole milliseconds since the epoch. Never less than the one before, even where the clock was set back: the order
@@ -24,7 +24,7 @@ export interface AdminJournal {
   newest: number;
 }
 
-/** What is kept of a change when it is looked up. */
+/** A change in the journal. */
 export interface JournalEntry {
   readonly position: Position;
   /** Milliseconds since the epoch. */
@@ -52,7 +52,7 @@ export const adminJournal: Projection<AdminJournal> = {
       'rate_limit.',
       'provider_credential.',
       'tagging.',
-      // Of a provider only what was configured: that it failed and came back is no change of an administrator.
+      // Of a provider only its configuration: failures and recoveries are not changes by administrators.
       'provider.configured',
       'provider.removed',
     ],
@@ -70,7 +70,7 @@ export const adminJournal: Projection<AdminJournal> = {
     chapter.times.push(journal.newest);
     return journal;
   },
-  // As differences: short numbers, for there may be many.
+  // Saved as differences, which are short numbers: there may be many.
   save: ({ chapters }) =>
     [...chapters].map(([family, { places, times }]) => ({
       family,
@@ -115,9 +115,9 @@ export function positionsUntil(journal: AdminJournal, families: readonly string[
 
 export interface JournalPageQuery {
   readonly limit: number;
-  /** Only what is older than this position. */
+  /** Only changes before this position. */
   readonly before?: Position | undefined;
-  /** Only what is newer than this position: the changes right after it. */
+  /** Only changes after this position: the ones nearest to it. */
   readonly after?: Position | undefined;
   /** Milliseconds since the epoch, both inclusive. */
   readonly from?: number | undefined;
@@ -151,7 +151,7 @@ export function journalPage(
   return { positions: positions.reverse(), hasMore: found.length > limit };
 }
 
-/** With `after` alone the page begins there, and with anything else it ends at the newest. */
+/** With `after` alone the page begins there; otherwise it ends at the newest change. */
 function oldestFirst({ before, after }: JournalPageQuery): boolean {
   return after !== undefined && before === undefined;
 }
@@ -170,7 +170,7 @@ function countBelow(places: readonly number[], position: Position): number {
   return countWhile(places, (place) => formatPosition(place) < position);
 }
 
-/** How many of a sorted list pass, of which those that pass come first. */
+/** The number of elements that pass, in a list in which these come first. */
 function countWhile<T>(sorted: readonly T[], passes: (one: T) => boolean): number {
   let low = 0;
   let high = sorted.length;

@@ -31,7 +31,7 @@ export class AnswerText {
     if (this.#tooBig) return;
     this.#unread.push(chunk);
     this.#unreadBytes += chunk.length;
-    // Envelopes around single words weigh a hundred times the words: read them before they pile up.
+    // Envelopes around single words are a hundred times as large as the words: they are parsed before many are kept.
     if (this.#unreadBytes > 4 * this.#maxBytes) this.#read();
   }
 
@@ -115,7 +115,7 @@ function* eventData(text: string): Iterable<string> {
   }
 }
 
-/** The words an event adds to the answer: of the first choice, where there are several. */
+/** The text that an event adds to the answer: of the first choice, where there are several. */
 function deltaOf(event: Record<string, unknown>): string | undefined {
   if (event.type === 'response.output_text.delta') return typeof event.delta === 'string' ? event.delta : undefined;
   if (event.type === 'content_block_delta') {
@@ -127,7 +127,7 @@ function deltaOf(event: Record<string, unknown>): string | undefined {
   return typeof words === 'string' ? words : undefined;
 }
 
-/** The words of one of Ollama's lines. The last of them looks like a whole answer, but for what came before it. */
+/** The text of one of Ollama's lines. The last line looks like a whole answer, except after earlier lines. */
 function wordsOfLine({ done, message }: Record<string, unknown>, hasBegun: boolean): string | undefined {
   if (!isObject(message) || typeof message.content !== 'string') return undefined;
   return done === false || (done === true && hasBegun) ? message.content : undefined;

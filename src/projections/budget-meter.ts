@@ -1,11 +1,11 @@
-/** How much of one budget is used up: what a meter counts, and what it says. Times are milliseconds since the epoch. */
+/** Counts how much of one budget is used up. Times are milliseconds since the epoch. */
 import { type BudgetPeriod, type PeriodAnchors, periodAt } from './budget-period.ts';
 import { type BudgetRule, budgetKey } from './budgets.ts';
 
-/** Usage is recorded within moments: what is earlier by more than this was recorded by a clock that was set back. */
+/** Usage is recorded almost at once: usage that is older than this was recorded with a clock that was set back. */
 const SET_BACK_MS = 5 * 60_000;
 
-/** How much of a budget is used up in the period it is in. */
+/** The spending of a budget in its present period. */
 export interface Meter {
   readonly key: string;
   readonly scope: 'user_path' | 'label';
@@ -17,7 +17,7 @@ export interface Meter {
   end: number;
   /** Never negative. */
   spent: number;
-  /** Whether anything of a known price was used. */
+  /** Whether there was usage with a known price. */
   hasUsage: boolean;
 }
 
@@ -27,8 +27,8 @@ export function meterOf({ scope, subject, periodSeconds, amount }: BudgetRule): 
 }
 
 /**
- * What a meter says at a moment: one whose period is over has nothing spent in the next. When the clock was set back,
- * what is spent stays spent, and the period is the one that the clock is in now.
+ * The state of a meter at a time: when its period has ended, the spending of the next period is 0. When the clock was
+ * set back, the spending is kept, and the period is the one of the present time.
  */
 export function readMeter(
   meter: Meter,
@@ -41,8 +41,8 @@ export function readMeter(
 }
 
 /**
- * Counts what was used.
- * @param used in nano-dollars, and when; `isNow` of what was not known before: it is no correction
+ * Adds usage to the meter.
+ * @param used in nano-dollars, with its time; `isNow` for new usage, false for a correction
  */
 export function countIn(
   meter: Meter,
@@ -53,7 +53,7 @@ export function countIn(
   if (at >= meter.end) {
     Object.assign(meter, periodAt(meter.periodSeconds, anchors, at), { spent: 0, hasUsage: false });
   }
-  // What was used before the period began, or before it was reset, is forgiven.
+  // Usage before the period began, or before it was reset, is not counted.
   if (at < meter.start) return;
   meter.spent = Math.max(0, meter.spent + nano);
   meter.hasUsage = true;

@@ -2,11 +2,11 @@
 
 export interface BudgetPeriod {
   readonly start: number;
-  /** The first moment that is no longer in it. */
+  /** The first moment after the period. */
   readonly end: number;
 }
 
-/** At which moment days, weeks and months begin. */
+/** When days, weeks and months begin. */
 export interface PeriodAnchors {
   readonly dailyResetHour: number;
   readonly dailyResetMinute: number;
@@ -14,7 +14,7 @@ export interface PeriodAnchors {
   readonly weeklyResetWeekday: number;
   readonly weeklyResetHour: number;
   readonly weeklyResetMinute: number;
-  /** A day that a month does not have is its last one. */
+  /** In shorter months the last day. */
   readonly monthlyResetDay: number;
   readonly monthlyResetHour: number;
   readonly monthlyResetMinute: number;
@@ -39,13 +39,13 @@ const WEEK = 7 * DAY;
 /** The epoch was a Thursday: the Sunday after it is this much later. */
 const FIRST_SUNDAY = 3 * DAY;
 
-/** Of a budget, by its number of seconds; these four are calendar periods, whatever their number says. */
+/** Periods of budgets by their number of seconds; these four are calendar periods, of varying length. */
 export const HOURLY = 3_600;
 export const DAILY = 86_400;
 export const WEEKLY = 604_800;
 export const MONTHLY = 2_592_000;
 
-/** The period in which `at` is. Any other number of seconds counts from the epoch. */
+/** The period that contains `at`. Periods of any other number of seconds count from the epoch. */
 export function periodAt(periodSeconds: number, anchors: PeriodAnchors, at: number): BudgetPeriod {
   switch (periodSeconds) {
     case DAILY:
@@ -77,7 +77,7 @@ function month(anchors: PeriodAnchors, at: number): BudgetPeriod {
     : { start: anchor, end: monthAnchor(anchors, year, index + 1) };
 }
 
-/** @param index may run over the year's ends */
+/** @param index may be below or above the months of the year */
 function monthAnchor(anchors: PeriodAnchors, year: number, index: number): number {
   const { monthlyResetDay, monthlyResetHour, monthlyResetMinute } = anchors;
   const lastDay = new Date(Date.UTC(year, index + 1, 0)).getUTCDate();

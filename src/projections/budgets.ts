@@ -1,4 +1,4 @@
-/** Which budgets there are, and when their periods begin. What was spent is kept apart, in `spend.ts`. */
+/** The budgets, and when their periods begin. Their spending is kept in `spend.ts`. */
 import { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
 import type { RecordedEvent } from '../events/event.ts';
@@ -22,7 +22,7 @@ export interface BudgetRule {
 }
 
 export interface BudgetSettings extends PeriodAnchors {
-  /** Undefined while they are as they were from the beginning. */
+  /** Undefined until they are changed for the first time. */
   readonly updatedAt?: number | undefined;
 }
 
@@ -33,12 +33,12 @@ export interface BudgetsState {
   readonly revisions: Map<string, string>;
 }
 
-/** Under which a budget is kept: `user_path:/team 86400`. */
+/** The key of a budget: `user_path:/team 86400`. */
 export function budgetKey(scope: BudgetScope, subject: string, periodSeconds: number): string {
   return `${subjectKey(scope, subject)} ${periodSeconds}`;
 }
 
-/** What is charged: all budgets of one subject are charged together. */
+/** The key of a subject: all budgets of one subject are charged together. */
 export function subjectKey(scope: BudgetScope, subject: string): string {
   return `${scope}:${subject}`;
 }

@@ -1,6 +1,6 @@
 /**
- * What providers go on working on after their answer, and what is reserved for it: responses in the background and
- * batches of which `usage.settled` is not on record. Memory: one entry for each, of a few hundred bytes.
+ * Work that providers continue after their answer, and its reserved cost: responses in the background and batches
+ * without a `usage.settled`. Memory: one entry for each, of a few hundred bytes.
  */
 import { z } from 'zod';
 import { usageDeferred, usageSettled } from '../events/catalogue/exchange.ts';
@@ -12,7 +12,7 @@ const savedWork = z.object({
   /** Of the exchange that began it. */
   exchangeId: z.string(),
   kind: z.enum(['response', 'batch']),
-  /** The provider's id of it. */
+  /** The provider's id of the response or the batch. */
   workId: z.string(),
   provider: z.string(),
   providerType: z.string(),
@@ -20,7 +20,7 @@ const savedWork = z.object({
   endpoint: z.string(),
   labels: z.array(z.string()).readonly().optional(),
   sessionId: z.string().optional(),
-  /** What was estimated for each model; undefined for a batch whose input was not read. */
+  /** The estimate for each model; undefined for a batch whose input was not read. */
   parts: z
     .array(
       z

@@ -1,4 +1,4 @@
-/** The raw view of the live tail: every event of the log as it was recorded. */
+/** The raw view of the live tail: every recorded event of the log. */
 import { requestReceived } from '../events/catalogue/exchange.ts';
 import { categoryOf, idOf, type RecordedEvent, type StreamName } from '../events/event.ts';
 import { eventToJson } from '../events/event-json.ts';
@@ -8,7 +8,7 @@ import type { LiveFrame } from './live-frame.ts';
 import type { LiveFold, LiveView } from './live-view.ts';
 import { previewTypeOf } from './preview-view.ts';
 
-/** Requests whose path is remembered; the path of any other is read from its stream again. */
+/** Most requests whose path is kept; the path of any other is read from its stream again. */
 const MAX_PATHS = 10_000;
 
 export function eventView(log: EventLog): LiveView {

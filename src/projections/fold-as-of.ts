@@ -1,4 +1,4 @@
-/** A read model as it was: the same fold, over the events up to a place in the log and no further. */
+/** A read model at an earlier position: the same fold, over the events up to that position. */
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { CompiledFilter } from '../events/filter.ts';
 import type { EventLog } from '../events/log.ts';
@@ -6,12 +6,12 @@ import { parsePosition, positionBefore } from '../events/sequence-position.ts';
 import { type AdminJournal, adminJournal, familyOf, positionsUntil } from './admin-journal.ts';
 import type { Projection } from './projection.ts';
 
-/** Changes that are no further apart than this are read in one go: what lies between them costs less than a new start. */
+/** Changes that are no further apart are read together: the events between them cost less than another read. */
 const GAP = 256;
 
 /**
- * The state at `until`, that position included. Only the changes that the journal knows of are read, so the projection
- * must be one of administrators' changes, and the journal must have come as far as `until`.
+ * The state at `until`, that position included. Only the changes in the journal are read, so the projection must be one
+ * of administrators' changes, and the journal must have processed `until`.
  */
 export async function foldAsOf<State>(
   projection: Projection<State>,
@@ -30,8 +30,8 @@ export async function foldAsOf<State>(
 
 /**
  * The changes at these positions, in the log's order.
- * @param positions ascending; all that the journal has between the first and the last, of these families
- * @param families all of them, when it is left out
+ * @param positions ascending; all positions in the journal between the first and the last, of these families
+ * @param families default: all
  */
 export async function* eventsAt(
   log: Pick<EventLog, 'readAll'>,
@@ -48,7 +48,7 @@ export async function* eventsAt(
   }
 }
 
-/** The positions as stretches that are read in one go. */
+/** The positions as ranges that are read together. */
 function* runs(positions: readonly Position[]): Generator<{ first: Position; last: Position }> {
   let first: Position | undefined;
   let last: Position | undefined;

@@ -1,6 +1,6 @@
 /**
- * Exchanges that have begun and not ended. After a crash these are the ones to be closed; while the gateway runs they
- * are what a new listener of the live tail is shown first, and a gauge.
+ * The open exchanges. After a crash the gateway closes them; while it runs, a new listener of the live tail gets them
+ * first, and a metric counts them.
  *
  * Every exchange passes through here, so `apply` is a map look-up and a few assignments. Chunks are not seen.
  */
@@ -37,7 +37,7 @@ const inFlightExchange = z.object({
   path: z.string(),
   dialect: z.string(),
   streaming: z.boolean(),
-  /** The selector as the client wrote it. */
+  /** The selector in the client's spelling. */
   requestedModel: z.string().optional(),
   provider: z.string().optional(),
   providerType: z.string().optional(),
@@ -65,7 +65,7 @@ const ends = new Set<string>([
   clientDisconnected.type,
 ]);
 
-/** Whether an event of this type is the last word on an exchange's fate. Only `usage.recorded` may follow. */
+/** Whether an event of this type ends an exchange. Only `usage.recorded` may follow. */
 export function endsExchange(type: string): boolean {
   return ends.has(type);
 }
@@ -147,7 +147,7 @@ function advance(exchange: InFlightExchange, event: RecordedEvent): void {
   }
 }
 
-/** What is left open by a gateway that did not stop in an orderly way, in the order it was received. */
+/** The exchanges that a gateway left open when it did not stop in an orderly way, in the order of their requests. */
 export function openExchanges(state: InFlight): { id: string; stream: StreamName; exchange: InFlightExchange }[] {
   return [...state.values()].map((exchange) => ({
     id: exchange.id,

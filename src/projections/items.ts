@@ -1,4 +1,4 @@
-/** The index of items, read from its own streams: `item-<id>` says who holds it, found as soon as that was appended. */
+/** The index of items, read from its own streams: `item-<id>` names the holder as soon as that event is appended. */
 import { itemStored } from '../events/catalogue/item.ts';
 import { type Actor, streamName, type UserPath } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';

@@ -1,6 +1,6 @@
 import type { UserPath } from '../events/event.ts';
 
-/** A secret that was replaced, and is accepted for some time more. */
+/** A replaced secret, which is accepted until `validUntil`. */
 export interface PreviousSecret {
   readonly secretHash: string;
   /** Milliseconds since the epoch. The secret is kept after that, so that its use is not reported as an unknown key. */
@@ -21,7 +21,7 @@ export interface KeyRecord {
   /** SHA-256 of the secret, in hexadecimal. */
   readonly secretHash: string;
   readonly lastCharacters: string;
-  /** The secret before the newest one; undefined when there is none, or it was ended by a deactivation. */
+  /** The secret before the newest one; undefined when there is none, or when a deactivation removed it. */
   readonly previousSecret: PreviousSecret | undefined;
   /** Milliseconds since the epoch, like all times here. */
   readonly expiresAt: number | undefined;

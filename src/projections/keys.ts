@@ -18,10 +18,10 @@ import { isA } from './known-event.ts';
 import type { Projection } from './projection.ts';
 import { listKey, loadKeys, saveKeys } from './saved-keys.ts';
 
-/** Most keys have no labels and no list of their own: they have this one in common. */
+/** Most keys have no labels and no list of models: they share this empty list. */
 const none: readonly string[] = Object.freeze([]);
 
-/** Lists beyond two for each key, before those that no key has any more are looked for. */
+/** Number of lists, beyond two for each key, after which unused lists are removed. */
 const SPARE_LISTS = 1000;
 
 export class KeysState {
@@ -29,11 +29,11 @@ export class KeysState {
   readonly #byNewestHash = new Map<string, KeyRecord>();
   /** By the hash of the secret before that; few keys have one. */
   readonly #byPreviousHash = new Map<string, KeyRecord>();
-  /** The lists that keys have, so that those who have the same have one object in common, and what is made of it. */
+  /** The lists of keys, so that keys with equal lists share one object, and the values derived from it. */
   readonly #lists = new Map<string, readonly string[]>();
   #byId: Map<string, KeyRecord> | undefined;
 
-  /** Made when it is first asked for: with very many keys, a start is quicker without. */
+  /** Made at the first access: with very many keys, a start is faster without it. */
   get byId(): ReadonlyMap<string, KeyRecord> {
     this.#byId ??= new Map(Array.from(this.all(), (key) => [key.id, key]));
     return this.#byId;
@@ -49,7 +49,7 @@ export class KeysState {
     return this.#byNewestHash.get(secretHash) ?? this.#byPreviousHash.get(secretHash);
   }
 
-  /** A new key, or one in place of what it was. @param before what it was, when its secrets may be others */
+  /** Adds or replaces a key. @param before the replaced record, when its secrets may differ */
   put(key: KeyRecord, before?: KeyRecord): void {
     if (before !== undefined && before.secretHash !== key.secretHash) this.#byNewestHash.delete(before.secretHash);
     const previous = key.previousSecret?.secretHash;
@@ -60,19 +60,19 @@ export class KeysState {
     this.#byId?.set(key.id, key);
   }
 
-  /** The list that keys with these entries have in common. */
+  /** The shared list of keys with these entries. */
   listOf(entries: readonly string[]): readonly string[] {
     if (entries.length === 0) return none;
     const name = listKey(entries);
     const known = this.#lists.get(name);
     if (known !== undefined) return known;
-    // A key that is given another list a thousand times over still has two.
+    // A key has only two lists, also after thousands of changes.
     if (this.#lists.size > 2 * this.#byNewestHash.size + SPARE_LISTS) this.#forgetUnused();
     this.#lists.set(name, entries);
     return entries;
   }
 
-  /** How many lists are remembered. */
+  /** The number of shared lists. */
   get listCount(): number {
     return this.#lists.size;
   }

@@ -3,7 +3,7 @@ import type { EventDefinition } from '../events/catalogue/define.ts';
 import type { RecordedEvent } from '../events/event.ts';
 import type { CaughtUp } from '../events/log.ts';
 
-/** Whether the event is of this definition. Its `data` is trusted from here on: the log's reader has upcast it. */
+/** Whether the event is of this definition. Its `data` is not parsed again: the log's reader has upcast it. */
 export function isA<Type extends string, Schema extends z.ZodObject>(
   event: RecordedEvent,
   definition: EventDefinition<Type, Schema>,

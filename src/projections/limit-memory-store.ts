@@ -1,4 +1,4 @@
-/** Keeps what the rate limits have counted, among the snapshots of the read models: derived, and worth nothing alone. */
+/** Saves the counts of rate limits among the snapshots of the read models: they are derived from the log. */
 import { z } from 'zod';
 import type { Position } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
@@ -13,7 +13,7 @@ const saved = z.object({
 
 type Saved = z.infer<typeof saved>;
 
-/** The same, not to be changed any more. */
+/** The same, read-only. */
 export interface LimitCounts {
   readonly gauges: readonly {
     readonly key: string;
@@ -46,7 +46,7 @@ export class LimitMemoryStore {
     this.#options = options;
   }
 
-  /** @returns undefined when there is nothing that goes with this log */
+  /** @returns undefined when there are no counts of this log */
   async load(): Promise<(Saved & { readonly position: Position }) | undefined> {
     const { log, views } = this.#options;
     const snapshot = views.load(NAME);
@@ -56,7 +56,7 @@ export class LimitMemoryStore {
     return parsed.success ? { ...parsed.data, position: snapshot.position } : undefined;
   }
 
-  /** From now on the counts are saved from time to time, when there are any. */
+  /** Begins to save the counts regularly, when there are any. */
   begin(counts: () => LimitCounts): void {
     this.#counts = counts;
     const { saveEveryMs = 5000, onError } = this.#options;
@@ -71,7 +71,7 @@ export class LimitMemoryStore {
 
   async #save(): Promise<void> {
     const { log, views } = this.#options;
-    // First the place, then the counts: what comes between the two may be counted twice, and never not at all.
+    // First the position, then the counts: an event between the two may be counted twice, but is never left out.
     const position = await log.head();
     const counts = this.#counts?.();
     if (counts === undefined) return;
@@ -82,7 +82,7 @@ export class LimitMemoryStore {
     if (isSame && position === before?.position) return;
     const logId = await logIdOf(log);
     if (logId === undefined) return;
-    // The place moves on also while nothing is counted, so that the next start has little to read.
+    // The position is saved also when the counts are unchanged, so that the next start has little to read.
     views.save([{ name: NAME, version: VERSION, logId, position, ...(isSame ? {} : { state }) }]);
     this.#saved = { state, position };
   }

@@ -29,7 +29,7 @@ export interface LiveFilter {
    * An empty list matches nothing.
    */
   readonly types?: readonly string[];
-  /** The id of a request, as the client or the gateway gave it. */
+  /** The id of a request, from the client or the gateway. */
   readonly request?: string;
   /** Prefix of the request's path. */
   readonly path?: string;
@@ -41,7 +41,7 @@ export interface LiveFilter {
   readonly exchangesOnly?: boolean;
 }
 
-/** The filter as a test, for frames that come by the thousand. */
+/** Compiles the filter to a function, since it is applied to many frames. */
 export function wanted(filter: LiveFilter): (frame: LiveFrame) => boolean {
   const tests: ((frame: LiveFrame) => boolean)[] = [];
   const { types, request, path, stream, userPath, exchangesOnly = false } = filter;

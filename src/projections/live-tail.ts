@@ -21,7 +21,7 @@ const DUE_EVERY_MS = 500;
 /** Frames kept for listeners that join, and their size in bytes. */
 const KEPT_FRAMES = 2_000;
 const KEPT_BYTES = 8 * 1024 * 1024;
-/** A listener that catches up lets others run at least this often. */
+/** A listener that catches up yields the event loop at least this often. */
 const YIELD_EVERY_MS = 5;
 
 export interface CatchUpStep {
@@ -53,7 +53,7 @@ export class LiveTail {
   readonly view: LiveView;
   readonly #log: EventLog;
   readonly #batches: Observable<readonly Numbered[]>;
-  /** The newest frames, oldest first: every frame after `#keptSince` is here or yet to come. */
+  /** The newest frames, oldest first: every frame after `#keptSince` is here or still to be made. */
   #kept: Numbered[] = [];
   #keptBytes = 0;
   #keptSince: Position = START;
@@ -84,7 +84,7 @@ export class LiveTail {
     return this.#listeners;
   }
 
-  /** From `after` to where the log ends now, or further. Reads no faster than it is pulled. */
+  /** From `after` to the present end of the log, or further. Reads only as fast as the consumer pulls. */
   async *catchUp(after: Position, filter: EventFilter, signal: AbortSignal): AsyncGenerator<CatchUpStep> {
     const end = await this.#log.head();
     const fold = this.view.begin();
@@ -198,7 +198,7 @@ export class LiveTail {
   }
 
   #dropOldest(): void {
-    // Half at once: dropping one by one would move the whole list for every frame.
+    // Half at once: removing single frames would move the whole list for every frame.
     const kept = this.#kept.slice(Math.ceil(this.#kept.length / 2));
     const dropped = this.#kept[this.#kept.length - kept.length - 1];
     this.#kept = kept;

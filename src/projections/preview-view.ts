@@ -68,7 +68,7 @@ export function previewView(log: EventLog): LiveView {
   };
 }
 
-/** The requests under way, for a listener that has just come. */
+/** The open requests, for a listener that has just connected. */
 export function snapshotFrames(
   inFlight: InFlight,
   position: Position,
@@ -118,7 +118,7 @@ class PreviewFold implements LiveFold {
     return frames;
   }
 
-  /** What happened to the request before this event, which is the first one the fold sees of it. */
+  /** Reads the events of the request before this event, which is the first one that the fold gets. */
   async #recall(event: RecordedEvent): Promise<RequestSoFar | undefined> {
     let request: RequestSoFar | undefined;
     const before = { maxCount: Number(event.revision) };
@@ -206,7 +206,7 @@ function endingOf(event: RecordedEvent): Ending | undefined {
   }
   if (isA(event, clientDisconnected)) {
     const message = 'The client left before its answer was complete.';
-    // No status reached the client: 499 is what such a request is counted under.
+    // No status reached the client: such a request counts as 499.
     return { status: 499, durationMs: event.data.durationMs, errorType: 'client_disconnected', errorMessage: message };
   }
   return undefined;
@@ -231,7 +231,7 @@ function frameOf(
   };
 }
 
-/** What a frame is filtered by. */
+/** The members of a frame that filters use. */
 function placeOf(request: RequestSoFar, stream: StreamName) {
   const { context, data } = request.received;
   return {

@@ -1,4 +1,4 @@
-/** What administrators say that models cost. */
+/** Prices of models that administrators set. */
 import { z } from 'zod';
 import { modelPricing, priceOverrideRemoved, priceOverrideSet } from '../events/catalogue/price.ts';
 import { isA } from './known-event.ts';

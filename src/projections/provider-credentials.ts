@@ -1,4 +1,4 @@
-/** The providers that administrators set up, as the admin API shows them and the gateway registers them. */
+/** The providers that administrators created, for the admin API and the provider registry. */
 import { z } from 'zod';
 import { providerCredentialRemoved, providerCredentialSaved } from '../events/catalogue/credential.ts';
 import { isA } from './known-event.ts';
@@ -12,10 +12,10 @@ const storedCredential = providerCredentialSaved.data.extend({
   revision: z.string(),
 });
 
-/** Secrets are in it sealed, as they are on the record. */
+/** Secrets in it are encrypted, as in the log. */
 export type StoredCredential = z.infer<typeof storedCredential>;
 
-/** By name, in the order in which they were first set up. */
+/** By name, in the order of their creation. */
 export type StoredCredentials = ReadonlyMap<string, StoredCredential>;
 
 /** Each state is a new map, since it changes rarely: callers detect changes by comparing references. */

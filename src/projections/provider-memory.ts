@@ -1,4 +1,4 @@
-/** What the log remembers of each provider, so that a start does not have to wait until all of them have answered. */
+/** Recorded state of each provider, so that a start does not have to wait until all providers have answered. */
 import { z } from 'zod';
 import {
   providerBecameAvailable,
@@ -17,12 +17,12 @@ const rememberedProvider = z.object({
   name: z.string(),
   /** The configuration last seen at a start; undefined when the provider is no longer configured. */
   configuration: providerConfigured.data.optional(),
-  /** The last good model list, also while the provider cannot be reached. */
+  /** The last good model list, kept while the provider cannot be reached. */
   models: providerModelsListed.data.shape.models.optional(),
   /** Milliseconds since the epoch. */
   modelsListedAt: z.number().optional(),
   capabilities: z.partialRecord(providerCapabilityLearned.data.shape.capability, z.boolean()),
-  /** When the newest of them was learned. Milliseconds since the epoch. */
+  /** When the newest capability was learned. Milliseconds since the epoch. */
   capabilitiesLearnedAt: z.number().optional(),
   available: z.boolean(),
   circuit: providerCircuitChanged.data.shape.state,
@@ -59,7 +59,7 @@ export const providerMemory: Projection<ProviderMemory> = {
 
 function learn(provider: RememberedProvider, event: RecordedEvent): void {
   if (isA(event, providerConfigured)) {
-    // Another server or another type behind the same name: what was learned of the old one says nothing of it.
+    // Another server or another type under the same name: learned capabilities do not apply to it.
     if (isAnother(provider.configuration, event.data)) forget(provider);
     else if (isDifferent(provider.configuration, event.data)) provider.capabilities = {};
     provider.configuration = event.data;

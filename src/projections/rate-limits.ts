@@ -1,4 +1,4 @@
-/** Which rate limits there are. What is counted in their windows is kept apart, with who counts. */
+/** The rate limit rules. The counts of their windows are kept by the counting component. */
 import { z } from 'zod';
 import { rateLimitRemoved, rateLimitReset, rateLimitSet } from '../events/catalogue/rate-limit.ts';
 import { isA } from './known-event.ts';
@@ -9,7 +9,7 @@ export type RateLimitScope = 'user_path' | 'provider' | 'model';
 export interface RateLimitRule {
   readonly scope: RateLimitScope;
   readonly subject: string;
-  /** 0: of what is under way at the same time. */
+  /** 0 limits concurrent requests. */
   readonly periodSeconds: number;
   /** Null: not limited. */
   readonly maxRequests: number | null;

@@ -1,4 +1,4 @@
-/** History, page by page: of one subject from its own stream, of everything by way of the journal. */
+/** Admin history in pages: of one subject from its own stream, of all subjects through the journal. */
 import type { Position, RecordedEvent, StreamName } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
 import { type Change, changedPartOf, changeOf, isNote, type Value, valueAfter } from './admin-history.ts';
@@ -16,7 +16,7 @@ export interface HistoryPage {
 
 type HistorySource = Pick<EventLog, 'readAll' | 'readStream'>;
 
-/** The whole stream is read, and no more of it is held than the page. Undefined: nothing was ever recorded of it. */
+/** Reads the whole stream and keeps only the page. Undefined when the subject has no events. */
 export async function subjectHistory(
   log: HistorySource,
   subject: Subject,
@@ -40,14 +40,14 @@ export async function subjectHistory(
   return { changes: page.reverse(), hasMore };
 }
 
-/** What is known by now of a subject that has no parts, its secrets with it. Undefined: nothing was ever recorded of it. */
+/** The present value of a subject without parts, with its secrets. Undefined when the subject has no events. */
 export async function knownOf(log: HistorySource, subject: Subject): Promise<Value | undefined> {
   let value: Value | undefined;
   for await (const { to } of changesOf(log, streamOf(subject))) value = to;
   return value;
 }
 
-/** Every administrator's change. The journal must have come to the end of the log. */
+/** Every administrator's change. The journal must have processed the log to its end. */
 export async function allHistory(log: HistorySource, journal: AdminJournal, query: HistoryQuery): Promise<HistoryPage> {
   const { positions, hasMore } = journalPage(journal, query);
   const wanted = new Map<StreamName, Map<bigint, Position>>();

@@ -6,7 +6,7 @@ import { parseExactly } from '../json/exact-json.ts';
 import { AnswerText } from './answer-text.ts';
 import type { InFlightExchange } from './in-flight.ts';
 
-/** Bodies above this are left out of previews, with a flag in their place. The log has them whole. */
+/** Larger bodies are left out of previews, with a flag in their place. The log has them whole. */
 export const MAX_PREVIEW_BODY_BYTES = 64 * 1024;
 
 export interface AttemptPreview {
@@ -23,7 +23,7 @@ export interface AttemptPreview {
   readonly error_message?: string;
 }
 
-/** What has become known of a request so far. Changed in place by `preview-view.ts`. */
+/** The state of a request so far. Changed in place by `preview-view.ts`. */
 export interface RequestSoFar {
   readonly received: RecordedEvent<string, z.infer<typeof requestReceived.data>>;
   resolved?: { readonly provider: string; readonly providerType: string; readonly model: string };
@@ -165,7 +165,7 @@ function requestBody(body: Uint8Array | undefined): object {
   return { request_body: jsonOrText(body) };
 }
 
-/** `recorded`: what the client got, when it is not what the provider sent. */
+/** `recorded`: the client's answer, when it differs from the provider's. */
 function answerBody(answer: AnswerText, part: 'partial' | 'whole', recorded: Uint8Array | undefined): object {
   if (recorded !== undefined) {
     if (recorded.length > MAX_PREVIEW_BODY_BYTES) return { response_body_too_big_to_handle: true };

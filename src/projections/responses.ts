@@ -24,7 +24,7 @@ export interface StoredResponse {
   readonly provider: string;
   readonly providerType: string;
   readonly model: string;
-  /** Whether the provider keeps this response too, under the same id. */
+  /** Whether the provider stores this response too, under the same id. */
   readonly native: boolean;
   readonly previousResponseId: string | null;
   /** Of the creator; undefined when the creator had none. */
@@ -45,11 +45,11 @@ export interface StoredResponse {
 export interface ResponseRecords {
   /** Undefined when it was never stored, was deleted, or when `id` cannot be the id of a response. */
   load(id: string): Promise<StoredResponse | undefined>;
-  /** Whether it was stored here once. */
+  /** Whether it was stored here and deleted. */
   wasDeleted(id: string): Promise<boolean>;
 }
 
-/** Ids come from providers and clients: what is not a plain token of reasonable length names no stream. */
+/** Ids come from providers and clients: only a plain token of limited length can be part of a stream name. */
 export function isResponseId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$/.test(id);
 }

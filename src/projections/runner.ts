@@ -1,9 +1,9 @@
 /**
- * Runs projections: from the last snapshot, or the beginning, through the log, and then along with it.
+ * Runs projections: from the last snapshot, or the beginning, to the end of the log, and then with each new event.
  *
- * Promises: `apply` sees every event that matches the filter exactly once and in the log's order; the snapshot and its
- * checkpoint are saved together; a snapshot that cannot be trusted costs time, never truth. A projection that throws
- * stops where it is and says so: nothing is skipped unless an operator says so (`skipped-events.ts`).
+ * Guarantees: `apply` gets every event that matches the filter exactly once and in the log's order; the snapshot and
+ * its checkpoint are saved together; an unusable snapshot costs time, but never makes the state wrong. A projection
+ * that throws stops there and reports the error: an event is only skipped by an operator (`skipped-events.ts`).
  */
 import type { Position, RecordedEvent } from '../events/event.ts';
 import { type EventLog, START } from '../events/log.ts';
@@ -17,12 +17,12 @@ export interface ProjectionStatus {
   readonly name: string;
   readonly version: number;
   readonly phase: 'catching-up' | 'live' | 'stopped';
-  /** Everything up to here is in the state. */
+  /** Every event up to this position is in the state. */
   readonly position: Position;
   readonly checkpoint: Position;
-  /** How the state came about: from a snapshot, or by folding the whole log, and why. */
+  /** How the state was made: from a snapshot, or by folding the whole log, and why. */
   readonly startedFrom: string;
-  /** How old the state is, in milliseconds: 0 when it knows everything, else the time since it last did. */
+  /** Age of the state, in milliseconds: 0 at the end of the log, else the time since it was last there. */
   readonly lagMs: number;
   /** Why it stopped. */
   readonly error?: string;
@@ -62,7 +62,7 @@ export interface ProjectionRunner {
   close(): Promise<void>;
 }
 
-/** Saving takes at most so much of the time: a two-hundredth. */
+/** Largest share of the time spent on saving: a two-hundredth. */
 const PAUSE = 200;
 
 export class ProjectionStopped extends Error {
@@ -84,7 +84,7 @@ interface Saveable {
   finished: Promise<void>;
 }
 
-/** Without `views` nothing outlives the process, and every start folds the whole log. */
+/** Without `views` no snapshot is kept, and every start folds the whole log. */
 export function createProjectionRunner(
   log: EventLog,
   views?: ViewStore,
@@ -153,7 +153,7 @@ function start<State>(
   let position = START;
   let checkpoint = START;
   let logId: string | undefined;
-  /** Whether the state is another one than that of the last snapshot. */
+  /** Whether the state differs from the last snapshot. */
   let changed = true;
   let phase: ProjectionStatus['phase'] = 'catching-up';
   let startedFrom = 'the beginning';
@@ -280,7 +280,7 @@ function start<State>(
     },
     finished,
     snapshot() {
-      // What a projection that threw has in its state may be half of an event: the last whole one stays saved.
+      // The state of a projection that threw may contain half of an event: the last complete snapshot is kept.
       if (failure !== undefined || logId === undefined || position === checkpoint) return undefined;
       if (projection.save === undefined || views === undefined) return undefined;
       if (!changed) return { name, version, logId, position };
@@ -293,7 +293,7 @@ function start<State>(
   };
 }
 
-/** Why this snapshot is no place to start from, or undefined when it is one. */
+/** Why this snapshot cannot be used, or undefined when it can. */
 async function reasonToRebuild(log: EventLog, snapshot: Snapshot, version: number): Promise<string | undefined> {
   if (snapshot.version !== version) return `the snapshot is of version ${snapshot.version}, not ${version}`;
   if (snapshot.logId !== (await logIdOf(log))) return 'the snapshot is of another log';
@@ -301,7 +301,7 @@ async function reasonToRebuild(log: EventLog, snapshot: Snapshot, version: numbe
   return undefined;
 }
 
-/** A log is known by its first event. Undefined while it is empty. */
+/** The id of the log's first event, which identifies the log. Undefined while the log is empty. */
 export async function logIdOf(log: EventLog): Promise<string | undefined> {
   for await (const event of log.readAll({ maxCount: 1 })) return event.id;
   return undefined;

@@ -1,18 +1,18 @@
 /**
  * Very many keys as one JSON value, column by column: a few long texts and lists of numbers are written, and above all
- * read, in a fraction of the time and the memory that a list of objects would take. What many keys have in common, their
- * paths and lists, is saved once, and is one object again when it was loaded.
+ * read, in a fraction of the time and the memory that a list of objects would take. Paths and lists that many keys
+ * share are saved once, and are shared objects again after loading.
  */
 import { z } from 'zod';
 import type { UserPath } from '../events/event.ts';
 import type { KeyRecord } from './key-record.ts';
 
-/** In no id, name or hash: names have no control characters. */
+/** A separator that no id, name or hash contains: names have no control characters. */
 const SEPARATOR = '\n';
 
-/** Each of them is not looked at: there may be very many, and they were written here. */
+/** The elements are not checked: there may be very many, and `saveKeys` has written them. */
 const numbers = z.custom<number[]>((value) => Array.isArray(value));
-/** By the place of the key; most keys have none. */
+/** By the index of the key; most keys have none. */
 const few = <Value extends z.ZodType>(value: Value) => z.record(z.string(), value);
 
 const savedKeys = z.object({
@@ -25,13 +25,13 @@ const savedKeys = z.object({
   descriptions: few(z.string()),
   paths: z.array(z.string()),
   lists: z.array(z.array(z.string())),
-  /** Places in `paths` and `lists`; -1: the key has none. */
+  /** Indexes in `paths` and `lists`; -1: the key has none. */
   path: numbers,
   labels: numbers,
   allowedModels: numbers,
-  /** The places of the keys that have it. */
+  /** The indexes of the keys that have it. */
   dashboardAccess: numbers,
-  /** The places of the keys for which no header names the user path. */
+  /** The indexes of the keys for which no header may name the user path. */
   noUserPathHeader: numbers,
   createdAt: numbers,
   updatedAt: numbers,
@@ -78,7 +78,7 @@ export function saveKeys(keys: Iterable<KeyRecord>): SavedKeys {
   };
 }
 
-/** @throws on what was not saved by `saveKeys` */
+/** @throws when the value was not made by `saveKeys` */
 export function* loadKeys(value: unknown, none: readonly string[]): Generator<KeyRecord> {
   const saved = savedKeys.parse(value);
   const { count, paths, lists } = saved;
@@ -116,12 +116,12 @@ export function* loadKeys(value: unknown, none: readonly string[]): Generator<Ke
   }
 }
 
-/** By which two lists of the same entries are known as the same. */
+/** A key that is equal for two lists of the same entries. */
 export function listKey(list: readonly string[]): string {
   return list.join(SEPARATOR);
 }
 
-/** Numbers values as they come, each once. */
+/** Numbers distinct values in the order of their first use. */
 class Places<Value> {
   readonly values: Value[] = [];
   readonly #places = new Map<string, number>();

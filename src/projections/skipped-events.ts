@@ -1,4 +1,4 @@
-/** Events that a projection cannot take in, and those that an operator let it leave out. */
+/** Events that a projection cannot apply, and those that an operator skipped. */
 import { skippedStream, viewEventSkipped } from '../events/catalogue/view.ts';
 import type { Position, RecordedEvent } from '../events/event.ts';
 import type { EventLog } from '../events/log.ts';
@@ -14,7 +14,7 @@ export interface Skipped {
   readonly at: number;
 }
 
-/** Everything that was ever left out, oldest first. */
+/** All skipped events, oldest first. */
 export async function skippedEvents(log: EventLog): Promise<readonly Skipped[]> {
   const skipped: Skipped[] = [];
   for await (const event of log.readStream(skippedStream)) {

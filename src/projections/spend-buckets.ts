@@ -31,7 +31,7 @@ export function firstHour(day: number): number {
  */
 export function addSpend(buckets: Buckets, hour: number, nano: number, fineFrom: number): void {
   const start = hour < fineFrom ? hour - (hour % DAY_HOURS) : hour;
-  // Nearly always it is the newest bucket, or one after it.
+  // Usually the bucket is the newest one, or comes after it.
   let index = buckets.length - 2;
   while (index >= 0 && (buckets[index] ?? 0) > start) index -= 2;
   if (index >= 0 && buckets[index] === start) {
@@ -58,7 +58,7 @@ export function spentSince(buckets: Buckets, at: number, fineFrom: number): numb
   return spent;
 }
 
-/** Makes days of the hours before `fineFrom`, and forgets what was before `keptFrom`. */
+/** Merges hours before `fineFrom` into days, and removes buckets before `keptFrom`. */
 export function compacted(buckets: Buckets, fineFrom: number, keptFrom: number): Buckets {
   const kept: Buckets = [];
   for (let index = 0; index < buckets.length; index += 2) {

@@ -1,10 +1,10 @@
 /**
- * What was spent, and how much of each budget is used up: a fold of every `usage.recorded` and its corrections, and of
- * the budgets themselves. A budget's meter is exact from the moment it was made; what it knows of its first period
- * from before comes from buckets, which are as fine as an hour, or a day for what is older than yesterday.
+ * Spending, and how much of each budget is used up: a fold of every `usage.recorded` and its corrections, and of the
+ * budgets themselves. A budget's meter is exact from its creation on; earlier spending of its first period comes from
+ * buckets of an hour, or of a day before yesterday.
  *
  * Memory: a meter for each budget, and for each user path and label that spent something in the last 35 days at most 83
- * buckets of 16 bytes. Paths beyond `MAX_ACCOUNTS` are booked at the nearest path above that is known.
+ * buckets of 16 bytes. Beyond `MAX_ACCOUNTS`, spending of a new path counts at the nearest known path above.
  */
 import { z } from 'zod';
 import { budgetRemoved, budgetReset, budgetSet, budgetSettingsChanged } from '../events/catalogue/budget.ts';
@@ -19,7 +19,7 @@ import type { Projection } from './projection.ts';
 import { addSpend, type Buckets, compacted, dayOf, firstHour, hourOf, KEPT_DAYS, spentSince } from './spend-buckets.ts';
 
 const MAX_ACCOUNTS = 20_000;
-/** User paths whose meters are remembered together. */
+/** User paths with a cached list of meters. */
 const MAX_CHAINS = 10_000;
 const NONE: readonly Meter[] = [];
 
@@ -27,7 +27,7 @@ export interface SpendState {
   budgets: BudgetsState;
   readonly paths: Map<string, Buckets>;
   readonly labels: Map<string, Buckets>;
-  /** The newest day that anything was spent on. */
+  /** The newest day with spending. */
   day: number;
   readonly meters: Map<string, Meter>;
   /** The meters of each path or label that has any, by its `subjectKey`. */
@@ -102,7 +102,7 @@ export const spendView: Projection<SpendState> = {
   },
 };
 
-/** Every meter that what is done at this path is charged to, root first. From memory, and nearly always from a cache. */
+/** Every meter that usage of this path is charged to, root first. Usually from a cache. */
 export function metersOn(state: SpendState, userPath: string): readonly Meter[] {
   let chain = state.chains.get(userPath);
   if (chain === undefined) {
@@ -121,9 +121,9 @@ export function metersUnder(state: SpendState, label: string): readonly Meter[] 
 interface Charge {
   /** Milliseconds since the epoch: when it was used. */
   readonly at: number;
-  /** Whether it is used now, and not corrected. */
+  /** Whether the usage is new, and not a correction. */
   readonly isNow: boolean;
-  /** Negative when it turned out to cost less. */
+  /** Negative when a correction lowers the cost. */
   readonly nano: number;
   readonly userPath: string;
   readonly labels: readonly string[] | undefined;
@@ -147,7 +147,7 @@ function charge(state: SpendState, used: Charge): void {
   }
 }
 
-/** A day has begun: what was by the hour before yesterday is by the day from now on. */
+/** A day has begun: hours before yesterday are merged into days. */
 function beginDay(state: SpendState, day: number): void {
   state.day = day;
   for (const accounts of [state.paths, state.labels]) {
@@ -191,7 +191,7 @@ function labelAccount({ labels }: SpendState, label: string): Buckets | undefine
   return account;
 }
 
-/** A budget came, went or was changed: so does its meter. */
+/** A budget was created, changed or removed: updates its meter. */
 function follow(state: SpendState, event: RecordedEvent): void {
   if (isA(event, budgetSettingsChanged)) {
     for (const meter of state.meters.values()) moveAnchors(state, meter, event.at);
@@ -224,7 +224,7 @@ function moveAnchors(state: SpendState, meter: Meter, at: number): void {
   else open(state, meter, { start: begun, end });
 }
 
-/** Begins a period with what the buckets know of it. */
+/** Begins a period with the spending in the buckets. */
 function open(state: SpendState, meter: Meter, { start, end }: BudgetPeriod): void {
   const spent =
     meter.scope === 'label' ? spentUnder(state, meter.subject, start) : spentBelow(state, meter.subject, start);

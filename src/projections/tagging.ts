@@ -1,4 +1,4 @@
-/** The rules that administrators set, by which request headers become labels. */
+/** The administrators' rules by which request headers become labels. */
 import { z } from 'zod';
 import { taggingChanged } from '../events/catalogue/tagging.ts';
 import { isA } from './known-event.ts';

@@ -1,6 +1,6 @@
 /**
- * Files and batches, each read from its own stream, like stored responses: its newest event says who has it. There is
- * no copy that could lag behind.
+ * Files and batches, each read from its own stream, like stored responses: its newest event names the provider. There
+ * is no copy that could lag behind.
  */
 import { batchTracked, fileDeleted, fileTracked } from '../events/catalogue/files.ts';
 import { type Actor, streamName, type UserPath } from '../events/event.ts';
@@ -11,7 +11,7 @@ import { isA } from './known-event.ts';
 export interface TrackedObject {
   /** The provider's name. */
   readonly provider: string;
-  /** Of a batch that was made by `/v1/messages/batches`. */
+  /** Of a batch that was created by `/v1/messages/batches`. */
   readonly dialect?: 'messages' | undefined;
   /** Of the creator; undefined when the creator had none. */
   readonly userPath: UserPath | undefined;
@@ -21,9 +21,9 @@ export interface TrackedObject {
 }
 
 export interface TrackedRecords {
-  /** Undefined when it was not made here, was deleted, or when `id` cannot be the id of such a thing. */
+  /** Undefined when it was not created here, was deleted, or when `id` cannot be the id of such an object. */
   load(kind: 'file' | 'batch', id: string): Promise<TrackedObject | undefined>;
-  /** Whether it was made here once. */
+  /** Whether it was created here and deleted. */
   wasDeleted(kind: 'file' | 'batch', id: string): Promise<boolean>;
 }
 

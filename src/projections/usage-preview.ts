@@ -1,4 +1,4 @@
-/** What a request cost, in the form of an entry of the usage log. Unknown counts are null; nothing is made up. */
+/** Usage and cost of a request, in the form of an entry of the usage log. Unknown counts are null. */
 import type { z } from 'zod';
 import type { usageRecorded } from '../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../events/event.ts';

@@ -1,4 +1,4 @@
-/** What is set for each user path. */
+/** The policies of user paths. */
 import { userPolicyRemoved, userPolicySet } from '../events/catalogue/user.ts';
 import type { UserPath } from '../events/event.ts';
 import { isA } from './known-event.ts';
@@ -7,7 +7,7 @@ import type { Projection } from './projection.ts';
 /** It is replaced, never changed. */
 export interface UserPolicyRecord {
   readonly userPath: UserPath;
-  /** Canonical selectors; empty: nothing is restricted here. */
+  /** Canonical selectors; empty: this policy allows every model. */
   readonly allowedModels: readonly string[];
   readonly description: string | undefined;
   /** Milliseconds since the epoch. */
@@ -19,9 +19,9 @@ export interface UserPolicyRecord {
 
 export interface UsersState {
   readonly policies: Map<UserPath, UserPolicyRecord>;
-  /** How many of them restrict something. */
+  /** The number of policies that restrict models. */
   restricting: number;
-  /** Another number after each change. */
+  /** Changes with each change of the policies. */
   version: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Where snapshots of projections are kept between two runs: one SQLite file, derived from the log and worth nothing
- * without it. Whatever is wrong with the file, the answer is the same: it is made anew, and the log is folded again.
+ * Stores snapshots of projections between two runs: in one SQLite file, which is derived from the log. An unusable file
+ * is always handled in the same way: it is created anew, and the log is folded again.
  */
 import { chmodSync, closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
@@ -12,17 +12,17 @@ export interface Snapshot {
   readonly version: number;
   /** Id of the log's first event: a snapshot of another log is of no use. */
   readonly logId: string;
-  /** Everything up to here is in `state`. */
+  /** Every event up to this position is in `state`. */
   readonly position: Position;
   /** JSON text. */
   readonly state: string;
 }
 
-/** A snapshot whose state is the one that was last saved, or loaded, under its name: only its position is newer. */
+/** A snapshot with the state that was last saved, or loaded, under its name: only its position is newer. */
 export type MovedSnapshot = Omit<Snapshot, 'state'> & { readonly state?: undefined };
 
 export interface ViewStore {
-  /** The snapshot last saved under this name; undefined when there is none, or none that can be trusted. */
+  /** The snapshot last saved under this name; undefined when there is none, or its checksum is wrong. */
   load(name: string): Snapshot | undefined;
   /**
    * All of them in one transaction, each with its checkpoint. One that has only moved costs nothing, however large its
@@ -165,13 +165,13 @@ function filesOf(path: string): readonly string[] {
   return ['', '-wal', '-shm', '-journal'].map((suffix) => path + suffix);
 }
 
-/** For its owner only, also when an earlier version left it open to others. SQLite gives new files the mode of the first. */
+/** Only for the owner, also when an earlier version made it readable to others. SQLite's other files get this mode. */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600));
   for (const file of filesOf(path)) if (existsSync(file)) chmodSync(file, 0o600);
 }
 
-/** Of the whole snapshot, made of the checksum of its state: that may be large, and is looked at once. */
+/** Checksum of the whole snapshot, computed from that of its state: the state may be large, and is read once. */
 function checksum({ name, version, logId, position }: Omit<Snapshot, 'state'>, stateCrc: number): number {
   return crc32(JSON.stringify([name, version, logId, position]), stateCrc);
 }
@@ -182,17 +182,17 @@ function isDamage(error: unknown): boolean {
   return [11, 26].includes(errcode & 0xff);
 }
 
-/** What a snapshot is, without its state. */
+/** A snapshot without its state. */
 export interface SavedSnapshot {
   readonly version: number;
   readonly position: Position;
   /** ISO 8601, in UTC. */
   readonly savedAt: string;
-  /** Characters of its state. */
+  /** Size of its state in characters. */
   readonly size: number;
 }
 
-/** The snapshots in a file, by name, beside a gateway that uses it. Nothing is changed. @throws what SQLite throws */
+/** The snapshots in a file, by name; a gateway may use the file at the same time. @throws what SQLite throws */
 export function savedSnapshots(path: string): ReadonlyMap<string, SavedSnapshot> {
   if (!existsSync(path)) return new Map();
   const db = new DatabaseSync(path, { readOnly: true });

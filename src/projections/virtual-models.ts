@@ -1,4 +1,4 @@
-/** The virtual models that administrators have made. */
+/** The virtual models that administrators created. */
 import type { z } from 'zod';
 import { virtualModelRemoved, virtualModelSaved } from '../events/catalogue/virtual-model.ts';
 import { isA } from './known-event.ts';
@@ -16,7 +16,7 @@ export interface VirtualModelRecord {
 
 export interface VirtualModelsState {
   readonly bySource: Map<string, VirtualModelRecord>;
-  /** Another number after each change. */
+  /** Changes with each change of the virtual models. */
   version: number;
 }
 

@@ -12,7 +12,7 @@ export interface AnalyticsDb {
   /**
    * The rows of a query, in which `$db` stands for the database and `{name: Type}` for parameters. Numbers of 64 bits
    * come as text: they may not fit into a JSON number.
-   * @throws AnalyticsUnavailable when it is off, not there, or took too long; QueryFailed for what is wrong with the query
+   * @throws AnalyticsUnavailable when it is off, not reachable, or too slow; QueryFailed when the query has an error
    */
   rows<Row>(query: string, parameters?: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<Row[]>;
   close(): Promise<void>;
@@ -43,26 +43,26 @@ export class QueryFailed extends Error {
 }
 
 export interface AnalyticsDbOptions {
-  /** Where it is now; undefined while it is not anywhere. */
+  /** Its present address; undefined while it has none. */
   readonly address: () => AnalyticsAddress | undefined;
   /** Default 20 s. */
   readonly timeoutMs?: number;
 }
 
-/** For each query: a person waits for the answer. */
+/** For each query: a user waits for the answer. */
 const MOST_SECONDS = 15;
 
-/** What ClickHouse says when a query would take more than it may. */
+/** ClickHouse's error codes for a query that exceeds its limits. */
 const tooMuch = new Set(['158', '159', '241', '307', '396']);
 
-/** Loaded by the first question: every gateway starts, and many run, without one. */
+/** Loaded by the first query: many gateways run without any. */
 const clickhouse = () => import('@clickhouse/client');
 
 export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOptions): AnalyticsDb & AnalyticsFiles {
   let client: ClickHouseClient | undefined;
   let at: string | undefined;
 
-  /** Analytics that was started again may answer at another port. */
+  /** After a restart analytics may listen on another port. */
   async function clientOf(where: AnalyticsAddress): Promise<ClickHouseClient> {
     if (client !== undefined && at === where.url) return client;
     const { ClickHouseLogLevel, createClient } = await clickhouse();
@@ -83,7 +83,7 @@ export function createAnalyticsDb({ address, timeoutMs = 20_000 }: AnalyticsDbOp
     return opened;
   }
 
-  /** What the question comes to. @throws AnalyticsUnavailable, QueryFailed */
+  /** The result of the query. @throws AnalyticsUnavailable, QueryFailed */
   async function answered<Answer>(
     ask: (opened: ClickHouseClient, where: AnalyticsAddress) => Promise<Answer>,
     signal: AbortSignal | undefined,

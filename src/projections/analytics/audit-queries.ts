@@ -1,11 +1,11 @@
-/** Requests as ClickHouse has them, newest first: what administrators look through. */
+/** Queries for the audit log: requests in ClickHouse, newest first. */
 import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from './analytics-db.ts';
 import { allOf, between, type Conditions, equal, inSubtree, searchFunction } from './conditions.ts';
 import { type ExchangeRow, exchangeColumns } from './exchange-row.ts';
 
 export interface AuditFilter {
-  /** Milliseconds since the epoch: from here, up to there but not including it. */
+  /** Milliseconds since the epoch; `to` is exclusive. */
   readonly from: number;
   readonly until: number;
   readonly subtree?: UserPath | undefined;
@@ -13,16 +13,16 @@ export interface AuditFilter {
   readonly method?: string | undefined;
   readonly statusCode?: number | undefined;
   readonly stream?: boolean | undefined;
-  /** These match any part, whatever the case. */
+  /** These match any part, in upper or lower case. */
   readonly requestedModel?: string | undefined;
-  /** Its name or its type. */
+  /** Name or type of the provider. */
   readonly provider?: string | undefined;
   readonly path?: string | undefined;
   readonly errorType?: string | undefined;
   readonly search?: string | undefined;
 }
 
-/** Behind which row a page begins. */
+/** The row after which a page begins. */
 export interface AuditCursor {
   /** Microseconds since the epoch. */
   readonly at: string;
@@ -75,7 +75,7 @@ function containing(columns: readonly string[], name: string, part: string | und
 const NEWEST_FIRST = 'ORDER BY at DESC, position DESC';
 
 /**
- * One page. Which rows it has is found by the narrow columns alone; the others are read of those rows.
+ * One page. The rows are selected with the narrow columns alone; the other columns are read for these rows only.
  * With `after`, a page costs the same at any depth.
  */
 export function auditPage(
@@ -127,8 +127,8 @@ export interface AuditThread {
 }
 
 /**
- * Threads by their latest request, newest first, and how many there are. Requests of one session are one thread, and a
- * request without a session is one of its own: of those, only as many are looked at as a page reaches down to.
+ * Threads by their latest request, newest first, and their number. Requests of one session are one thread; a request
+ * without a session is a thread of its own, of which only as many are read as the page needs.
  */
 export async function auditThreads(
   db: AnalyticsDb,
@@ -214,7 +214,7 @@ export async function idsOfSession(
     equal('session_id', 'session_id', sessionId),
     equal('user_path', 'user_path', userPath),
   ]);
-  // Away from that time in the order of the table, in both directions: a session may be long.
+  // Reads in the order of the table from that time in both directions: a session may be long.
   const toOneSide = (side: string, order: string) =>
     `SELECT id, position, toUnixTimestamp64Micro(at) AS at_us FROM $db.exchanges
     WHERE ${sql} AND at ${side} fromUnixTimestamp64Micro({near: Int64}) ORDER BY ${order} LIMIT {limit: UInt64}`;
@@ -227,7 +227,7 @@ export async function idsOfSession(
   return rows.sort((one, other) => Number(one.at_us) - Number(other.at_us)).map(({ id }) => id);
 }
 
-/** The exchange that made a stored response, in the time before. */
+/** The exchange that created a stored response, searched before the given time. */
 export async function idOfResponse(
   db: AnalyticsDb,
   responseId: string,
@@ -247,7 +247,7 @@ export async function idOfResponse(
   return row?.id;
 }
 
-/** The sums of what providers reported of a request. */
+/** The sums of the usage that providers reported for a request. */
 export interface RequestTokens {
   readonly input: number;
   readonly cachedInput: number;
@@ -256,7 +256,7 @@ export interface RequestTokens {
   readonly total: number;
 }
 
-/** What a request used, with what was corrected since. */
+/** The usage of a request, with later corrections. */
 export interface RequestUsage {
   readonly entries: number;
   /** Null when no provider reported any. */

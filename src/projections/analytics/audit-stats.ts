@@ -1,4 +1,4 @@
-/** Requests counted by hour or day, and how long providers took. */
+/** Requests counted by hour or day, and response times of providers. */
 import type { UserPath } from '../../events/event.ts';
 import type { AnalyticsDb } from './analytics-db.ts';
 import { allOf, between, inSubtree } from './conditions.ts';
@@ -31,7 +31,7 @@ export interface ProviderCount {
 }
 
 export interface AuditStats {
-  /** By the start of the bucket; those without requests are not there. */
+  /** By the start of the bucket; buckets without requests are left out. */
   readonly buckets: ReadonlyMap<number, Counts>;
   readonly providers: ReadonlyMap<number, readonly ProviderCount[]>;
 }
@@ -43,7 +43,7 @@ type StatRow = Record<'requests' | 'ok' | 'client' | 'server' | 'reached', strin
   readonly reached_duration: number;
 };
 
-/** In one pass: by provider, with what of it a provider answered with success. */
+/** In one pass: requests by provider, and how many of them a provider answered successfully. */
 export async function auditStats(
   db: AnalyticsDb,
   { starts, until, subtree }: StatsOf,

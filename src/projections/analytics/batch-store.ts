@@ -20,15 +20,15 @@ import type { TsvRows } from './tsv.ts';
 import type { UsageRowAccount } from './usage-rows.ts';
 import { views } from './views.ts';
 
-/** Counted up when rows of the same event come out differently: the tables are then to be made anew. */
+/** Incremented when the same event makes other rows: the tables must then be rebuilt. */
 export const projectionVersion = 1;
 
 export interface BatchStore {
-  /** Makes what is missing of the database, and waits for inserts that are still under way. @throws OtherLog */
+  /** Creates missing parts of the database, and waits for inserts that are still running. @throws OtherLog */
   prepare(logId: string): Promise<void>;
   /** The batch announced last; undefined when there is none. */
   lastRange(): Promise<Range | undefined>;
-  /** Where the last batch ends that is stored whole and ends at or before this position; undefined without one. */
+  /** End of the last batch that is stored whole and ends at or before this position; undefined without one. */
   wholeUpTo(position: number): Promise<number | undefined>;
   announce(batch: RowBatch, logId: string): Promise<void>;
   /**
@@ -36,7 +36,7 @@ export interface BatchStore {
    * @param threads of ClickHouse that work on an insert at once. `all`, the default, takes less time on idle processors.
    */
   write(batch: RowBatch, logId: string, threads?: InsertThreads): Promise<void>;
-  /** Stores those rows of an announced batch that are not there yet. @returns how many that were */
+  /** Stores those rows of an announced batch that are not stored yet. @returns their number */
   complete(batch: RowBatch): Promise<number>;
   readonly findAccounts: FindAccounts;
 }
@@ -127,7 +127,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     const { name } = tables[key];
     for (const { table, statement } of tableChanges) {
       if (table !== key) continue;
-      // Under this name whatever the database is called: a rebuild renames it.
+      // Recorded under this name for every database name: a rebuild renames the database.
       const change = statement.replace('$table', name);
       const noted = [change, `-- not needed: ${change}`];
       const query = `SELECT count() AS n FROM ${database}._migrations WHERE has({noted: Array(String)}, statement)`;
@@ -160,7 +160,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     return found;
   }
 
-  /** An insert whose sender has died may still be at work. */
+  /** An insert whose sender has died may still be running. */
   async function nothingUnderWay(): Promise<void> {
     const query = `SELECT count() AS n FROM system.processes
       WHERE query_kind = 'Insert' AND position(query, {prefix: String}) > 0`;
@@ -203,7 +203,7 @@ export function createBatchStore(client: ClickHouseClient, database: string): Ba
     },
     async write(batch, logId, threads) {
       const token = `chancery:${projectionVersion}:${logId}:${batch.after}-${batch.to}`;
-      // One after the other: at once they take no less time, and more processor.
+      // One after the other: in parallel they take as long, and more processor time.
       for (const key of tableKeys) {
         const rows = batch.rows[key];
         if (rows.count > 0) await send(key, rows.all(), token, threads);

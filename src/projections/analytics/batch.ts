@@ -1,6 +1,6 @@
 /**
- * A batch: the rows that a range of the log makes, all of them and no others. The range and the log decide every byte
- * of it, so a batch that was interrupted can be made again and compared with what has been stored.
+ * A batch: exactly the rows of one range of the log. Its bytes are a function of the range and the log, so a batch that
+ * was interrupted can be made again and compared with the stored rows.
  */
 import { requestsRefused, usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import type { Position, RecordedEvent } from '../../events/event.ts';
@@ -35,11 +35,11 @@ export interface Range {
   readonly after: number;
   /** Inclusive. */
   readonly to: number;
-  /** Where reading must begin to know the exchanges that are open at `after`. Exclusive; at most `after`. */
+  /** Start of the read that finds the exchanges open at `after`. Exclusive; at most `after`. */
   readonly resumeAfter: number;
 }
 
-/** The rows that a range of the log makes. */
+/** The rows of a range of the log. */
 export interface RowBatch extends Range {
   readonly events: number;
   readonly rows: BatchRows;
@@ -47,7 +47,7 @@ export interface RowBatch extends Range {
 
 export type BatchRows = Readonly<Record<TableKey, TsvRows>>;
 
-/** Finds what usages cost by rows up to and including `upTo`. Those that are unknown there are left out. */
+/** Finds the costs of usages in rows up to and including `upTo`. Unknown usages are left out. */
 export type FindAccounts = (usageIds: readonly string[], upTo: number) => Promise<ReadonlyMap<string, UsageRowAccount>>;
 
 interface Correction {
@@ -70,9 +70,9 @@ export class BatchBuilder {
   #corrections: Correction[] = [];
 
   /**
-   * @param range the batch begins after `after`. What lies before it, from `resumeAfter` on, is to be given to `apply`
-   *   too, and makes no rows.
-   * @param skipped events that make no rows, as an operator has decided
+   * @param range the batch begins after `after`. Events before it, from `resumeAfter` on, must be given to `apply` too,
+   *   and make no rows.
+   * @param skipped events that an operator skipped: they make no rows
    */
   constructor(
     { after, resumeAfter }: Pick<Range, 'after' | 'resumeAfter'>,
@@ -96,12 +96,12 @@ export class BatchBuilder {
     return events.bytes + exchanges.bytes + usage.bytes + adminChanges.bytes + guardrailVerdicts.bytes;
   }
 
-  /** Whether the batch may end here: not between the last word of an exchange and what it used. */
+  /** Whether the batch may end here: not between the final event of an exchange and its usage. */
   get mayEnd(): boolean {
     return this.#events > 0 && !this.#exchanges.isEnding;
   }
 
-  /** @throws PoisonedEvent, after which the builder is of no use any more */
+  /** @throws PoisonedEvent, after which the builder must not be used any more */
   apply(event: RecordedEvent): void {
     const position = parsePosition(event.position);
     const isNew = position > this.#after;
@@ -130,7 +130,7 @@ export class BatchBuilder {
     else if (isGuardrailVerdict(event)) writeGuardrailVerdict(guardrailVerdicts, event, position, this.#retention);
   }
 
-  /** The log has been read to its end: nothing belongs to the event before any more. */
+  /** To be called at the end of the log: nothing follows that belongs to the event before. */
   caughtUp(): void {
     this.#write(this.#exchanges.finish());
   }
@@ -183,7 +183,7 @@ export class BatchBuilder {
   }
 }
 
-/** Of a usage that is stored no longer: what the correction itself says of it. */
+/** For a usage that is not stored any more: the values in the correction itself. */
 function accountOfCorrection({ context, data }: RecalculationEvent): UsageRowAccount {
   const { total } = costsOf({ totalCost: data.previousTotalCost });
   return {

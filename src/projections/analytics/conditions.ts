@@ -1,7 +1,7 @@
-/** What a query of analytics is limited to: SQL in which every value is a parameter. */
+/** Conditions of analytics queries: SQL in which every value is a parameter. */
 import type { UserPath } from '../../events/event.ts';
 
-/** Conditions that must all hold, and what is bound to the names in them. */
+/** Conditions that must all hold, and the values of their parameters. */
 export interface Conditions {
   /** For after WHERE. */
   readonly sql: string;
@@ -10,7 +10,7 @@ export interface Conditions {
 
 type Condition = readonly [sql: string, parameters: Readonly<Record<string, unknown>>];
 
-/** Those that are undefined limit nothing. The names of parameters must be different. */
+/** Undefined conditions are left out. The names of parameters must differ. */
 export function allOf(conditions: readonly (Condition | undefined)[]): Conditions {
   const given = conditions.filter((condition) => condition !== undefined);
   return {
@@ -27,7 +27,7 @@ export function sqlTime(ms: number): string {
   return new Date(Math.min(Math.max(ms, 0), LAST_TIME)).toISOString().replace('T', ' ').slice(0, -1);
 }
 
-/** From then, and until then but not at it. @param expression of the time, such as `u.at` */
+/** From a time (inclusive) to a time (exclusive). @param expression of the time, such as `u.at` */
 export function between(expression: string, from: number, until: number): Condition {
   return [
     `${expression} >= {from: DateTime64(6, 'UTC')} AND ${expression} < {until: DateTime64(6, 'UTC')}`,
@@ -49,7 +49,7 @@ export function equal(expression: string, name: string, value: string | undefine
   return value === undefined ? undefined : [`${expression} = {${name}: String}`, { [name]: value }];
 }
 
-/** The function that finds a part of a text, whatever the case: far quicker for plain letters than for all the others. */
+/** The SQL function that finds a part of a text in upper or lower case: for ASCII there is a much faster one. */
 export function searchFunction(part: string): string {
   return [...part].every((character) => character < '\u0080')
     ? 'positionCaseInsensitive'

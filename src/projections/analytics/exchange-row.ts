@@ -1,10 +1,10 @@
-/** A row of `exchanges` as it is read: from ClickHouse, or made of the events of one exchange. Both say the same. */
+/** A row of `exchanges`: read from ClickHouse, or made of the events of one exchange, with equal content. */
 import { idOf, type RecordedEvent } from '../../events/event.ts';
 import { parsePosition } from '../../events/sequence-position.ts';
 import { ExchangeFold, type ExchangeTold } from './exchange-fold.ts';
 import { keyIdOrEmpty } from './rows.ts';
 
-/** 64-bit numbers are text. What is not known is empty. */
+/** 64-bit numbers are text. Unknown values are empty. */
 export interface ExchangeRow {
   readonly position: string;
   readonly id: string;
@@ -28,7 +28,7 @@ export interface ExchangeRow {
   readonly provider_type: string;
   readonly model: string;
   readonly through: readonly string[];
-  /** `in_progress` of one that has not ended: those are not in ClickHouse. */
+  /** `in_progress` for an exchange that has not ended: those are not in ClickHouse. */
   readonly outcome: string;
   readonly status: number;
   readonly error_type: string;
@@ -38,7 +38,7 @@ export interface ExchangeRow {
   readonly finish_reason: string;
   readonly first_byte_ms: number | null;
   readonly duration_ms: number;
-  /** How many requests the row stands for: more than one of refused ones that were counted together. */
+  /** Number of requests in the row: more than one for refused requests that are counted in one event. */
   readonly requests: number;
   readonly response_id: string;
   readonly replayed_from: string;
@@ -118,7 +118,7 @@ export const exchangeColumns = [
   `arrayZip(${ofAttempt.map((name) => `attempts.${name}`).join(', ')}) AS attempts`,
 ].join(', ');
 
-/** The row that the events of one exchange make, given from its first on; undefined when they are of none. */
+/** The row of an exchange, from its events in order; undefined when they belong to no exchange. */
 export function exchangeRowOf(events: Iterable<RecordedEvent>): ExchangeRow | undefined {
   const fold = new ExchangeFold();
   let told: ExchangeTold | undefined;
@@ -184,7 +184,7 @@ function rowOf({ first, received, resolved, attempts, usage, replayedFrom, end }
   };
 }
 
-/** As the tables have it: to the microsecond before. */
+/** As in the tables: rounded down to the microsecond. */
 function microseconds(at: number): string {
   const whole = Math.floor(at);
   return String(whole * 1000 + Math.floor((at - whole) * 1000));

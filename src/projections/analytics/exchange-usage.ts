@@ -1,4 +1,4 @@
-/** What an exchange used in all: its answer, and attempts that failed and were paid for all the same. */
+/** The total usage of an exchange: its answer, and failed attempts that were charged. */
 import type { z } from 'zod';
 import type { usageRecorded } from '../../events/catalogue/exchange.ts';
 
@@ -15,11 +15,11 @@ const counts = [
 ] as const;
 
 export type ExchangeUsage = Pick<Usage, (typeof counts)[number] | 'cacheType' | 'source'> & {
-  /** Nano-dollars; null when what one of the parts cost is not known. */
+  /** Nano-dollars; null when the cost of one part is not known. */
   readonly totalCost: bigint | null;
 };
 
-/** @param before what was used until now; undefined when this is the first */
+/** @param before the usage so far; undefined for the first */
 export function usedInAll(before: ExchangeUsage | undefined, data: Usage): ExchangeUsage {
   const cost = data.totalCost === null || data.totalCost === undefined ? null : BigInt(data.totalCost);
   if (before === undefined) return { ...data, totalCost: cost };
@@ -27,7 +27,7 @@ export function usedInAll(before: ExchangeUsage | undefined, data: Usage): Excha
   return {
     ...before,
     ...sums,
-    // The answer comes last, and says where it came from.
+    // The answer comes last, and its source counts.
     source: data.source,
     cacheType: data.cacheType ?? before.cacheType,
     totalCost: before.totalCost === null || cost === null ? null : before.totalCost + cost,

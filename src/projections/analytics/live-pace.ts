@@ -1,12 +1,12 @@
-/** When the next batch is stored, once everything in the log is: the less of a processor there is, the larger the batches. */
+/** When the next batch is stored after the catch-up: with less processor time the batches become larger. */
 
 /** Of the time from one batch to the next, at most a quarter is spent on storing. */
 const REST_PER_WORK = 3;
 
 export interface LivePaceOptions {
-  /** At least so long from the start of one batch to the start of the next. */
+  /** Shortest time from the start of one batch to the start of the next. */
   readonly shortestMs: number;
-  /** A batch that took long is followed by a pause of at most so long. */
+  /** Longest pause after a batch that took long. */
   readonly longestMs: number;
 }
 
@@ -18,7 +18,7 @@ export class LivePace {
     this.#options = options;
   }
 
-  /** Takes note of a batch that was stored. Times are of one clock, in milliseconds. */
+  /** Records that a batch was stored. Times are of one clock, in milliseconds. */
   stored(startedAt: number, endedAt: number): void {
     const { shortestMs, longestMs } = this.#options;
     const rest = Math.min(longestMs, REST_PER_WORK * (endedAt - startedAt));

@@ -1,8 +1,8 @@
-/** What analysts need not see: even the hash of a key, and the ciphertext of a secret, stay in the log. */
+/** Masks secrets for analysts: hashes of keys and ciphertexts of secrets stay in the log. */
 import type { RecordedEvent } from '../../events/event.ts';
 
 const secrets = /^(secretHash|apiKeys|sealed\w*)$/;
-/** What `provider_credential.saved` seals, wherever it stands. */
+/** Encrypted texts of `provider_credential.saved`, in any member. */
 const sealed = /^v1\.[^.]+\.[\w-]{20,}$/;
 const maskedFamilies = ['key.', 'provider_credential.'];
 

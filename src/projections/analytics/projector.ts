@@ -17,15 +17,15 @@ import { LivePace } from './live-pace.ts';
 import type { Retention } from './rows.ts';
 
 export interface ProjectorStatus {
-  /** `waiting`: something failed, and it will be tried again. `stopped`: trying again cannot help. */
+  /** `waiting`: something failed, and the projector will try again. `stopped`: it will not, as that cannot help. */
   readonly state: 'starting' | 'catching-up' | 'live' | 'waiting' | 'stopped';
-  /** Everything up to here is stored. */
+  /** Everything up to this position is stored. */
   readonly position: number;
   /** Events in the log that are not stored yet. */
   readonly lagEvents: number;
-  /** For how long events have been in the log that are not stored, in milliseconds; 0 when everything is. */
+  /** For how long the oldest event that is not stored has been in the log, in milliseconds; 0 when all are stored. */
   readonly lagMs: number;
-  /** What is in the way, while `waiting` or `stopped`. */
+  /** The last error, while `waiting` or `stopped`. */
   readonly error?: string;
 }
 
@@ -33,11 +33,11 @@ export interface ProjectorOptions {
   readonly log: EventLog;
   readonly store: BatchStore;
   readonly retention: Retention;
-  /** A batch is ended once it has so many events. Default 20,000. */
+  /** Events after which a batch is ended. Default 20,000. */
   readonly batchEvents?: number;
-  /** Or so many bytes of rows. Default 8 MiB. */
+  /** Bytes of rows after which a batch is ended. Default 8 MiB. */
   readonly batchBytes?: number;
-  /** At least so long from one batch to the next, once it has caught up. Default 500 ms. */
+  /** Shortest time from one batch to the next after the catch-up. Default 500 ms. */
   readonly liveMs?: number;
   /** After a batch that took long, the pause before the next is at most this. Default 5 s. */
   readonly longestPauseMs?: number;
@@ -53,7 +53,7 @@ export interface Projector {
   status(): Promise<ProjectorStatus>;
   /** Resolves once everything up to this position is stored. Rejects when the projector is closed or stops. */
   whenStored(position: number): Promise<void>;
-  /** Stops after the batch that is under way. */
+  /** Stops after the running batch. */
   close(): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export function startProjector(options: ProjectorOptions): Projector {
   let state: ProjectorStatus['state'] = 'starting';
   let failure: string | undefined;
   let stored = 0;
-  /** Whether everything was stored once: from then on, requests come first. */
+  /** Whether it has caught up once: from then on, requests have priority. */
   let wasLive = false;
   const lateness = new Lateness(performance.now());
   let pauseMs = retryMs;
@@ -83,7 +83,7 @@ export function startProjector(options: ProjectorOptions): Projector {
     for (const { resolve } of done) resolve();
   }
 
-  /** Makes the batch announced last again, and stores what of it is missing. */
+  /** Makes the batch announced last again, and stores its missing rows. */
   async function finishLast(builder: BatchBuilder, { after, to, resumeAfter }: Range): Promise<void> {
     const head = parsePosition(await log.head());
     if (head < to) throw new OtherLog('the analytics', `knows events up to ${to}, and the log ends at ${head}`);

@@ -1,4 +1,4 @@
-/** The row of `exchanges` that stands for refused requests which were counted together. */
+/** The row of `exchanges` for refused requests that the log counts in one event. */
 import type { z } from 'zod';
 import type { requestsRefused } from '../../events/catalogue/exchange.ts';
 import type { RecordedEvent } from '../../events/event.ts';
@@ -17,7 +17,7 @@ export function writeRefused(rows: TsvRows, event: Refused, position: number, re
   rows.end(position);
 }
 
-/** What is known; the other columns are empty. */
+/** The known columns; the others are empty. */
 function valuesOf({ id, context, data }: Refused, position: number, retention: Retention) {
   const { endpoint, count } = data;
   const values: Readonly<Record<string, string | number>> = {

@@ -63,14 +63,14 @@ function receivedIn({ data, body }: RecordedEvent<string, z.infer<typeof request
   return { headers, body, cut: bytes === undefined || sha256 === undefined ? undefined : { bytes, sha256 } };
 }
 
-/** Of a longer body, no more than this is given. */
+/** Longer bodies are cut to this size. */
 export const MOST_BODY_BYTES = 1024 * 1024;
 
-/** The beginning of something that may be long. */
+/** The first bytes of a body that may be long. */
 export class FirstBytes {
   #pieces: Uint8Array[] = [];
   bytes = 0;
-  /** Whether there was more. */
+  /** Whether bytes were left out. */
   tooMany = false;
 
   add(piece: Uint8Array | undefined): void {
@@ -92,7 +92,7 @@ export class FirstBytes {
   }
 }
 
-/** What was used, as it is known today. Undefined when nothing was recorded of it. */
+/** The usage with all corrections. Undefined when no usage was recorded. */
 function usageOf(events: readonly RecordedEvent[]): RequestUsage | undefined {
   const recorded = events.filter((event) => isA(event, usageRecorded));
   if (recorded.length === 0) return undefined;

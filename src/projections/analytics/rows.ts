@@ -1,16 +1,16 @@
-/** What of the log becomes a row of which table, beside usage. Pure, and in the order of the tables' columns. */
+/** Makes the rows of all tables except usage from events. Pure; values are in the order of the tables' columns. */
 import { type Actor, categoryOf, idOf, managedKeyId, type RecordedEvent, type UserPath } from '../../events/event.ts';
 import type { ExchangeEnd, ExchangeTold } from './exchange-fold.ts';
 import { dataJson } from './masked.ts';
 import { numbers, orNull, type TsvRows, texts, time, tsvText } from './tsv.ts';
 
-/** How long rows are kept, in days; 0 is for good. Each row carries what was in force when it was written. */
+/** How long rows are kept, in days; 0 is without limit. Each row carries the setting at the time of its write. */
 export interface Retention {
   readonly audit: number;
   readonly usage: number;
 }
 
-/** More of a body is in the log alone. */
+/** Bytes of a body in its row; the rest is only in the log. */
 export const keptBodyBytes = 1024 * 1024;
 
 const noBytes = new Uint8Array();
@@ -133,7 +133,7 @@ export function isAdminChange(type: string): boolean {
   return changes.some((family) => type.startsWith(family));
 }
 
-/** Kept for good. */
+/** Kept without limit. */
 export function writeAdminChange(rows: TsvRows, event: RecordedEvent, position: number): void {
   const { context, stream } = event;
   rows.write(

@@ -1,4 +1,4 @@
-/** A query as a person wrote it, asked over ClickHouse's own interface, with limits that it cannot lift. */
+/** Sends an analyst's query over ClickHouse's own interface, with limits that the query cannot raise. */
 import type { AnalyticsAddress } from './analytics-db.ts';
 
 export interface SqlLimits {
@@ -22,20 +22,20 @@ export class SqlRefused extends Error {
   }
 }
 
-/** How much longer than the query may take is waited for its answer. */
+/** Added to the query's time limit, how long the gateway waits for the answer. */
 const GRACE_MS = 5_000;
 
 export interface SqlQuestion {
   readonly query: string;
-  /** One of ClickHouse's, unless the query names its own. */
+  /** One of ClickHouse's formats, unless the query names its own. */
   readonly format: string;
   readonly limits: SqlLimits;
-  /** Beside those that hold the limits, or in place of them. */
+  /** Added to the settings of the limits; they override these. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 
 /**
- * The whole answer: it is bounded, and what goes wrong is known before any of it is given on.
+ * Returns the whole answer: its size is bounded, and errors are known before any of it is passed on.
  * @throws SqlRefused, or the error of `fetch` when ClickHouse cannot be reached
  */
 export async function askSql(

@@ -1,8 +1,8 @@
-/** The statements that make a table, and that add to one what it lacks. Nothing is ever taken away or changed. */
+/** The statements that create a table, and that add its missing parts. They never remove or change anything. */
 import type { Column, Table } from './tables.ts';
 import type { View } from './views.ts';
 
-/** What there is of a table already, by name. */
+/** The existing parts of a table, by name. */
 export interface Existing {
   readonly columns: ReadonlySet<string>;
   readonly indexes: ReadonlySet<string>;

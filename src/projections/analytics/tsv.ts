@@ -1,6 +1,6 @@
 /**
- * Rows as ClickHouse's TabSeparated: text that can hold any bytes, and the cheapest there is to write. Each field is
- * put into words by one of the functions here; `TsvRows` collects whole rows.
+ * Rows in ClickHouse's format TabSeparated: text that can hold any bytes and is the cheapest format to write. The
+ * functions here encode single fields; `TsvRows` collects whole rows.
  */
 
 const special = /[\\\t\n\r\0]/;
@@ -108,7 +108,7 @@ export class TsvRows {
     return Buffer.concat(kept);
   }
 
-  /** Takes all rows away, and keeps the memory for others: what `all` and `without` gave must not be in use any more. */
+  /** Removes all rows and keeps the memory for others: results of `all` and `without` must not be in use any more. */
   clear(): void {
     this.#used = 0;
     this.#rowStart = 0;

@@ -1,23 +1,23 @@
-/** Which usage a report is of, as conditions in SQL on the table `usage` under the name `u`. */
+/** The filter of usage reports, as SQL conditions on the table `usage` under the name `u`. */
 import type { UserPath } from '../../events/event.ts';
 import { allOf, between, type Conditions, equal, inSubtree, searchFunction } from './conditions.ts';
 
-/** Whether usage that a cache of the gateway answered is counted. */
+/** Whether usage answered from a cache of the gateway is counted. */
 export const cacheModes = ['uncached', 'cached', 'all'] as const;
 export type CacheMode = (typeof cacheModes)[number];
 
 export interface UsageFilter {
-  /** Milliseconds since the epoch, at a quarter of an hour: from here, up to there but not including it. */
+  /** Milliseconds since the epoch, at a quarter of an hour; `to` is exclusive. */
   readonly from: number;
   readonly until: number;
   readonly subtree?: UserPath | undefined;
   readonly keyId?: string | undefined;
   readonly model?: string | undefined;
-  /** Its name or its type. */
+  /** Name or type of the provider. */
   readonly provider?: string | undefined;
   readonly label?: string | undefined;
   readonly sessionId?: string | undefined;
-  /** A part of the model, the provider, the request's id or the session's, whatever the case. */
+  /** A part of the model, the provider, the request's id or the session's, in upper or lower case. */
   readonly search?: string | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface PageOf {
   readonly offset: number;
 }
 
-/** Of which rows the figures are. */
+/** SQL for the rows of the figures. */
 export const counted: Readonly<Record<CacheMode, string>> = {
   uncached: "u.cache_type = ''",
   cached: "u.cache_type != ''",

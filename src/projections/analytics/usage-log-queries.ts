@@ -1,4 +1,4 @@
-/** The questions of the usage log: what was recorded, row by row, and what came to be known of it later. */
+/** Queries of the usage log: recorded usage, row by row, and its later corrections. */
 import { type CacheMode, counted, ofRows, type PageOf, type Question, type UsageFilter } from './usage-filter.ts';
 
 export interface UsageRow {
@@ -46,7 +46,7 @@ const rowColumns = [
   ...['estimated', 'estimated_input_tokens', 'estimated_output_tokens'],
 ];
 
-/** What was recorded, newest first; without later corrections. */
+/** Recorded usage, newest first, without later corrections. */
 export function usageRows(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
   const { sql, parameters } = ofRows(filter);
   return {
@@ -66,7 +66,7 @@ export function countUsageRows(filter: UsageFilter, mode: CacheMode): Question {
 
 export interface CorrectionRow {
   readonly usage_id: string;
-  /** Differences to what was recorded. */
+  /** Differences to the recorded values. */
   readonly input_cost: string;
   readonly output_cost: string;
   readonly total_cost: string;
@@ -78,7 +78,7 @@ export interface CorrectionRow {
   readonly caveat: string;
 }
 
-/** What came to be known of these later. They are at the time of what they correct. */
+/** Later corrections of these rows. They have the time of the usage that they correct. */
 export function usageCorrections(rows: readonly UsageRow[]): Question {
   const times = rows.map(({ at_micros }) => Number(at_micros));
   return {

@@ -1,4 +1,4 @@
-/** The questions of the usage reports, in SQL. Costs are nano-dollars, and every 64-bit number comes as text. */
+/** SQL queries of the usage reports. Costs are nano-dollars, and every 64-bit number comes as text. */
 import { between } from './conditions.ts';
 import {
   type CacheMode,
@@ -10,7 +10,7 @@ import {
   usageConditions,
 } from './usage-filter.ts';
 
-/** Sums. Costs are of what providers answered: what came from a cache cost nothing. */
+/** Sums. Costs are those of providers' answers: answers from a cache cost nothing. */
 export interface Sums {
   readonly requests: string;
   readonly input_tokens: string;
@@ -21,7 +21,7 @@ export interface Sums {
   readonly input_cost: string;
   readonly output_cost: string;
   readonly total_cost: string;
-  /** How many of the requests have a cost that is known. */
+  /** The number of requests with a known cost. */
   readonly input_priced: string;
   readonly output_priced: string;
   readonly priced: string;
@@ -80,7 +80,7 @@ export function usageTotals(filter: UsageFilter, mode: CacheMode): Question {
 
 export type DaySums = Sums & { readonly day: string };
 
-/** A row for each day, by that zone, on which something was used; oldest first. */
+/** A row for each day of that time zone with usage; oldest first. */
 export function usageByDay(filter: UsageFilter, mode: CacheMode, timeZone: string): Question {
   const { sql, parameters } = inner(filter, { date: dateIn });
   return {
@@ -99,14 +99,14 @@ export function usageByModel(filter: UsageFilter, mode: CacheMode): Question {
 
 export type UserPathSums = Sums & { readonly user_path: string };
 
-/** Callers without a user path are at `/`. */
+/** Callers without a user path count at `/`. */
 export function usageByUserPath(filter: UsageFilter, mode: CacheMode): Question {
   return grouped(filter, mode, { user_path: 'u.user_path' });
 }
 
 export type LabelSums = Sums & { readonly label: string };
 
-/** A request with several labels counts under each. Summed by all labels together first: those recur. */
+/** A request with several labels counts under each. Rows are first summed by their set of labels: sets recur. */
 export function usageByLabel(filter: UsageFilter, mode: CacheMode): Question {
   const { sql, parameters } = inner(filter, { label_set: 'u.label_set' });
   return {
@@ -130,7 +130,7 @@ function grouped(filter: UsageFilter, mode: CacheMode, by: Readonly<Record<strin
 
 export type SessionSums = Sums & { readonly session_id: string; readonly user_path: string; readonly total: string };
 
-/** Sessions of a user path, those that were used last first; each with the `total` of all there are. */
+/** Sessions of a user path, newest usage first; each row carries `total`, the number of all sessions. */
 export function usageBySession(filter: UsageFilter, mode: CacheMode, { limit, offset }: PageOf): Question {
   const { sql, parameters } = ofRows(filter);
   return {
@@ -161,7 +161,7 @@ export interface ThroughputRow {
   readonly locally_cached_tokens: string;
 }
 
-/** Tokens by time: those of providers, and apart from them what a cache of the gateway gave. */
+/** Tokens by time: those of providers, and separately those answered from a cache of the gateway. */
 export function tokensByTime(times: { readonly from: number; readonly until: number }, seconds: number): Question {
   const time = between('u.at', times.from, times.until);
   const sum = (column: string) => `sumIf(u.${column}, ${counted.uncached})`;
@@ -186,7 +186,7 @@ export type CacheFigure =
   | 'saved_cost'
   | 'saved_priced';
 
-/** What the caches of the gateway answered, by day in that zone; oldest first. */
+/** Answers from the gateway's caches, by day of that time zone; oldest first. */
 export function cacheByDay(filter: UsageFilter, timeZone: string): Question {
   const { sql, parameters } = inner(filter, { date: dateIn });
   return {

@@ -1,4 +1,4 @@
-/** What is recorded and corrected of usage, as rows of a ledger: sums over any of them are what is known. */
+/** Recorded usage and its corrections as rows of a ledger: sums over any rows include all corrections. */
 import type { z } from 'zod';
 import type { usageRecalculated, usageRecorded } from '../../events/catalogue/exchange.ts';
 import { idOf, type RecordedEvent } from '../../events/event.ts';
@@ -8,7 +8,7 @@ import { type TsvRows, texts, time, tsvText } from './tsv.ts';
 type Recorded = RecordedEvent<string, z.infer<typeof usageRecorded.data>>;
 export type RecalculationEvent = RecordedEvent<string, z.infer<typeof usageRecalculated.data>>;
 
-/** What usage cost until now, and on whose account it is: what a correction is counted from. */
+/** The cost so far and the account of a usage: corrections are differences to it. */
 export interface UsageRowAccount {
   readonly requestId: string;
   readonly actor: string;

@@ -14,8 +14,8 @@ export const views: readonly View[] = [
   {
     name: 'usage_by_quarter_hour',
     about:
-      'Usage summed by quarter of an hour (which every time zone is made of), user path, key, provider, model, endpoint ' +
-      'and cache. Answered from the aggregate that is kept inside the parts of `usage`.',
+      'Usage summed by quarter of an hour (time zone offsets are multiples of it), user path, key, provider, model, ' +
+      'endpoint and cache. Answered from the aggregate that is kept inside the parts of `usage`.',
     select: `SELECT toStartOfFifteenMinutes(u.at) AS quarter_hour, u.user_path AS user_path, u.auth_key_id AS auth_key_id,
       u.provider AS provider, u.provider_type AS provider_type, u.model AS model, u.endpoint AS endpoint,
       u.cache_type AS cache_type, sum(u.requests) AS requests, ${summed.join(', ')}
