@@ -1,11 +1,11 @@
-/** An event in the structured JSON form of CloudEvents 1.0, for those who have tools for that. */
+/** An event in the structured JSON form of CloudEvents 1.0. */
 import type { RecordedEvent } from './event.ts';
 import { eventToJson } from './event-json.ts';
 
 export interface CloudEvent {
   readonly specversion: '1.0';
   readonly id: string;
-  /** Which log: the URL it was read by, without what is secret in it. */
+  /** The log: its URL without secrets. */
   readonly source: string;
   readonly type: string;
   /** The stream. */
@@ -17,7 +17,7 @@ export interface CloudEvent {
   readonly sequence: string;
   /** Of the Distributed Tracing extension. */
   readonly traceparent?: string | undefined;
-  /** The version of what is in `data`. */
+  /** The schema version of `data`. */
   readonly dataversion: string;
   readonly revision: string;
   readonly actor: string;

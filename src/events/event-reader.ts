@@ -1,4 +1,4 @@
-/** What an engine offers below `readAll` and `subscribe`: the log from a position on, taken block by block. */
+/** The interface of an engine below `readAll` and `subscribe`: the log from a position on, read block by block. */
 import type { RecordedEvent } from './event.ts';
 
 export interface EventReader {
@@ -8,7 +8,7 @@ export interface EventReader {
   load(): Promise<boolean>;
   /** Everything up to here has been taken or filtered out. */
   readonly position: number;
-  /** Lets go of files and memory. A closed reader yields nothing. */
+  /** Releases files and memory. A closed reader yields nothing. */
   close(): void;
 }
 

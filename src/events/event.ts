@@ -1,8 +1,8 @@
 /**
- * What every event looks like, before and after it is recorded.
+ * The form of events, before and after they are recorded.
  *
  * An event has two parts: `data`, a small JSON object described by the catalogue, and an optional `body`,
- * the raw bytes the event is about (a request body, one stream event of a provider), kept exactly as they were.
+ * the raw bytes of the event (a request body, one stream event of a provider), stored unchanged.
  */
 
 declare const brand: unique symbol;
@@ -30,8 +30,8 @@ export function managedKeyId(actor: string): string | undefined {
 }
 
 /**
- * What all events of one piece of work share. One object per exchange or command, handed to each of its events
- * unchanged, so that an engine may encode it once and recognise it by identity.
+ * The context that all events of one exchange or command share. One unchanged object per exchange or command is passed
+ * with each of its events, so that an engine may encode it once and recognise it by identity.
  */
 export interface EventContext {
   readonly actor: Actor;
@@ -43,20 +43,20 @@ export interface EventContext {
   readonly traceparent?: string;
 }
 
-/** An event as it is handed to `append`. */
+/** An event for `append`. */
 export interface NewEvent<Type extends string = string, Data extends object = object> {
   readonly type: Type;
   readonly schema: number;
   readonly data: Data;
   readonly context: EventContext;
   readonly body?: Uint8Array;
-  /** UUIDv7; minted on append when absent. Given by a caller that may have to retry. */
+  /** UUIDv7; created on append when absent. A caller that may have to retry passes one. */
   readonly id?: string;
   /** Milliseconds since the epoch, with a fraction; the time of append when absent. */
   readonly at?: number;
 }
 
-/** An event as it is read back. `data` has been upcast to the newest schema by the catalogue's reader. */
+/** An event that was read from the log. `data` has been upcast to the newest schema by the catalogue's reader. */
 export interface RecordedEvent<Type extends string = string, Data = unknown> {
   readonly id: string;
   readonly type: Type;

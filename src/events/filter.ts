@@ -8,7 +8,7 @@ export class CompiledFilter {
   readonly anyStream: boolean;
   readonly #types: readonly string[] | undefined;
   readonly #streams: readonly string[];
-  /** Types are few and come again and again. */
+  /** The result for each type: types are few and recur. */
   readonly #knownTypes = new Map<string, boolean>();
 
   /** An absent list lets everything pass; an empty one, nothing. */

@@ -5,7 +5,7 @@
 import type { Position } from './event.ts';
 
 export interface LogStatus {
-  /** `unavailable`: appends are refused. It goes away by itself when the cause does. */
+  /** `unavailable`: appends are refused. It ends by itself when the cause does. */
   readonly state: 'ok' | 'unavailable';
   /** Why appends are refused. */
   readonly reason?: string;
@@ -18,9 +18,9 @@ export interface LogStatus {
   /** Bytes of appends that wait for the disk to keep up. */
   readonly queuedBytes: number;
   readonly segments: number;
-  /** What fails in the background while events are taken: full segments are not replaced, indexed or compressed. */
+  /** A failure of background work while events are accepted: full segments are not replaced, indexed or compressed. */
   readonly degraded?: string;
-  /** How often that has failed since the log was opened. */
+  /** Number of these failures since the log was opened. */
   readonly failedRotations?: number;
   /**
    * Segments that the stream index lacks, and whose streams are not in memory: what is in them is found by reading

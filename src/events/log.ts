@@ -1,11 +1,11 @@
 /**
- * The log's port: what every engine promises. `test/contract/event-log.ts` is the same promise as a suite,
+ * The log's port: the guarantees of every engine. `test/contract/event-log.ts` tests these guarantees,
  * and every engine passes it.
  */
 import type { NewEvent, Position, RecordedEvent, StreamName } from './event.ts';
 import type { LogStatus } from './log-status.ts';
 
-/** What a stream must look like for an append to be accepted: a bigint is the revision of its last event. */
+/** The condition on a stream for an append to be accepted: a bigint is the revision of its last event. */
 export type ExpectedRevision = 'any' | 'noStream' | 'exists' | bigint;
 
 export interface StreamWrite {
@@ -22,9 +22,9 @@ export interface Appended {
 }
 
 /**
- * How far an append must have come before it resolves. `written`: handed to the operating system, so it survives a
- * killed process. `durable`: on disk, so it survives a power cut. The log is sequential: once an append is durable,
- * everything before it is.
+ * The durability that an append must reach before it resolves. `written`: handed to the operating system, so it
+ * survives a killed process. `durable`: on disk, so it survives a power cut. The log is sequential: once an append is
+ * durable, everything before it is.
  */
 export type AppendStage = 'written' | 'durable';
 
@@ -85,12 +85,12 @@ export interface EventLog {
    * before it: an append that is refused, or recognised as a repetition, uses none. Appends that share a stream are recorded in the order of the calls;
    * one that must wait until its stream has been found may be passed by appends to other streams.
    *
-   * Records what the events are when it is called. Events that come with ids are recorded once: appending them again
-   * resolves like the first time, also while that is under way, and records them if that failed. They are recognised
-   * among the latest 65,536 ids that this process has appended, and however long ago that was when each write expects
+   * Records the events with their values at the call. Events that come with ids are recorded once: appending them again
+   * resolves like the first append, also while that one is running, and records them if it failed. They are recognised
+   * among the latest 65,536 ids that this process has appended, and after any time when each write expects
    * `noStream` or a number.
    * @throws WrongExpectedRevision, EventTooLarge, EventIdReused, LogUnavailable. After LogUnavailable with
-   *   `outcome: 'none'` nothing was recorded; with `unknown` the events may turn up later (same ids).
+   *   `outcome: 'none'` nothing was recorded; with `unknown` the events may become visible later (same ids).
    */
   append(writes: readonly StreamWrite[], options?: AppendOptions): Promise<Appended>;
   /**
@@ -153,7 +153,7 @@ export class EventIdReused extends Error {
 
 export class LogUnavailable extends Error {
   readonly code = 'log_unavailable';
-  /** Whether the events of the failed append may still turn up in the log. */
+  /** Whether the events of the failed append may still become visible in the log. */
   readonly outcome: 'none' | 'unknown';
   constructor(reason: string, outcome: 'none' | 'unknown', cause?: unknown) {
     super(`the event log cannot be written: ${reason}`, { cause });

@@ -1,8 +1,8 @@
-/** The end of a stream, as others see it: an append is visible a moment after it has taken its place. */
+/** The visible end of a stream: an append becomes visible shortly after it got its position. */
 import type { RecordedEvent, StreamName } from './event.ts';
 import type { EventLog } from './log.ts';
 
-/** What a wait for a change may take before the stream is looked at again: the log may have given the change up. */
+/** Longest wait for a change before the stream is read again: the log may have refused the change. */
 const LOOK_AGAIN_MS = 500;
 
 /** The stream's last event; undefined when there is no such stream. */

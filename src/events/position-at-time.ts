@@ -1,4 +1,4 @@
-/** Where in the log a time is. */
+/** Finds the position of a time in the log. */
 import type { Position } from './event.ts';
 import { type EventLog, START } from './log.ts';
 import { formatPosition, parsePosition } from './sequence-position.ts';

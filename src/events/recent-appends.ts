@@ -1,7 +1,7 @@
-/** Appends whose events came with ids, so that the same one, appended again, is recognised. */
+/** Appends whose events came with ids, so that a repeated append is recognised. */
 import { EventIdReused, type StreamWrite } from './log.ts';
 
-/** How many ids are remembered at most. */
+/** Most ids that are kept. */
 const usualLimit = 65_536;
 
 export interface RecentAppend<Outcome> {
@@ -11,7 +11,7 @@ export interface RecentAppend<Outcome> {
   readonly events: number;
 }
 
-/** The latest appends; the oldest are forgotten first. */
+/** The latest appends; the oldest are removed first. */
 export class RecentAppends<Outcome> {
   readonly #byId = new Map<string, RecentAppend<Outcome>>();
   readonly #limit: number;

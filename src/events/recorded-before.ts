@@ -1,12 +1,12 @@
-/** Recognises, by what is recorded, an append that is made again long after the first time. */
+/** Recognises from the recorded events an append that is repeated long after the first time. */
 import type { RecordedEvent } from './event.ts';
 import { type Appended, type EventLog, type StreamWrite, WrongExpectedRevision } from './log.ts';
 
 /**
- * What the append of these events resolved to the first time, when exactly they are recorded where the writes, each of
- * which must say where, would put them.
- * @param error why the append was refused this time
- * @throws error when they are not
+ * The result of the first append of these events, when exactly these events are recorded at the revisions of the
+ * writes, each of which must expect `noStream` or a number.
+ * @param error the error of the repeated append
+ * @throws error when they are not recorded there
  */
 export async function recordedBefore(
   log: Pick<EventLog, 'readStream'>,

@@ -1,8 +1,8 @@
-/** What engines with native revisions agree on. Inside, a revision is a number, and -1 a stream without events. */
+/** Revisions in engines that have them natively. Inside, a revision is a number, and -1 is a stream without events. */
 import type { ReadStreamOptions, StreamWrite } from './log.ts';
 import { WrongExpectedRevision } from './log.ts';
 
-/** @throws WrongExpectedRevision when the stream, whose last event is `last`, is not what the write expects. */
+/** @throws WrongExpectedRevision when the stream, whose last event is `last`, does not meet the write's expectation. */
 export function checkExpectedRevision(write: Pick<StreamWrite, 'stream' | 'expectedRevision'>, last: number): void {
   const expected = write.expectedRevision;
   if (expected === 'any') return;

@@ -1,7 +1,7 @@
 /**
- * Subscriptions of the engines that live in this process: each reads the log from disk until it has caught up, and is
- * then handed new events as they become visible. One that does not keep up is sent back to the disk, so that none
- * needs more memory than its small queue.
+ * Subscriptions of the engines in this process: each reads the log from disk until it has caught up, and then gets new
+ * events as they become visible. A subscription that does not keep up reads from the disk again, so that none needs
+ * more memory than its small queue.
  */
 import type { Position, RecordedEvent } from './event.ts';
 import type { EventReader } from './event-reader.ts';
@@ -9,7 +9,7 @@ import { CompiledFilter } from './filter.ts';
 import type { CaughtUp, SubscribeOptions } from './log.ts';
 import { formatPosition, parsePosition } from './sequence-position.ts';
 
-/** Events that have just become visible, looked at as little as possible. */
+/** Events that have just become visible; they are decoded only when needed. */
 export interface LiveBatch {
   /** Position of the first event. */
   readonly first: number;
@@ -27,14 +27,14 @@ export interface SubscriptionSource {
 }
 
 export interface SubscriptionLimits {
-  /** What one subscriber may leave lying before it is sent back to the disk. */
+  /** Largest queue of one subscriber before it has to read from the disk again. */
   readonly queueBytes: number;
-  /** How soon an idle subscription says that events passed of which it wanted none. */
+  /** Delay before an idle subscription reports that its position moved past events that it filters out. */
   readonly progressMs: number;
 }
 
 const defaultLimits: SubscriptionLimits = { queueBytes: 1024 * 1024, progressMs: 20 };
-/** What an event costs in memory beyond its bytes in the log. */
+/** Memory of an event beyond its bytes in the log. */
 const eventOverheadBytes = 512;
 const finished = Object.freeze({ value: undefined, done: true as const });
 
@@ -107,7 +107,7 @@ export class SubscriptionHub {
 /** The subscriptions that have caught up, and which of them want events of a type. */
 class LiveSubscriptions {
   readonly #all = new Set<Subscription>();
-  /** Types are few, and who is live changes seldom. */
+  /** Cached by type: types are few, and the set of live subscriptions rarely changes. */
   readonly #wanting = new Map<string, readonly Subscription[]>();
 
   get size(): number {
@@ -154,7 +154,7 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
   #queue: RecordedEvent[] = [];
   #queueHead = 0;
   #queuedBytes = 0;
-  /** The queue overflowed: what comes after it must be read from the log. */
+  /** The queue overflowed: later events must be read from the log. */
   #behind = true;
   /** Everything up to here is queued, yielded or filtered out. */
   #cursor: number;
@@ -188,7 +188,7 @@ class Subscription implements AsyncIterableIterator<RecordedEvent | CaughtUp> {
     return this.#parts.filter.acceptsType(type);
   }
 
-  /** Takes in an event of a type it wants, unless it has it already or must go back to the log for it. */
+  /** Queues an event of a matching type, unless it has it already or must read it from the log. */
   offer(batch: LiveBatch, index: number): void {
     const { filter, queueBytes } = this.#parts;
     if (this.#behind || batch.first + index <= this.#cursor) return;

@@ -1,8 +1,8 @@
-/** The budget family: what may be spent, on stream `budget-<path>` or `budget-label:<label>`, and when periods begin. */
+/** The budget family: spending limits, on stream `budget-<path>` or `budget-label:<label>`, and when periods begin. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
-/** Which budget is meant: one subject may have one budget for each period. */
+/** Identifies a budget: one subject may have one budget for each period. */
 const budget = {
   scope: z.enum(['user_path', 'label']),
   subject: z.string().describe('the user path, for it and all below it; or the label'),

@@ -1,4 +1,4 @@
-/** Every event there is. `docs/events.md` is generated from this list (`npm run docs:events`). */
+/** All event types. `docs/events.md` is generated from this list (`npm run docs:events`). */
 import type { RecordedEvent } from '../event.ts';
 import * as access from './access.ts';
 import * as audit from './audit.ts';
@@ -56,7 +56,7 @@ export const catalogue: ReadonlyMap<string, EventDefinition> = definitions;
 
 /**
  * The event with `data` in its newest schema. Types and versions that this build does not know (a log written by a
- * newer one) come back as they were stored: a reader of the log must never fail on them.
+ * newer one) are returned unchanged: a reader of the log must never fail on them.
  */
 export function upcast(event: RecordedEvent, known = catalogue): RecordedEvent {
   const definition = known.get(event.type);

@@ -10,7 +10,7 @@ export interface EventDefinition<Type extends string = string, Schema extends z.
   readonly version: number;
   /** One sentence for `docs/events.md`: when it happens. */
   readonly when: string;
-  /** What the raw body holds; undefined when the event has none. */
+  /** Content of the raw body; undefined when the event has none. */
   readonly body?: string;
   readonly data: Schema;
   /** `upcasts[0]` turns version 1 into 2, and so on: always `version - 1` of them. */

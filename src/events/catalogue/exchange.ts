@@ -1,4 +1,4 @@
-/** The exchange family: one model request with all that happened to it, on stream `exchange-<id>`. */
+/** The exchange family: one model request with its attempts, answer and usage, on stream `exchange-<id>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 

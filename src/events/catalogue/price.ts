@@ -1,4 +1,4 @@
-/** The price family: what an administrator says a model costs, on stream `price-<selector>`. */
+/** The price family: prices of models that administrators set, on stream `price-<selector>`. */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
@@ -15,7 +15,7 @@ const tier = z.object({
   cache_write_1h_per_mtok: rate(),
 });
 
-/** `…_per_mtok`: for a million tokens. What a rate does not say of its own is charged as plain input or output. */
+/** `…_per_mtok`: for a million tokens. Tokens without a rate of their own are charged as plain input or output. */
 export const modelPricing = z.object({
   input_per_mtok: rate(),
   output_per_mtok: rate(),

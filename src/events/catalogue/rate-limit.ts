@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { defineEvent } from './define.ts';
 
-/** Which rule is meant: one subject may have one for each period. */
+/** Identifies a rule: one subject may have one for each period. */
 const rule = {
   scope: z.enum(['user_path', 'provider', 'model']),
   subject: z

@@ -1,6 +1,6 @@
 /**
- * The virtual-model family: a name that leads to other models, or a policy that says who may use some, on streams
- * `virtual-model-<source>`.
+ * The virtual-model family: a name that stands for other models, or a policy that limits the use of models to user
+ * paths, on streams `virtual-model-<source>`.
  */
 import { z } from 'zod';
 import { defineEvent } from './define.ts';

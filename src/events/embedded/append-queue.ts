@@ -7,7 +7,7 @@ export class AppendQueue {
   readonly #timeoutMs: number;
   readonly #stuckChanged: () => void;
   #waiting: WaitingAppend[] = [];
-  /** How many at the beginning of `#waiting` have been taken out. */
+  /** Number of entries at the beginning of `#waiting` that have been removed. */
   #taken = 0;
   #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -27,7 +27,7 @@ export class AppendQueue {
     return this.#bytes;
   }
 
-  /** An append has waited in vain, and nothing has moved since. */
+  /** An append has timed out, and none has been taken since. */
   get stuck(): boolean {
     return this.#stuck;
   }
@@ -48,7 +48,7 @@ export class AppendQueue {
   }
 
   /**
-   * Takes appends out in their order for as long as there is room. Each leaves the queue before it is placed: that may
+   * Removes appends in their order for as long as there is room. Each leaves the queue before it is placed: that may
    * make the disk refuse, and `refuseAll` then rejects those that still wait.
    */
   drain(hasRoom: () => boolean, place: (waiting: WaitingAppend) => void): void {
@@ -61,7 +61,7 @@ export class AppendQueue {
     this.#rest();
   }
 
-  /** Takes the first one out. Those taken are let go of in bulk, so that a long queue costs no more for each. */
+  /** Removes the first one. Removed entries are released in bulk, so that a long queue costs no more for each. */
   #shift(): WaitingAppend | undefined {
     const first = this.#first;
     if (first === undefined) return undefined;

@@ -10,7 +10,7 @@ import type { Segment } from './segment.ts';
 
 const usualBytes = 64 * 1024;
 
-/** Someone who waits for an append. */
+/** A caller that waits for an append. */
 export interface Waiter {
   readonly resolve: (appended: Appended) => void;
   readonly reject: (error: Error) => void;
@@ -18,13 +18,13 @@ export interface Waiter {
   readonly durable: boolean;
 }
 
-/** What has become of an append whose events came with ids. */
+/** The outcome of an append whose events came with ids. */
 export interface AppendOutcome {
   /** Settles like the append; only for those that had to wait. */
   readonly waiting?: Promise<unknown>;
   /** Undefined for as long as it waits. */
   appended?: Appended;
-  /** Undefined while it waits, and once it is as durable as it can be. */
+  /** Undefined while it waits, and once it has reached its final durability. */
   batch?: AppendBatch | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Reads a whole log, beside its writer or without one, and makes sure that it is what was written. */
+/** Reads a whole log, with or without a running writer, and verifies all checksums, positions and revisions. */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -90,7 +90,7 @@ class BadEvent extends Error {
   }
 }
 
-/** How often the segments are looked at again, while they change. */
+/** Most inspections while the segments change. */
 const MOST_INSPECTIONS = 10;
 
 function isSamePlace(one: LogCorrupted, other: LogCorrupted | undefined): boolean {
@@ -135,7 +135,7 @@ class Check {
   }
 
   async run(): Promise<void> {
-    // beside a writer: what is noted first must be there when the folder is listed afterwards
+    // beside a writer: events of the note, which is read first, must be in the segments that are listed afterwards
     const durable = this.#noted();
     const inspection = this.#inspect(durable);
     const firsts = this.#firsts(inspection);
@@ -250,7 +250,7 @@ class Check {
     return last;
   }
 
-  /** Where the log ends. What looks unfinished, or too short, may have been finished while it was looked at. */
+  /** The end of the log. It is read again when it looks unfinished or too short: a writer may have just finished it. */
   #endOf(segment: Segment, known: number): LogEnd {
     for (let before = -1; ; ) {
       const scanned = scanSegment(this.disk, this.dir, this.mark, segment.first);

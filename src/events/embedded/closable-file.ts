@@ -1,6 +1,6 @@
 import type { Disk } from './disk.ts';
 
-/** A file that is closed as soon as it is not wanted any more and no read of it is under way. */
+/** A file that is closed after `close` as soon as no read of it is running. */
 export class ClosableFile {
   readonly #disk: Disk;
   readonly #fd: number;
@@ -18,7 +18,7 @@ export class ClosableFile {
       return await this.#disk.readLater(this.#fd, buffer, 0, length, position);
     } finally {
       this.#reads--;
-      // never under a read: the descriptor could by then be another file's
+      // never during a read: the descriptor could be reused for another file
       if (this.#closed && this.#reads === 0) this.#disk.close(this.#fd);
     }
   }

@@ -1,5 +1,5 @@
 /**
- * The file operations that the engine's promises rest on, as values, so that a test can make any of them fail.
+ * The file operations that the engine's guarantees depend on, as values, so that a test can make any of them fail.
  * The synchronous ones only touch the page cache.
  */
 import fs from 'node:fs';
@@ -26,7 +26,7 @@ export interface Disk {
   syncDirectory(dir: string, done: Done): void;
   rename(from: string, to: string): void;
   remove(file: string): void;
-  /** As `remove`, for large files: giving their blocks back takes a while. No harm when there is no such file. */
+  /** As `remove`, for large files, whose removal takes a while. A missing file is no error. */
   removeLater(file: string): Promise<void>;
   list(dir: string): string[];
 }
@@ -62,7 +62,7 @@ export const nodeDisk: Disk = {
   list: (dir) => fs.readdirSync(dir),
 };
 
-/** Writes a small file so that after a crash it is there whole, as it was before, or not at all. */
+/** Replaces a small file: after a crash it has the new content, the old content, or does not exist. */
 export async function replaceFile(disk: Disk, file: string, content: Buffer): Promise<void> {
   const temporary = `${file}.tmp`;
   await disk.removeLater(temporary);
@@ -77,7 +77,7 @@ export async function replaceFile(disk: Disk, file: string, content: Buffer): Pr
   await syncDirectory(disk, path.dirname(file));
 }
 
-/** Writes all of it or throws: a short write is tried again, and then the disk says why. */
+/** Writes all of it or throws: after a short write it tries again, and the disk then returns its error. */
 export function writeFully(
   disk: Disk,
   fd: number,

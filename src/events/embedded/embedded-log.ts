@@ -62,7 +62,7 @@ export interface EmbeddedLogOptions {
   readonly commit?: Partial<GroupCommitOptions>;
   /** Called with failures of background work that is tried again. */
   readonly warn?: (message: string, error: unknown) => void;
-  /** Given to open a log of which something is missing: that is then recorded as lost, and no position is used again. */
+  /** For opening a log with missing parts: they are then recorded as lost, and their positions are not used again. */
   readonly acceptLoss?: LossAcceptance;
   /** For tests. Full segments are then archived, and streams found, on the thread that opened the log. */
   readonly disk?: Disk;
@@ -91,7 +91,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   readonly records = new RecordReader();
   /** What was cut off when the log was opened, if anything. */
   readonly recovery: Recovery | undefined;
-  /** What was missing and has been given up when the log was opened. */
+  /** Missing parts that were accepted as lost when the log was opened. */
   readonly acceptedLoss: AcceptedLoss | undefined;
   readonly #segments: LogSegments;
   readonly #writer: SegmentWriter;
@@ -240,7 +240,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     await writeLosses(this.disk, this.dir, accepted);
   }
 
-  /** A disk that is full is no reason not to open, and the event comes when it can. */
+  /** A full disk does not prevent the opening: the event is appended later. */
   async #recordWhenPossible(event: NewEvent): Promise<void> {
     try {
       await this.append([{ stream: embeddedStream, events: [event], expectedRevision: 'any' }]);
@@ -338,7 +338,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     try {
       if (!this.#watermark.writer.isTakenOver()) return undefined;
     } catch {
-      // a disk that cannot be read says nothing about another writer
+      // a disk that cannot be read is no evidence of another writer
       return undefined;
     }
     return new LogTakenOver(this.dir, whoWrites(this.dir), formatPosition(this.#commit.visible));
@@ -357,7 +357,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
     }
   }
 
-  /** Says that this writer writes nothing more, unless some of what it wrote may not be on disk. */
+  /** Notes that this writer has ended, unless some of its frames may not be on disk. */
   async #endWriting(): Promise<void> {
     try {
       if (this.#commit.unsyncedBytes === 0) this.#watermark.writer.close();

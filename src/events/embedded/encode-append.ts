@@ -16,8 +16,8 @@ export type OlderRevision = (stream: StreamName, expected: ExpectedRevision) => 
 
 /**
  * @returns the revision of the last event of each write, -1 where the stream still has none; undefined when a revision
- *   is not known, the batch is then as it was
- * @throws WrongExpectedRevision, EventTooLarge, and what makes data no JSON; the batch is then as it was
+ *   is not known; the batch is then unchanged
+ * @throws WrongExpectedRevision, EventTooLarge, and the error of `JSON.stringify`; the batch is then unchanged
  */
 export function encodeAppend(
   batch: AppendBatch,

@@ -15,7 +15,7 @@ export interface RecordTarget {
 /**
  * @param revision of the first event
  * @param at the time of events that have none
- * @throws EventTooLarge, and what makes data no JSON; `target.length` may have grown by then
+ * @throws EventTooLarge, and the error of `JSON.stringify`; `target.length` may then have grown
  */
 export function encodeEvents(
   target: RecordTarget,

@@ -15,7 +15,7 @@ export function recordBound(textLength: number, bodyLength: number): number {
 
 const contextTexts = new WeakMap<EventContext, string>();
 
-/** Contexts are shared by all events of one exchange, so each is put into words once. */
+/** Contexts are shared by all events of one exchange, so each is encoded once. */
 export function contextText(context: EventContext): string {
   let text = contextTexts.get(context);
   if (text === undefined) {
@@ -37,7 +37,7 @@ export interface RecordParts {
 
 /**
  * Writes the record at `buffer[offset]` and returns where it ends. The buffer must have room for `recordBound`.
- * @throws RangeError when a name is too long or is no well-formed Unicode: it could not be read back as it was.
+ * @throws RangeError when a name is too long or is no well-formed Unicode: it would change when it is read back.
  */
 export function writeRecord(buffer: Buffer, offset: number, parts: RecordParts): number {
   const { event, stream, id, context, data } = parts;
@@ -79,7 +79,7 @@ export function writeRecord(buffer: Buffer, offset: number, parts: RecordParts):
   buffer.writeUInt32LE(contextBytes, offset + 12);
   buffer.writeUInt16LE(streamBytes, offset + 16);
   buffer.writeUInt16LE(event.schema, offset + 18);
-  // the four one-byte fields in one go
+  // the four one-byte fields in one write
   buffer.writeUInt32LE(idBytes | (typeBytes << 8) | (flags << 16), offset + 20);
   buffer.writeDoubleLE(parts.at, offset + 24);
   buffer.writeDoubleLE(parts.revision, offset + 32);
@@ -146,7 +146,7 @@ function sameBytes(known: DataView, view: DataView, start: number, length: numbe
   return known.getInt32(last) === view.getInt32(start + last);
 }
 
-/** Turns records back into events. Keeps what recurs: the few type names, and the latest contexts. */
+/** Decodes records. Keeps recurring values: the type names, and the latest contexts. */
 export class RecordReader {
   readonly #types = new Recurring(512, (bytes) => bytes.toString());
   readonly #contexts = new Recurring<EventContext>(4096, (bytes) => Object.freeze(JSON.parse(bytes.toString())));
@@ -160,7 +160,7 @@ export class RecordReader {
     return this.#types.at(view, offset + recordHeaderBytes + view.getUint8(offset + 20), view.getUint8(offset + 21));
   }
 
-  /** The event, in the newest schema, or undefined when the filter does not want it. */
+  /** The event, in the newest schema, or undefined when the filter does not match. */
   read(buffer: Buffer, offset: number, position: number, filter?: CompiledFilter): RecordedEvent | undefined {
     const type = this.typeOf(buffer, offset);
     if (filter !== undefined && !filter.everything) {
@@ -214,7 +214,7 @@ export class RecordReader {
 }
 
 /**
- * Copies bodies into blocks that they share, so that one that someone keeps does not keep the whole block of the log
+ * Copies bodies into shared blocks, so that a body that a caller keeps does not keep the whole block of the log
  * that it was read from.
  */
 class BodyCopies {

@@ -2,7 +2,7 @@
  * The frame: one batch of events as it lies in a segment. All numbers are little-endian.
  *
  *      0  u32  magic "CHNF"
- *      4  u32  mark: a random number of this log, so that no client can send bytes that pass for a frame of it
+ *      4  u32  mark: a random number of this log, so that no client can send bytes that look like one of its frames
  *      8  u32  CRC-32 of the header after this field
  *     12  u8   format version        13  u8  flags (0)        14  u16 header bytes
  *     16  u32  payload bytes         20  u32 event count
@@ -71,7 +71,7 @@ export function readFrame(buffer: Buffer, at: number, end: number, mark: number)
   return found === buffer.readUInt32LE(at + 24) ? header : 'payload damaged';
 }
 
-/** As `readFrame`, without looking at the payload: enough to step over it. */
+/** As `readFrame`, without checking the payload: enough to skip the frame. */
 export function readFrameHeader(buffer: Buffer, at: number, end: number, mark: number): BatchFrame | FrameDefect {
   if (end - at < frameHeaderBytes) return 'cut short';
   if (buffer.readUInt32LE(at) !== magic || buffer.readUInt32LE(at + 4) !== mark) return 'no frame';
@@ -93,7 +93,7 @@ export function readFrameHeader(buffer: Buffer, at: number, end: number, mark: n
   };
 }
 
-/** What the header says, unchecked. */
+/** The fields of the header, unchecked. */
 export function framePayloadBytes(buffer: Buffer, at: number): number {
   return buffer.readUInt32LE(at + 16);
 }
@@ -106,7 +106,7 @@ export function framePrefix(mark: number): Buffer {
   return prefix;
 }
 
-/** The mark of the log that these bytes are the beginning of, when they begin with a frame. */
+/** The mark of the log whose first bytes these are, when they begin with a frame. */
 export function markOf(buffer: Buffer): number | undefined {
   if (buffer.length < frameHeaderBytes) return undefined;
   const mark = buffer.readUInt32LE(4);

@@ -3,8 +3,9 @@
  * make everything durable that was written before it began.
  *
  * An append is encoded, and gets its positions and revisions, in the call itself. So when the disk refuses a batch,
- * the whole batch is refused, and what was given out is taken back. Only an append for which there is no room, or of
- * which a stream must be looked up, is encoded for itself and gets positions and revisions when its turn comes.
+ * the whole batch is refused, and its positions and revisions are used again. Only an append for which there is no
+ * room, or of which a stream must be looked up, is encoded separately and gets positions and revisions when its turn
+ * comes.
  */
 import type { StreamName } from '../event.ts';
 import type { Appended, AppendOptions, StreamWrite } from '../log.ts';
@@ -43,7 +44,7 @@ export interface GroupCommitParts {
   readonly mark: number;
   /** Which writer this is, for the frames. */
   readonly writerId: number;
-  /** Why this process may write the log no more, when another one has taken it over. */
+  /** Why this process must not write the log any more, when another one has taken it over. */
   readonly takenOver: () => Error | undefined;
   readonly writer: SegmentWriter;
   readonly records: RecordReader;
@@ -53,11 +54,11 @@ export interface GroupCommitParts {
   readonly lookUp: (streams: readonly StreamName[]) => Promise<ReadonlyMap<StreamName, number>>;
   /** Events have become visible. */
   readonly publish: (batch: LiveBatch) => void;
-  /** A segment is full, although not all of it need be on disk, and another one has taken its place. */
+  /** A segment is full and another one is active; parts of the full one may not be on disk yet. */
   readonly rotated: (full: Segment, fresh: Segment) => void;
-  /** The active segment is full and no other could be begun: it grows on, and that is tried again. */
+  /** The active segment is full and no other could be begun: it keeps growing, and the rotation is tried again. */
   readonly rotationFailed: (error: Error) => void;
-  /** All that was not on disk is now in the fresh segment, and out of `cut` and of any after it. */
+  /** Frames that were not on disk are now in the fresh segment, and no longer in `cut` or the segments after it. */
   readonly rewritten: (cut: Segment | undefined, fresh: Segment) => void;
   /** One or more full segments are now wholly on disk. */
   readonly closed: () => void;
@@ -234,7 +235,7 @@ export class GroupCommit {
     this.#wasEncoded(batch, durable);
   }
 
-  /** Resolves or rejects like the earlier append of the same events. When that comes to nothing, it is made anew. */
+  /** Resolves or rejects like the earlier append of the same events. If that one is not recorded, it is made anew. */
   async #appendAgain(
     earlier: AppendOutcome,
     writes: readonly StreamWrite[],
@@ -425,7 +426,7 @@ export class GroupCommit {
     this.#tellIdle();
   }
 
-  /** Takes back what the appends of an unwritten batch were given. */
+  /** Undoes the positions and revisions of an unwritten batch. */
   #refuse(batch: AppendBatch, error: Error): void {
     batch.segment.streams?.forget(batch.buffer, frameHeaderBytes, batch.length, batch.offset);
     this.#nextPosition = batch.first;
@@ -436,7 +437,7 @@ export class GroupCommit {
 
   #enterTrouble(trouble: Trouble): void {
     if (this.#trouble?.kind === 'taken over') return;
-    // a failed sync is the graver of the two, and repairs the other as well
+    // a failed sync is the more serious failure, and its repair also repairs a failed write
     if (this.#trouble?.kind !== 'sync') this.#trouble = trouble;
     this.#refuseWaiting(unavailable(trouble.error, 'none'));
     this.#parts.availabilityChanged();
@@ -448,7 +449,7 @@ export class GroupCommit {
     this.#lookups.refuseAll(error);
   }
 
-  /** Tries whether the disk will take events again. */
+  /** Tests whether the disk accepts writes again. */
   async #recover(): Promise<void> {
     const trouble = this.#trouble;
     if (trouble === undefined || trouble.kind === 'taken over' || this.#syncing) return;
@@ -514,7 +515,7 @@ export class GroupCommit {
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  /** Resolves when everything appended is on disk. @throws LogUnavailable when the disk refuses to the end */
+  /** Resolves when everything appended is on disk. @throws LogUnavailable when the disk still refuses */
   async close(): Promise<void> {
     this.#flush();
     this.#closed = true;

@@ -1,4 +1,4 @@
-/** What makes a directory a log: its id and its mark, written once when it is created. */
+/** The identity of a log: its id and its mark, written once when it is created. */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
@@ -47,7 +47,7 @@ export function newMark(): number {
   return randomBytes(4).readUInt32LE();
 }
 
-/** Gives the log an id. The last step of creating a log: a folder with an id has had everything else. */
+/** Gives the log an id: the last step of creating a log, after everything else was made. */
 export async function writeIdentity(disk: Disk, dir: string, mark: number): Promise<void> {
   const content = { format: 'chancery-log', version: 1, id: mintEventId(), mark: mark.toString(16).padStart(8, '0') };
   await replaceFile(disk, path.join(dir, identityFile), Buffer.from(`${JSON.stringify(content)}\n`));

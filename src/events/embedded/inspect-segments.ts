@@ -22,7 +22,7 @@ import { surplusFrames } from './surplus-frames.ts';
 /** A list of missing files is cut off after so many. */
 const namesShown = 8;
 
-/** What is known of the log apart from its segments. */
+/** Facts about the log from outside its segments. */
 export interface KnownOfLog {
   /** The last position noted to be on disk; undefined when the note is lost. */
   readonly durable: number | undefined;
@@ -127,7 +127,7 @@ class SegmentInspection {
     };
   }
 
-  /** First positions of the segments that there are in one whole form. The frames are trusted more than what was made of them. */
+  /** First positions of the segments that exist in one complete form. Frames have precedence over compressed files. */
   #listSegments(): number[] {
     const { disk, dir } = this.#log;
     const files = disk.list(dir);
@@ -251,14 +251,14 @@ class SegmentInspection {
     const { found, durable } = this.#laterFrames(later, segment);
     const acknowledged = Math.max(durable, this.#acknowledged);
     // Whole frames behind a damaged one are no proof of damage: after a power cut a disk may have kept the later of two
-    // writes that it was never asked to finish. That the damaged one had been acknowledged is.
+    // writes that were never synced. The proof is that the damaged one had been acknowledged.
     if (found && (this.#known.durable === undefined || acknowledged > this.#last)) {
       throw new LogCorrupted(segment.name, segment.bytes, `${defect}, and whole batches of events follow`);
     }
     this.#tear = { scanned, later: later.map(segmentName) };
   }
 
-  /** What is there behind the log's last whole frame: in `torn`, and in the segments that begin at `firsts`. */
+  /** Frames behind the log's last whole frame: in `torn`, and in the segments that begin at `firsts`. */
   #laterFrames(firsts: readonly number[], torn?: Segment): LaterFrames {
     const { disk, dir, mark } = this.#log;
     const from = this.#last + 1;
@@ -287,7 +287,7 @@ class SegmentInspection {
     this.#missing.push({ files, reason });
   }
 
-  /** A writer opens the log after the one before it, and that one writes nothing any more. */
+  /** A writer opens the log after the previous writer, which then writes nothing more. */
   #compareWriters(): void {
     const ranges = this.#end.flatMap(({ writers }) => writers);
     if (ranges.every(({ writer }, at) => writer >= (ranges[at - 1]?.writer ?? 0))) return;

@@ -6,7 +6,7 @@ const tailBytes = 256 * 1024;
 
 /**
  * Where in an uncompressed segment the frame ends whose last event has that position. Undefined when there is none in the
- * segment's end, also when that frame is too large to be seen at one glance: then the segment must be scanned.
+ * segment's end, also when that frame is too large for one read: then the segment must be scanned.
  */
 export function endOfPosition(
   { disk, dir, mark }: LogFiles,

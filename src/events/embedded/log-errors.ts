@@ -1,4 +1,4 @@
-/** What can be wrong with a log's files, beyond the port's own errors. */
+/** Errors about a log's files, beyond the port's own errors. */
 
 /** The bytes on disk are not those that were written. Nothing is repaired or skipped silently. */
 export class LogCorrupted extends Error {
@@ -15,17 +15,17 @@ export class LogCorrupted extends Error {
   }
 }
 
-/** A stretch of positions that had been acknowledged and is not there, or a file without events that is not there. */
+/** A missing range of acknowledged positions, or a missing file without events. */
 export interface MissingPart {
   /** Both included; absent for a file that holds no events. */
   readonly positions?: { readonly first: number; readonly last: number };
   /** The files that are missing, or that end too early. */
   readonly files: readonly string[];
-  /** What is wrong, when it is something else than that files are missing. */
+  /** The problem, when it is not a missing file. */
   readonly reason?: string;
 }
 
-/** What was there once is there no more. Nothing was changed, so that it can be put back. */
+/** Parts of the log are missing. Nothing was changed, so that they can be put back. */
 export class LogIncomplete extends Error {
   readonly code = 'log_incomplete';
   readonly missing: readonly MissingPart[];
@@ -66,7 +66,7 @@ export class LogTakenOver extends Error {
   }
 }
 
-/** The derived index contradicts the segments. It is then made again; no one outside the engine sees this. */
+/** The derived index contradicts the segments. It is then made again; the error does not leave the engine. */
 export class IndexIsWrong extends Error {
   /** Position of the first event of the segment in question. */
   readonly segment: number;

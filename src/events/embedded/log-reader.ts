@@ -11,7 +11,7 @@ import { recordEnd } from './record-layout.ts';
 import type { SegmentPlace } from './segment.ts';
 import type { Block, SegmentBlocks } from './segment-blocks.ts';
 
-/** Two of these are in memory for each reader that has not come to the end. */
+/** Two blocks of this size are in memory for each reader that has not reached the end. */
 const blockBytes = 128 * 1024;
 
 /** A segment as a reader needs it. */
@@ -39,7 +39,7 @@ export class LogReader implements EventReader {
   readonly #filter: CompiledFilter;
   readonly #until: number;
   #segment: ReadableSegment | undefined;
-  /** Where the next segment begins: what the file may still hold from there on was given up in a recovery. */
+  /** Where the next segment begins: later frames in this file were discarded in a recovery. */
   #segmentEnd = Number.POSITIVE_INFINITY;
   #blocks: SegmentBlocks | undefined;
   #block: Block | undefined;
@@ -146,7 +146,7 @@ export class LogReader implements EventReader {
     this.#segment = undefined;
   }
 
-  /** Steps into the frame that holds the next position. Otherwise says why it cannot. */
+  /** Enters the frame that holds the next position. Otherwise returns the defect. */
   #enterFrame(block: Block): string | undefined {
     const wanted = this.#position + 1;
     if (wanted > this.#limit()) return 'nothing more is visible';

@@ -47,7 +47,7 @@ export class Losses {
     this.#ranges = joined(accepted.flatMap(({ positions }) => positions));
   }
 
-  /** The last event that there can be before that position. */
+  /** The last position before it that is not lost. */
   lastBefore(first: number): number {
     const last = first - 1;
     const range = this.#ranges.find((one) => one.first <= last && last <= one.last);
@@ -66,7 +66,7 @@ export class Losses {
 
 export const noLosses = new Losses();
 
-/** @throws LogCorrupted when the file cannot be understood: without it lost positions would be given out again */
+/** @throws LogCorrupted when the file cannot be parsed: without it lost positions would be used again */
 export function readLosses(disk: Disk, dir: string): Losses {
   let text: string;
   try {

@@ -1,4 +1,4 @@
-/** What is known of a sealed segment, kept beside it as JSON. */
+/** The facts about a sealed segment, stored beside it as JSON. */
 import { z } from 'zod';
 import type { Disk } from './disk.ts';
 import { LogCorrupted } from './log-errors.ts';

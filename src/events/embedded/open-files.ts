@@ -1,4 +1,4 @@
-/** Opens or creates the files of a log for its writer, and makes sure that none is missing that was there once. */
+/** Opens or creates the files of a log for its writer, and verifies that no earlier file is missing. */
 import type { Disk } from './disk.ts';
 import { identityFile, identityInFile, markFromSegments, newMark, writeIdentity } from './identity.ts';
 import type { MissingPart } from './log-errors.ts';
@@ -47,7 +47,7 @@ export async function openFiles(
       await watermark.takeOver();
     }
     if (identity === undefined) await writeIdentity(disk, dir, mark);
-    // last of all: until here the next opening finds the same to be missing
+    // as the last step: until here the next opening finds the same parts missing
     watermark.reset(opened.last);
     return { mark, watermark, opened };
   } catch (error) {
@@ -73,7 +73,7 @@ async function createFiles(disk: Disk, dir: string): Promise<OpenedFiles> {
   }
 }
 
-/** Whether there is anything that a log has only after it had an identity. */
+/** Whether a file exists that is created only after the identity. */
 function hasTraces(disk: Disk, dir: string): boolean {
   const files = disk.list(dir);
   if (files.some((file) => file === identityFile || file === lossesFile || file === 'index.db')) return true;

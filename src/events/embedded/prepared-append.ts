@@ -1,21 +1,21 @@
 /**
- * An append that cannot be put into a batch yet: encoded when it was called, with ids and time, so that it records what
- * the events were then. Only the revisions are missing.
+ * An append that cannot be put into a batch yet. It is encoded at the call, with ids and time, so that later changes of
+ * its events have no effect. Only the revisions are missing.
  */
 import type { StreamName } from '../event.ts';
 import type { ExpectedRevision, StreamWrite } from '../log.ts';
 import { wallClock } from '../wall-clock.ts';
 import { encodeEvents, type RecordTarget } from './encode-events.ts';
 
-/** What an append takes beside its records. */
+/** Memory of an append beside its records. */
 const overheadBytes = 256;
-/** A larger one is not kept. */
+/** A larger buffer is not kept. */
 const keptScratchBytes = 256 * 1024;
 
 export interface PreparedWrite {
   readonly stream: StreamName;
   readonly expectedRevision: ExpectedRevision;
-  /** How many of the records are of this write. */
+  /** Number of records of this write. */
   readonly count: number;
 }
 
@@ -24,7 +24,7 @@ export class PreparedAppend {
   /** The records, one after the other. */
   readonly records: Buffer;
 
-  /** @throws EventTooLarge, and what makes data no JSON */
+  /** @throws EventTooLarge, and the error of `JSON.stringify` */
   constructor(writes: readonly StreamWrite[], maxEventBytes: number) {
     const at = wallClock();
     const scratch = takeScratch();
@@ -36,7 +36,7 @@ export class PreparedAppend {
     });
   }
 
-  /** What it takes in memory. */
+  /** Its memory in bytes. */
   get bytes(): number {
     return this.records.length + overheadBytes;
   }

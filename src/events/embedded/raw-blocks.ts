@@ -5,7 +5,7 @@ import { frameHeaderBytes, framePayloadBytes, readFrameHeader } from './frame.ts
 import { type SegmentPlace, seekPlace } from './segment.ts';
 import type { Block, SegmentBlocks } from './segment-blocks.ts';
 
-/** A read that was begun before anyone asked for it. */
+/** A read that was begun ahead. */
 interface ReadAhead {
   readonly offset: number;
   readonly buffer: Buffer;
@@ -32,7 +32,7 @@ export class RawBlocks implements SegmentBlocks {
     const header = readFrameHeader(this.#buffer, 0, end, this.#mark);
     const needed = typeof header === 'string' ? frameHeaderBytes : header.end;
     if (needed > end) end = await this.#fill(offset, needed);
-    // a read that got all it asked for has probably not come to the end of the file
+    // a read that was not short has probably not reached the end of the file
     if (readAhead && end >= wishedBytes) this.#beginAhead(offset + endOfFrames(this.#buffer, end), wishedBytes);
     return { buffer: this.#buffer, start: 0, end };
   }
@@ -57,7 +57,7 @@ export class RawBlocks implements SegmentBlocks {
     if (ahead === undefined) return undefined;
     const end = await ahead.bytes.catch(() => 0);
     this.#spare = ahead.buffer;
-    // an empty one was begun too early, before there was anything
+    // an empty one was begun too early, before the bytes were written
     if (ahead.offset !== offset || end === 0) return undefined;
     this.#spare = this.#buffer;
     this.#buffer = ahead.buffer;
@@ -73,7 +73,7 @@ export class RawBlocks implements SegmentBlocks {
   }
 }
 
-/** Where the last frame ends that is wholly there, by the lengths alone: good enough to guess what is read next. */
+/** End of the last complete frame, by the lengths alone: sufficient for a guess of the next read. */
 function endOfFrames(buffer: Buffer, end: number): number {
   let at = 0;
   while (at + frameHeaderBytes <= end) {

@@ -93,7 +93,7 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
     return this.#visible;
   }
 
-  /** Lists the directory anew: segments come, and old ones are cut off and replaced after a failed sync. */
+  /** Lists the directory again: segments are added, and old ones are cut and replaced after a failed sync. */
   segmentOf(position: number): ReadableSegment | undefined {
     this.#list();
     return this.#segments.holding(position);
@@ -114,7 +114,7 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
     this.#segments = new LogSegments(segments, losses);
   }
 
-  /** Finds out how far the log may be read by now. */
+  /** Finds the position up to which the log may be read now. */
   async #look(thoroughly = false): Promise<void> {
     const noted = this.#watermark?.read();
     if (noted !== undefined) this.#advance(noted);
@@ -183,7 +183,7 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
    */
   async #partsOf(stream: StreamName, withIndex: boolean): Promise<StreamPart[]> {
     const index = withIndex ? lookIntoIndex(this.dir, this.mark, stream) : undefined;
-    // after the index, which therefore knows no segment that is not here
+    // after the index was read, which therefore has no segment that is missing here
     this.#list();
     const parts: StreamPart[] = [];
     for (const segment of this.#segments.all) {
@@ -252,7 +252,7 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
     };
   }
 
-  /** Never calls the listener: what is only read does not become unavailable. */
+  /** Never calls the listener: a log opened for reading does not become unavailable. */
   onStatusChange(): () => void {
     return () => {};
   }

@@ -1,4 +1,4 @@
-/** Makes a log ready to be written to: cuts off what a crash left behind its end, and brings to disk what may not be. */
+/** Prepares a log for writing: removes an incomplete write at its end, and rewrites frames that may not be on disk. */
 import path from 'node:path';
 import { type Disk, datasync, fileSize, syncDirectory, writeFully } from './disk.ts';
 import { type Inspection, inspectSegments, type KnownOfLog, type Surplus } from './inspect-segments.ts';
@@ -27,7 +27,7 @@ export interface OpenedSegments {
   /** Position of the last event, or of the last one that was accepted as lost. */
   readonly last: number;
   readonly losses: Losses;
-  /** What was missing and has been given up at this opening. */
+  /** Missing parts that were accepted as lost at this opening. */
   readonly accepted: AcceptedLoss | undefined;
   readonly recovery: Recovery | undefined;
 }
@@ -35,7 +35,7 @@ export interface OpenedSegments {
 /** Makes this process the writer. Resolves to whether the writer before it closed the log. */
 export type TakeOver = () => Promise<boolean>;
 
-/** Who says that what is missing is lost. */
+/** Who accepts the missing parts as lost. */
 export interface LossAcceptance {
   readonly by: string;
   readonly reason: string;
@@ -44,8 +44,8 @@ export interface LossAcceptance {
 
 /**
  * @param absent files without events that are missing
- * @param takeOver called when nothing is missing, before the end of the log is finally looked at
- * @param acceptance given when what is missing is to be given up
+ * @param takeOver called when nothing is missing, before the end of the log is inspected for the last time
+ * @param acceptance given to accept missing parts as lost
  * @throws LogIncomplete when something is missing and `acceptance` is not given; nothing was changed then
  * @throws LogCorrupted when events are damaged that had been acknowledged, and others follow
  */
@@ -70,7 +70,7 @@ export async function openSegments(
   let accepted: AcceptedLoss | undefined;
   if (missing.length > 0) {
     if (acceptance === undefined) throw new LogIncomplete(dir, missing);
-    // before anything is changed: whatever happens from here on, the lost positions are not given out again
+    // before any change: after this, in every case, the lost positions are not used again
     accepted = entryFor(missing, acceptance);
     losses = await writeLosses(disk, dir, [...losses.accepted, accepted]);
   }
@@ -121,7 +121,7 @@ function filesNow({ disk, dir }: LogFiles): string {
   return [...files.toSorted(), last === undefined ? 0 : fileSize(disk, path.join(dir, last))].join();
 }
 
-/** Copies what another writer left behind the end of a segment into a file of its own, and cuts it off. */
+/** Copies another writer's frames behind the end of a segment into a separate file, and cuts them off. */
 async function moveAside({ disk, dir }: LogFiles, { name, from }: Surplus): Promise<void> {
   const file = segmentFile(dir, name, 'seg');
   keepAside(disk, dir, { name, bytes: from }, fileSize(disk, file));
@@ -166,9 +166,9 @@ async function endSegments({ disk, dir }: LogFiles, end: readonly ScannedSegment
 }
 
 /**
- * What a killed process had written may be with the operating system only, and from now on counts as if it were on
- * disk. It is written once more, not only synced: if the last sync of that process failed, the kernel takes for clean
- * what it never wrote.
+ * Frames that a killed process had written may be only in the page cache, and must be on disk from now on. They are
+ * written once more, not only synced: if the last sync of that process failed, the kernel marks pages as clean that it
+ * never wrote.
  */
 async function makeDurable({ disk, dir }: LogFiles, segments: readonly Segment[], durable = 0): Promise<void> {
   for (const { name, bytes, places } of segments) {
@@ -190,7 +190,7 @@ async function makeDurable({ disk, dir }: LogFiles, segments: readonly Segment[]
   await syncDirectory(disk, dir);
 }
 
-/** Cuts the log off where it is torn. @param lostEvents how many of the events that go had been acknowledged */
+/** Cuts the log off at the incomplete write. @param lostEvents number of removed events that had been acknowledged */
 async function cut(
   { disk, dir }: LogFiles,
   { tear, closed }: Inspection,

@@ -8,7 +8,7 @@ import type { OlderRevision } from './encode-append.ts';
 import type { PreparedWrite } from './prepared-append.ts';
 import type { WaitingAppend } from './waiting-append.ts';
 
-/** How many may be under way: one that has to read a segment must not hold up those that the index answers. */
+/** Number of parallel lookups: one that has to read a segment must not delay those that the index answers. */
 const maxRequests = 4;
 
 export interface RevisionLookupsParts {
@@ -46,7 +46,7 @@ export class RevisionLookups {
     return this.#bytes;
   }
 
-  /** Whether an append must wait here because an earlier one does. */
+  /** Whether an append must wait here because an earlier one of the same stream does. */
   holdsBack(writes: readonly { readonly stream: StreamName }[]): boolean {
     return this.#waiting.length > 0 && writes.some(({ stream }) => this.#touched.has(stream));
   }
@@ -64,7 +64,7 @@ export class RevisionLookups {
     this.#lookUpSoon();
   }
 
-  /** Appends that are called one after the other, for example when a sync has ended, share one question. */
+  /** Appends that are called one after the other, for example when a sync has ended, share one lookup. */
   #lookUpSoon(): void {
     if (this.#willLookUp) return;
     this.#willLookUp = true;
@@ -80,12 +80,12 @@ export class RevisionLookups {
     });
   }
 
-  /** Looks up, in one go, what those need that can be served next and is not being looked up. */
+  /** Looks up together the streams of the next appends that are not being looked up yet. */
   #lookUp(): void {
     if (this.#requests >= maxRequests || this.#waiting.length === 0) return;
     const wanted = this.#wanted();
     if (wanted.length === 0) {
-      // what was waited for has come by itself
+      // the revision has become known without a lookup
       if (this.#requests === 0) this.#release(new Map());
       return;
     }

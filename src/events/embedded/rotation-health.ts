@@ -1,4 +1,4 @@
-/** Whether full segments are replaced by new ones, indexed and compressed. Events are taken also when they are not. */
+/** Whether full segments are replaced by new ones, indexed and compressed. Events are accepted in any case. */
 
 export type RotationStep = 'begin' | 'archive';
 
@@ -21,7 +21,7 @@ export class RotationHealth {
     return this.#failures;
   }
 
-  /** What is failing now; undefined when all is well. */
+  /** The present failure; undefined when there is none. */
   get trouble(): string | undefined {
     return this.#failing.size === 0 ? undefined : [...this.#failing.values()].join('; ');
   }

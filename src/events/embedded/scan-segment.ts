@@ -1,4 +1,4 @@
-/** Walks the frames of an uncompressed segment as it is opened, and judges what is wrong with its end. */
+/** Reads the frames of an uncompressed segment at its opening, and classifies a defect at its end. */
 import type { Disk } from './disk.ts';
 import { type BatchFrame, frameHeaderBytes, framePrefix, readFrame, readFrameHeader } from './frame.ts';
 import { LogCorrupted } from './log-errors.ts';
@@ -14,9 +14,9 @@ export interface ScannedSegment {
   readonly last: number;
   /** Of the file, without zeros at its end: the writer lays them out and overwrites them with frames. */
   readonly fileBytes: number;
-  /** What lies at `segment.bytes`, when that is not the end of the file. */
+  /** The defect at `segment.bytes`, when that is not the end of the file. */
   readonly defect: string | undefined;
-  /** Who wrote which positions, in order. */
+  /** The writers of ranges of positions, in order. */
   readonly writers: readonly WrittenRange[];
 }
 
@@ -28,7 +28,7 @@ export interface WrittenRange {
 }
 
 /**
- * @param until position at which the next segment begins; bytes after that belong to no one
+ * @param until position at which the next segment begins; later bytes are ignored
  * @throws LogCorrupted when whole frames are out of order
  */
 export function scanSegment(
@@ -50,7 +50,7 @@ export function scanSegment(
     let next = first;
     let defect: string | undefined;
     const writers: WrittenRange[] = [];
-    /** Where a frame was missing, and where the content of the file ended before that was looked at again. */
+    /** Offset of a defect for which the end of the file was read again. */
     let judgedAt = -1;
     let contentEnd = 0;
     while (segment.bytes < fileBytes && next < until) {
@@ -102,7 +102,7 @@ export function scanSegment(
   }
 }
 
-/** Where the zeros begin that the file ends with, but not before `from`. */
+/** Start of the zeros at the end of the file, but not before `from`. */
 function endWithoutZeros(disk: Disk, fd: number, from: number, fileBytes: number): number {
   const buffer = Buffer.allocUnsafeSlow(Math.min(chunkBytes, fileBytes - from));
   let end = fileBytes;
@@ -131,7 +131,7 @@ function noteWriter(ranges: WrittenRange[], { writer, first, last }: BatchFrame)
 export interface LaterFrames {
   /** Whether any whole frame lies after the defect. */
   readonly found: boolean;
-  /** The greatest position that any of them says was on disk when it was written; 0 for none. */
+  /** The greatest durable position in the headers of these frames; 0 for none. */
   readonly durable: number;
 }
 

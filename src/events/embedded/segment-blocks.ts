@@ -2,7 +2,7 @@
 
 export interface Block {
   readonly buffer: Buffer;
-  /** The asked-for offset of the segment is at `buffer[start]`. */
+  /** The requested offset of the segment is at `buffer[start]`. */
   readonly start: number;
   readonly end: number;
 }

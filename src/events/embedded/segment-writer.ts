@@ -52,7 +52,7 @@ export class SegmentWriter {
     this.#zeros = Buffer.alloc(layOutBytes);
     const fd = disk.open(segmentFile(dir, active.name, 'seg'), 'write');
     this.#active = { segment: active, fd, laidOutBytes: active.bytes };
-    // What lies there was written by a process that was killed: it need not be zeros only.
+    // These bytes are from a process that was killed: they may be more than zeros.
     this.#tailIsDirty = disk.size(fd) > active.bytes;
     this.#directoryChanged = active.bytes === 0;
   }
@@ -86,7 +86,7 @@ export class SegmentWriter {
     const active = this.#active;
     const bytes = Math.min(this.#zeros.length, this.#segmentBytes - end);
     if (end <= active.laidOutBytes || bytes <= 0) return;
-    // When it fails, too: the frames that follow are then written as if there was nothing to be gained.
+    // Also set when the write fails: the following frames are then written without this room.
     active.laidOutBytes = end + bytes;
     try {
       this.#disk.write(active.fd, this.#zeros, 0, bytes, end);
@@ -95,7 +95,7 @@ export class SegmentWriter {
     }
   }
 
-  /** Whether the disk would take this many bytes now; leaves no trace. */
+  /** Whether the disk accepts this many bytes now; the test bytes are removed. */
   probe(bytes: number): void {
     const { segment, fd } = this.#active;
     this.#tailIsDirty = true;
@@ -199,7 +199,7 @@ export class SegmentWriter {
       throw error;
     }
     return () => {
-      // one of the same name would be read in the place of the new one
+      // a file of the same name would be read instead of the new one
       this.#removeIfThere(segmentFile(this.#dir, fresh.segment.name, 'seg'));
       for (const { fd } of suspects) this.#disk.close(fd);
       this.#unsynced = [];
@@ -286,7 +286,7 @@ export class SegmentWriter {
     }
   }
 
-  /** What was laid out and not used is cut off, so that a log at rest holds frames alone. */
+  /** Removes unused zeros at the end, so that a closed log contains frames only. */
   close(): void {
     try {
       this.#cutTail();

@@ -51,7 +51,7 @@ export function seekPlace<Place extends SegmentPlace>(places: readonly Place[], 
   return places[lastIndexWhere(places, (place) => place.position <= position)];
 }
 
-/** Index of the last member for which the test holds, in a list where it holds for a beginning only; -1 for none. */
+/** Index of the last member for which the test holds, in a list where it holds only for the first ones; -1 for none. */
 export function lastIndexWhere<Member>(list: readonly Member[], holds: (member: Member) => boolean): number {
   let low = 0;
   let high = list.length;
@@ -88,7 +88,7 @@ export function rewrittenIn(files: readonly string[]): string[] {
   return files.filter((file) => /^\d{16}\.rewritten$/.test(file)).map((file) => file.slice(0, digits));
 }
 
-/** What kinds of files there are of each segment, in the order of positions. */
+/** The kinds of files of each segment, in the order of positions. */
 export function segmentsIn(files: readonly string[]): Map<number, Set<string>> {
   const found = new Map<number, Set<string>>();
   for (const file of files.toSorted()) {

@@ -1,5 +1,5 @@
 /**
- * How large a log is and what is in it, mostly from manifests and file sizes. A closed segment with a manifest of an
+ * Size and content of a log, mostly from manifests and file sizes. A closed segment with a manifest of an
  * earlier version is read, to count the streams that begin in it.
  */
 import path from 'node:path';
@@ -113,7 +113,7 @@ async function statRaw(log: LogFiles, first: number, following: number | undefin
   }
 }
 
-/** How many streams begin in a segment, by category; undefined when its manifest does not say. */
+/** Number of streams that begin in a segment, by category; undefined when its manifest does not contain it. */
 function begunOf(categories: Manifest['categories']): Record<string, number> | undefined {
   const counts: Record<string, number> = {};
   for (const [category, { begun }] of Object.entries(categories)) {

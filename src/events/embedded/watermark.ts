@@ -28,7 +28,7 @@ export class Watermark {
     this.#buffer.writeUInt32LE(mark, 0);
   }
 
-  /** Begins a note that says nothing yet, in the place of any other. On disk when this resolves. */
+  /** Creates an empty note, which replaces any other. On disk when this resolves. */
   static async create(disk: Disk, dir: string, mark: number): Promise<Watermark> {
     const file = path.join(dir, watermarkFile);
     await disk.removeLater(file);
@@ -45,7 +45,7 @@ export class Watermark {
     }
   }
 
-  /** What the note says, of whichever log it is; undefined when there is none, or it is damaged. */
+  /** The content of the note, of any log; undefined when there is none, or it is damaged. */
   static find(disk: Disk, dir: string): { readonly mark: number; readonly position: number } | undefined {
     const note = Watermark.openForReading(disk, dir, 0);
     if (note === undefined) return undefined;
@@ -78,7 +78,7 @@ export class Watermark {
     this.#writeSlot(slots[this.#turn], position);
   }
 
-  /** Takes back what was noted before, where that was more. */
+  /** Replaces an earlier note that was higher. */
   reset(position: number): void {
     for (const slot of slots) this.#writeSlot(slot, position);
   }

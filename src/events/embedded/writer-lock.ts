@@ -1,7 +1,7 @@
 /**
- * Makes sure that one log object at a time writes a directory. The lock is one that the kernel keeps (SQLite's lock on
- * a file of its own, through `node:sqlite`), so it goes with the process, however that ends, and is seen from other
- * containers on the same machine.
+ * Ensures that one log object at a time writes a directory. The kernel keeps the lock (SQLite's lock on a separate
+ * file, through `node:sqlite`), so it ends with the process in every case, and is effective across containers on the
+ * same machine.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -13,7 +13,7 @@ const holderFile = 'writer.json';
 /** How long to retry: a process that only checks for a writer holds the lock for an instant. */
 const patienceMs = 500;
 
-/** Referred to from here: a connection that is garbage collected lets go of its lock. */
+/** Keeps connections referenced: a connection that is garbage collected releases its lock. */
 const held = new Set<DatabaseSync>();
 
 export interface WriterLock {
@@ -68,7 +68,7 @@ function noteHolder(dir: string): void {
   }
 }
 
-/** The process that opened the log last, as far as it noted that. */
+/** The process that opened the log last, if it could note that. */
 export function whoWrites(dir: string): string {
   return holder(dir);
 }

@@ -46,8 +46,8 @@ export class WriterNote {
   }
 
   /**
-   * Notes this process as the writer, now or, when the disk refuses, as soon as it does not any more. To be synced by
-   * the caller.
+   * Notes this process as the writer, now or, when the disk refuses, as soon as it accepts writes again. The caller has
+   * to sync the file.
    * @returns whether the writer before it closed the log
    */
   takeOver(seconds: number): boolean {
@@ -73,7 +73,7 @@ export class WriterNote {
       this.#write(open);
       this.#isNoted = true;
     } catch {
-      // the disk is full: it refuses events as well, and opening is not
+      // the disk is full: it refuses events as well, but the log can be opened
     }
   }
 

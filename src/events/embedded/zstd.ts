@@ -5,7 +5,7 @@ import { zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib'
 /** @throws Error when these are not the bytes of a block, or when it is larger than `rawLength` */
 export type Unpack = (compressed: Buffer, rawLength: number) => Promise<Buffer>;
 
-/** The least that zlib takes. */
+/** The smallest output buffer of zlib. */
 const smallestChunkBytes = 64;
 
 const decompress = promisify(zstdDecompress);

@@ -1,4 +1,4 @@
-/** The log in memory, for tests: everything the port promises except that it survives anything. */
+/** The log in memory, for tests: it has all guarantees of the port except durability. */
 import { upcast } from '../catalogue/catalogue.ts';
 import type { NewEvent, Position, RecordedEvent, StreamName } from '../event.ts';
 import { mintEventId } from '../event-id.ts';
@@ -155,7 +155,7 @@ export class MemoryLog implements EventLog {
   }
 }
 
-/** The event as an engine with a disk would give it back: nothing shared with the caller. */
+/** A copy of the event, as from an engine with a disk: nothing is shared with the caller. */
 function record(event: NewEvent, stream: StreamName, revision: number, position: number, at: number): RecordedEvent {
   const data = JSON.stringify(event.data);
   const bytes = data.length + (event.body?.length ?? 0);

@@ -1,4 +1,4 @@
-/** One step of archiving: a closed segment is read once, checked, and indexed and compressed on the way. */
+/** One step of archiving: reads a closed segment once, and checks, indexes and compresses it in the same pass. */
 import { frameHeaderBytes, readFrameHeader } from '../frame.ts';
 import { LogCorrupted } from '../log-errors.ts';
 import type { LogFiles } from '../log-files.ts';
@@ -29,7 +29,7 @@ export interface ArchiveTask {
 /**
  * Uses the thread that it is called on, and not the thread pool as far as `log.disk` does not.
  * @throws LogCorrupted when the segment is damaged, it is then left as it is; IndexUnusable; what the disk, SQLite and
- *   `pace` throw. What was begun is taken back or left to be done again.
+ *   `pace` throw. Incomplete work is undone, or is done again by the next step.
  */
 export async function archiveSegment(log: LogFiles, task: ArchiveTask, pace: Pace): Promise<StreamCategories> {
   const { disk, dir, mark } = log;
@@ -56,7 +56,7 @@ export async function archiveSegment(log: LogFiles, task: ArchiveTask, pace: Pac
   }
 }
 
-/** Compressing ends with removing the frames: events that are none of the log's must not go with them. */
+/** Compression removes the frames at the end: events of another writer must not be removed with them. */
 function checkNoneBehind({ disk, dir, mark }: LogFiles, name: string, bytes: number): void {
   const fd = disk.open(segmentFile(dir, name, 'seg'), 'read');
   try {

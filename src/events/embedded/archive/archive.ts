@@ -36,7 +36,7 @@ export interface ArchiveParts {
   readonly sealed: ReadonlySet<Segment>;
   /** How many streams of closed segments may be in memory. */
   readonly maxStreamsInMemory: number;
-  /** Something that will be tried again, or that someone should look at. */
+  /** A failure that will be tried again, or that an operator should know of. */
   readonly warn: (message: string, error: unknown) => void;
   /** A full segment could not be indexed or compressed, and stays as it is for now. */
   readonly failed: (error: unknown) => void;
@@ -47,9 +47,9 @@ export interface ArchiveParts {
 const retryMs = 1_000;
 /** Longest pause before a step that keeps failing is tried again. */
 const longestRetryMs = 60_000;
-/** With more full segments than these waiting, archiving no longer leaves all processor time to others. */
+/** With more waiting segments than this, archiving uses more than idle processor time. */
 const idleSegments = 3;
-/** So many streams of full segments may be in memory before the index is brought up to date first. */
+/** With more streams of full segments in memory than this, segments are indexed before any is compressed. */
 const idleStreams = 100_000;
 
 export class Archive {
@@ -88,7 +88,7 @@ export class Archive {
     this.#working ??= this.#workOff().finally(() => {
       this.#working = undefined;
     });
-    // too much for a step that gets only what time is left: it is begun again with more
+    // too much for a step with idle processor time: it is begun again with more effort
     if (this.#step?.effort === 'idle' && this.#effort() !== 'idle') this.#step.stop.abort(new TakenOver());
   }
 
@@ -98,7 +98,7 @@ export class Archive {
     this.#makeRoom();
   }
 
-  /** Forgets the streams of the oldest segments that are not in the index, when there are too many of them. */
+  /** Removes the streams of the oldest segments outside the index from memory, when there are too many of them. */
   #makeRoom(): void {
     let inMemory = this.#streamsInMemory();
     for (const segment of this.#unindexed) {
@@ -110,7 +110,7 @@ export class Archive {
     }
   }
 
-  /** The segments from `fresh` on are no more, and `cut`, if there is one, has become a closed one. */
+  /** The segments from `fresh` on were removed, and `cut`, if there is one, has become a closed segment. */
   rewritten(cut: Segment | undefined, fresh: Segment): void {
     const kept = this.#unindexed.filter((segment) => segment.first < fresh.first);
     // one that was complete before the failure may be in the index already, and then needs its streams no more
@@ -227,7 +227,7 @@ export class Archive {
     return this.#parts.segments.all.slice(0, -1);
   }
 
-  /** Compares the index with the segments there are, and says which it lacks. One that knows others is of no use. */
+  /** Finds the segments that the index lacks. An index with segments that do not exist is unusable. */
   #readIndex(): Segment[] {
     const closed = this.#closedSegments();
     let index: IndexReader | undefined;
@@ -268,7 +268,7 @@ export class Archive {
         }
         await this.#learnGreatest();
         const isDone = !(await this.#archiveNext());
-        // one step that works says nothing about another one that failed
+        // the success of one step does not end the failure of another
         if (isDone || !this.#indexFirst) {
           retryAfterMs = retryMs;
           this.#parts.worked();
@@ -353,7 +353,7 @@ export class Archive {
   }
 
   #wasIndexed(segment: Segment, categories: StreamCategories): void {
-    // what was entered is of no use when the index has been given up in the meantime
+    // the new entries are lost when the index was discarded in the meantime
     if (this.#indexIsWrong) return;
     for (const [category, { greatest }] of Object.entries(categories)) this.#greatest.note(category, greatest);
     this.#unindexed = this.#unindexed.filter((member) => member !== segment);

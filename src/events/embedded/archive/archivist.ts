@@ -1,4 +1,4 @@
-/** Does the steps of archiving. */
+/** Executes the steps of archiving. */
 import type { LogFiles } from '../log-files.ts';
 import type { StreamCategories } from '../segment-streams.ts';
 import { type ArchiveTask, archiveSegment } from './archive-segment.ts';
@@ -6,14 +6,14 @@ import { paceOf } from './pace.ts';
 
 export interface Archivist {
   /**
-   * Does one step; resolves when it is done and the step's work is on disk or in the index.
+   * Executes one step; resolves when its result is on disk or in the index.
    * @param effort `idle`: with idle processor time; `steady`: also when others want it; `hurried`:
    *   with a larger share
    * @param signal stops the step between two pieces of work; this then rejects with the signal's reason
    * @throws what `archiveSegment` throws; Error when the step could not be done for another reason
    */
   archive(task: ArchiveTask, effort: Effort, signal: AbortSignal): Promise<StreamCategories>;
-  /** No step may be under way. */
+  /** No step may be running. */
   close(): Promise<void>;
 }
 

@@ -20,7 +20,7 @@ const schema = `
   create table categories (category text primary key, greatest text not null) without rowid;
 `;
 
-/** The file holds no index, or that of another log or version: a new one is to be made. */
+/** The file holds no index, or that of another log or version: a new one must be made. */
 export class IndexUnusable extends Error {
   constructor(reason: string, cause?: unknown) {
     super(`the stream index cannot be used: ${reason}`, { cause });
@@ -61,7 +61,7 @@ export async function removeIndexFile(dir: string): Promise<void> {
   for (const suffix of suffixes) await rm(indexFileOf(dir) + suffix, { force: true });
 }
 
-/** SQLite's codes for perm, nomem, busy, readonly, ioerr, full and cantopen: they say nothing about what is in the file. */
+/** SQLite's codes for perm, nomem, busy, readonly, ioerr, full and cantopen: they do not depend on the file content. */
 const passingCodes = new Set([3, 5, 7, 8, 10, 13, 14]);
 
 /** IndexUnusable in the place of SQLite's error, unless that is about the disk or the moment. */

@@ -18,7 +18,7 @@ export class IndexReader {
   readonly #last: StatementSync;
   readonly #parts: StatementSync;
 
-  /** Takes over the connection. */
+  /** The reader owns the connection from now on. */
   constructor(database: DatabaseSync) {
     this.#database = database;
     this.#last = database.prepare(

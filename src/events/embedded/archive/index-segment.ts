@@ -4,7 +4,7 @@ import type { SegmentStreams, StreamCategories } from '../segment-streams.ts';
 import { openIndexFile, unusable } from './index-file.ts';
 import type { Pace } from './pace.ts';
 
-/** How many rows are written between two looks at the clock. */
+/** Number of rows written between two readings of the clock. */
 const rowsPerLook = 32;
 
 /**

@@ -1,4 +1,4 @@
-/** One look into the stream index from a process that is not the log's writer, with or without a running writer. */
+/** One read of the stream index from a process that is not the log's writer, with or without a running writer. */
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
@@ -52,7 +52,7 @@ function immutable(file: string): URL {
 function readSnapshot(location: string | URL, mark: number, stream: StreamName): IndexSnapshot | undefined {
   const database = new DatabaseSync(location, { readOnly: true, timeout: busyTimeoutMs });
   try {
-    // both of what is read is as of one moment
+    // both reads see the same state
     database.exec('begin');
     if (!isIndexOf(database, mark)) return undefined;
     const index = new IndexReader(database);

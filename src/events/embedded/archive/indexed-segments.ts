@@ -3,7 +3,7 @@ import { indexFileOf } from './index-file.ts';
 
 /**
  * First and last position of each segment in the stream index of the log with that mark. Empty when there is no such
- * index, or it cannot be read: it is derived, and its absence says nothing.
+ * index, or it cannot be read: the index is derived, so that its absence is no damage.
  */
 export function indexedSegments(dir: string, mark: number): ReadonlyMap<number, number> {
   let database: DatabaseSync | undefined;

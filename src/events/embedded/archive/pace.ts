@@ -4,10 +4,10 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 /** To be awaited between small pieces of work. @throws the signal's reason when the work is to stop */
 export type Pace = () => Promise<void>;
 
-/** How long others wait at most until the work pauses, if its pieces are small. */
+/** Longest wait of other work until this work pauses, when its pieces are small. */
 const sliceMs = 1;
 
-/** @param restFactor milliseconds of rest for each millisecond of work; with 0 the work only gives way to messages */
+/** @param restFactor milliseconds of rest for each millisecond of work; with 0 the work only yields to messages */
 export function paceOf(restFactor: number, signal: AbortSignal): Pace {
   let began = performance.now();
   return async () => {

@@ -1,21 +1,21 @@
-/** What the gateway's thread and a thread that archives send each other. */
+/** Messages between the gateway's thread and a thread that archives. */
 import { LogCorrupted } from '../log-errors.ts';
 import type { StreamCategories } from '../segment-streams.ts';
 import type { ArchiveTask } from './archive-segment.ts';
 import { IndexUnusable } from './index-file.ts';
 
-/** What the thread is started with. */
+/** The start data of the thread. */
 export interface ThreadSettings {
   readonly dir: string;
   readonly mark: number;
-  /** Whether it is to run at the lowest priority. */
+  /** Whether it runs at the lowest priority. */
   readonly lowPriority: boolean;
 }
 
 /** Each request but `stop` has one answer with its id. */
 export type ThreadRequest =
   | { readonly kind: 'archive'; readonly id: number; readonly task: ArchiveTask; readonly restFactor: number }
-  /** Lets the request with that id fail, if it is still being worked on. */
+  /** Makes the request with that id fail, if it is still running. */
   | { readonly kind: 'stop'; readonly id: number };
 
 export type ThreadAnswer =
@@ -24,7 +24,7 @@ export type ThreadAnswer =
   | { readonly kind: 'archived'; readonly id: number; readonly categories: StreamCategories }
   | { readonly kind: 'failed'; readonly id: number; readonly failure: Failure };
 
-/** An error as it can be sent from one thread to another. */
+/** An error in a form that can be sent between threads. */
 export interface Failure {
   readonly message: string;
   readonly damage?: { readonly segment: string; readonly offset: number; readonly reason: string };

@@ -10,7 +10,7 @@ import { failureOf, type ThreadAnswer, type ThreadRequest, type ThreadSettings }
 
 export function answerRequests(port: MessagePort, { dir, mark }: ThreadSettings): void {
   const log = { disk: threadDisk, dir, mark };
-  /** By the ids of the requests that are being worked on. */
+  /** By the ids of the running requests. */
   const stops = new Map<number, AbortController>();
   const answer = (message: ThreadAnswer) => port.postMessage(message);
 

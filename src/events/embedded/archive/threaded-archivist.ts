@@ -1,8 +1,8 @@
 /**
  * Archives on threads of their own, so that requests wait neither for compressing and hashing nor for SQLite. One
- * thread has the lowest priority and takes what processor time is left. On a busy processor that may be next to
- * nothing, and a thread cannot raise its priority again; so when there is too much to do, another one does it, which
- * has the priority of the gateway and rests between pieces of work.
+ * thread has the lowest priority and uses idle processor time. On a busy processor that may be almost none, and a
+ * thread cannot raise its priority again; so when too much work is waiting, a second thread does it, which has the
+ * priority of the gateway and rests between pieces of work.
  */
 import { access } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
@@ -15,7 +15,7 @@ import { errorOf, type ThreadAnswer, type ThreadRequest, type ThreadSettings } f
 const restFactors: Readonly<Record<Effort, number>> = { idle: 0, steady: 3, hurried: 1 };
 /** Its heap holds the streams of one segment; garbage is short-lived. */
 const youngGenerationMb = 4;
-/** How long a step may take to stop before its thread is ended: that is like a crash, and does no more harm. */
+/** How long a step may take to stop before its thread is ended: that is equivalent to a crash. */
 const stopMs = 5_000;
 
 export class ThreadedArchivist implements Archivist {
@@ -37,7 +37,7 @@ export class ThreadedArchivist implements Archivist {
   async #thread(priority: 'low' | 'normal'): Promise<ArchiveThread> {
     const known = this.#threads.get(priority);
     if (known?.alive) return known;
-    // libuv's thread pool takes on the priority of the thread that uses it first: that must be this one
+    // libuv's thread pool inherits the priority of the thread that uses it first: that must be this one
     await access(this.#dir);
     const thread = new ArchiveThread({ dir: this.#dir, mark: this.#mark, lowPriority: priority === 'low' });
     this.#threads.set(priority, thread);
@@ -81,7 +81,7 @@ class ArchiveThread {
     const id = ++this.#requests;
     let patience: NodeJS.Timeout | undefined;
     const stop = () => {
-      // one that is still loading has done nothing that would have to be ended in an orderly way
+      // a thread that is still loading has no step that must be ended in an orderly way
       if (!this.#ready) void this.close();
       else this.#send({ kind: 'stop', id });
       patience = setTimeout(() => void this.close(), stopMs);

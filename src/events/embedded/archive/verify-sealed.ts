@@ -8,7 +8,7 @@ import type { Pace } from './pace.ts';
 /**
  * Reads a compressed segment back, block by block, and compares it with what was compressed: size, hash, the number of
  * frames and the positions in them.
- * @param frames how many there were
+ * @param frames the number of frames
  * @throws Error when anything differs
  */
 export async function verifySealed(

@@ -1,9 +1,9 @@
-/** What the gateway's thread and the thread that finds streams send each other. */
+/** Messages between the gateway's thread and the thread that finds streams. */
 import type { StreamName } from '../../event.ts';
 import type { Failure } from '../archive/thread-messages.ts';
 import type { FoundParts, SearchedPlaces } from './stream-finder.ts';
 
-/** What the thread is started with. */
+/** The start data of the thread. */
 export interface FinderSettings {
   readonly dir: string;
   readonly mark: number;

@@ -9,8 +9,8 @@ import type { SegmentBlocks } from '../segment-blocks.ts';
 import { unpackNow } from '../zstd.ts';
 
 /**
- * As `openBlocks`, for a thread of its own: uses neither the thread pool nor zod. The manifest is taken as it is; the
- * frames that it leads to are checked.
+ * As `openBlocks`, for a thread of its own: uses neither the thread pool nor zod. The manifest is not checked; the
+ * frames that it points to are checked.
  */
 export function openBlocksNow({ disk, dir, mark }: LogFiles, name: string): SegmentBlocks {
   try {

@@ -1,6 +1,7 @@
 /**
- * Finds streams of a small log on the caller's thread: asking a small index takes less time than asking a thread, and a
- * thread takes memory and time to start. As soon as the index or what is to be read is larger, a thread does it.
+ * Finds streams of a small log on the caller's thread: a query of a small index takes less time than a message to a
+ * thread, and a thread takes memory and time to start. A thread is used once the index or the segments to read are
+ * larger.
  */
 import { statSync } from 'node:fs';
 import type { StreamName } from '../../event.ts';
@@ -9,9 +10,9 @@ import { segmentFile } from '../segment.ts';
 import type { FoundParts, SearchedPlaces, StreamFinder } from './stream-finder.ts';
 
 export interface SizedFinderLimits {
-  /** Of an index that is wholly in memory after a while. */
+  /** Largest index that is queried on the caller's thread: the page cache holds all of it. */
   readonly indexBytes: number;
-  /** Of segments, compressed or not, that are read for one question. */
+  /** Most bytes of segments, compressed or not, that are read on the caller's thread for one search. */
   readonly segmentBytes: number;
 }
 
