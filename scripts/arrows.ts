@@ -1,4 +1,4 @@
-/** Who may import whom: the drawing in the contributor's guide, as a check. */
+/** Checks which folders may import which: the diagram in the contributor's guide, as rules. */
 import { globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, posix, sep } from 'node:path';
 import { importsOf } from './imports.ts';
@@ -10,10 +10,10 @@ interface Arrow {
   readonly types?: readonly string[];
 }
 
-/** JSON whose integers stay exact: needed by everything that passes on what others sent. */
+/** JSON with exact integers: needed by all code that passes on JSON of clients or providers. */
 const json = 'json';
 
-/** The words of the log's port: names, constants and errors, but no engine and no catalogue. */
+/** The types of the log's port: names, constants and errors, but no engine and no catalogue. */
 const logPort = [
   'src/events/event.ts',
   'src/events/log.ts',
@@ -90,7 +90,7 @@ const commandLayers = [
   'providers',
 ];
 
-/** An import in src/commands that may go against the order for now. */
+/** An import in src/commands that is allowed against the order for now. */
 export interface TemporaryException {
   readonly from: string;
   readonly to: string;
@@ -99,7 +99,7 @@ export interface TemporaryException {
 
 const temporaryExceptions: readonly TemporaryException[] = [];
 
-/** What the program, the files directly in src and in src/wiring that join everything, may use from outside src. */
+/** What the program (the files directly in src and in src/wiring) may use from outside src. */
 const demo = 'infra/simulated-provider/';
 
 const emptyNames = ['utils', 'util', 'helpers', 'helper', 'common', 'misc', 'manager', 'service', 'index'];
@@ -114,7 +114,7 @@ interface Edge {
 const besideSrc = ['infra', 'scripts', 'bench', 'test/support'];
 
 /**
- * Everything in `root`/src that goes against the house rules, and the import cycles in the folders beside it, one
+ * Every violation of the house rules in `root`/src, and the import cycles in the folders beside it, one
  * sentence each.
  */
 export function houseRuleViolations(root: string, exceptions = temporaryExceptions): string[] {
@@ -139,7 +139,7 @@ function sourcesIn(root: string, folder: string): string[] {
     .sort();
 }
 
-/** Whether a file of the folders that pass on what clients and providers send parses it with rounded integers. */
+/** Whether a file in a folder that passes on JSON of clients or providers parses it with rounded integers. */
 function parsesInexactly(file: string, source: string): boolean {
   const folder = folderOf(file);
   if (folder !== 'providers' && folder !== 'commands') return false;
@@ -186,7 +186,7 @@ function upwardImport({ from, to }: Edge, exceptions: readonly TemporaryExceptio
   const there = commandFolderOf(to);
   if (here === undefined || there === undefined) return [];
   if (exceptions.some((one) => one.from === from && one.to === to)) return [];
-  // A folder that is not listed has a sentence of its own.
+  // A folder that is not listed is reported separately.
   if (!commandLayers.includes(here) || commandLayers.indexOf(there) <= commandLayers.indexOf(here)) return [];
   return [`${from} imports ${to}: in commandLayers in scripts/arrows.ts, ${there} comes after ${here}`];
 }

@@ -1,7 +1,7 @@
 /**
  * `npm run check`: types, lint and format, the house rules about imports and exported names, generated documents, and no
- * tracked file that git is to ignore.
- * `--write` (`npm run format`) puts right what can be put right.
+ * tracked file that .gitignore excludes.
+ * `--write` (`npm run format`) corrects what a tool can correct.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const write = process.argv.includes('--write');
 
 interface Step {
   readonly name: string;
-  /** Resolves to what is wrong; empty when all is well. */
+  /** Resolves to the problems; empty when there are none. */
   readonly run: () => Promise<string>;
 }
 
@@ -41,7 +41,7 @@ function checkEventsDocument(): string {
     : `${eventsDocumentPath} is not what the catalogue says: npm run docs:events`;
 }
 
-/** Files that `.gitignore` names and git tracks all the same: caches that an early commit took along. */
+/** Files that `.gitignore` names but git tracks: for example caches that were committed by mistake. */
 function ignoredButTracked(): string {
   if (!existsSync(join(root, '.git'))) return '';
   const listed = spawnSync('git', ['ls-files', '--cached', '--ignored', '--exclude-standard'], { cwd: root });

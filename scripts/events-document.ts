@@ -1,4 +1,4 @@
-/** docs/events.md, generated from the catalogue: what an analyst or auditor needs to read the log. */
+/** docs/events.md, generated from the catalogue: the reference for analysts and auditors who read the log. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -19,7 +19,7 @@ Events of an older version are converted to the newest one when they are read; s
 export function eventsDocument(root: string): string {
   const sections = Object.entries(families).map(([name, family]) => {
     const source = readFileSync(join(root, 'src', 'events', 'catalogue', `${name}.ts`), 'utf8');
-    // A module lists its exports by name; the file has them in the order in which they happen.
+    // A module lists its exports by name; the file declares them in the order in which they occur.
     const place = (event: EventDefinition) => source.indexOf(`'${event.type}'`);
     const events = Object.values(family)
       .filter(isDefinition)

@@ -8,10 +8,10 @@ import { mkdirSync, readdirSync, rmdirSync, statSync, unlinkSync, writeFileSync 
 import { join } from 'node:path';
 
 const pollMs = 200;
-/** An owner writes its file at once; a directory that stays empty for longer was left behind. */
+/** An owner writes its file at once; a directory that stays empty for longer belongs to a dead process. */
 const emptyMs = 5000;
 
-/** Runs `work` while holding the lock at `directory`, and releases it however `work` ends. */
+/** Runs `work` while holding the lock at `directory`, and releases it when `work` resolves or rejects. */
 export async function withLock(directory, say, work) {
   const mine = join(directory, String(process.pid));
   for (let waited = 0; !take(directory, mine); waited += pollMs) {

@@ -1,7 +1,7 @@
 /**
- * Makes sure that the project's dependencies, and with them its own Node (the npm package `node`), are installed.
- * A marker file in node_modules says so: it holds the hash of the package-lock.json that was installed, and which
- * Node to run. Nothing is installed while the marker matches.
+ * Ensures that the project's dependencies, and with them its own Node (the npm package `node`), are installed.
+ * A marker file in node_modules records the hash of the installed package-lock.json, and which Node to run. Nothing is
+ * installed while the marker matches.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { basename, join, resolve, sep } from 'node:path';
 import { withLock } from './install-lock.mjs';
 
-/** The oldest Node that runs TypeScript as it is and has everything the gateway uses. */
+/** The oldest Node that runs TypeScript without a build step and has every API that the gateway uses. */
 const oldestUsableNode = 24;
 const nodeOfProject = join('node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
@@ -17,7 +17,7 @@ const nodeOfProject = join('node_modules', 'node', 'bin', process.platform === '
 export class InstallFailed extends Error {}
 
 /**
- * The path of the Node to run, or undefined when something is to be installed first.
+ * The path of the Node to run, or undefined when something must be installed first.
  * @param root the project's folder
  * @param file the file about to be run; one in node_modules must be there
  */
@@ -32,7 +32,7 @@ function lacksTool(root, file) {
   return file.startsWith(join(root, 'node_modules') + sep) && !existsSync(file);
 }
 
-/** Makes the next run look at the installation again. */
+/** Makes the next run check the installation again. */
 export function forgetInstallation(root) {
   rmSync(markerPath(root), { force: true });
 }
@@ -55,7 +55,7 @@ export async function install(root, file) {
   });
 }
 
-/** Whether someone has run `npm ci` or `npm install` here since package-lock.json last changed. */
+/** Whether `npm ci` or `npm install` ran here after the last change of package-lock.json. */
 function npmHasInstalled(root) {
   const wanted = readJson(join(root, 'package-lock.json'))?.packages;
   const present = readJson(join(root, 'node_modules', '.package-lock.json'))?.packages;
@@ -116,7 +116,7 @@ function majorOf(version) {
   return Number.parseInt(version, 10);
 }
 
-/** Runs the npm that started us, else the one on the PATH. */
+/** Runs the npm that started this process, else the one on the PATH. */
 function npm(root, ...words) {
   const args = [...words, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
   const ours = process.env.npm_execpath;
@@ -124,7 +124,7 @@ function npm(root, ...words) {
   return isNpm ? run(process.execPath, [ours, ...args], root) : run('npm', args, root);
 }
 
-/** Runs a command to its end, whatever happens to this process meanwhile, and collects what it prints. */
+/** Runs a command to its end, also when this process gets a signal, and collects its output. */
 function run(command, args, cwd) {
   return new Promise((done) => {
     const child = spawn(command, args, {
@@ -147,7 +147,7 @@ function run(command, args, cwd) {
   });
 }
 
-/** The environment without what an outer `npm run` says about its own package, which misleads an npm inside it. */
+/** The environment without the variables of an outer `npm run`, which describe another package. */
 function environmentFor(cwd) {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^npm_(package|lifecycle|command|config_local_prefix)/.test(name) && name !== 'INIT_CWD',

@@ -1,6 +1,6 @@
 /**
  * `npm run python`: installs the packages of the Python clients, which tests in `test/clients/` run.
- * Without Python, or when they cannot be installed, it says so and those tests are skipped.
+ * Without Python, or when they cannot be installed, it prints the reason and those tests are skipped.
  */
 import { preparePython } from '../test/support/python.ts';
 

@@ -3,10 +3,10 @@
  * has some Node ≥ 20 and npm. The first run installs the dependencies (see install.mjs).
  *
  * When this process already is the project's Node (the usual case under `npm run`, which puts node_modules/.bin first
- * on the PATH) it replaces itself, and there is no wrapper left. Otherwise the file runs as a child:
+ * on the PATH) the file runs in this process, without a wrapper. Otherwise the file runs as a child:
  * - SIGINT, SIGTERM and SIGHUP are passed on, each once. A Ctrl-C in a terminal reaches the child directly as well, so
  *   a child must take two equal signals at the same moment as one.
- * - The wrapper outlives the child and ends as it ended: with its exit code or its signal.
+ * - The wrapper outlives the child and ends with the child's exit code or signal.
  * - `src/main.ts serve` gets an IPC channel and `CHANCERY_SUPERVISED=1`: when the wrapper is killed outright, the
  *   gateway stops at the channel's `disconnect`.
  * Under `npm run` the file is stopped when npm's shell is gone (see stop-with-parent.mjs).
@@ -20,7 +20,7 @@ import { gatewayEnvironment, gatewayFlags } from './gateway-node.mjs';
 import { forgetInstallation, InstallFailed, install, installedNode } from './install.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-// A no-op on the pinned Node; an older or newer Node 24 may still call node:sqlite or type stripping experimental.
+// A no-op on the pinned Node; another Node 24 may warn that node:sqlite or type stripping is experimental.
 const nodeFlags = ['--disable-warning=ExperimentalWarning'];
 
 async function main(target, args) {
@@ -78,7 +78,7 @@ function runAsChild(node, command, env, supervised) {
     if (signal === null) process.exit(code ?? 1);
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
-    // Only reached where the signal does not end this process: say it in the way shells do.
+    // Only reached where the signal does not end this process: reports the signal as shells do.
     setTimeout(() => process.exit(128 + (constants.signals[signal] ?? 0)), 1000);
   });
 }

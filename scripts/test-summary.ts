@@ -1,6 +1,6 @@
 /**
  * `node scripts/run.mjs scripts/test-summary.ts <vitest.json>`: one line, `N passed, N failed, N skipped`.
- * Exits with 1 when something failed, or when no test ran: silence is not success.
+ * Exits with 1 when something failed, or when no test ran.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';

@@ -1,6 +1,7 @@
 /**
- * Passwords of the embedded ClickHouse's readers: made on the first start, kept in the data folder, for its owner only.
- * The one who writes has a password too, which each analytics process makes for itself and keeps in memory.
+ * Passwords of the embedded ClickHouse's readers: made at the first start, stored in the data folder.
+ * Only its owner can read the file. The user that writes has a password too, which each analytics process makes and
+ * keeps in memory.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -10,7 +11,7 @@ import { z } from 'zod';
 export const clickHousePasswords = z.object({
   /** Of the admin API. */
   gateway: z.string().min(1),
-  /** Of people. */
+  /** The user for analysts. */
   analyst: z.string().min(1),
 });
 
@@ -24,7 +25,7 @@ export function newPassword(): string {
   return randomBytes(18).toString('base64url');
 }
 
-/** Makes them when the file is missing or cannot be read. What else is in the file is removed. */
+/** Makes them when the file is missing or cannot be read. Other content of the file is removed. */
 export function loadOrCreateClickHousePasswords(dataDir: string): ClickHousePasswords {
   const file = clickHousePasswordFile(dataDir);
   let found: unknown;

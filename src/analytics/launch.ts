@@ -1,4 +1,4 @@
-/** Starts one analytics process: in its sandbox, with next to no environment, and with its job. */
+/** Starts one analytics process: in its sandbox, with a minimal environment, and with its job. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -11,17 +11,17 @@ import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 import type { AnalyticsJob } from './messages.ts';
 import { programFiles, projectRoot, type SandboxAccess, type SandboxCommand } from './sandbox.ts';
 
-/** Node's flags: the process is to stay small beside a gateway. */
+/** Node's flags: they limit the memory of the process beside a gateway. */
 const nodeFlags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=8'];
 
-/** glibc (for Node) and jemalloc (for ClickHouse) give memory back sooner than they would. An operator may say otherwise. */
+/** glibc (for Node) and jemalloc (for ClickHouse) return memory sooner. An operator may override it. */
 const frugal: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '2',
   JE_MALLOC_CONF: 'dirty_decay_ms:300,tcache_max:4096,prof:false',
   UV_THREADPOOL_SIZE: '12',
 };
 
-/** Of the gateway's environment, what may be passed on: it holds no secrets. */
+/** Variables of the gateway's environment that are passed on: they hold no secrets. */
 const passedOn = [...Object.keys(frugal), 'NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS', 'TZ'];
 
 const analyticsProgram = join(import.meta.dirname, 'worker.ts');
@@ -37,7 +37,7 @@ export function logFolder({ log }: Config): string {
   return resolve(directoryOf(log.url));
 }
 
-/** What the process sees of the machine. The embedded ClickHouse answers on a socket that it is given, so it needs no network. */
+/** The files and network of the sandbox. The embedded ClickHouse gets a socket, so it needs no network. */
 export function viewOf(config: Config): SandboxAccess {
   const files = ['NODE_COMPILE_CACHE', 'NODE_EXTRA_CA_CERTS'].map((name) => process.env[name] ?? '');
   return {
@@ -51,7 +51,7 @@ export function viewOf(config: Config): SandboxAccess {
   };
 }
 
-/** In its sandbox, and waiting for its job. @param program default: the analytics process */
+/** Starts the process in its sandbox; it then waits for its job. @param program default: the analytics process */
 export function spawnAnalytics(sandbox: SandboxCommand | undefined, program = analyticsProgram): ChildProcess {
   const [file = '', ...args] = [...(sandbox ?? []), process.execPath, ...nodeFlags, program];
   return spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: environment() });
@@ -94,7 +94,7 @@ export function readersPasswords(
   return { ...made, administrator, analyst: analytics.analystPassword ?? made.analyst };
 }
 
-/** Resolves when it is sent, or when the process that should take it has ended, which is noticed elsewhere. */
+/** Resolves when the job is sent, or when the process has ended, which is handled elsewhere. */
 export async function sendJob(
   child: ChildProcess,
   config: Config,
@@ -108,8 +108,8 @@ export async function sendJob(
 const PORTS_TRIED = 50;
 
 /**
- * For the embedded ClickHouse: on loopback, on that port or one of the next. To be closed once it is sent. A client that
- * connects before that is sent away.
+ * The socket of the embedded ClickHouse: on loopback, on that port or one of the next. To be closed once it is sent.
+ * Connections of clients before that are closed.
  */
 export async function listenNear(wanted: number): Promise<Server> {
   for (let port = wanted; ; port++) {

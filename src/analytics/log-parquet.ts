@@ -12,7 +12,7 @@ const columns = `position String, id UUID, type LowCardinality(String), schema U
 const BATCH_BYTES = 8 * 1024 * 1024;
 
 /**
- * Writes all events to `path`, in the order of the log. Text that an event lacks is empty; a body it lacks is NULL.
+ * Writes all events to `path`, in the order of the log. A missing text is empty; a missing body is NULL.
  * @throws EmbeddedUnavailable where there is no chDB
  */
 export async function writeParquet(events: AsyncIterable<RecordedEvent>, path: string): Promise<void> {

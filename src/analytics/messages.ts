@@ -1,10 +1,10 @@
-/** What the analytics process and the process that started it send each other, over the channel between them. */
+/** Messages between the analytics process and the process that started it, over their IPC channel. */
 import { z } from 'zod';
 import { clickHousePasswords } from './clickhouse-passwords.ts';
 
 /**
- * Sent to the analytics process once, first of all: it reads no configuration, and has no secret in its environment.
- * For the embedded ClickHouse, the socket on which it answers comes with it.
+ * The first message to the analytics process, sent once: the process reads no configuration, and has no secret in its
+ * environment. The socket of the embedded ClickHouse is sent with it.
  */
 export const analyticsJob = z.object({
   type: z.literal('job'),
@@ -27,13 +27,13 @@ export const analyticsJob = z.object({
 
 export type AnalyticsJob = z.infer<typeof analyticsJob>;
 
-/** Sent by the analytics process each second, from when its ClickHouse answers. */
+/** Sent by the analytics process each second, once its ClickHouse answers. */
 export const analyticsReport = z.object({
   type: z.literal('analytics'),
   state: z.enum(['starting', 'catching-up', 'live', 'waiting', 'stopped']),
-  /** What it takes of a processor that others want too. */
+  /** Its share of a busy processor. */
   share: z.enum(['fair', 'low']),
-  /** Everything up to here is stored. */
+  /** Every event up to this position is stored. */
   position: z.number(),
   lagEvents: z.number(),
   lagMs: z.number(),
@@ -57,7 +57,7 @@ export type QueryToRecord = z.infer<typeof queryToRecord>;
 export const queryRecorded = z.object({
   type: z.literal('recorded'),
   id: z.number(),
-  /** Why it is not in the log. Absent: it is on disk. */
+  /** Why the query is not recorded. Absent: the event is on disk. */
   error: z.string().optional(),
 });
 

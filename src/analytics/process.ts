@@ -1,4 +1,4 @@
-/** The analytics process beside the gateway: started, watched, started again, and stopped with it. */
+/** Starts, watches, restarts and stops the analytics process beside the gateway. */
 import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -33,7 +33,7 @@ import { forgetAddress, noteAddress } from './progress.ts';
 import { findSandbox, type SandboxCommand } from './sandbox.ts';
 import { type Patience, processorMsOf, Watchdog } from './watchdog.ts';
 
-/** How analytics is, as far as the gateway knows. */
+/** The state of analytics that the gateway knows. */
 export interface AnalyticsStatus {
   /**
    * `down`: it does not run, or cannot store anything. `behind`: it is late by more than a minute. `off`: it cannot run
@@ -46,7 +46,7 @@ export interface AnalyticsStatus {
 }
 
 export interface AnalyticsProcess {
-  /** @param record writes an analyst's query to the log. Default: it cannot be written, so analysts are refused. */
+  /** @param record writes an analyst's query to the log. Without it analysts' queries are refused. */
   start(record?: RecordQuery): void;
   status(): AnalyticsStatus;
   /**
@@ -68,22 +68,22 @@ export interface AnalyticsProcessOptions {
   readonly onEnd?: (code: number) => void;
   /** First pause before it is started again, doubled up to 30 s. Default 500 ms. */
   readonly restartMs?: number;
-  /** So late, what takes only what others leave is started again to take a fair share. Default a minute. */
+  /** Lateness at which a process of low priority is restarted with a fair share. Default a minute. */
   readonly overdueMs?: number;
-  /** Until it is taken to hang. */
+  /** How long until the process counts as hanging. */
   readonly patience?: Patience;
-  /** What is run. Default: the analytics process. */
+  /** The program to run. Default: the analytics process. */
   readonly program?: string;
 }
 
 const BEHIND_MS = 60_000;
 const OVERDUE_MS = 60_000;
-/** A report is due each second; after so long without one the process takes no queries any more. */
+/** A report is due each second; after so long without one the gateway sends no queries to the process. */
 const SILENT_MS = 30_000;
 const LONGEST_RESTART_MS = 30_000;
 const WATCH_MS = 1000;
 const LOG_POLL_MS = 250;
-/** After so long, a process that does not stop is killed: nothing can be lost. */
+/** After so long, a process that does not stop is killed. No data is lost by that. */
 const STOP_MS = 10_000;
 
 /** Undefined when analytics is switched off, or cannot run; in the second case `say` gets the reason. */
@@ -110,7 +110,7 @@ class Supervised implements AnalyticsProcess {
   readonly #options: AnalyticsProcessOptions;
   readonly #firstPauseMs: number;
   #sandbox: SandboxCommand | 'none' | undefined;
-  /** Of the embedded ClickHouse: it stays the same when the process is started again, if it can. */
+  /** Port of the embedded ClickHouse: kept at a restart of the process if it is free. */
   #port: number;
   /** Of the user `administrator`: in memory only, so that only this process sends queries that are not recorded. */
   readonly #administratorPassword = newPassword();
@@ -122,7 +122,7 @@ class Supervised implements AnalyticsProcess {
   #pauseMs: number;
   #stopping = false;
   #off = false;
-  /** Of the process that runs now. */
+  /** The last report of the present process. */
   #report: AnalyticsReport | undefined;
 
   constructor(options: AnalyticsProcessOptions) {
@@ -166,13 +166,13 @@ class Supervised implements AnalyticsProcess {
     }
   }
 
-  /** The gateway makes it at its first start, which may be at this moment. */
+  /** The gateway creates the log at its first start, which may be now. */
   async #logFolderThere(): Promise<void> {
     const folder = logFolder(this.#options.config);
     while (!this.#stopping && !existsSync(folder)) await delay(LOG_POLL_MS);
   }
 
-  /** `none` where there is no sandbox and need not be one. */
+  /** `none` where there is no sandbox and none is required. */
   async #chooseSandbox(): Promise<SandboxCommand | 'none'> {
     const { config, say } = this.#options;
     const mode = config.analytics.sandbox;
@@ -193,7 +193,7 @@ class Supervised implements AnalyticsProcess {
     this.#child = child;
     this.#watchdog = watchdog;
     this.#report = undefined;
-    // Not 'close': that never comes once this side has closed the channel.
+    // Not 'close': it is never emitted once this side has closed the channel.
     const over = (how: string, code: number) => {
       clearInterval(watching);
       this.#child = undefined;
@@ -239,7 +239,7 @@ class Supervised implements AnalyticsProcess {
     const { overdueMs = OVERDUE_MS, logger } = this.#options;
     const works = report.state === 'live' || report.state === 'catching-up';
     if (report.share === 'fair' || !works || report.lagMs < overdueMs) return;
-    // A process cannot take more of the processor again: another one can.
+    // A process cannot raise its own share of the processor: a new process can.
     const late = Math.round(report.lagMs / 1000);
     logger.info(`analytics is ${late} s late: it is started again, to take a fair share of the processor`);
     this.#pauseMs = 0;
@@ -277,7 +277,7 @@ class Supervised implements AnalyticsProcess {
     const pauseMs = this.#pauseMs;
     this.#pauseMs = Math.min(Math.max(pauseMs, this.#firstPauseMs) * 2, LONGEST_RESTART_MS);
     this.#restart = setTimeout(() => {
-      // Not earlier: what ended it may be about to stop the gateway too.
+      // Not earlier: the signal that ended the process may also stop the gateway.
       if (pauseMs > 0) logger.warn(`the analytics process: ${how}; it is started again`);
       this.#begin();
     }, pauseMs);
@@ -311,7 +311,7 @@ class Supervised implements AnalyticsProcess {
     const child = this.#child;
     if (child === undefined) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
-    // A signal would end the sandbox, and the process within it at once.
+    // A signal would end the sandbox, and the process in it, at once.
     if (child.connected) child.disconnect();
     const patience = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
     await ended;

@@ -1,20 +1,20 @@
 /**
- * What the analytics process takes of a processor that others want too, by its niceness. On Linux a thread has a
- * niceness of its own and passes it on to the threads that it starts, so it is set for each thread. A process may always
- * take less than it does; to take more again, it would need a privilege.
+ * The share of the analytics process of a busy processor, set by its niceness. On Linux each thread has its own
+ * niceness and the threads that it starts inherit it, so it is set for each thread. A process may always lower its
+ * share; to raise it again, it would need a privilege.
  */
 import { readdirSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 
-/** `fair`: a quarter of what a busy thread takes. `low`: one or two per cent of it. */
+/** `fair`: a quarter of the share of a normal busy thread. `low`: one or two per cent of it. */
 export type Share = 'fair' | 'low';
 
 const niceness: Readonly<Record<Share, number>> = { fair: 5, low: 19 };
 
-/** New threads may be started while the others are looked at. */
+/** New threads may start while the list is processed. */
 const MOST_PASSES = 5;
 
-/** Lowers all threads of this process to the share; those that take less already stay as they are. */
+/** Lowers all threads of this process to the share; threads with a lower share are not changed. */
 export function takeShare(share: Share): void {
   for (let pass = 0; pass < MOST_PASSES; pass++) {
     const above = threads().filter((thread) => nicenessOf(thread) < niceness[share]);

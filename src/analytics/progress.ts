@@ -1,4 +1,4 @@
-/** How far analytics has come, asked from outside its process. */
+/** Reads the position of analytics from outside its process. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
@@ -7,7 +7,7 @@ import { loadOrCreateClickHousePasswords } from './clickhouse-passwords.ts';
 
 const addressFile = (dataDir: string) => join(dataDir, 'clickhouse', 'address');
 
-/** Where the embedded ClickHouse answers, for other processes on this machine. */
+/** The address of the embedded ClickHouse, for other processes on this machine. */
 export function noteAddress(dataDir: string, url: string): void {
   writeFileSync(addressFile(dataDir), `${url}\n`, { mode: 0o600 });
 }
@@ -16,7 +16,7 @@ export function forgetAddress(dataDir: string): void {
   rmSync(addressFile(dataDir), { force: true });
 }
 
-/** Everything up to `position` is announced to ClickHouse, and all but the batch under way is stored. */
+/** Every event up to `position` is announced to ClickHouse, and stored except for the present batch. */
 export async function analyticsProgress({
   analytics,
   dataDir,

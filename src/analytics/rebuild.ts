@@ -1,4 +1,4 @@
-/** `chancery views rebuild analytics`: the tables made anew from the log beside those there are, and put in their place. */
+/** `chancery views rebuild analytics`: makes new tables from the log, which then replace the present ones. */
 
 import type { Config } from '../config/config.ts';
 import { openLog } from '../events/open-log.ts';

@@ -1,7 +1,7 @@
 /**
- * A sandbox around a program, by bubblewrap (`bwrap`), where the system has it and lets this user have namespaces. Inside
- * there are the program and the system's libraries, what is named here, an empty `/tmp`, processes and users of its own,
- * and no privileges; nothing else of the machine's files, not even their names.
+ * A sandbox around a program, by bubblewrap (`bwrap`), where the system has it and allows namespaces to this user. It
+ * contains the program and the system's libraries, the folders named here, an empty `/tmp`, its own process and user
+ * namespaces, and no privileges. Other files of the machine, and their names, are not visible.
  */
 import { execFile } from 'node:child_process';
 import { accessSync, constants, lstatSync, readlinkSync, realpathSync } from 'node:fs';
@@ -13,17 +13,17 @@ export interface SandboxAccess {
   readonly reads: readonly string[];
   /** Folders that may be read and written. They exist. */
   readonly writes: readonly string[];
-  /** Whether the machine's network is there. Otherwise there is a loopback interface of its own alone. */
+  /** Whether the machine's network is available. Otherwise the sandbox has only its own loopback interface. */
   readonly network: boolean;
 }
 
-/** The beginning of a command line that runs the rest of it in the sandbox. */
+/** The command prefix that runs a command in the sandbox. */
 export type SandboxCommand = readonly [program: string, ...arguments_: string[]];
 
 const PROBE_MS = 20_000;
 
 /**
- * Tries the sandbox out with the program that is to run in it.
+ * Tests the sandbox with the program that will run in it.
  * @returns its command, or why there is none
  */
 export async function findSandbox(
@@ -74,7 +74,7 @@ function sandboxArguments({ reads, writes, network }: SandboxAccess, program: st
     ...namespaces,
     '--die-with-parent',
     ...['--cap-drop', 'ALL'],
-    // First: what follows may lie within them.
+    // First: later folders may lie within them.
     ...['--proc', '/proc', '--tmpfs', '/tmp'],
     ...libraryFolders.flatMap(mountOf),
     ...[...systemFiles, ...(network ? networkFiles : []), program, realpathSync(program), ...reads].flatMap((path) => [
@@ -90,7 +90,7 @@ function sandboxArguments({ reads, writes, network }: SandboxAccess, program: st
 }
 
 const libraryFolders = ['/usr/lib', '/usr/lib64', '/usr/lib32', '/usr/local/lib', '/lib', '/lib64', '/lib32'];
-/** ClickHouse looks for the limits of its memory and processors in the last two. */
+/** ClickHouse reads the limits of its memory and processors from the last two. */
 const systemFiles = [
   '/etc/ld.so.cache',
   '/etc/localtime',
@@ -98,7 +98,7 @@ const systemFiles = [
   '/sys/fs/cgroup',
   '/sys/devices/system/cpu',
 ];
-/** How the names of hosts are found, and whose certificates are believed. */
+/** Name resolution and trusted certificates. */
 const networkFiles = ['/etc/hosts', '/etc/nsswitch.conf', '/etc/resolv.conf', '/etc/ssl/certs', '/etc/pki/tls/certs'];
 const devices = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'];
 
@@ -112,7 +112,7 @@ function mountOf(path: string): string[] {
   }
 }
 
-/** What a Node program of this project needs to read. @param root the project's folder */
+/** Folders that a Node program of this project reads. @param root the project's folder */
 export function programFiles(root: string): string[] {
   return ['src', 'node_modules', 'package.json'].map((name) => join(root, name));
 }

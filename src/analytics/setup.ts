@@ -1,25 +1,25 @@
-/** `chancery analytics setup`: makes the account of analysts on the ClickHouse server, and checks what it may do. */
+/** `chancery analytics setup`: creates the account of analysts on the ClickHouse server, and checks its rights. */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Config } from '../config/config.ts';
 import { analystAccount, mustBeRefused, namesAsked } from '../http/clickhouse/analyst-account.ts';
 import { writeToServer } from './writing-access.ts';
 
-/** The message says which setting is missing. */
+/** The message names the missing setting. */
 class NothingToSetUp extends Error {
   readonly code = 'analytics_setup';
 }
 
 export interface SetupOptions {
-  /** Who may manage access. Default: the user who writes. */
+  /** The account that may manage access. Default: the user that writes. */
   readonly admin?: { readonly user: string; readonly password: string } | undefined;
   /** Called with each statement and each check, without passwords. */
   readonly onStep: (step: string) => void;
 }
 
-/** ClickHouse's codes for what a user may not do: 497 has no grant, 164 only reads, 164 and 392 no table function. */
+/** ClickHouse's codes for missing rights: 497 has no grant, 164 only reads, 164 and 392 no table function. */
 const refusals = new Set(['164', '392', '497']);
 
-/** Resolves to what the account may do though it must not: nothing when all is well. @throws NothingToSetUp, ClickHouseError */
+/** Resolves to the account's forbidden rights: empty when there are none. @throws NothingToSetUp, ClickHouseError */
 export async function setUpAnalyst({ analytics }: Config, { admin, onStep }: SetupOptions): Promise<readonly string[]> {
   const { url, user, password = '', database, analyst } = analytics.clickhouse;
   if (url === undefined) {

@@ -8,7 +8,7 @@ import { providerTypes } from '../providers/types.ts';
 import { OFF_FOR_GOOD } from './messages.ts';
 import { analyticsProcess } from './process.ts';
 
-/** @returns the exit code, once it has stopped. It is not started again: the caller sees that it ended. */
+/** @returns the exit code, once it has stopped. It is not restarted: the caller handles its end. */
 export async function runAnalytics(flags: Readonly<Record<string, string | undefined>>): Promise<number> {
   const loaded = loadConfig({ flags, env: process.env, cwd: process.cwd(), providerTypes });
   if (!loaded.ok) {

@@ -6,22 +6,22 @@
 import { readFileSync } from 'node:fs';
 
 export interface Patience {
-  /** Processor time of its own, in milliseconds, that a process may take without a word. Default 15,000. */
+  /** Processor time of its own, in milliseconds, that a process may use without a report. Default 15,000. */
   readonly processorMs?: number;
   /** Milliseconds that it may be silent. Default 120,000. */
   readonly silentMs?: number;
-  /** The same until its first word: it may have a large folder to open. Default 600,000. */
+  /** The same until its first report: it may have a large folder to open. Default 600,000. */
   readonly startMs?: number;
 }
 
 export interface Watched {
   /** User and system time of the process so far, in milliseconds; undefined where that cannot be known. */
   processorMs(): number | undefined;
-  /** Milliseconds of a clock that never goes back. */
+  /** Milliseconds of a monotonic clock. */
   now(): number;
 }
 
-/** A silence that is shorter says nothing: a word is due each second. */
+/** Shorter silences are ignored: a report is due each second. */
 const SHORT_MS = 3000;
 
 export class Watchdog {
@@ -49,7 +49,7 @@ export class Watchdog {
     return this.#watched.now() - this.#heardAt;
   }
 
-  /** Looked at each second. Why the process is taken to hang; undefined while it is not. */
+  /** Called each second. Why the process counts as hanging; undefined while it does not. */
   reasonToEnd(): string | undefined {
     const { processorMs, silentMs, startMs } = this.#patience;
     const most = this.#started ? silentMs : startMs;
@@ -68,7 +68,7 @@ export class Watchdog {
 /** USER_HZ, which Linux fixes at 100 for /proc on every architecture that Node runs on. */
 const TICK_MS = 10;
 
-/** Of a process and those that it started, which still run; undefined where there is no Linux `/proc`. */
+/** Processor time of a process and its running children; undefined without Linux's `/proc`. */
 export function processorMsOf(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -80,7 +80,7 @@ export function processorMsOf(pid: number): number | undefined {
   }
 }
 
-/** Of its main thread: neither bwrap nor the analytics process starts others elsewhere. */
+/** Children of its main thread: neither bwrap nor the analytics process starts any from other threads. */
 function childrenOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return children.split(' ').filter(Boolean).map(Number);

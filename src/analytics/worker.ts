@@ -1,6 +1,6 @@
 /**
- * The analytics process: projects the log into ClickHouse, and is that ClickHouse when no server is named. It is started
- * by `process.ts`, which sends it its job, and ends when the channel between them is closed.
+ * The analytics process: projects the log into ClickHouse, and runs ClickHouse when no server is configured. It is
+ * started by `process.ts`, which sends it its job, and ends when the channel between them is closed.
  */
 import { once } from 'node:events';
 import type { Server as HttpServer } from 'node:http';
@@ -23,7 +23,7 @@ import { lockForAnalytics, type WritingAccess, writeToEngine, writeToServer } fr
 const REPORT_MS = 1000;
 const LOG_POLL_MS = 250;
 
-/** A ClickHouse that is ready, and how to know that it still answers. */
+/** A ClickHouse that is ready, and a check that it still answers. */
 interface ReadyClickHouse {
   readonly writing: WritingAccess;
   answers(): Promise<void>;
@@ -31,7 +31,7 @@ interface ReadyClickHouse {
 }
 
 async function main(): Promise<number> {
-  // Before anything starts threads of its own: what they take goes by the thread that starts them.
+  // Before other threads start: they inherit the share of the thread that starts them.
   takeShare('fair');
   const stop = stopRequest();
   const [message, socket]: unknown[] = await once(process, 'message', { signal: stop }).catch(() => []);
@@ -87,8 +87,8 @@ async function projectUntil(stop: AbortSignal, job: AnalyticsJob, clickhouse: Re
 }
 
 /**
- * No report is sent while ClickHouse does not answer: a report says that the process works, and one that sends none is
- * taken to hang.
+ * No report is sent while ClickHouse does not answer: a report means that the process works, and a process without
+ * reports counts as hanging.
  */
 function reportEachSecond(projector: Projector, clickhouse: ReadyClickHouse, logger: Logger): NodeJS.Timeout {
   let share: Share = 'fair';
@@ -96,7 +96,7 @@ function reportEachSecond(projector: Projector, clickhouse: ReadyClickHouse, log
   async function report(): Promise<void> {
     await clickhouse.answers();
     const status = await projector.status();
-    // What it had missed when it was started is stored: from here on, requests come first.
+    // It has caught up after the start: from now on, requests have priority.
     if (share === 'fair' && status.state === 'live') {
       takeShare('low');
       share = 'low';
@@ -154,12 +154,12 @@ async function clickHouseOf(
   };
 }
 
-/** Answers on a socket that listens already, and that this process need not be able to open. */
+/** Serves a socket that listens already, so that this process needs no right to open one. */
 function serveOn(socket: Server, server: HttpServer): void {
   socket.on('connection', (connection) => server.emit('connection', connection));
 }
 
-/** The gateway makes the log at its first start, which may be at this moment. */
+/** The gateway creates the log at its first start, which may be now. */
 async function openWhenThere(url: string, stop: AbortSignal) {
   while (!stop.aborted) {
     try {
@@ -173,7 +173,7 @@ async function openWhenThere(url: string, stop: AbortSignal) {
 }
 
 function send(report: AnalyticsReport): void {
-  // The other side may be gone by now, which is noticed elsewhere.
+  // The other side may have ended, which is handled elsewhere.
   if (process.connected) process.send?.(report, undefined, {}, () => {});
 }
 
@@ -185,5 +185,5 @@ function stopRequest(): AbortSignal {
   return stopping.signal;
 }
 
-// The sockets that it was given, and ClickHouse's own threads, would keep it alive.
+// The received sockets and ClickHouse's own threads would keep the process alive.
 process.exit(await main());

@@ -1,4 +1,4 @@
-/** How the projector reaches its ClickHouse: the server that is named, or the embedded one of its own process. */
+/** The projector's access to ClickHouse: the configured server, or the embedded one of its own process. */
 import { once } from 'node:events';
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import type { Config } from '../config/config.ts';
@@ -19,7 +19,7 @@ export function writeToServer(server: { url: string; user: string; password: str
   return { client, close: () => client.close() };
 }
 
-/** Writes by HTTP like to a server, at an address of its own and with a password that this process alone knows. */
+/** Writes over HTTP as to a server, at a separate address and with a password that only this process has. */
 export async function writeToEngine(
   engine: EmbeddedClickHouse,
   onError: (error: unknown) => void,
@@ -39,7 +39,7 @@ export async function writeToEngine(
   };
 }
 
-/** The server that is named, or the embedded ClickHouse over this folder, opened in this process. @throws EmbeddedUnavailable */
+/** The configured server, or the embedded ClickHouse, opened in this process. @throws EmbeddedUnavailable */
 export async function writingAccess(
   { analytics }: Config,
   folder: string,
@@ -69,7 +69,7 @@ function clientOf({ url, user, password }: { url: string; user: string; password
   });
 }
 
-/** @throws Error when another process projects into this folder, or from it */
+/** @throws Error when another process projects into or from this folder */
 export function lockForAnalytics(folder: string): ReturnType<typeof lockForWriting> {
   try {
     return lockForWriting(folder);

@@ -4,7 +4,7 @@ import { configInForce } from './config-in-force.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
 
-/** Exits with 1 when the account could not be made, or may do what it must not. */
+/** Exits with 1 when the account could not be created, or has forbidden rights. */
 export async function analyticsSetup(args: ParsedArguments, parts: ProgramParts, terminal: Terminal): Promise<number> {
   const config = await configInForce(args, parts, terminal);
   if (config === undefined) return 1;
@@ -25,7 +25,7 @@ export async function analyticsSetup(args: ParsedArguments, parts: ProgramParts,
     return 1;
   } catch (error) {
     await Promise.all(steps);
-    // An error with a code was designed, or is ClickHouse's own.
+    // Errors with a code have a message for users, or are ClickHouse's own.
     if (!(error instanceof Error && 'code' in error)) throw error;
     complain(terminal, error.message);
     return 1;

@@ -1,19 +1,19 @@
-/** How commands are declared and their flags are read. Node's own parser: a library would cost more time to load. */
+/** Declares commands and reads their flags. It uses Node's own parser: a library would take longer to load. */
 import { parseArgs } from 'node:util';
 
 export interface Flag {
-  /** What stands after it, for example `PORT`; a switch when absent. */
+  /** The name of its value, for example `PORT`; a switch when absent. */
   readonly value?: string;
   readonly short?: string;
   readonly repeatable?: boolean;
   readonly about: string;
 }
 
-/** By long name, in the form in which it is typed: `log-url`. */
+/** By long name, as on the command line: `log-url`. */
 export type Flags = Readonly<Record<string, Flag>>;
 
 export interface CommandShape {
-  /** How it is typed: `log cat`. */
+  /** The words on the command line: `log cat`. */
   readonly name: string;
   readonly about: string;
   /** Names of the arguments that must follow. */
@@ -29,7 +29,7 @@ export interface ParsedArguments {
   readonly operands: readonly string[];
 }
 
-/** The command was typed wrongly. The message says how. */
+/** The command line is wrong. The message states the error. */
 export class UsageError extends Error {}
 
 /** @throws UsageError */

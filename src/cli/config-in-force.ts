@@ -5,7 +5,7 @@ import type { ParsedArguments } from './command.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal } from './terminal.ts';
 
-/** The configuration that the gateway would use, given the same flags, variables and file; says what is wrong with it. */
+/** The configuration that the gateway would use, given the same flags, variables and file; prints its problems. */
 export async function configInForce(
   args: ParsedArguments,
   { env, cwd, providerTypes }: ProgramParts,

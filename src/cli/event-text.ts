@@ -37,7 +37,7 @@ function bodyBlock(body: Uint8Array, width: number | undefined): string {
   return shown.map((line) => cut(indent + line, width)).join('\n');
 }
 
-/** JSON indented, other text as it is, and of bytes that are no text only how many there are. */
+/** JSON indented, other text unchanged, and the size of bytes that are no text. */
 function bodyText(body: Uint8Array): string {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (!isUtf8(bytes)) return `<${bytes.length} bytes of binary>`;

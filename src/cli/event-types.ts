@@ -3,9 +3,9 @@ import { catalogue } from '../events/catalogue/catalogue.ts';
 import { UsageError } from './command.ts';
 
 /**
- * The `types` of an event filter for what was typed: `attempt.started` that type, `attempt.` and `attempt.*` the
+ * The `types` of an event filter for an argument: `attempt.started` that type, `attempt.` and `attempt.*` the
  * family, `att*` every known type that begins so. Undefined: all types.
- * @throws UsageError for what no known type matches
+ * @throws UsageError when no known type matches
  */
 export function typeFilter(asked: readonly string[]): readonly string[] | undefined {
   const types = asked.flatMap((one) => typesFor(one.trim()));

@@ -8,7 +8,7 @@ import type { ProgramParts } from './program-parts.ts';
 import { count } from './quantity.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
 
-/** @param by who does it */
+/** @param by the user who accepts the loss */
 export async function logAcceptLoss(
   args: ParsedArguments,
   parts: ProgramParts,

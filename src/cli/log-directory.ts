@@ -5,7 +5,7 @@ import { logUrlOf } from './log-url.ts';
 import type { ProgramParts } from './program-parts.ts';
 import { complain, type Terminal } from './terminal.ts';
 
-/** The folder of the log that the gateway would use; says why when there is none, or when the log is not in files. */
+/** The folder of the log that the gateway would use; prints an error when there is none, or the log has no files. */
 export async function logDirectoryOf(
   args: ParsedArguments,
   parts: ProgramParts,

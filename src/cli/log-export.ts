@@ -1,4 +1,4 @@
-/** `chancery log export`: exits with 0 when everything asked for is in the file, 1 when it is not. */
+/** `chancery log export`: exits with 0 when every selected event is in the file, 1 when not. */
 import { createWriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
@@ -16,7 +16,7 @@ import { complain, type Terminal, writeLine } from './terminal.ts';
 
 const formats = ['ndjson', 'cloudevents', 'parquet'] as const;
 
-/** What to export, as typed. Times in milliseconds since the epoch. */
+/** The events to export. Times are in milliseconds since the epoch. */
 interface ExportRequest {
   readonly format: (typeof formats)[number];
   /** Undefined: to standard output. */
@@ -28,7 +28,7 @@ interface ExportRequest {
   readonly types: readonly string[] | undefined;
 }
 
-/** @param source where the log is, for the `source` of CloudEvents */
+/** @param source the log's URL, for the `source` of CloudEvents */
 export async function logExport(
   args: ParsedArguments,
   log: EventLog,
@@ -69,7 +69,7 @@ async function write(
     for await (const event of events) if (!(await writeLine(terminal, lineOf(event)))) return;
     return;
   }
-  // Under its own name there is only ever a whole file.
+  // The file gets its own name only when it is complete.
   const partial = `${output}.partial`;
   try {
     if (format === 'parquet') await writeParquet(events, partial);
@@ -105,7 +105,7 @@ async function* eventsOf(
   const head: Position = await log.head();
   for await (const event of log.readAll({ filter: { types }, signal })) {
     if (event.position > head) return;
-    // Positions are in the order of recording, which is nearly that of time: an end cannot be known by one event.
+    // Positions are in the order of recording, which is almost that of time: one later event does not prove the end.
     if (event.at < from || event.at >= to) continue;
     onEvent(event);
     yield event;
@@ -130,7 +130,7 @@ function askedFor({ values, lists }: ParsedArguments): ExportRequest {
   return { format, output, from, to, types: typeFilter(lists['type'] ?? []) };
 }
 
-/** In UTC unless it says otherwise. A day as `--to` is meant with all its hours. */
+/** In UTC unless the text has a time zone. A day as `--to` includes all its hours. */
 function timeOf(flag: 'from' | 'to', text: string): number {
   const isDay = date.test(text);
   const isInstant = instant.test(text);

@@ -8,7 +8,7 @@ import { typeFilter } from './event-types.ts';
 import type { Terminal } from './terminal.ts';
 
 const usualCount = 20;
-/** How much further back each look goes that has not found enough. */
+/** Factor by which each further read goes back that has not found enough events. */
 const widening = 16;
 
 export async function logTail(args: ParsedArguments, log: EventLog, terminal: Terminal): Promise<number> {
@@ -34,7 +34,7 @@ export async function logTail(args: ParsedArguments, log: EventLog, terminal: Te
   return 0;
 }
 
-/** The last `count` events that pass the filter, oldest first: looks back a little, then ever further. */
+/** The last `count` events that pass the filter, oldest first: reads a short range, then ever longer ones. */
 async function newest(
   log: EventLog,
   head: Position,
@@ -48,7 +48,7 @@ async function newest(
     for await (const event of log.readAll({ after, filter, signal })) {
       if (event.position > head) break;
       found.push(event);
-      // Let go in batches: taking one off the front each time would move all the others.
+      // Removed in batches: removing single events from the front would move all the others each time.
       if (found.length >= 2 * count) found.splice(0, found.length - count);
     }
     if (found.length >= count || after === START || signal.aborted) return found.slice(-count);
@@ -56,12 +56,12 @@ async function newest(
   return [];
 }
 
-/** `count` places before `position`, or the start. */
+/** `count` positions before `position`, or the start. */
 function before(position: Position, count: number): Position {
   return formatPosition(Math.max(0, parsePosition(position) - count));
 }
 
-/** A position as it was typed; the leading zeros may be left out. @throws UsageError */
+/** A position from the command line; leading zeros may be left out. @throws UsageError */
 function typedPosition(typed: string, head: Position): Position {
   try {
     return formatPosition(parsePosition(typed));

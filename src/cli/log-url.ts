@@ -3,7 +3,7 @@ import { configInForce } from './config-in-force.ts';
 import type { ProgramParts } from './program-parts.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The log that the gateway would use, given the same flags, variables and file; says what is wrong when none. */
+/** The log that the gateway would use, given the same flags, variables and file; prints an error when there is none. */
 export async function logUrlOf(
   args: ParsedArguments,
   parts: ProgramParts,

@@ -3,7 +3,7 @@ import type { EventLog } from '../events/log.ts';
 import { openLog } from '../events/open-log.ts';
 import { complain, type Terminal } from './terminal.ts';
 
-/** The log, opened beside a running gateway; says why when that cannot be. */
+/** Opens the log beside a running gateway; prints the reason when that fails. */
 export async function openForReading(url: string, terminal: Terminal): Promise<EventLog | undefined> {
   try {
     return await openLog(url, { readOnly: true });

@@ -5,7 +5,7 @@ import type { EventLog } from '../events/log.ts';
 import { directoryOf, openLog } from '../events/open-log.ts';
 import { complain, type Terminal } from './terminal.ts';
 
-/** The log, opened as its only writer: while a gateway runs on it, this says so and gives undefined. */
+/** Opens the log as its only writer. While a gateway uses it, this prints a message and returns undefined. */
 export async function openForWriting(url: string, terminal: Terminal): Promise<EventLog | undefined> {
   if (url.startsWith('file:') && !existsSync(directoryOf(url))) {
     complain(terminal, `there is no event log in ${directoryOf(url)}`);

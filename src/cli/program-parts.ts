@@ -3,7 +3,7 @@ import type { ProviderTypes } from '../config/schema.ts';
 import type { RecordedEvent } from '../events/event.ts';
 import type { AnalyticsProgress } from './views-status.ts';
 
-/** What the command line needs of the program around it. */
+/** Functions of the program that the command line calls. */
 export interface ProgramParts {
   readonly version: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -14,11 +14,11 @@ export interface ProgramParts {
   readonly serve: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
   /** Projects the log into ClickHouse until it is stopped; resolves to the exit code. Flags as for `serve`. */
   readonly analytics: (flags: Readonly<Record<string, string | undefined>>) => Promise<number>;
-  /** Writes a Parquet file. @throws an error with a code that says why, where that cannot be done */
+  /** Writes a Parquet file. @throws an error with a code where that is not possible */
   readonly writeParquet: (events: AsyncIterable<RecordedEvent>, path: string) => Promise<void>;
-  /** Makes the tables of analytics anew, after `from` alone when it is given; resolves to the position they go up to. */
+  /** Rebuilds the tables of analytics, only after `from` when it is given; resolves to their last position. */
   readonly rebuildAnalytics: (config: Config, options: AnalyticsRebuild) => Promise<string>;
-  /** Makes the account of analysts on the ClickHouse server; resolves to what it may do though it must not. */
+  /** Creates the account of analysts on the ClickHouse server; resolves to its forbidden rights. */
   readonly setUpAnalyst: (config: Config, options: AnalystSetup) => Promise<readonly string[]>;
   readonly analyticsProgress: (config: Config) => Promise<AnalyticsProgress>;
 }

@@ -1,4 +1,4 @@
-/** The command line: which commands there are, and how each is started. A command's code is loaded when it is run. */
+/** The commands of the command line, and how each is started. A command's code is loaded when it runs. */
 import { userInfo } from 'node:os';
 import type { Config } from '../config/config.ts';
 import type { EventLog } from '../events/log.ts';
@@ -220,7 +220,7 @@ async function onLog(
     try {
       return await run(log, terminal, { config });
     } catch (error) {
-      // An error with a code was designed: its message says all there is to say.
+      // An error with a code has a message for users: no stack is printed.
       if (!(error instanceof Error && 'code' in error)) throw error;
       complain(terminal, error.message);
       return 1;
@@ -231,8 +231,8 @@ async function onLog(
 }
 
 /**
- * Runs the command in `argv` (without Node and the script) and resolves to its exit code: 0 when all went well, 1 when
- * it did not, 2 when it was typed wrongly.
+ * Runs the command in `argv` (without Node and the script) and resolves to its exit code: 0 for success, 1 for failure,
+ * 2 for a wrong command line.
  */
 export async function runCli(argv: readonly string[], parts: ProgramParts): Promise<number> {
   const command = commands.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));

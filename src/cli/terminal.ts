@@ -1,4 +1,4 @@
-/** Where a command writes, and when it should stop. Everything that the program prints passes through here. */
+/** The output of a command, and the signal that stops it. All output of the program passes through here. */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import { printable } from '../projections/printable.ts';
@@ -6,11 +6,11 @@ import { printable } from '../projections/printable.ts';
 export interface Terminal {
   readonly stdout: Writable;
   readonly stderr: Writable;
-  /** Aborted when the user has had enough: Ctrl-C, or the reader of our output has gone. */
+  /** Aborted by Ctrl-C, or when the reader of the output has ended. */
   readonly signal: AbortSignal;
 }
 
-/** Runs a command with this process's streams. Stops it on SIGINT, SIGTERM, and when output has no reader any more. */
+/** Runs a command with this process's streams. Stops it on SIGINT, SIGTERM, and when the output's reader has ended. */
 export async function withTerminal(run: (terminal: Terminal) => Promise<number>): Promise<number> {
   const stop = new AbortController();
   const abort = () => stop.abort();
@@ -27,7 +27,7 @@ export async function withTerminal(run: (terminal: Terminal) => Promise<number>)
   }
 }
 
-/** Writes a printable line and waits until the reader has caught up; false once there is no point in writing more. */
+/** Writes a printable line and waits until the reader has caught up; false once the signal is aborted. */
 export async function writeLine(terminal: Terminal, line: string): Promise<boolean> {
   const { stdout, signal } = terminal;
   if (signal.aborted) return false;

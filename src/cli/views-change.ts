@@ -13,7 +13,7 @@ import { type SavedView, savedViews } from './saved-views.ts';
 import { complain, type Terminal, writeLine } from './terminal.ts';
 import { analyticsView, viewsFile } from './views-status.ts';
 
-/** Folds the log anew beside the snapshot there is, and puts the new one in its place when it is whole. */
+/** Folds the log again beside the present snapshot, and replaces it when the new one is complete. */
 export async function viewsRebuild(
   args: ParsedArguments,
   log: EventLog,
@@ -54,7 +54,7 @@ export async function viewsRebuild(
   }
 }
 
-/** The same for analytics: its tables are made anew in a database beside, which then takes the place of the old one. */
+/** The same for analytics: its tables are rebuilt in a second database, which then replaces the old one. */
 export async function analyticsRebuild(
   args: ParsedArguments,
   rebuild: (options: AnalyticsRebuild) => Promise<string>,
@@ -85,7 +85,7 @@ function rebuildable(name: string): SavedView {
   throw new UsageError(`there is no view "${name}" that can be rebuilt; "chancery views list" shows the names`);
 }
 
-/** @param by who does it */
+/** @param by the user who skips the event */
 export async function viewsSkip(
   args: ParsedArguments,
   log: EventLog,

@@ -32,14 +32,14 @@ export async function viewsList(args: ParsedArguments, terminal: Terminal): Prom
 
 interface ViewStatus {
   readonly name: string;
-  /** Of this build; null for analytics, which says itself what it needs. */
+  /** Of this build; null for analytics, whose process checks its version. */
   readonly version: number | null;
-  /** Everything up to here is stored; null when nothing is. */
+  /** Every event up to this position is stored; null when none is. */
   readonly position: string | null;
-  /** Events of the log behind that position; null when nothing is saved, or the saved position is not one. */
+  /** Events of the log behind that position; null when nothing is saved, or the saved position is invalid. */
   readonly lagEvents: number | null;
   readonly savedAt: string | null;
-  /** Of the saved form, in bytes or so. */
+  /** Approximate size of the saved form, in bytes. */
   readonly size: number | null;
   readonly note: string | null;
   readonly skipped: readonly Skipped[];

@@ -10,18 +10,18 @@ export interface AnalyticsConfig {
   readonly enabled: boolean;
   readonly httpPort: number;
   readonly analystPassword: string | undefined;
-  /** Around its process. `auto`: where the system has one. */
+  /** The sandbox of its process. `auto`: where the system has one. */
   readonly sandbox: 'auto' | 'required' | 'off';
-  /** Without a URL it is the embedded one. */
+  /** Without a URL: the embedded ClickHouse. */
   readonly clickhouse: {
     readonly url: string | undefined;
     readonly user: string;
     readonly password: string | undefined;
     readonly database: string;
-    /** Of a server: who runs the SQL of people. Not the user who writes. */
+    /** Of a server: the user that runs analysts' SQL. Not the user that writes. */
     readonly analyst: { readonly user: string; readonly password: string } | undefined;
   };
-  /** Days; 0 is for good. */
+  /** Days; 0 is without limit. */
   readonly retention: { readonly audit: number; readonly usage: number };
 }
 
@@ -30,11 +30,11 @@ export interface Config {
   readonly server: {
     readonly host: string;
     readonly port: number;
-    /** Host names that clients reach an open gateway by, beside those it knows. */
+    /** Further host names under which clients reach a gateway without keys. */
     readonly allowedHosts: readonly string[];
     /** Of web pages that may use the gateway; `*`: all. */
     readonly corsOrigins: readonly string[];
-    /** Bytes, by what a route takes. */
+    /** Bytes, by the kind of body that a route accepts. */
     readonly bodyLimits: {
       readonly model: number;
       readonly audio: number;
@@ -48,7 +48,7 @@ export interface Config {
     readonly drainSeconds: number;
     /** Model requests at the same time. */
     readonly maxConcurrentRequests: number;
-    /** Of large request bodies that are held at the same time. */
+    /** Total bytes of large request bodies in memory at the same time. */
     readonly maxBodyMemoryBytes: number;
   };
   /** Absolute. */
@@ -68,15 +68,15 @@ export interface Config {
     readonly refreshSeconds: number;
     readonly recheckSeconds: number;
     readonly modelsMode: 'fallback' | 'allowlist' | 'merge';
-    /** Of providers that are set up at run time: at loopback, link-local and cloud metadata addresses. */
+    /** Whether providers created at run time may use loopback, link-local and cloud metadata addresses. */
     readonly allowLocalProviders: boolean;
   };
   readonly passthrough: {
     readonly enabled: boolean;
     readonly v1Alias: boolean;
-    /** The provider types that it reaches. Undefined: those that say so themselves. */
+    /** The provider types with passthrough. Undefined: the types that declare it. */
     readonly types: readonly string[] | undefined;
-    /** Routes that concern nothing stored at a provider, beside those that are known: `METHOD /path`. */
+    /** Further routes that do not touch objects stored at a provider: `METHOD /path`. */
     readonly statelessRoutes: readonly string[] | undefined;
   };
   readonly liveLogs: { readonly enabled: boolean; readonly heartbeatSeconds: number; readonly replayLimit: number };
@@ -103,7 +103,7 @@ export interface Config {
     /** Whether the bytes of audio and of images are kept too. */
     readonly keeps: { readonly audio: boolean; readonly image: boolean };
   };
-  /** Under which the secrets of providers that are set up at run time are sealed; both undefined: one in `dataDir`. */
+  /** The keys that encrypt the secrets of providers created at run time; both undefined: a key in `dataDir`. */
   readonly credentials: { readonly key: string | undefined; readonly keyFile: string | undefined };
   readonly tagging: readonly {
     /** Lower case. */
@@ -119,7 +119,7 @@ export interface Config {
     readonly headers: readonly { readonly header: string; readonly transform: 'session-uuid' | undefined }[];
   };
   readonly admin: { readonly endpointsEnabled: boolean; readonly uiEnabled: boolean };
-  /** Policies of user paths; paths and selectors as they were written. */
+  /** Policies of user paths; paths and selectors are not normalised. */
   readonly users: readonly {
     readonly path: string;
     readonly allowedModels: readonly string[];
@@ -135,14 +135,14 @@ export interface Config {
     /** Undefined: the built-in ones. */
     readonly phrases: readonly string[] | undefined;
   };
-  /** Targets, selectors and paths as they were written. */
+  /** Targets, selectors and paths are not normalised. */
   readonly virtualModels: readonly DeclaredVirtualModel[];
   readonly pluginsEnabled: boolean;
   readonly guardrailsEnabled: boolean;
   readonly providers: readonly ProviderConfig[];
-  /** By type, of providers that are set up at run time. */
+  /** By type, of providers created at run time. */
   readonly timeoutsByType: Readonly<Record<string, ProviderTimeouts>>;
-  /** What the gateway should say at start: providers left out, variables ignored. */
+  /** Messages for the start of the gateway: providers left out, variables ignored. */
   readonly notices: readonly string[];
 }
 
@@ -171,7 +171,7 @@ export interface DeclaredVirtualModel {
   readonly enabled: boolean | undefined;
 }
 
-/** Gives every setting its name in the program. `cwd` is what relative folders are relative to. */
+/** Gives every setting its name in the program. Relative folders are resolved against `cwd`. */
 export function configOf(
   settings: FileSettings,
   providers: readonly ProviderConfig[],
@@ -296,7 +296,7 @@ export function configOf(
 
 const MIB = 1024 * 1024;
 
-/** What vendors accept: recordings of 25 MB, images and messages of 32 to 50 MB, files of 512 MB. */
+/** The limits of vendors: recordings of 25 MB, images and messages of 32 to 50 MB, files of 512 MB. */
 function bodyLimitsOf(server: FileSettings['server']): Config['server']['bodyLimits'] {
   const { body_size_limit: all } = server;
   return {

@@ -7,7 +7,7 @@ export interface MissingVariable {
 
 export interface ExpandedValue {
   readonly value: unknown;
-  /** References to variables that are not set and have no default. They were replaced by nothing. */
+  /** References to variables that are not set and have no default. They were replaced by empty text. */
   readonly missing: readonly MissingVariable[];
 }
 

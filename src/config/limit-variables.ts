@@ -1,4 +1,4 @@
-/** Budgets and rate limits that are written in variables: `SET_BUDGET_TEAM__ALPHA="daily=10,weekly=50"`. */
+/** Budgets and rate limits in environment variables: `SET_BUDGET_TEAM__ALPHA="daily=10,weekly=50"`. */
 import { isMapping, type RawSettings, type Source } from './raw-settings.ts';
 import type { Environment } from './sources.ts';
 
@@ -7,7 +7,7 @@ interface Family {
   readonly path: readonly [string, string];
   readonly by: string;
   readonly prefix: string;
-  /** What stands behind the prefix, as the value of that member. */
+  /** The rest of the variable's name after the prefix, as the value of that member. */
   subject(suffix: string): string;
   limits(pairs: readonly (readonly [name: string, value: string])[]): Record<string, string>[];
 }
@@ -36,7 +36,7 @@ const families: readonly Family[] = [
   },
 ];
 
-/** Adds the rows of the environment to those of the file; one for the same path or provider replaces that of the file. */
+/** Adds the rows of the environment to those of the file; it replaces the file's row for the same path or provider. */
 export function overlayLimits(raw: RawSettings, env: Environment, sourceOf: (variable: string) => Source): void {
   for (const { path, by, prefix, subject, limits } of families) {
     const variables = Object.keys(env).filter((name) => name.startsWith(prefix) && (env[name] ?? '').trim() !== '');
@@ -55,7 +55,7 @@ export function overlayLimits(raw: RawSettings, env: Environment, sourceOf: (var
   }
 }
 
-/** `/team/alpha` for `TEAM__ALPHA`, and the root for nothing. */
+/** `/team/alpha` for `TEAM__ALPHA`, and the root for an empty rest. */
 function userPathOf(suffix: string): string {
   return `/${suffix
     .toLowerCase()

@@ -1,4 +1,4 @@
-/** The settings of budgets and rate limits, and what of them is declared. */
+/** The settings of budgets and rate limits, and their declared rows. */
 import type { z } from 'zod';
 import {
   decimal,
@@ -16,7 +16,7 @@ import {
 const LONGEST_SECONDS = 366 * 86_400;
 const userPath = text('a user path such as /team/alpha', /^\/?([^\s/]+\/)*[^\s/]*$/);
 
-/** One of two ways to say how long a period is. */
+/** One of two ways to set the length of a period. */
 function periodKinds(words: RegExp, expected: string, least: number) {
   return { period: text(expected, words).optional(), period_seconds: whole(least, LONGEST_SECONDS).optional() };
 }
@@ -80,7 +80,7 @@ export const rateLimitSection = section({
   models: rowsOf({ model: text('a model, or provider/model', /\S/), limits: rows(rateLimit) }),
 });
 
-/** Subjects and periods as they were written. */
+/** Subjects and periods are not normalised. */
 export interface BudgetConfig {
   readonly enabled: boolean;
   readonly declared: readonly {
@@ -92,7 +92,7 @@ export interface BudgetConfig {
   }[];
 }
 
-/** Subjects and periods as they were written. */
+/** Subjects and periods are not normalised. */
 export interface RateLimitConfig {
   readonly enabled: boolean;
   readonly declared: readonly {

@@ -1,4 +1,4 @@
-/** Reads the configuration from every source: flags win over the environment, it over `.env`, it over the file. */
+/** Reads the configuration from every source. Precedence: flags, environment, `.env`, file. */
 import { type Config, configOf } from './config.ts';
 import { expandVariables, type MissingVariable } from './expand.ts';
 import { overlayLimits } from './limit-variables.ts';
@@ -16,7 +16,7 @@ export interface ConfigSources {
   /** Parsed command-line flags: `{ logUrl: '…' }` for `--log-url …`. */
   readonly flags: Readonly<Record<string, string | undefined>>;
   readonly env: Environment;
-  /** Where `.env` and chancery.yaml are looked for, and what relative folders are relative to. */
+  /** The folder of `.env` and chancery.yaml, against which relative folders are resolved. */
   readonly cwd: string;
   readonly providerTypes: ProviderTypes;
 }
@@ -25,12 +25,12 @@ export type LoadedConfig =
   | {
       readonly ok: true;
       readonly config: Config;
-      /** The settings as they were written, for `chancery config print`. */
+      /** The settings before validation, for `chancery config print`. */
       readonly written: RawSettings;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** Never throws for anything a user wrote: all that is wrong is reported at once. */
+/** Never throws for wrong settings: all problems are returned together. */
 export function loadConfig({ flags, env, cwd, providerTypes }: ConfigSources): LoadedConfig {
   const envFile = readEnvFile(cwd);
   const variables: Environment = { ...envFile, ...env };
@@ -103,14 +103,14 @@ function analystWhoWrites({ analytics }: FileSettings, raw: RawSettings): Proble
   };
 }
 
-/** The rows of both, those of `over` in place of those of `under` that are alike. */
+/** The rows of both; rows of `over` replace rows of `under` with the same member. */
 function mergedRows(under: unknown, over: unknown, by: string): unknown {
   if (!Array.isArray(under) || !Array.isArray(over)) return over;
   const replaced = new Set(over.map((row) => (isMapping(row) ? row[by] : undefined)));
   return [...under.filter((row) => !isMapping(row) || !replaced.has(row[by])), ...over];
 }
 
-/** What is no JSON stays text, and is refused as what it is not. */
+/** Text that is no JSON stays text; the validation then refuses it. */
 function parsedOrText(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -119,7 +119,7 @@ function parsedOrText(text: string): unknown {
   }
 }
 
-/** References to unset variables, but for providers' credentials and addresses: those only leave the provider out. */
+/** References to unset variables, except in providers' credentials and addresses: these only leave the provider out. */
 function unsetVariables(missing: readonly MissingVariable[], raw: RawSettings): Problem[] {
   return missing
     .filter(({ path }) => !isProviderCredential(path) && raw.origin(path).source === 'file')

@@ -1,12 +1,12 @@
-/** Rules about request headers that are written in numbered variables: `TAGGING_HEADER_1`, `SESSION_HEADER_2`, and so on. */
+/** Rules about request headers in numbered variables: `TAGGING_HEADER_1`, `SESSION_HEADER_2`, and so on. */
 import { isMapping, type RawSettings, type Source } from './raw-settings.ts';
 import type { Environment } from './sources.ts';
 
 interface Numbered {
   readonly path: readonly [string, string];
-  /** What stands before the number. */
+  /** The part of the name before the number. */
   readonly prefix: string;
-  /** What may stand behind it, to the member of the rule that it sets. */
+  /** The possible parts after the number, each with the member of the rule that it sets. */
   readonly members: Readonly<Record<string, string>>;
 }
 
@@ -20,8 +20,8 @@ const families: readonly Numbered[] = [
 ];
 
 /**
- * Adds the rules of the environment behind those of the file, in the order of their numbers. A rule for a header that
- * the file has one for replaces that.
+ * Adds the rules of the environment after those of the file, in the order of their numbers. A rule replaces a rule of
+ * the file for the same header.
  */
 export function overlayNumberedHeaders(
   raw: RawSettings,

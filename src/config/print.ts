@@ -1,4 +1,4 @@
-/** The configuration in force, as the YAML file that would give it, with secrets masked. */
+/** The configuration in force, as an equivalent YAML file with masked secrets. */
 import type { Config } from './config.ts';
 import { mask, maskAddress } from './problem.ts';
 import { isMapping, type Origin, type RawSettings } from './raw-settings.ts';

@@ -6,7 +6,7 @@ import { isSecretAt, keysAt } from './schema-walk.ts';
 export interface Problem {
   /** Place in chancery.yaml, for example `server.port`; empty for the file itself. */
   readonly path: string;
-  /** The environment variable or flag that gave the value, or that would cure it. */
+  /** The environment variable or flag of the value, or the one that would correct the problem. */
   readonly variable?: string;
   readonly source: Source;
   /** Never holds a secret. */
@@ -29,7 +29,7 @@ export function maskAddress(address: string): string {
   return address.replace(/(:\/\/(?:[^:@/]*:(?=[^@/]))?)[^@/]+@/, '$1****@');
 }
 
-/** Turns the validator's findings into problems; a mapping with two unknown keys gives two. */
+/** Converts the validator's issues to problems; a mapping with two unknown keys gives two. */
 export function problemsOf(error: z.ZodError, raw: RawSettings, schema: z.ZodType): Problem[] {
   return error.issues.flatMap((issue) => {
     const path = issue.path.map(String);
@@ -58,7 +58,7 @@ function unknownKey(path: readonly string[], origin: Origin, known: readonly str
   return { ...origin, path: path.join('.'), message: `unknown key "${key}"; ${hint}` };
 }
 
-/** The candidate that is fewest edits away, if it is close enough to be what was meant. */
+/** The candidate with the smallest edit distance, if it is close enough for a suggestion. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const [best] = candidates
     .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate) }))

@@ -53,7 +53,7 @@ export function timeoutsOf(
   };
 }
 
-/** By type, of providers that are set up at run time: they have no setting of their own. */
+/** By type, of providers created at run time: they have no settings of their own. */
 export function timeoutsByType({ http }: FileSettings, types: ProviderTypes): Record<string, ProviderTimeouts> {
   return Object.fromEntries(
     Object.entries(types).map(([type, { isLocal = false }]) => {
@@ -68,7 +68,7 @@ function limitForAll(kind: Kind, http: FileSettings['http'], isLocal: boolean): 
   return { ms: http[member] ?? (isLocal ? LOCAL_MS : usualMs), setting };
 }
 
-/** The variable of a provider whose name can be written as one; otherwise its place in chancery.yaml. */
+/** The variable of a provider whose name fits into one; otherwise its place in chancery.yaml. */
 function settingOf(name: string, type: string, member: string): string {
   const isVariable = (name === type || name.startsWith(`${type}-`)) && /^[a-z0-9-]+$/.test(name);
   return isVariable ? `${variablePrefix(name)}_${member.toUpperCase()}` : `providers.${name}.${member}`;

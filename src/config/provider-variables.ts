@@ -1,11 +1,11 @@
-/** Providers that are written in environment variables: `<TYPE>_BASE_URL`, `<TYPE>_<NAME>_API_KEY`, and so on. */
+/** Providers in environment variables: `<TYPE>_BASE_URL`, `<TYPE>_<NAME>_API_KEY`, and so on. */
 import type { ProviderTypes } from './schema.ts';
 
 export interface ProviderVariables {
   readonly name: string;
   readonly type: string;
   readonly baseUrl?: Variable;
-  /** In the order in which they take turns: `_API_KEY`, `_API_KEY_2`, `_API_KEY_3`, … */
+  /** In the order of their rotation: `_API_KEY`, `_API_KEY_2`, `_API_KEY_3`, … */
   readonly apiKeys: readonly Variable[];
   readonly models?: Variable;
   /** Timeouts, and the type's further options, by their name in chancery.yaml. */
@@ -26,7 +26,7 @@ interface Draft {
   options: Record<string, Variable>;
 }
 
-/** Says nothing but how long to wait, which makes no provider. */
+/** Only timeouts are set, which does not declare a provider. */
 export function hasOnlyTimeouts({ baseUrl, apiKeys, models, options }: ProviderVariables): boolean {
   if (baseUrl !== undefined || models !== undefined || apiKeys.length > 0) return false;
   return Object.keys(options).every((option) => timeoutOptions.includes(option));
@@ -81,7 +81,7 @@ export function providersInEnvironment(
   return { providers, notices };
 }
 
-/** Splits what follows the type: `GPU_API_KEY_2` into `GPU` and `API_KEY_2`. Undefined for variables not ours. */
+/** Splits what follows the type: `GPU_API_KEY_2` into `GPU` and `API_KEY_2`. Undefined for other variables. */
 function splitVariable(rest: string, extras: readonly string[]): { suffix?: string; field: string } | undefined {
   const fields = ['BASE_URL', 'API_KEY(?:_[0-9]+)?', 'MODELS', 'STREAM_IDLE_TIMEOUT', 'TIMEOUT', ...extras];
   // The shortest suffix, so that the longest field wins.

@@ -1,7 +1,7 @@
-/** The settings as they were written, gathered from every source, before anything is validated. */
+/** The settings of every source, before validation. */
 export type Source = 'flag' | 'environment' | '.env' | 'file' | 'default';
 
-/** Where a value was written: `variable` is the environment variable, the flag, or absent for the file. */
+/** The origin of a value: `variable` is the environment variable, the flag, or absent for the file. */
 export interface Origin {
   readonly source: Source;
   readonly variable?: string;
@@ -16,7 +16,7 @@ export class RawSettings {
     this.tree = tree;
   }
 
-  /** Overrides what is at `path`; does nothing when something on the way there is no mapping (which is an error). */
+  /** Overrides the value at `path`; does nothing when a parent is no mapping (which is an error). */
   set(path: readonly string[], value: unknown, origin: Origin): void {
     const parent = this.#parent(path);
     const key = path.at(-1);
@@ -61,7 +61,7 @@ export function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A copy without nulls and without empty text: both mean "not set", wherever empty has no meaning of its own. */
+/** A copy without nulls and empty text: both mean "not set", except where an empty value has its own meaning. */
 export function withoutEmpty(node: unknown, keepsEmpty: (path: readonly string[]) => boolean): unknown {
   const visit = (value: unknown, path: readonly string[]): unknown => {
     if (Array.isArray(value)) return value.filter((entry) => entry !== null && entry !== '');

@@ -1,4 +1,4 @@
-/** Which of the providers that are written somewhere do register, and with what. */
+/** Decides which of the configured providers are registered, and with which settings. */
 
 import type { MissingVariable } from './expand.ts';
 import type { Problem } from './problem.ts';
@@ -27,13 +27,13 @@ export interface ProviderConfig {
   readonly timeouts: ProviderTimeouts;
   /** The type's further options, for example `apiVersion`. */
   readonly options: Readonly<Record<string, string>>;
-  /** `environment` when a variable says anything about it. */
+  /** `environment` when a variable sets any part of it. */
   readonly source: 'environment' | 'file';
 }
 
 /**
- * Writes what the environment says about providers over what the file says. An environment provider overrides the
- * members of the file provider of the same name one by one, its keys all together. The timeouts of a type's own variables
+ * Overrides providers of the file with those of the environment. An environment provider overrides the members of the
+ * file provider of the same name one by one, and its keys all together. The timeouts of a type's own variables
  * (`LLAMACPP_TIMEOUT`) are also those of its other instances that have none.
  */
 export function overlayProviders(
@@ -98,7 +98,7 @@ function shareTimeouts(
   }
 }
 
-/** Options of one type that are written for a provider of another. */
+/** Options of one type in a provider of another type. */
 export function misplacedOptions(raw: RawSettings, types: ProviderTypes): Problem[] {
   const providers = raw.get(['providers']);
   const options = Object.values(types).flatMap(({ extra = {} }) =>
@@ -121,7 +121,7 @@ export function misplacedOptions(raw: RawSettings, types: ProviderTypes): Proble
 
 export interface ResolvedProviders {
   readonly providers: readonly ProviderConfig[];
-  /** What was left out, why, and what would bring it in. */
+  /** A provider that was left out, the reason, and the setting that would add it. */
   readonly notices: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** Finding one's way in a schema of settings. */
+/** Look-ups in a schema of settings. */
 import { z } from 'zod';
 import { type SettingFacts, settingFacts } from './setting.ts';
 
@@ -34,7 +34,7 @@ export function keysAt(schema: z.core.$ZodType, path: readonly string[]): string
   return bare instanceof z.ZodObject ? Object.keys(bare.shape) : [];
 }
 
-/** The default of a setting or of a whole section, as a user would write it. */
+/** The default of a setting or of a whole section, in the form of the file. */
 export function initialOf(schema: z.core.$ZodType): unknown {
   const bare = unwrapped(schema);
   if (!(bare instanceof z.ZodObject)) return schema instanceof z.ZodPrefault ? schema.def.defaultValue : undefined;

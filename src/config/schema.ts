@@ -1,5 +1,5 @@
 /**
- * Every setting there is: the shape of chancery.yaml, with the environment variable and the flag of each setting.
+ * Every setting: the structure of chancery.yaml, with the environment variable and the flag of each setting.
  * This is the only place where a setting is declared; `config.ts` gives it its name in the program.
  */
 import { z } from 'zod';
@@ -27,7 +27,7 @@ import {
 export interface ProviderTypeFacts {
   /** Works without an API key. */
   readonly keyless: boolean;
-  /** Has no usual address, so one must be given. */
+  /** Has no default address, so one must be given. */
   readonly requiresBaseUrl: boolean;
   /** Usually a server on the same machine or network, which may take longer. */
   readonly isLocal?: boolean;
@@ -42,7 +42,7 @@ export const logUrlPattern = /^(file|memory|esdb|esdb\+discover|kurrentdb|kurren
 const headerName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 const userPath = /^\/?([^\s/]+\/)*[^\s/]*$/;
 const path = /^\/[^\s?#]*$/;
-/** As browsers write it: without a path, in lower case, without the usual port. */
+/** As browsers send it: without a path, in lower case, without the default port. */
 const isOrigin = (text: string) =>
   text === '*' || (/^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text);
 const modelsMode = () => choice('fallback', 'allowlist', 'merge');
@@ -201,7 +201,7 @@ const resilience = section({
   }),
 });
 
-/** A provider's own resilience: what it does not say is as it is for all. */
+/** A provider's own resilience; missing members are those of the global settings. */
 const ownResilience = mapping({
   retry: mapping(retryKinds).partial().optional(),
   circuit_breaker: mapping(breakerKinds).partial().optional(),
@@ -225,7 +225,7 @@ const virtualTarget = mapping({
   weight: decimal(0, 1_000_000).optional(),
 });
 
-/** As `PUT /admin/virtual-models` takes it. */
+/** As in `PUT /admin/virtual-models`. */
 const virtualModel = mapping({
   source: text('a name, or a selector of models', /\S/),
   target_model: text('a model', /\S/).optional(),
@@ -508,7 +508,7 @@ const model = z.union(
 
 function providerSchema(types: ProviderTypes) {
   const extras = Object.values(types).flatMap((facts) => Object.keys(facts.extra ?? {}));
-  // Typed as having no members of its own, since which there are is only known at run time.
+  // Typed without members, since they are only known at run time.
   const options: object = Object.fromEntries(extras.map((name) => [name.toLowerCase(), optionalSetting(text())]));
   return mapping({
     type: choice(...Object.keys(types)),
@@ -530,7 +530,7 @@ function providerSchema(types: ProviderTypes) {
 
 const providerName = z.string().regex(/^[a-z0-9][a-z0-9._-]*$/i);
 
-/** The shape of chancery.yaml. */
+/** The structure of chancery.yaml. */
 export function fileSchema(types: ProviderTypes) {
   const providers = z.record(providerName, providerSchema(types), {
     error: (issue) => (issue.code === 'invalid_type' ? 'expected a mapping of provider names to providers' : undefined),

@@ -1,6 +1,6 @@
 /**
  * The kinds of value a setting can have. Each accepts what a YAML file, an environment variable or a flag can hold,
- * says in its error what was expected, and yields the plain value that the program works with.
+ * names the expected value in its error, and yields the plain value that the program uses.
  */
 import { z } from 'zod';
 
@@ -54,12 +54,12 @@ export function mapping<Shape extends z.ZodRawShape>(shape: Shape): z.ZodObject<
 
 type Scalar = string | number | boolean;
 
-/** In an editor's eyes a setting is what `json` says, or text with a reference to a variable. */
+/** For editors a setting is a value of `json`, or text with a reference to a variable. */
 function orReference(json: object): Record<string, unknown> {
   return { anyOf: [json, { type: 'string', pattern: '\\$\\{.+\\}' }] };
 }
 
-/** A value read from text: `parse` returns undefined for what is not one. `json` is its JSON Schema. */
+/** A value read from text: `parse` returns undefined for invalid text. `json` is its JSON Schema. */
 function scalar<Value>(expected: string, json: object, parse: (text: string) => Value | undefined) {
   const accepted = z.union([z.string(), z.number(), z.boolean()], { error: () => `expected ${expected}` });
   return accepted
@@ -166,7 +166,7 @@ export function list(expected = 'a list, or text with commas') {
   });
 }
 
-/** Things declared one by one. A variable holds them as a JSON array: see `json` of its facts. */
+/** A list of declared objects. A variable holds them as a JSON array: see `json` of its facts. */
 export function rows<Row extends z.ZodType>(row: Row) {
   return z.array(row, { error: () => 'expected a list of mappings (in a variable: a JSON array of objects)' });
 }

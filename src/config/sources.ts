@@ -1,4 +1,4 @@
-/** Where settings are written: the `.env` file and chancery.yaml. */
+/** The files with settings: `.env` and chancery.yaml. */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
@@ -15,7 +15,7 @@ export function readEnvFile(cwd: string): Environment {
 }
 
 export interface SettingsFile {
-  /** Undefined when there is none: only the usual place may be empty. */
+  /** Undefined when there is none: only the default file may be missing. */
   readonly path?: string;
   readonly settings: Record<string, unknown>;
   readonly problems: readonly Problem[];
