@@ -1,6 +1,6 @@
 /**
- * The yardstick: the least a gateway on Fastify and undici can do, and nothing more. It hands the body on as it
- * came, relays status and headers, buffers JSON answers (measured faster than piping them) and streams the rest.
+ * The reference: the least work of a gateway on Fastify and undici. It passes the body on
+ * unchanged, relays status and headers, buffers JSON answers (measured faster than piping them) and streams the rest.
  *
  *   node bench/bare-passthrough.ts <port> <origin of the provider>
  */

@@ -1,4 +1,4 @@
-/** All that is measured, one part after the other. */
+/** Measures every part, one after the other. */
 
 import { probing } from './inside/probed.ts';
 import { startLoadProcess } from './load/load-process.ts';
@@ -20,9 +20,9 @@ import { startUpstreams, type Upstreams } from './upstream/start-upstreams.ts';
 import { WORKS, type Work } from './work.ts';
 
 export interface Results {
-  /** What answered at once. */
+  /** Software of the upstream without delays. */
   readonly instant: Upstreams['instant'];
-  /** Whether sleep was kept away from the processors. */
+  /** Whether the processors were kept from sleeping. */
   readonly awake: boolean;
   readonly cells: readonly Cell[];
   readonly sustained: readonly Sustained[];
@@ -49,7 +49,7 @@ const INSIDE_SECONDS = 2;
 
 export async function measureAll(options: Options, workDir: string, progress: Progress): Promise<Results> {
   const awake = options.awake ? keepAwake() : undefined;
-  // The log comes first and alone, while nothing else wants the processor.
+  // The log comes first and alone, while nothing else uses the processor.
   const log = options.wants('log') ? await benchLog({ dir: workDir }) : null;
   const upstreams = await startUpstreams();
   const load = startLoadProcess(cores.rest);

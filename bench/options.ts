@@ -11,17 +11,17 @@ export interface Options extends Rounds {
   wants(name: string): boolean;
   /** Whether the command line names parts. */
   readonly choosesParts: boolean;
-  /** Whether less or something else than the whole benchmark is wanted. */
+  /** Whether the options select less or something else than the whole benchmark. */
   readonly isPartial: boolean;
   readonly servers: readonly SubjectKind[];
-  /** Whether the command line names them; each cell has its own otherwise. */
+  /** Whether the command line names them; default: those of each cell. */
   readonly choosesServers: boolean;
   /** Folders of other checkouts, by name. */
   readonly trees: ReadonlyMap<string, string>;
   readonly peers: readonly Peer[];
-  /** In the place of each work's own. */
+  /** Override those of each work. */
   readonly connections: readonly number[] | undefined;
-  /** Not counted, before the first round of each server with a work. */
+  /** Warm-up before the first round of each server with a work. */
   readonly warmUpSeconds: number;
   /** Whether processor profiles are taken, and nothing else. */
   readonly profile: boolean;
@@ -33,10 +33,10 @@ export interface Options extends Rounds {
 
 const OTHER_PARTS = ['sustained', 'inside', 'log', 'start-up', 'admin-state'] as const;
 
-/** Fewer are no result. */
+/** With fewer rounds there is no result. */
 const LEAST_ROUNDS = 5;
 
-/** Writes what is wrong to standard error and ends the process with code 2. */
+/** Writes the error to standard error and ends the process with code 2. */
 export function parseOptions(args: readonly string[]): Options {
   const { values } = parseArgs({
     args: [...args],

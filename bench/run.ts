@@ -1,4 +1,4 @@
-/** `npm run bench`: everything, side by side, into RESULTS.md. See README.md. */
+/** `npm run bench`: runs the whole benchmark and writes RESULTS.md. See README.md. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -39,7 +39,7 @@ async function runBenchmark(options: Options): Promise<void> {
   };
   const targets = judge(run);
   if (options.json !== undefined) writeFileSync(options.json, JSON.stringify({ ...run, targets }, null, 2));
-  // A part of the benchmark must not stand where the whole is expected.
+  // Results of a part must not overwrite those of the whole benchmark.
   if (!options.isPartial) {
     const why = readFileSync(join(folder, 'shortfalls.md'), 'utf8');
     writeFileSync(join(folder, 'RESULTS.md'), `${report(run).trimEnd()}\n\n${why}`);

@@ -1,4 +1,4 @@
-/** What the benchmark is to show, judged from its figures alone. */
+/** The targets of the benchmark, checked against its figures. */
 import type { Results } from './benchmark.ts';
 import type { Cell, Measured } from './sections/closed-loop.ts';
 
@@ -214,7 +214,7 @@ function starts({ startUp, adminState }: Results): Target[] {
   ];
 }
 
-/** Paced streams and waves beyond what a server can do are no failures: only wrong and missing answers are. */
+/** Paced streams and waves beyond the capacity of a server are no failures: only wrong and missing answers are. */
 function failures({ cells }: Results): Target {
   const count = cells.flatMap((cell) => Object.values(cell.failures)).reduce((sum, each) => sum + each, 0);
   return {

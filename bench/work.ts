@@ -12,7 +12,7 @@ export interface Work {
   readonly name: string;
   readonly describe: string;
   readonly upstream: UpstreamName;
-  /** The first part of the upstream's path, which says how it answers. */
+  /** The first part of the upstream's path, which selects the kind of answer. */
   readonly route: string;
   /** The format of the requests to the gateway. The upstream only supports chat completions. */
   readonly dialect: 'chat' | 'responses' | 'messages';
@@ -29,7 +29,7 @@ export interface Work {
   readonly leadInSeconds?: number;
   /** A round counts for at least this long. */
   readonly leastSeconds?: number;
-  /** Of a full run, where each takes long. */
+  /** Rounds of a full run, where each round takes long. */
   readonly mostRounds?: number;
 }
 
@@ -132,7 +132,7 @@ export const WORKS: readonly Work[] = [
   },
 ];
 
-/** For the highest rate that can be kept up. */
+/** For the highest sustained rate. */
 export const SUSTAINED: Work = {
   ...plain,
   upstream: 'timed',
@@ -160,7 +160,7 @@ export interface Asked {
   readonly path?: string;
   /** The model, for a server that is no gateway. */
   readonly model?: string;
-  /** Whether its answers are not the upstream's byte by byte. */
+  /** Whether its answers differ from the upstream's bytes. */
   readonly rewrites?: boolean;
 }
 

@@ -81,11 +81,11 @@ export interface Both {
   readonly without: Server;
   readonly provider: Server;
   readonly load: LoadProcess;
-  /** Whether analytics has the last processor for itself, and everything else the others. */
+  /** Whether analytics runs alone on the last processor, and everything else on the others. */
   readonly apart: boolean;
 }
 
-/** The same work with and without analytics, in rounds that take turns. Each begins when analytics has caught up. */
+/** The same work with and without analytics, in alternating rounds. Each begins when analytics has caught up. */
 export async function measureBeside(work: AnalyticsWork, rounds: number, seconds: number, both: Both): Promise<Beside> {
   const rates: Record<'with' | 'without', number[]> = { with: [], without: [] };
   if (both.apart) separate(both);
@@ -102,7 +102,7 @@ export async function measureBeside(work: AnalyticsWork, rounds: number, seconds
       });
       const failed = Object.keys(result.failures);
       if (failed.length > 0) throw new Error(`${work} ${subject} analytics: ${failed.join(', ')}`);
-      // The first round warms everything up.
+      // The first round is a warm-up.
       if (round >= 0) rates[subject].push(result.perSecond);
     }
   }

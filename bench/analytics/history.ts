@@ -12,11 +12,11 @@ import type { Server } from '../servers/launch.ts';
 
 export const DAYS = 30;
 const PER_SLICE = 20_000;
-/** What an exchange of the history comes to, about. */
+/** Approximate number of events of an exchange in the history. */
 const EVENTS_EACH = 7;
 const CATCH_UP_MS = 7200_000;
 
-/** In slices, since a history remembers what it has written. One that is there is left as it is. @returns its events */
+/** Written in slices, since a history keeps its events in memory. An existing one is kept. @returns its events */
 export async function fillLog(dataDir: string, events: number): Promise<number> {
   const log = await openLog(pathToFileURL(join(dataDir, 'log')).href, { durability: 'relaxed' });
   try {

@@ -1,4 +1,4 @@
-/** How long the questions of the admin API take, over 30 days and at any depth of a list. */
+/** Measures how long queries of the admin API take, over 30 days and at any depth of a list. */
 import { Histogram } from '../load/histogram.ts';
 import { GATEWAY_KEY } from '../servers/gateway.ts';
 import type { Server } from '../servers/launch.ts';
@@ -38,7 +38,7 @@ export async function askOften(gateway: Server, question: string, times: number)
   return took;
 }
 
-/** One request looked at whole, and the talk it belongs to: of requests from all over the history. */
+/** One request in full, and its conversation: of requests from the whole history. */
 export async function askOfOne(gateway: Server, times: number) {
   const detail = new Histogram();
   const conversation = new Histogram();
@@ -68,7 +68,7 @@ export async function turnPages(gateway: Server, pages: number): Promise<Histogr
   for (const offset of [0, 0.5, 0.9]) {
     let from = `&offset=${Math.floor(total * offset)}`;
     for (let page = 0; page <= pages / 3; page++) {
-      // The first of them is found by its number, and is no page by a cursor.
+      // The first page is found by its number, and not by a cursor.
       const into = page === 0 && offset > 0 ? new Histogram() : took;
       const answer = await ask(gateway, `audit/log?days=${DAYS}&limit=100${from}`, into);
       const next = member(answer, 'next_cursor');

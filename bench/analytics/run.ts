@@ -34,7 +34,7 @@ const { values: options } = parseArgs({
     rounds: { type: 'string', default: '15' },
     /** A folder in which the history is kept, and used again when it is there. Default: a folder that is removed. */
     data: { type: 'string' },
-    /** Some of these alone, separated by commas. */
+    /** Only some of the parts, separated by commas. */
     only: { type: 'string', default: 'questions,lag,beside' },
   },
 });

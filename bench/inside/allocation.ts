@@ -1,4 +1,4 @@
-/** How much was allocated, from the sizes of the heap before and after each garbage collection. */
+/** Computes allocated bytes from the sizes of the heap before and after each garbage collection. */
 
 /** Bytes in use. */
 export interface HeapUse {
@@ -25,12 +25,12 @@ export interface Allocation {
   readonly heapBytes: number;
   readonly externalBytes: number;
   readonly collections: number;
-  /** Pauses: what ran on the thread that runs JavaScript. */
+  /** Pauses: collection work on the thread that runs JavaScript. */
   readonly pauseMs: number;
   readonly longestPauseMs: number;
 }
 
-/** What came between the end of one collection and the begin of the next was allocated. */
+/** The growth between the end of one collection and the start of the next was allocated. */
 export function allocationOf(before: HeapUse, collections: readonly Collection[], after: HeapUse): Allocation {
   let heapBytes = 0;
   let externalBytes = 0;

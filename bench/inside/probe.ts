@@ -1,6 +1,6 @@
 /**
  * Loaded into a server by `--import`: between the first SIGUSR2 and the second it watches the main thread's garbage
- * collections, or takes a processor profile, and writes what it saw to `BENCH_PROBE_FILE`. It only runs in
+ * collections, or takes a processor profile, and writes the result to `BENCH_PROBE_FILE`. It only runs in
  * measurements of its own, so that it does not disturb the others.
  */
 import { renameSync, writeFileSync } from 'node:fs';
@@ -55,7 +55,7 @@ if (isMainThread && file !== undefined) {
     void ending
       .then((started) => started.stop())
       .then((found) => {
-        // Whole when it is there.
+        // Renamed last, so that the file is complete when it exists.
         writeFileSync(`${file}.part`, JSON.stringify(found));
         renameSync(`${file}.part`, file);
       });

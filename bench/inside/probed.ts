@@ -1,4 +1,4 @@
-/** Servers with the probe in them, and what it saw of one load. */
+/** Servers with the probe in them, and its results for one load. */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -25,7 +25,7 @@ export function probing(kind: ProbeKind, workDir: string): Probing {
   };
 }
 
-/** @returns what the probe in the server saw while `work` ran; `work` begins when the probe has */
+/** @returns the result of the probe in the server for `work`, which begins when the probe has begun */
 export async function whileProbed<T>(
   server: Server,
   name: string,

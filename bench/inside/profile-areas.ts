@@ -13,13 +13,13 @@ export interface CpuProfile {
 export interface Area {
   readonly name: string;
   readonly micros: number;
-  /** Functions in which most of it was spent, with their file. */
+  /** The functions with the largest share, with their file. */
   readonly functions: readonly { readonly name: string; readonly micros: number }[];
 }
 
 /**
- * The first that fits. `url` is a file, or `node:…` for what Node brings along; empty for what is not JavaScript. What V8
- * builds in, such as `JSON.parse`, counts for the function that calls it.
+ * The first match counts. `url` is a file, or `node:…` for Node's own modules; empty for code that is not JavaScript.
+ * Built-in functions of V8, such as `JSON.parse`, count for the function that calls them.
  */
 const AREAS: readonly (readonly [name: string, url: RegExp, functionName?: RegExp])[] = [
   ['idle', /^$/, /^\(idle\)$/],
@@ -53,7 +53,7 @@ const AREAS: readonly (readonly [name: string, url: RegExp, functionName?: RegEx
 
 const FUNCTIONS = 3;
 
-/** Without what was idle and what the profiler took itself; the largest first. */
+/** Without idle time and the profiler's own; the largest first. */
 export function areasOf({ nodes, samples = [], timeDeltas = [] }: CpuProfile): Area[] {
   const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
   const areas = new Map<string, Map<string, number>>();

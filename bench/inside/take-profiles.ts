@@ -1,4 +1,4 @@
-/** `npm run bench -- --profile`: where the processor time of a server goes, as a table of areas. */
+/** `npm run bench -- --profile`: processor time of a server by area, as a table. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startLoadProcess } from '../load/load-process.ts';
@@ -20,7 +20,7 @@ const WARM_UP_SECONDS = 3;
 /** Below it an area is left out of the table. */
 const LEAST_SHARE = 0.002;
 
-/** Of the servers and the works that are wanted; of `gateway`, `chat-json` and `chat-sse` unless some are named. */
+/** Of the selected servers and works; default: `gateway`, `chat-json` and `chat-sse`. */
 export async function takeProfiles(options: Options, workDir: string): Promise<void> {
   const awake = options.awake ? keepAwake() : undefined;
   const upstreams = await startUpstreams();

@@ -1,13 +1,13 @@
-/** What makes an answer whole, checked piece by piece as it arrives, at next to no cost. */
+/** Checks piece by piece that an answer is complete, at very low cost. */
 
 export interface Expected {
   /** The body, byte by byte. */
   readonly body?: string;
   /** Its length, where some of its bytes differ from answer to answer. */
   readonly length?: number;
-  /** What it ends in, but for white space. */
+  /** Its end, without white space. */
   readonly end?: string;
-  /** What its last 4 KB have in them. */
+  /** A text in its last 4 KB. */
   readonly has?: string;
 }
 
@@ -54,7 +54,7 @@ export class BodyCheck {
     if (this.#tail.length > 64) this.#tail = [Buffer.concat(this.#tail).subarray(-TAIL)];
   }
 
-  /** What is wrong with the body that has ended; undefined when it is whole. */
+  /** The defect of a body that has ended; undefined when it is complete. */
   fault(): string | undefined {
     const { length, end, has } = this.#expected;
     if (this.#length === 0) return 'an empty answer';

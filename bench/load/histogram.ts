@@ -1,6 +1,6 @@
 /**
- * Counts durations in buckets that grow with them: exact to 1 part in 128, from a nanosecond to hours, and as cheap
- * at the millionth value as at the first.
+ * Counts durations in buckets of growing width: exact to 1 part in 128, from a nanosecond to hours, at a constant cost
+ * per value.
  */
 const SUBDIVISIONS = 128;
 const BUCKETS = 64 * SUBDIVISIONS;
@@ -14,7 +14,7 @@ export class Histogram {
     return this.#total;
   }
 
-  /** The largest value recorded, as it was. */
+  /** The largest value recorded, not rounded. */
   get max(): number {
     return this.#max;
   }

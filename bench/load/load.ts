@@ -16,7 +16,7 @@ export interface Load {
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly connections: number;
-  /** Counted, after `warmUpSeconds` that are not. */
+  /** Measured, after `warmUpSeconds` that are not counted. */
   readonly seconds: number;
   readonly warmUpSeconds?: number;
   /** Over which the connections are opened, one after the other. Default: at once. */
@@ -34,7 +34,7 @@ export interface Load {
 }
 
 export interface LoadResult {
-  /** Answers that were whole and right, in the time that counts. */
+  /** Complete and correct answers in the measured time. */
   readonly answers: number;
   /** All of them, from the first request to the last. */
   readonly total: number;
@@ -45,7 +45,7 @@ export interface LoadResult {
   /** From the upstream's write of a word to its arrival; stamped streams only. */
   readonly wordMs: Quantiles | null;
   readonly bytes: number;
-  /** How often what went wrong. */
+  /** Number of failures by reason. */
   readonly failures: Readonly<Record<string, number>>;
 }
 
@@ -57,10 +57,10 @@ export interface Quantiles {
   readonly max: number;
 }
 
-/** How long an answer may take after the counting has ended. */
+/** How long an answer may take after the measured time. */
 const PATIENCE_MS = 15_000;
 const MARK = STAMP_MARK.charCodeAt(0);
-/** Each read is used up before the next one. */
+/** Each read is processed before the next one. */
 const readBuffer = Buffer.allocUnsafeSlow(256 * 1024);
 
 export async function runLoad(load: Load): Promise<LoadResult> {
@@ -170,7 +170,7 @@ export async function runLoad(load: Load): Promise<LoadResult> {
       );
       socket.on('close', () => {
         clearTimeout(patience);
-        // Also after the counting: an answer that breaks off then is no better.
+        // Also after the measured time: an answer that breaks off then is a failure too.
         if (waits || performance.now() < countTo) fail('the connection was closed early');
         finished();
       });

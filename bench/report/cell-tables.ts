@@ -1,4 +1,4 @@
-/** What the rounds of a comparison showed, as rows of a table. */
+/** The results of the rounds of a comparison, as rows of a table. */
 import type { Cell, Measured } from '../sections/closed-loop.ts';
 import { interval, milliseconds, ratio, whole } from './table.ts';
 
@@ -22,7 +22,7 @@ const first: readonly Column[] = [
   { title: 'first p50', of: ({ firstP50 }) => milliseconds(firstP50) },
   { title: 'first p99', of: ({ firstP99 }) => milliseconds(firstP99) },
 ];
-/** What a stream of stamped words shows; its rate and its length follow from the pace. */
+/** The columns for a stream of stamped words; its rate and its length follow from the pace. */
 const words: readonly Column[] = [
   { title: 'word p50', of: ({ wordP50 }) => milliseconds(wordP50) },
   { title: 'word p99', of: ({ wordP99 }) => milliseconds(wordP99) },

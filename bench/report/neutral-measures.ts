@@ -1,4 +1,4 @@
-/** What a public leaderboard of LLM gateways reports, so that the figures can be put beside its entries. */
+/** The figures of a public leaderboard of LLM gateways, for comparison with its entries. */
 import type { Results } from '../benchmark.ts';
 import type { Measured } from '../sections/closed-loop.ts';
 import { measuredBy } from '../targets.ts';

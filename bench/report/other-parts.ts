@@ -5,7 +5,7 @@ import type { LogBench } from '../sections/log.ts';
 import type { StartUp } from '../sections/start-up.ts';
 import { milliseconds, table, whole } from './table.ts';
 
-/** Sections of the report; those that were not measured are left out. */
+/** Sections of the report; parts that were not measured are left out. */
 export function otherParts({ startUp, adminState, log }: Pick<Results, 'startUp' | 'adminState' | 'log'>): string[] {
   return [
     ...(startUp === null ? [] : startUpSection(startUp)),

@@ -1,4 +1,4 @@
-/** What very many keys and user policies cost: at the start, and in memory, from the log alone and from snapshots. */
+/** Cost of very many keys and user policies: start time and memory, from the log alone and from snapshots. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,11 +17,11 @@ const KEYS = 100_000;
 const POLICIES = 10_000;
 const STARTS = 3;
 const START_TIMEOUT_MS = 60_000;
-/** After which a process that has nothing to do keeps what it needs. */
+/** Idle time after which a process keeps only the memory that it needs. */
 const SETTLE_MS = 2_000;
 
 export interface Start {
-  /** From being started to the first answer under a managed key, or under the master key where there are no others. */
+  /** From the start to the first answer for a managed key, or for the master key where there are no others. */
   readonly startMs: number;
   readonly residentMb: number;
   readonly peakMb: number;

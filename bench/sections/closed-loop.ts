@@ -1,4 +1,4 @@
-/** One piece of work on all servers, in short rounds that take turns, so that drift of the machine cancels. */
+/** One piece of work on all servers, in short alternating rounds, so that drift of the machine cancels. */
 import type { Disturbance } from '../servers/disturbance.ts';
 import type { Subject } from '../servers/subject.ts';
 import type { Work } from '../work.ts';
@@ -18,12 +18,12 @@ export interface Measured {
   readonly wordP99: number | null;
   /**
    * Processor time of the server with its threads and children for an exchange, in microseconds: the median over rounds,
-   * and the mean of what it did after the last answer of a round until it was idle.
+   * and the mean of its work after the last answer of a round until it was idle.
    */
   readonly cpuMicros: number;
   /** The second part of it. */
   readonly afterMicros: number;
-  /** What the load added to the resident memory for each connection, at its most, in KiB. */
+  /** Peak growth of the resident memory under the load for each connection, in KiB. */
   readonly connectionKb: number;
   /** The rate against that of `bare` in the same round: the median over rounds. Null without `bare`. */
   readonly ofBare: number | null;
@@ -46,9 +46,9 @@ export interface Cell {
   readonly servers: Readonly<Record<string, Measured>>;
   /** `server: what went wrong`, and how often. */
   readonly failures: Readonly<Record<string, number>>;
-  /** Servers that did not come to rest after a round. */
+  /** Servers that did not become idle after a round. */
   readonly restless: readonly string[];
-  /** The worst round: what others took of the servers' processors while it was measured. */
+  /** The worst round: share of the servers' processors that others used during it. */
   readonly disturbance: Disturbance;
 }
 
@@ -143,7 +143,7 @@ function measuredOf(
       ? null
       : median(rounds.flatMap((round, at) => (bare[at] === undefined ? [] : [figure(round) / figure(bare[at])])));
   const answers = rounds.reduce((sum, { result }) => sum + result.total, 0);
-  // What is put off is not done in every round, so its mean counts.
+  // Deferred work is not done in every round, so its mean counts.
   const afterMicros = (rounds.reduce((sum, { afterMs }) => sum + afterMs, 0) * 1000) / Math.max(1, answers);
   return {
     perSecond: of(({ perSecond }) => perSecond) ?? 0,

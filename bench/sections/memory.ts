@@ -12,7 +12,7 @@ export interface ProcessMemory {
   readonly peakMb: number;
 }
 
-/** Looks at the idle memory now. @returns what looks at the rest, once the work is done */
+/** Measures the idle memory now. @returns a function that measures the rest after the work */
 export async function watchMemory(subjects: readonly Subject[]): Promise<() => ProcessMemory[]> {
   const watched: { subject: Subject; pids: number[]; idle: number[] }[] = [];
   for (const subject of subjects.filter(({ kind }) => kind !== 'direct')) {

@@ -84,7 +84,7 @@ async function buildLog(dir: string, streams: number): Promise<void> {
   if (streams > 0) database.exec(`insert into categories values ('old', 'old-ffffffffffff-ffffffffffff')`);
   database.exec('commit');
   database.close();
-  // what the system has not written by then, it would write beside the appends
+  // otherwise the system would write these pages during the appends
   const fd = openSync(path.join(dir, 'index.db'), 'r+');
   fsyncSync(fd);
   closeSync(fd);
@@ -157,7 +157,7 @@ async function append(
   return { p50Ms: at(0.5), p99Ms: at(0.99), perSecond: (latencies.length * 1000) / (performance.now() - began) };
 }
 
-/** Without streams in the index, an old stream is one like any other. */
+/** Without streams in the index, an old stream is any stream. */
 function target(kind: AppendKind, streams: number): [StreamName, ExpectedRevision] {
   if (kind === 'new') return [streamName('exchange', mintEventId()), 'noStream'];
   const index = Math.floor(Math.random() * Math.max(1, streams));

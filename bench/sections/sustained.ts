@@ -1,4 +1,4 @@
-/** The highest rate that a server keeps up, when requests come at their time whether or not others are answered. */
+/** The highest rate that a server sustains when requests are sent at fixed times, independent of answers. */
 import type { LoadResult } from '../load/load.ts';
 import type { Subject } from '../servers/subject.ts';
 import { SUSTAINED } from '../work.ts';
@@ -16,12 +16,12 @@ const CONNECTIONS = 512;
 const WARM_UP_SECONDS = 0.5;
 /** The search ends when the bounds are this close. */
 const PRECISION = 0.05;
-/** Of the rate in a closed loop, which a rate that is kept up hardly exceeds. */
+/** Factor on the rate in a closed loop: a sustained rate rarely exceeds the result. */
 const FIRST = 1.3;
 
 export interface Sustained {
   readonly server: string;
-  /** Requests per second; 0 when none that was tried was kept up. */
+  /** Requests per second; 0 when no tested rate was sustained. */
   readonly perSecond: number;
   readonly p50: number;
   readonly p99: number;
@@ -43,14 +43,14 @@ export async function measureSustained(stand: Stand, subject: Subject, seconds: 
   return { server: subject.name, ...best };
 }
 
-/** Undefined when the rate was not kept up. */
+/** Undefined when the rate was not sustained. */
 async function tryRate(stand: Stand, subject: Subject, rate: number, seconds: number): Promise<LoadResult | undefined> {
   const load = { connections: CONNECTIONS, seconds, warmUpSeconds: WARM_UP_SECONDS, perSecond: rate };
   const { result } = await runRound(stand, subject, SUSTAINED, load);
   return isKept(result, rate * seconds) ? result : undefined;
 }
 
-/** `due`: the requests that were to be sent in the time that counts. */
+/** `due`: the requests that were due in the measured time. */
 export function isKept({ answers, total, failures, latencyMs }: LoadResult, due: number): boolean {
   const failed = Object.values(failures).reduce((sum, count) => sum + count, 0);
   return failed <= total * MOST_FAILED && latencyMs.p99 < MOST_P99_MS && answers >= due * LEAST_ANSWERED;

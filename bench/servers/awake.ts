@@ -1,8 +1,8 @@
 /**
  * Keeps the processors of a virtual machine from sleeping while it is measured on. A processor that sleeps is given to
  * other machines, and comes back a millisecond or more after the packet that woke it: on a busy host that was nine tenths
- * of the latency at 1 connection, and half of the processor time. One process for each processor turns in a circle at
- * the lowest priority there is (SCHED_IDLE), so everything else runs at once, as if it was not there.
+ * of the latency at 1 connection, and half of the processor time. One process for each processor runs an endless loop
+ * at the lowest priority (SCHED_IDLE), so that everything else preempts it at once.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -28,7 +28,7 @@ function hasTaskset(): boolean {
   }
 }
 
-/** This process, and all that it starts without saying otherwise, leave the server's processor alone. */
+/** Keeps this process, and the processes that it starts by default, off the server's processor. */
 export function pinSelf(): void {
   if (cores.rest !== undefined) {
     execFileSync('taskset', ['-a', '-c', '-p', cores.rest, String(process.pid)], { stdio: 'ignore' });

@@ -1,4 +1,4 @@
-/** What took the server's processors away from it: the hypervisor, and processes that were not measured. Linux only. */
+/** Time of the server's processors that others used: the hypervisor, and other processes. Linux only. */
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { cores } from './cores.ts';

@@ -1,6 +1,6 @@
 /**
- * A signal ends this process by way of its `exit` handlers, which stop every server, keep no processor awake any more and
- * remove data folders. Without that a signal leaves all of them behind.
+ * A signal ends this process through its `exit` handlers, which stop every server and the processes that keep
+ * processors awake, and remove data folders. Without them a signal would leave all of these behind.
  */
 import { constants } from 'node:os';
 

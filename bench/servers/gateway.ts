@@ -22,7 +22,7 @@ export interface GatewayOptions {
   readonly startTimeoutMs?: number;
 }
 
-/** Analytics is off unless `env` says otherwise. Returns before the gateway is ready: see `startGateway`. */
+/** Analytics is off unless `env` enables it. Returns before the gateway is ready: see `startGateway`. */
 export async function launchGateway(options: GatewayOptions): Promise<Server> {
   const { dataDir, providers, tree = THIS_TREE, cores, env = {}, nodeFlags = [] } = options;
   mkdirSync(dataDir, { recursive: true });

@@ -2,7 +2,7 @@
 import { GATEWAY_KEY } from './gateway.ts';
 import type { Server } from './launch.ts';
 
-/** So much that nothing is ever refused. */
+/** High enough that no request is refused. */
 const AMOUNT = 1_000_000_000;
 const USER_PATH = '/bench/team/alpha';
 

@@ -1,11 +1,11 @@
-/** Waiting until a server has done what it put off: sealing, compression, indexes, analytics. */
+/** Waits until a server has finished deferred work: sealing, compression, indexes, analytics. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { processorMs } from './process-stat.ts';
 
 const WINDOW_MS = 150;
-/** Windows in a row in which the processes do next to nothing. */
+/** Consecutive windows in which the processes are almost idle. */
 const WINDOWS = 2;
-/** Of a processor, in a window. What a gateway's timers take is far less. */
+/** Share of a processor in a window. A gateway's timers use far less. */
 const SHARE = 0.08;
 
 /** @returns whether all are idle now; false after `timeoutMs` (default 30 s) of waiting */

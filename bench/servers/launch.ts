@@ -9,7 +9,7 @@ export interface Server {
   /** Without a path. */
   readonly origin: string;
   readonly pid: number;
-  /** The code or signal by which it has ended; undefined while it runs. */
+  /** The code or signal of its end; undefined while it runs. */
   end(): string | undefined;
   /** SIGTERM, and SIGKILL after 20 s. */
   stop(): Promise<void>;
@@ -37,7 +37,7 @@ export function launchNode(file: string, args: readonly string[], { nodeFlags = 
 }
 
 export function launch(command: readonly string[], { cores, cwd, env = {}, logFile }: Launch): ChildProcess {
-  // As `npm start` has it: modules are compiled once, not at every start.
+  // As with `npm start`: modules are compiled once, not at every start.
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   // `taskset` becomes the command: the process keeps its id.
   const [program = '', ...args] = cores === undefined ? command : ['taskset', '-c', cores, ...command];
@@ -58,7 +58,7 @@ export function launch(command: readonly string[], { cores, cwd, env = {}, logFi
   return child;
 }
 
-/** Waits for the line in which the server says where it listens. */
+/** Waits for the line in which the server prints its address. */
 export function announced(child: ChildProcess): Promise<Server> {
   return new Promise((resolve, reject) => {
     let output = '';

@@ -15,9 +15,9 @@ const peerFile = z.strictObject({
   env: z.record(z.string(), z.string()).default({}),
   /** Configuration files: the name in `{folder}`, and the template beside the JSON file. */
   files: z.record(z.string(), z.string()).default({}),
-  /** A fixed one. Default: a free one, for which `{port}` stands. */
+  /** A fixed port. Default: a free one, inserted for `{port}`. */
   port: z.int().positive().optional(),
-  /** The upstreams that it can stand in front of, one process for each. */
+  /** The upstreams that it can serve, one process for each. */
   upstreams: z
     .array(z.enum(['instant', 'timed']))
     .min(1)

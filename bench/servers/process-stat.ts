@@ -1,4 +1,4 @@
-/** What a process costs, read from /proc: memory as it is and at its peak, and processor time. Linux only. */
+/** Resources of a process, from /proc: present and peak memory, and processor time. Linux only. */
 import { readdirSync, readFileSync } from 'node:fs';
 
 /** USER_HZ, which Linux fixes at 100 for /proc on every architecture Node runs on. */
@@ -82,7 +82,7 @@ function timeIn(fields: readonly string[]): number {
 }
 
 /**
- * The name and what follows it in /proc/<path>/stat; undefined once it is gone. The name may itself hold spaces and
+ * The name and the fields after it in /proc/<path>/stat; undefined once it is gone. The name may contain spaces and
  * parentheses.
  */
 function statOf(path: string): { name: string; fields: string[] } | undefined {

@@ -1,4 +1,4 @@
-/** The processes around the gateway: what is measured beside it, and the simulated provider. */
+/** The processes around the gateway: other measured servers, and the simulated provider. */
 import { fileURLToPath } from 'node:url';
 import { announced, freePort, launchNode, type NodeLaunch, type Server } from './launch.ts';
 

@@ -23,7 +23,7 @@ export interface SubjectOptions {
   readonly workDir: string;
   readonly upstreams: Upstreams;
   readonly nodeFlags?: readonly string[];
-  /** More of the environment of the server with that name. */
+  /** Further environment variables of the server with that name. */
   readonly env?: (name: string) => Readonly<Record<string, string>>;
 }
 
@@ -38,7 +38,7 @@ const UPSTREAM_NAMES: readonly UpstreamName[] = ['instant', 'timed'];
 /** All models behind the providers, which are named like their variables. */
 const SELECTORS = Object.keys(PROVIDERS).map((prefix) => `${prefix.toLowerCase().replace('_', '-')}/`);
 
-/** Stops what it has started when one of them does not start. */
+/** Stops the servers that were started when one of them does not start. */
 export async function startSubjects(options: SubjectOptions): Promise<Subjects> {
   const { kinds, workDir, trees = new Map<string, string>(), peers = [] } = options;
   mkdirSync(workDir, { recursive: true });

@@ -1,7 +1,7 @@
 /**
  * The servers of a comparison, in the order in which tables list them. `direct`: no server in the middle. `bare`: the
- * bare pass-through. `gateway`: analytics off. `shipped`: analytics on, on the same processor. `governed`: analytics off,
- * asked with a managed key that has a budget and limits.
+ * bare pass-through. `gateway`: analytics off. `shipped`: analytics on, on the same processor. `governed`: analytics
+ * off, with a managed key that has a budget and limits.
  */
 export const SUBJECTS = ['direct', 'bare', 'gateway', 'shipped', 'governed'] as const;
 export type SubjectKind = (typeof SUBJECTS)[number];

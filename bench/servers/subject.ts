@@ -13,9 +13,9 @@ export interface Subject {
   asked(upstream: UpstreamName): Asked | undefined;
   /** The process that gets the requests; its threads and children count with it. */
   process(upstream: UpstreamName): Server;
-  /** Waits until nothing put off is left to do. @returns false when it did not come to rest in time */
+  /** Waits until deferred work is finished. @returns false when it did not become idle in time */
   rest(): Promise<boolean>;
 }
 
-/** Remembers a server, so that it is stopped in the end. */
+/** Registers a server, so that it is stopped at the end. */
 export type Start = (server: Promise<Server>) => Promise<Server>;

@@ -1,5 +1,5 @@
 /**
- * What the upstream answers, as bytes that never change: a chat completion of 30 words, as JSON and as 33 server-sent
+ * The answers of the upstream, as constant bytes: a chat completion of 30 words, as JSON and as 33 server-sent
  * events (role, 30 words, finish, usage; then `[DONE]`). No byte of it has a meaning in nginx's configuration.
  */
 export const WORDS = 30;
@@ -30,9 +30,9 @@ function eventOf(members: object): string {
   return `data: ${JSON.stringify({ ...HEAD, object: 'chat.completion.chunk', ...members })}\n\n`;
 }
 
-/** Room for the digits of a time in microseconds, which a paced stream has in the place of each word. */
+/** Number of digits of a time in microseconds, which a paced stream contains in place of each word. */
 export const STAMP_DIGITS = 16;
-/** What stands in front of the digits, and nowhere else in an answer. */
+/** The text before the digits, which occurs nowhere else in an answer. */
 export const STAMP_MARK = '@';
 const STAMP = STAMP_MARK + '0'.repeat(STAMP_DIGITS);
 

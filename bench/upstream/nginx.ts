@@ -1,4 +1,4 @@
-/** nginx with canned bodies: the cheapest upstream there is, about 10 µs of processor time for a request. */
+/** nginx with canned bodies: the cheapest upstream, about 10 µs of processor time for a request. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * An upstream that answers after a while, or at a pace, in a process of its own: raw sockets and canned bytes. The path
- * says how: `/json/…` and `/sse/…` at once, `/wait-60/…` (JSON) after 60 ms, `/pace-25/…` and `/pace-25x200/…` as a
+ * An upstream that answers after a delay, or at a pace, in a process of its own: raw sockets and canned bytes. The path
+ * selects it: `/json/…` and `/sse/…` at once, `/wait-60/…` (JSON) after 60 ms, `/pace-25/…` and `/pace-25x200/…` as a
  * stream of 30 or 200 words, 25 ms apart, each word replaced by the time at which it was sent.
  *
  *   node bench/upstream/responder.ts <port>

@@ -1,4 +1,4 @@
-/** The two upstreams: one that costs next to nothing, and one that can wait and keep a pace. */
+/** The two upstreams: a very cheap one, and one with delays and a pace. */
 import { fileURLToPath } from 'node:url';
 import { cores } from '../servers/cores.ts';
 import { announced, freePort, launchNode, type Server } from '../servers/launch.ts';
@@ -8,7 +8,7 @@ export type UpstreamName = 'instant' | 'timed';
 
 export interface Upstreams {
   readonly servers: Readonly<Record<UpstreamName, Server>>;
-  /** What answers at once. */
+  /** The software of the upstream without delays. */
   readonly instant: 'nginx' | 'raw-socket responder';
   stop(): Promise<void>;
 }

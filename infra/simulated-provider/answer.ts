@@ -103,7 +103,7 @@ function textFor(ask: Ask, prompt: string, seed: number): string {
   return recalled(ask.turns) ?? sentence(seed, lengthAskedFor(prompt) ?? ask.length);
 }
 
-/** The results since the last turn that is not one. */
+/** The tool results after the last turn that is none. */
 function toolResults(turns: readonly Turn[]): string[] {
   const start = turns.findLastIndex((turn) => turn.role !== 'tool') + 1;
   return turns.slice(start).map((turn) => turn.text);
@@ -132,7 +132,7 @@ function firstStop(text: string, stops: readonly string[]): string | undefined {
 type Likely = { token: string; logprob: number; bytes: number[] };
 export type TokenLogprob = Likely & { top_logprobs: Likely[] };
 
-/** Made up, and the same for the same token: the likeliest alternative is the token itself. */
+/** Synthetic, and the same for the same token: the likeliest alternative is the token itself. */
 export function logprobOf(token: string, alternatives: number): TokenLogprob {
   const hash = hashOf(token);
   const logprob = -(hash % 1000) / 2000;

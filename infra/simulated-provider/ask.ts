@@ -1,4 +1,4 @@
-/** A request to a simulated model, in the form that all dialects are read into. */
+/** A request to a simulated model, in the form that is common to all dialects. */
 import type { Json } from './json.ts';
 import type { Turn } from './recall.ts';
 
@@ -16,7 +16,7 @@ export type Format =
   | { readonly type: 'json' }
   | { readonly type: 'schema'; readonly schema: Json };
 
-/** A request, freed of its dialect. */
+/** A request, independent of its dialect. */
 export interface Ask {
   readonly model: string;
   readonly turns: readonly Turn[];
@@ -27,11 +27,11 @@ export interface Ask {
   readonly maxTokens: number | undefined;
   readonly stop: readonly string[];
   readonly format: Format;
-  /** Undefined leaves it to the prompt: one that says "think" is thought about. */
+  /** Undefined: the model reasons when the prompt contains "think". */
   readonly reasoning: boolean | undefined;
   readonly seed: number;
-  /** Length of a text that nothing else decides, in tokens. */
+  /** Default length of a text, in tokens. */
   readonly length: number;
-  /** Answered as it is, when given. */
+  /** The exact answer, when given. */
   readonly text: string | undefined;
 }

@@ -1,4 +1,4 @@
-/** `/v1/audio`: sounds out of a text, and a text out of sounds. */
+/** `/v1/audio`: speech and transcriptions. */
 import type { Rendering } from './chat.ts';
 import { missing } from './files.ts';
 import type { Form } from './form.ts';
@@ -19,7 +19,7 @@ const SPOKEN: Readonly<Record<string, string>> = {
 const BYTES_PER_TOKEN = 256;
 const SECONDS_PER_TOKEN = 0.4;
 
-/** The same text in the same voice gives the same bytes, as noise behind the mark of its format. */
+/** The same text in the same voice gives the same bytes: noise after the header of its format. */
 export function speech(body: JsonObject): Reply {
   for (const name of ['model', 'input', 'voice']) if (body[name] === undefined) throw missing(name);
   const input = textIn(body.input);

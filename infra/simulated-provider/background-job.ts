@@ -1,4 +1,4 @@
-/** The life of a response in the background: queued, in progress, over. */
+/** The states of a response in the background: queued, in progress, ended. */
 import type { FaultPlan } from './fault.ts';
 
 export type JobState = 'queued' | 'in_progress' | 'over' | 'cancelled';
@@ -8,8 +8,8 @@ export class BackgroundJob {
   #moved = Promise.withResolvers<void>();
 
   /**
-   * Half of `ms` is spent in each state; with 0 it is over at once. At `holdAt` the job stands still until the plan
-   * releases it, and is over then.
+   * Half of `ms` is spent in each state; with 0 it ends at once. At `holdAt` the job waits until the plan
+   * releases it, and then ends.
    */
   constructor(ms: number, plan: FaultPlan, holdAt?: 'queued' | 'in_progress') {
     if (holdAt !== undefined) void plan.held().then(() => this.#move('over'));
@@ -38,7 +38,7 @@ export class BackgroundJob {
     while (this.#state === 'queued') await this.#moved.promise;
   }
 
-  /** Resolves once the job is over or cancelled. */
+  /** Resolves once the job has ended or was cancelled. */
   async done(): Promise<void> {
     while (!this.ended) await this.#moved.promise;
   }
@@ -51,7 +51,7 @@ export class BackgroundJob {
   }
 }
 
-/** Keeps no process alive. */
+/** Its timers do not keep the process alive. */
 function after(ms: number, then: () => void): void {
   setTimeout(then, ms).unref();
 }

@@ -1,4 +1,4 @@
-/** `/v1/batches`: the requests in a file, answered into another one. */
+/** `/v1/batches`: answers the requests of one file in another file. */
 import { BackgroundJob, type JobState } from './background-job.ts';
 import type { FaultPlan } from './fault.ts';
 import { type Files, missing, type Stamp } from './files.ts';
@@ -101,7 +101,7 @@ export class Batches {
     return stored;
   }
 
-  /** A batch is answered when it is first looked at after its time. */
+  /** A batch is answered at the first read after its end time. */
   #now(stored: Stored): JsonObject {
     const status = statusOf(stored.job.state, stored.requests !== undefined);
     if (status !== stored.about.status) stored.about = { ...stored.about, status, ...this.#became(status, stored) };

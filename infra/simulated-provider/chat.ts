@@ -11,7 +11,7 @@ import { chosen, type ToolCall } from './tool-calls.ts';
 /** What all answers of a provider share. */
 export interface Rendering {
   readonly fault: Fault | undefined;
-  /** Length of a text in tokens, when nothing else decides it. */
+  /** Default length of a text, in tokens. */
   readonly words: number;
   newId(prefix: string): string;
   /** Unix seconds. */
@@ -67,7 +67,7 @@ export function askOfChat(body: JsonObject, rendering: Rendering): Ask {
   };
 }
 
-/** What every dialect spells alike. */
+/** The members that are the same in every dialect. */
 export function settingsOf(body: JsonObject, { fault, words }: Rendering) {
   if (body.model !== undefined && typeof body.model !== 'string')
     throw new Refused(400, 'model must be a string', { param: 'model' });
@@ -230,7 +230,7 @@ function stoppedBy(given: Answer | undefined): { readonly stop_reason?: string }
   return given?.stopSequence === undefined ? {} : { stop_reason: given.stopSequence };
 }
 
-/** Tokens as they travel together: one by one, unless the fault says otherwise. */
+/** Groups of tokens that are sent together: single tokens by default; a fault may set another size. */
 export function grouped(tokens: readonly string[], fault: Fault | undefined): (readonly string[])[] {
   if (fault?.chunks !== undefined) {
     const count = Math.min(fault.chunks, tokens.length);

@@ -14,7 +14,7 @@ export interface Delivery {
   readonly plan: FaultPlan;
   /** Aborted when the client leaves or the server closes. */
   readonly signal: AbortSignal;
-  /** Between frames, when the fault sets none. */
+  /** Pause between frames, when the fault sets none. */
   readonly paceMs: number;
   /** Called after every frame that was handed to the socket. */
   onFrame(): void;
@@ -106,7 +106,7 @@ function troubleOf(fault: Fault, status: number): Trouble {
   };
 }
 
-/** In one piece, unless the fault paces it: then in as many as it says, and with its length untold. */
+/** In one piece; with a paced fault in as many pieces as the fault sets, and without `Content-Length`. */
 async function deliverWhole(reply: JsonReply | BytesReply, delivery: Delivery): Promise<void> {
   const { response, fault, signal } = delivery;
   const bytes = bytesOf(reply, fault);
@@ -182,7 +182,7 @@ async function write(frames: Frames, delivery: Delivery): Promise<void> {
     if (sent === fault?.cutAfterChunks) return void response.socket?.destroy();
     if (!(await writeFrame(frame.text, fault?.splitEvery, delivery))) return;
     sent++;
-    // Held before the frame is counted: who sees the count may release at once.
+    // Held before the frame is counted: a test that reads the count may release at once.
     const held = sent === fault?.holdAfterChunks ? plan.held() : undefined;
     delivery.onFrame();
     if (held !== undefined) await Promise.race([held, once(signal, 'abort')]);
@@ -233,7 +233,7 @@ async function* faulty(frames: StreamReply['frames'], fault: Fault, dialect: Dia
   }
 }
 
-/** The same event, made long by white space inside its JSON. */
+/** The same event, padded with white space inside its JSON. */
 function swollen({ kind, text }: Frame, size: number): Frame {
   return { kind, text: text.replace(/(^|data: )\{/, (opening) => `${opening}${' '.repeat(size)}`) };
 }

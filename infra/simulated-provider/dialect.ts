@@ -6,7 +6,7 @@ import type { Frame } from './reply.ts';
 export interface Trouble {
   readonly status: number;
   readonly message: string;
-  /** Where the dialect's own type for the status will not do. */
+  /** Overrides the dialect's type for the status. */
   readonly type?: string;
   readonly param?: string | null;
   readonly code?: string | null;
@@ -41,7 +41,7 @@ export const OPENAI: Dialect = {
   errorBody: ({ status, message, type = openaiType(status), param = null, code = null }) => ({
     error: { message, type, param, code },
   }),
-  /** Named events are the Responses API's, where the error is an event of its own form. */
+  /** Named events belong to the Responses API, whose error is an event of another form. */
   errorFrame(trouble, beside) {
     if (!beside?.text.startsWith('event: ')) return `data: ${JSON.stringify(OPENAI.errorBody(trouble))}\n\n`;
     const { message, code } = trouble;

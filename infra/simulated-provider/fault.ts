@@ -1,12 +1,12 @@
-/** How an answer is to depart from the usual one: its shape, its pace, and what goes wrong with it. */
+/** How an answer differs from a normal one: its shape, its pace, and its errors. */
 import { isObject, type Json, type JsonObject } from './json.ts';
 
 /** All members are optional, and combine. A frame is one server-sent event. */
 export interface Fault {
   // Shape
-  /** The text to answer. */
+  /** The text of the answer. */
   text?: string;
-  /** Length of the text in tokens, when nothing else decides it. */
+  /** Default length of the text, in tokens. */
   words?: number;
   /** Exactly this many text deltas. */
   chunks?: number;
@@ -28,11 +28,11 @@ export interface Fault {
   firstByteDelayMs?: number;
   /** Between frames. */
   paceMs?: number;
-  /** Never answers: no status line. */
+  /** Never answers, not even with a status line. */
   hang?: boolean;
-  /** After this many frames the stream stands still until `control.release()`. */
+  /** After this many frames the stream pauses until `control.release()`. */
   holdAfterChunks?: number;
-  /** A response in the background stays in this state until `control.release()`, and is done then. */
+  /** A response in the background stays in this state until `control.release()`, and then ends. */
   holdBackground?: 'queued' | 'in_progress';
 
   // Errors
@@ -41,7 +41,7 @@ export interface Fault {
   body?: 'json' | 'html' | 'empty' | 'text' | 'numeric-code';
   message?: string;
   code?: string;
-  /** The error's type, where the usual one for its status will not do. */
+  /** The error's type; default: the usual one for its status. */
   type?: string;
   /** The `Retry-After` header: seconds, or a date. */
   retryAfter?: number | string;
@@ -61,10 +61,10 @@ export interface Fault {
   endWithoutDone?: boolean;
   /** The stream ends in an orderly way, but before the frame with the finish reason. */
   endWithoutFinish?: boolean;
-  /** A body that is not JSON; a stream with broken frames among the good ones. */
+  /** A body that is not JSON; a stream with broken frames between valid ones. */
   garbage?: boolean;
 
-  // Odd but lawful streams
+  // Unusual but valid streams
   /** Frames are written in pieces of this many bytes, across their borders and inside characters. */
   splitEvery?: number;
   /** All frames in a single write. */
@@ -118,14 +118,14 @@ export interface Where {
   readonly path?: string;
 }
 
-/** The faults a test has asked for, beside those that requests bring along. */
+/** The faults that a test has set, beside those that requests contain. */
 export class FaultPlan {
   #next: { fault: Fault; where: Where }[] = [];
   #always: { fault: Fault; where: Where }[] = [];
   #failed = new Map<string, number>();
   #held = new Set<() => void>();
 
-  /** For the next matching request only; several wait their turn. */
+  /** For the next matching request only; several apply to consecutive requests. */
   next(fault: Fault, where: Where = {}): void {
     this.#next.push({ fault, where });
   }
@@ -141,7 +141,7 @@ export class FaultPlan {
     this.#failed.clear();
   }
 
-  /** Lets everything that stands still (`holdAfterChunks`, `holdBackground`) go on. */
+  /** Continues all paused streams and jobs (`holdAfterChunks`, `holdBackground`). */
   release(): void {
     for (const letGo of this.#held) letGo();
     this.#held.clear();

@@ -28,7 +28,7 @@ export class Files {
   readonly #keep: number;
   readonly #stored = new Map<string, StoredFile>();
 
-  /** @param keep the oldest files are forgotten beyond so many */
+  /** @param keep number of files above which the oldest are removed */
   constructor(keep: number) {
     this.#keep = keep;
   }

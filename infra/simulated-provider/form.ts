@@ -11,7 +11,7 @@ export interface FormFile {
 }
 
 export interface Form {
-  /** As if they had come as JSON: `name[]` is a list, `simulate` an object, all else a string. */
+  /** As from a JSON body: `name[]` is a list, `simulate` an object, every other field a string. */
   readonly fields: JsonObject;
   readonly files: readonly FormFile[];
 }

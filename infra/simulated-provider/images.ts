@@ -1,4 +1,4 @@
-/** `/v1/images`: pictures without a picture in them. */
+/** `/v1/images`: pictures of one transparent pixel. */
 import type { Rendering } from './chat.ts';
 import { missing } from './files.ts';
 import type { FormFile } from './form.ts';

@@ -1,4 +1,4 @@
-/** JSON as it comes off the wire: well-formed, and nothing else is known about it. */
+/** Parsed JSON of unknown structure. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 
 export interface JsonObject {

@@ -1,4 +1,4 @@
-/** Anthropic's Messages API: a request checked as strictly as Anthropic does, and freed of its dialect. */
+/** Anthropic's Messages API: a request, checked as strictly as by Anthropic and converted to the common form. */
 import type { Ask, Tool, ToolChoice } from './ask.ts';
 import { type Rendering, settingsOf } from './chat.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';
@@ -13,7 +13,7 @@ const KNOWN = new Set(
   ).split(' '),
 );
 
-/** The start of the assistant's message that the client has put into its mouth, and the rest of the request. */
+/** The start of the assistant's message that the client has given (prefill), and the rest of the request. */
 export interface MessagesAsk {
   readonly ask: Ask;
   readonly prefill: string;
@@ -40,13 +40,13 @@ export function askOfMessages(body: JsonObject, rendering: Rendering): MessagesA
   return { ask, prefill };
 }
 
-/** What holds for a message but not for counting its tokens. */
+/** Checks that apply to messages but not to the counting of tokens. */
 export function checkSettings(body: JsonObject): void {
   const wrong = (message: string) => new Refused(400, message);
   for (const name of Object.keys(body)) {
     if (!KNOWN.has(name)) throw wrong(`${name}: Extra inputs are not permitted`);
   }
-  // Nothing is kept between two requests: a client then sends the whole conversation.
+  // No state is kept between two requests: clients send the whole conversation.
   if (body.thread !== undefined && body.thread !== null)
     throw new Refused(400, 'thread: this request cannot be threaded', { code: 'thread_unsupported_request' });
   const { max_tokens, temperature, top_p, top_k } = body;
@@ -105,7 +105,7 @@ interface Message {
   readonly blocks: readonly JsonObject[];
 }
 
-/** With neighbours of the same role made one, as Anthropic does. */
+/** Consecutive turns of the same role are merged, as Anthropic does. */
 function messagesOf(body: JsonObject): Message[] {
   if (body.model === undefined) throw new Refused(400, 'model: Field required');
   if (body.messages === undefined) throw new Refused(400, 'messages: Field required');
@@ -161,7 +161,7 @@ function checkImage(source: JsonObject, place: string): void {
   }
 }
 
-/** Every call has its result in the message after it, and no result is without a call. */
+/** Checks that every call has its result in the next message, and every result its call. */
 function checkTools(messages: readonly Message[]): void {
   for (const [i, { blocks }] of messages.entries()) {
     const calls = idsOf(blocks, 'tool_use', 'id');
@@ -202,7 +202,7 @@ function systemTurns(system: Json | undefined): Turn[] {
   return text === '' ? [] : [{ role: 'system', text }];
 }
 
-/** Results come last, also where words stand beside them: it is they that are answered. */
+/** Results come last, also when the message contains text: the model answers the results. */
 function turnsOf({ role, blocks }: Message): Turn[] {
   if (role === 'assistant')
     return [

@@ -46,7 +46,7 @@ export class Messages {
   }
 }
 
-/** What is left to say of an answer whose beginning the client has given. */
+/** The rest of an answer whose beginning the client has given. */
 function continued(given: Answer, prefill: string): Answer {
   if (!given.text.startsWith(prefill)) return given;
   const text = given.text.slice(prefill.length);
@@ -98,7 +98,7 @@ function* frames(message: Message, fault: Fault | undefined): Generator<Frame> {
   yield namedFrame('done', { type: 'message_stop' });
 }
 
-/** A block as its stream begins it, and the deltas that fill it. */
+/** A block in the form of its start event, and the deltas that fill it. */
 function inPieces(block: JsonObject, fault: Fault | undefined): { empty: JsonObject; deltas: JsonObject[] } {
   const text = (value: Json | undefined) => grouped(tokensOf(String(value)), fault).map((tokens) => tokens.join(''));
   switch (block.type) {

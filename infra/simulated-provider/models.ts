@@ -1,4 +1,4 @@
-/** `/v1/models`, in OpenAI's words and in Anthropic's. */
+/** `/v1/models`, in OpenAI's format and in Anthropic's. */
 import type { JsonObject } from './json.ts';
 import type { SimulatedModel } from './options.ts';
 import { Refused } from './refused.ts';

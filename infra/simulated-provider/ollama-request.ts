@@ -1,4 +1,4 @@
-/** Ollama's chat request, checked as its Go types check it, and freed of its dialect. */
+/** Ollama's chat request, checked as by Ollama's Go types, and converted to the common form. */
 import type { Ask, Format, Tool } from './ask.ts';
 import { type Rendering, settingsOf } from './chat.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, textIn } from './json.ts';

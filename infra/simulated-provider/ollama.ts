@@ -124,7 +124,7 @@ function messageOf(given: Answer, rendering: Rendering): JsonObject {
   };
 }
 
-/** Arguments are an object here, and come whole. */
+/** Arguments are an object here, and are sent whole. */
 function callsOf({ calls }: Answer, { newId }: Rendering) {
   return calls.map(({ name, arguments: text }, index) => ({
     id: newId('call_'),

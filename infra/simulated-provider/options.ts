@@ -39,7 +39,7 @@ export interface SimulatedProviderOptions extends Readonly<Partial<Record<Family
   readonly words?: number;
   /** For `/props`; the route is absent when `false`. Ollama's `/api/show` returns the same context window. */
   readonly props?: false | { readonly contextWindow?: number; readonly modalities?: Readonly<Record<string, boolean>> };
-  /** How many requests are remembered. */
+  /** Number of requests that are kept. */
   readonly remember?: number;
   /** How long a response in the background or a batch takes, in milliseconds; it is queued for half of that. */
   readonly backgroundMs?: number;

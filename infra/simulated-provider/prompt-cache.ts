@@ -1,4 +1,4 @@
-/** A prompt cache in Anthropic's manner: what stands before a `cache_control` mark is written once, then read. */
+/** A prompt cache like Anthropic's: the prompt before a `cache_control` mark is written once, then read. */
 import { type Json, type JsonObject, listIn, objectIn } from './json.ts';
 import { countTokens } from './tokens.ts';
 import { hashOf } from './words.ts';

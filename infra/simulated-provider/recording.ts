@@ -1,4 +1,4 @@
-/** What is remembered of a request, and how it ended. */
+/** The record of a request, and its outcome. */
 import type { IncomingMessage } from 'node:http';
 
 /** `open` until the answer was sent whole (`answered`), the client left (`aborted`) or a fault cut it (`cut`). */

@@ -1,6 +1,6 @@
 import type { Trouble } from './dialect.ts';
 
-/** A request that the simulated provider says no to. */
+/** A request that the simulated provider refuses. */
 export class Refused extends Error implements Trouble {
   readonly status: number;
   readonly param: string | null;

@@ -1,6 +1,6 @@
 import type { JsonObject } from './json.ts';
 
-/** Where in an answer a frame stands: faults address frames by it. */
+/** The kind of a frame in an answer: faults select frames by it. */
 export type FrameKind = 'open' | 'delta' | 'finish' | 'usage' | 'done';
 
 /** One server-sent event with its blank line, or one line of a stream of JSON lines. */
@@ -23,7 +23,7 @@ export interface StreamReply {
   readonly headers?: Headers;
 }
 
-/** Not JSON: a sound, a file, a plain text. */
+/** Not JSON: audio, a file, plain text. */
 export interface BytesReply {
   readonly status: number;
   readonly bytes: Buffer;

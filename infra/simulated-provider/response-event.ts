@@ -10,7 +10,7 @@ export interface ResponseEvent {
 }
 
 export interface EventOptions {
-  /** The request body, which says whether logprobs are wanted. */
+  /** The request body, which selects logprobs. */
   readonly body: JsonObject;
   readonly fault?: Fault;
   /** `starting_after`: only events with a greater sequence number are sent. */

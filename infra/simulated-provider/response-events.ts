@@ -20,7 +20,7 @@ export function* responseFrames(response: JsonObject, options: EventOptions): Ge
   yield DONE;
 }
 
-/** As the job goes: a stream that is joined early waits with it. A cancelled one ends without a terminal event. */
+/** Follows the job: a stream that is opened early waits for it. A cancelled stream ends without a terminal event. */
 export async function* backgroundFrames(
   response: JsonObject,
   job: BackgroundJob,
@@ -62,7 +62,7 @@ function* rest(response: JsonObject, options: EventOptions): Generator<ResponseE
   yield { kind: 'finish', type: `response.${textIn(response.status) ?? 'completed'}`, data: { response } };
 }
 
-/** Filler that makes all deltas look alike to those who listen on the wire. */
+/** Filler that gives all deltas the same length, so that an observer of the connection cannot distinguish them. */
 function obfuscated(event: ResponseEvent, { obfuscation }: EventOptions): ResponseEvent {
   const delta: Json | undefined = event.data.delta;
   if (!obfuscation || typeof delta !== 'string') return event;

@@ -1,4 +1,4 @@
-/** What the items of a conversation say, and the output items of an answer. */
+/** The text of the items of a conversation, and the output items of an answer. */
 import { type Answer, logprobOf } from './answer.ts';
 import { textOfContent } from './chat.ts';
 import { isObject, type Json, type JsonObject, listIn, numberIn, objectIn, parseJson, textIn } from './json.ts';
@@ -28,7 +28,7 @@ const ROLES: Readonly<Record<string, Turn['role']>> = {
   assistant: 'assistant',
 };
 
-/** What the items of a conversation say; items without words (reasoning, unknown types) say nothing. */
+/** The turns of the items of a conversation; items without text (reasoning, unknown types) have none. */
 export function turnsOf(items: readonly Json[]): Turn[] {
   return items.flatMap((each): Turn[] => {
     const item = objectIn(each);
@@ -50,7 +50,7 @@ export function turnsOf(items: readonly Json[]): Turn[] {
   });
 }
 
-/** Turns as a text that clients cannot read, and give back as it is. */
+/** Turns as an opaque text, which clients return unchanged. */
 export function sealed(turns: readonly Turn[]): string {
   return Buffer.from(JSON.stringify(turns)).toString('base64');
 }

@@ -1,4 +1,4 @@
-/** OpenAI's Responses API: a request parsed, and the response object with every member it has. */
+/** OpenAI's Responses API: parses requests, and makes the response object with all of its members. */
 import type { Answer } from './answer.ts';
 import type { Ask, Tool } from './ask.ts';
 import { formatOf, type Rendering, reasoningFor, settingsOf } from './chat.ts';

@@ -14,7 +14,7 @@ import { inputItemsOf, sealed, turnsOf } from './response-items.ts';
 import { askOfResponses, responseOf } from './response-object.ts';
 
 interface Stored {
-  /** As it is when all is over. */
+  /** The response in its final state. */
   readonly response: JsonObject;
   readonly body: JsonObject;
   readonly inputItems: JsonObject[];
@@ -25,9 +25,9 @@ interface Stored {
 }
 
 export interface ResponsesOptions {
-  /** The oldest responses are forgotten beyond so many. */
+  /** Number of responses above which the oldest are removed. */
   readonly keep: number;
-  /** How long a background response takes. */
+  /** Duration of a background response. */
   readonly backgroundMs: number;
   readonly plan: FaultPlan;
 }
@@ -55,7 +55,7 @@ export class Responses {
     return framesOf(stored, { fault, obfuscation: objectIn(body.stream_options).include_obfuscation === true });
   }
 
-  /** With `stream=true` in the query, the stream again, from `starting_after` on. */
+  /** With `stream=true` in the query, repeats the stream from `starting_after` on. */
   retrieve(id: string, query: URLSearchParams): Reply {
     const stored = this.#find(id);
     if (query.get('stream') !== 'true') return { status: 200, json: asOf(stored) };
@@ -76,7 +76,7 @@ export class Responses {
     return { status: 200, json: pageOf(inputItems, query, { usual: 20, most: 100 }) };
   }
 
-  /** One that is over is given as it is. */
+  /** A response that has ended is returned unchanged. */
   cancel(id: string): Reply {
     const stored = this.#find(id);
     if (stored.response.background !== true) {
@@ -92,7 +92,7 @@ export class Responses {
     return { status: 200, json: { object: 'response.input_tokens', input_tokens: promptTokens(ask) } };
   }
 
-  /** The user's messages, and one opaque item in place of everything else. */
+  /** The user's messages, and one opaque item that replaces all others. */
   compact(body: JsonObject, rendering: Rendering): Reply {
     if (textIn(body.model) === undefined)
       throw new Refused(400, 'model is required', { param: 'model', code: 'missing_required_parameter' });
@@ -177,7 +177,7 @@ function withId(item: JsonObject, newId: (prefix: string) => string): JsonObject
   return { ...item, id: textIn(item.id) ?? newId(PREFIXES[textIn(item.type) ?? ''] ?? 'item_') };
 }
 
-/** As it is now. */
+/** The response in its present state. */
 function asOf({ response, job }: Stored): JsonObject {
   return job === undefined || job.state === 'over' ? response : inState(response, job.state);
 }

@@ -1,4 +1,4 @@
-/** Which path is answered by what. */
+/** The routes of the simulated provider. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { heard, speech } from './audio.ts';
 import { Batches } from './batches.ts';
@@ -34,7 +34,7 @@ export interface Asked {
   readonly headers: IncomingHttpHeaders;
   /** The body, when it is JSON, or the fields of a form. */
   readonly json: Json | undefined;
-  /** Those of a form; undefined when the body is none. */
+  /** The files of a form; undefined when the body is no form. */
   readonly files: readonly FormFile[] | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface RouteOptions extends SimulatedProviderOptions {
   /** When the provider was made, in Unix seconds. */
   readonly started: number;
   readonly control: FaultPlan;
-  /** What an answer without a fault shares with the others. */
+  /** The rendering of answers without a fault. */
   readonly plain: Rendering;
 }
 
@@ -230,7 +230,7 @@ export function createRoutes(options: RouteOptions): Route {
   return route;
 }
 
-/** The pictures that a JSON body names, as a form would send them. */
+/** The pictures of a JSON body, as from a form. */
 function imagesNamed({ images: named }: JsonObject): FormFile[] {
   if (!Array.isArray(named)) return [];
   return named.map((one) => {

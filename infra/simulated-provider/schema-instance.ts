@@ -1,10 +1,10 @@
-/** A value that satisfies a JSON Schema, as far as function parameters and `response_format` use the language. */
+/** A value that satisfies a JSON Schema, for the keywords that function parameters and `response_format` use. */
 import { isObject, type Json, type JsonObject, listIn, numberIn, textIn } from './json.ts';
 import { hashOf, randomNumbers, wordFor } from './words.ts';
 
 export interface InstanceOptions {
   readonly seed: number;
-  /** Values for string members that name a place or a thing asked for, taken from the prompt. */
+  /** Values from the prompt for string members that name a place or an object. */
   readonly subject?: string;
 }
 
@@ -91,7 +91,7 @@ function resolve(reference: string, root: Json | undefined): Json | undefined {
   return found;
 }
 
-/** The required members; all of them when none is required, as an empty object would say nothing. */
+/** The required members; all of them when none is required, so that the object is not empty. */
 function objectFor(schema: JsonObject, building: Building, depth: number): Json {
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = listIn(schema.required).filter((name) => typeof name === 'string');

@@ -1,6 +1,6 @@
 /**
- * A model provider without a model: it speaks OpenAI's API, Anthropic's and Ollama's, answers the same to the same
- * question, and misbehaves on request. Tests and benchmarks stand on it, so it depends on nothing but Node.
+ * A model provider without a model: it implements the APIs of OpenAI, Anthropic and Ollama, gives equal requests equal
+ * answers, and produces faults on request. Tests and benchmarks use it, so it depends only on Node.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Rendering } from './chat.ts';
@@ -31,7 +31,7 @@ export interface SimulatedProvider {
   readonly control: FaultPlan;
 }
 
-/** Made once: an error takes its time to make. */
+/** Created once: creating an error is slow. */
 const CLIENT_LEFT = new Error('the client left');
 
 export function createSimulatedProvider(options: SimulatedProviderOptions = {}): SimulatedProvider {
@@ -129,7 +129,7 @@ function bodyOf(request: IncomingMessage): Promise<Buffer> {
 interface Content {
   readonly json: Json | undefined;
   readonly files: readonly FormFile[] | undefined;
-  /** Why it could not be read. */
+  /** Why the body could not be read. */
   readonly refusal: Refused | undefined;
 }
 

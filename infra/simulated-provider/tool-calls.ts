@@ -1,4 +1,4 @@
-/** Whether and how a simulated model calls the tools it was given. */
+/** Whether and how a simulated model calls the tools of a request. */
 import type { Ask, Tool, ToolChoice } from './ask.ts';
 import { isObject, type Json, listIn, objectIn, textIn } from './json.ts';
 import { exactReply, subjectsOf } from './recall.ts';
@@ -16,8 +16,8 @@ const MAX_CALLS = 8;
 const INPUT_TOKENS = 4;
 
 /**
- * A model that may call functions does, until it has a result. With `auto`, a prompt that dictates its reply is
- * answered in words.
+ * A model that may call functions calls them until it has a result. With `auto`, a prompt that dictates its reply gets
+ * a text.
  */
 export function toolCalls(ask: Ask, prompt: string, seed: number): ToolCall[] {
   const { tools, toolChoice } = ask;

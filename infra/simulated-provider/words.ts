@@ -1,4 +1,4 @@
-/** Text out of a seed: the same seed and length give the same words on every machine. */
+/** Text from a seed: the same seed and length give the same words on every machine. */
 
 const VOCABULARY = (
   'amber anchor autumn basket beacon blossom border bridge candle canyon carpet castle cedar circle clover copper ' +
@@ -18,7 +18,7 @@ export function hashOf(text: string, seed = 0x811c9dc5): number {
   return hash >>> 0;
 }
 
-/** A small generator of evenly spread 32-bit numbers (splitmix32). */
+/** A small generator of uniform 32-bit numbers (splitmix32). */
 export function randomNumbers(seed: number): () => number {
   let state = seed | 0;
   return () => {
@@ -45,7 +45,7 @@ export function sentence(seed: number, tokens: number): string {
   return tokens === 1 ? text : `${text}.`;
 }
 
-/** So many bytes without a meaning. */
+/** That many bytes of noise. */
 export function noise(seed: number, length: number): Buffer {
   const next = randomNumbers(seed);
   return Buffer.from(Array.from({ length }, () => next() & 0xff));
