@@ -21,7 +21,7 @@ export interface Work {
   readonly stream: boolean;
   /** Whether each word of the stream is the time at which it was sent. */
   readonly stamped?: boolean;
-  /** What a full run measures. */
+  /** The cells of a full run. */
   readonly cells: readonly { readonly connections: number; readonly servers: readonly SubjectKind[] }[];
   /** Until all connections are open, one after the other. Default: they open at once. */
   readonly rampSeconds?: number;

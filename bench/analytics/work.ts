@@ -1,4 +1,4 @@
-/** What the gateway does while analytics is measured: chat requests that the simulated provider answers. */
+/** The gateway's work while analytics is measured: chat requests that the simulated provider answers. */
 import type { Load } from '../load/load.ts';
 import { GATEWAY_KEY } from '../servers/gateway.ts';
 import type { Server } from '../servers/launch.ts';

@@ -1,4 +1,4 @@
-/** Tables in Markdown, and figures as they stand in them. */
+/** Tables in Markdown, and the format of their figures. */
 
 import type { Interval } from '../sections/median.ts';
 

@@ -98,7 +98,7 @@ async function started(options: GatewayOptions, key: string): Promise<Start> {
   }
 }
 
-/** Writes the log anew. @returns one of the keys */
+/** Writes a new log. @returns one of the keys */
 async function fillLog(dataDir: string): Promise<string> {
   const { openLog } = await import('../../src/events/open-log.ts');
   const unfinished = `${dataDir}.unfinished`;

@@ -1,4 +1,4 @@
-/** What happens inside a server for an exchange: memory allocated, garbage collected, processor time by thread. */
+/** Measures inside a server, per exchange: allocated memory, garbage collection, processor time by thread. */
 import type { Allocation } from '../inside/allocation.ts';
 import { whileProbed } from '../inside/probed.ts';
 import { threadMs } from '../servers/process-stat.ts';

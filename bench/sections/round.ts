@@ -1,4 +1,4 @@
-/** One load on one server, from rest to rest. */
+/** One load on one server, which is idle before and after it. */
 import type { Load, LoadResult } from '../load/load.ts';
 import type { LoadProcess } from '../load/load-process.ts';
 import type { Awake } from '../servers/awake.ts';
@@ -8,7 +8,7 @@ import { processorMs, residentMb } from '../servers/process-stat.ts';
 import type { Subject } from '../servers/subject.ts';
 import { requestFor, type Work } from '../work.ts';
 
-/** What every section measures with. */
+/** The processes that every section uses. */
 export interface Stand {
   readonly load: LoadProcess;
   readonly awake: Awake | undefined;
@@ -25,10 +25,10 @@ export interface Round {
   readonly spentMicros: number;
   /** In milliseconds, from the last answer until it was idle. */
   readonly afterMs: number;
-  /** Resident memory of the server and its children before, and the most that was seen during the load, in MiB. */
+  /** Resident memory of the server and its children before the load, and its peak during the load, in MiB. */
   readonly beforeMb: number;
   readonly peakMb: number;
-  /** Whether it came to rest in time. */
+  /** Whether it became idle in time. */
   readonly rested: boolean;
   readonly disturbance: Disturbance;
 }
@@ -36,7 +36,7 @@ export interface Round {
 const LEAD_IN_SECONDS = 0.2;
 const LOOK_MS = 100;
 
-/** @throws Error when the server has ended, or does not stand in front of the work's upstream */
+/** @throws Error when the server has ended, or does not serve the work's upstream */
 export async function runRound({ load, awake }: Stand, subject: Subject, work: Work, how: RoundLoad): Promise<Round> {
   const asked = subject.asked(work.upstream);
   if (asked === undefined) throw new Error(`${subject.name} does not stand in front of the ${work.upstream} upstream`);
@@ -75,8 +75,8 @@ function spentByAwake(awake: Awake | undefined): number {
 }
 
 /**
- * Two rounds with each order, the second of them backwards, so that every server is measured in every place and after
- * every other one, also when there are only two.
+ * Two rounds for each order, the second one reversed, so that every server is measured at every place and after every
+ * other one, also when there are only two.
  */
 export function turns<T>(all: readonly T[], round: number): readonly T[] {
   const from = (round >> 1) % Math.max(1, all.length);

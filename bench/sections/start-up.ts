@@ -1,4 +1,4 @@
-/** How long the gateway takes from being started to its first answer, with a log of a million events. */
+/** Time from the gateway's start to its first answer, with a log of a million events. */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,9 +13,9 @@ import { median } from './median.ts';
 
 export interface StartUp {
   readonly events: number;
-  /** With no read model yet, as after `chancery views rebuild`. */
+  /** Without read models, as after `chancery views rebuild`. */
   readonly firstMs: number;
-  /** As usual: the median of several starts. */
+  /** With read models: the median of several starts. */
   readonly againMs: number;
 }
 
@@ -67,7 +67,7 @@ async function timeToFirstAnswer(dataDir: string, upstream: string): Promise<num
   }
 }
 
-/** Of all that decides what the log looks like, so that a kept log never is one of an older format. */
+/** Hash of all sources that determine the log's content, so that a kept log never has an older format. */
 function fingerprint(): string {
   const hash = createHash('sha256').update(readFileSync(new URL(import.meta.url)));
   const sources = fileURLToPath(new URL('../../src/events/', import.meta.url));
@@ -77,7 +77,7 @@ function fingerprint(): string {
   return hash.digest('hex').slice(0, 8);
 }
 
-/** Writes the log once; later runs find it there. */
+/** Writes the log once; later runs use it again. */
 async function fillLog(dataDir: string, events: number): Promise<void> {
   if (existsSync(join(dataDir, 'log'))) return;
   const { openLog } = await import('../../src/events/open-log.ts');

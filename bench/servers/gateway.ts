@@ -26,7 +26,7 @@ export interface GatewayOptions {
 export async function launchGateway(options: GatewayOptions): Promise<Server> {
   const { dataDir, providers, tree = THIS_TREE, cores, env = {}, nodeFlags = [] } = options;
   mkdirSync(dataDir, { recursive: true });
-  // Its own flags: they are a part of what is compared.
+  // The checkout's own flags: they are part of the comparison.
   const { gatewayEnvironment, gatewayFlags }: typeof import('../../scripts/gateway-node.mjs') = await import(
     pathToFileURL(join(tree, 'scripts', 'gateway-node.mjs')).href
   );

@@ -1,4 +1,4 @@
-/** Any other server, started by a command that a small JSON file gives. See README.md. */
+/** Any other server, started by the command of a small JSON file. See README.md. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';

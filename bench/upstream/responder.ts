@@ -65,7 +65,7 @@ function behaviourFor(path: string): Behaviour {
   const [, pace, count = String(WORDS)] = /^pace-(\d+)(?:x(\d+))?$/.exec(kind) ?? [];
   if (pace === undefined) return NOT_FOUND;
   const events = chatEvents({ stamped: true, count: Number(count) });
-  // The role and the first word leave together, and so do the finish, the usage and the end.
+  // The role and the first word are sent together, and so are the finish, the usage and the end.
   const texts = [
     STREAM_HEAD + events.slice(0, 2).map(chunk).join(''),
     ...events.slice(2, -3).map(chunk),

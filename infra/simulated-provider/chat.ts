@@ -8,7 +8,7 @@ import { Refused } from './refused.ts';
 import { DONE, dataFrame, type Frame, type Reply } from './reply.ts';
 import { chosen, type ToolCall } from './tool-calls.ts';
 
-/** What all answers of a provider share. */
+/** Values that all answers of a provider share. */
 export interface Rendering {
   readonly fault: Fault | undefined;
   /** Default length of a text, in tokens. */

@@ -16,7 +16,7 @@ export interface Dialect {
   /** The content type of its streams. */
   readonly streamType: string;
   errorBody(trouble: Trouble): JsonObject;
-  /** The error in mid-stream, in the framing of the frame it stands beside. */
+  /** The error in mid-stream, in the framing of the frames around it. */
   errorFrame(trouble: Trouble, beside?: Frame): string;
   /** Between frames that are well-formed. */
   readonly brokenFrames: readonly string[];

@@ -1,4 +1,4 @@
-/** `/v1/responses` and what is below it, for a provider that keeps its responses, in memory. */
+/** `/v1/responses` and the routes below it, for a provider that keeps its responses in memory. */
 import { answer, promptTokens } from './answer.ts';
 import { BackgroundJob } from './background-job.ts';
 import type { Rendering } from './chat.ts';

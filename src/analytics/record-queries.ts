@@ -1,19 +1,19 @@
-/** How the analytics process records queries: the gateway that started it writes the log. */
+/** Records queries of the analytics process: the gateway that started it writes them to the log. */
 
 import type { RecordQuery } from '../http/clickhouse/reader-request.ts';
 import { type QueryRecorded, type QueryToRecord, queryRecorded } from './messages.ts';
 
-/** What is needed of `process`. */
+/** The used part of `process`. */
 export interface GatewayChannel {
   readonly connected: boolean;
   send?(message: QueryToRecord): unknown;
   on(event: 'message', listener: (message: unknown) => void): unknown;
 }
 
-/** Without an answer for so long, a query is refused. */
+/** Without an answer after this time, a query is refused. */
 const PATIENCE_MS = 10_000;
 
-/** @returns rejects when there is no gateway, when it cannot write the log, and when it does not answer */
+/** @returns a function that rejects without a gateway, when it cannot write the log, and when it does not answer */
 export function recordThroughGateway(gateway: GatewayChannel, patienceMs = PATIENCE_MS): RecordQuery {
   const waiting = new Map<number, (answer: Pick<QueryRecorded, 'error'>) => void>();
   let last = 0;

@@ -2,9 +2,9 @@
 import type { RecordedEvent } from './event.ts';
 
 export interface EventReader {
-  /** The next wanted event of what has been loaded, or undefined when more must be loaded first. */
+  /** The next matching event among the loaded ones, or undefined when more must be loaded first. */
   take(): RecordedEvent | undefined;
-  /** Loads more. False: there is no more for now. @throws LogCorrupted */
+  /** Loads more events. Resolves to false when there are no more for now. @throws LogCorrupted */
   load(): Promise<boolean>;
   /** Everything up to here has been taken or filtered out. */
   readonly position: number;

@@ -30,7 +30,7 @@ export function formatPosition(sequence: number): Position {
   return (cachedPrefix + tails[sequence - head * tailSize]) as Position;
 }
 
-/** The place just before an event: what is read after it begins with that event. */
+/** The position just before an event: a read after it begins with that event. */
 export function positionBefore(position: Position): Position {
   return formatPosition(Math.max(0, parsePosition(position) - 1));
 }

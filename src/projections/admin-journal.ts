@@ -31,7 +31,7 @@ export interface JournalEntry {
   readonly at: number;
 }
 
-/** The lists are long, and are taken as they were saved. */
+/** The lists are long, and their elements are not checked. */
 const savedChapter = z.object({
   family: z.string(),
   places: z.custom<number[]>(Array.isArray),

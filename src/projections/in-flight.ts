@@ -2,7 +2,7 @@
  * The open exchanges. After a crash the gateway closes them; while it runs, a new listener of the live tail gets them
  * first, and a metric counts them.
  *
- * Every exchange passes through here, so `apply` is a map look-up and a few assignments. Chunks are not seen.
+ * It processes every exchange, so `apply` is a map look-up and a few assignments. It does not get chunks.
  */
 import { z } from 'zod';
 import {

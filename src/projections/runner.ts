@@ -56,7 +56,7 @@ export interface ProjectionRunner {
   run<State>(projection: Projection<State>): RunningProjection<State>;
   /** One entry for each projection, in the order they were started. */
   status(): ProjectionStatus[];
-  /** Saves what has changed, now. @throws what SQLite throws when the disk is full */
+  /** Saves changed snapshots now. @throws what SQLite throws when the disk is full */
   save(): void;
   /** Stops all projections and saves them. The log and the store stay open. */
   close(): Promise<void>;

@@ -29,7 +29,7 @@ export function skippedBy(view: string, skipped: readonly Skipped[]): ReadonlySe
   return new Set(skipped.filter((one) => one.view === view).map(({ position }) => position));
 }
 
-/** An event on which a projection stops. The message says which one, and what an operator can do. */
+/** An event on which a projection stops. The message names the event, and what an operator can do. */
 export class PoisonedEvent extends Error {
   readonly code = 'poisoned_event';
   constructor(view: string, { position, type, stream }: RecordedEvent, cause: unknown) {

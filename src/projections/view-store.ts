@@ -10,7 +10,7 @@ import type { Position } from '../events/event.ts';
 export interface Snapshot {
   readonly name: string;
   readonly version: number;
-  /** Id of the log's first event: a snapshot of another log is of no use. */
+  /** Id of the log's first event: a snapshot of another log is not used. */
   readonly logId: string;
   /** Every event up to this position is in `state`. */
   readonly position: Position;

@@ -89,8 +89,8 @@ export class BufferPool {
 }
 
 /**
- * A batch as live subscribers see it. Events are read from its bytes, like any reader of the log would read them, at
- * most once and only when someone wants them.
+ * A batch for live subscribers. Events are decoded from its bytes, as by any reader of the log, at most once and only
+ * when a subscriber needs them.
  */
 export class PublishedBatch implements LiveBatch {
   readonly first: number;

@@ -188,7 +188,7 @@ class Check {
         return inspectSegments(this, { durable, indexed, losses: readLosses(this.disk, this.dir) });
       } catch (error) {
         if (error instanceof LogCorrupted) {
-          // Beside a writer, what looks damaged may just have been written; then it is not the same place again.
+          // Beside a writer, an unfinished write looks damaged; the next inspection then finds another place.
           if (attempt === MOST_INSPECTIONS || isSamePlace(error, damage)) return error;
           damage = error;
           continue;

@@ -89,7 +89,7 @@ export class EmbeddedLog implements EventLog, ReadableSegments {
   readonly disk: Disk;
   readonly mark: number;
   readonly records = new RecordReader();
-  /** What was cut off when the log was opened, if anything. */
+  /** The part that was cut off when the log was opened, if any. */
   readonly recovery: Recovery | undefined;
   /** Missing parts that were accepted as lost when the log was opened. */
   readonly acceptedLoss: AcceptedLoss | undefined;

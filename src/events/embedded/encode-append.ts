@@ -55,7 +55,7 @@ export function encodeAppend(
   return lasts;
 }
 
-/** As `encodeAppend`, for records that exist already: only their revisions are put in. */
+/** As `encodeAppend`, for records that exist already: only their revisions are filled in. */
 export function placeAppend(
   batch: AppendBatch,
   append: PreparedAppend,

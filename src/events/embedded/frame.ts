@@ -60,7 +60,7 @@ export function sealFrame(
 }
 
 /**
- * The frame that begins at `buffer[at]`, checked whole, or what is wrong with it. `cut short` means that its header is
+ * The frame that begins at `buffer[at]`, completely checked, or its defect. `cut short` means that its header is
  * good (or not there in full) and that more bytes are needed; `neededBytes` returns how many.
  */
 export function readFrame(buffer: Buffer, at: number, end: number, mark: number): BatchFrame | FrameDefect {

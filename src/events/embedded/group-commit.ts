@@ -182,7 +182,7 @@ export class GroupCommit {
     return promise;
   }
 
-  /** Encodes the append for itself, and lets it wait. @throws EventTooLarge, and what makes data no JSON */
+  /** Encodes the append separately, and lets it wait. @throws EventTooLarge, and the error of `JSON.stringify` */
   #wait(
     where: AppendQueue | RevisionLookups,
     writes: readonly StreamWrite[],
@@ -271,7 +271,7 @@ export class GroupCommit {
     if (batch.length >= flushBytes) this.#flush();
   }
 
-  /** Writes what is left at the end of the turn, and has everything synced. */
+  /** Writes the rest of the turn's events, and starts the sync. */
   #endTurnLater(): void {
     if (this.#endsTurn) return;
     this.#endsTurn = true;
@@ -333,7 +333,7 @@ export class GroupCommit {
     else if (fresh !== undefined) this.#parts.rotated(full, fresh);
   }
 
-  /** Lets readers see the batch. */
+  /** Makes the batch visible to readers. */
   #show(batch: AppendBatch): void {
     batch.segment.visibleBytes = batch.offset + batch.length;
     this.#parts.publish(new PublishedBatch(batch, this.#parts.records));
@@ -414,7 +414,7 @@ export class GroupCommit {
     }
   }
 
-  /** Stops for good: the files belong to another writer, so nothing is repaired, and nothing is acknowledged any more. */
+  /** Stops permanently: the files belong to another writer, so nothing is repaired or acknowledged any more. */
   #wasTakenOver(error: Error): void {
     if (this.#trouble?.kind === 'taken over') return;
     this.#trouble = { kind: 'taken over', error };

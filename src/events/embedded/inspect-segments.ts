@@ -31,7 +31,7 @@ export interface KnownOfLog {
   readonly losses: Losses;
 }
 
-/** Where the log is torn. What follows was never acknowledged. */
+/** The incomplete end of the log. Later bytes were never acknowledged. */
 export interface Tear {
   /** The segment that is torn; undefined when the log ends with the last closed one. */
   readonly scanned: ScannedSegment | undefined;
@@ -64,7 +64,7 @@ export interface Inspection {
 interface UnusableSegment {
   /** Those that are there, full paths. */
   readonly files: readonly string[];
-  /** What is missing or wrong, for the operator. */
+  /** The missing or wrong part, for the operator. */
   readonly missing: string;
   /** Of the positions in it, as far as known. */
   readonly last: number;

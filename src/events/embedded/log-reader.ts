@@ -1,4 +1,4 @@
-/** Reads a log's segments from a position on, up to what is visible, checking every frame. */
+/** Reads a log's segments from a position to the last visible event, and checks every frame. */
 import type { RecordedEvent } from '../event.ts';
 import type { EventReader } from '../event-reader.ts';
 import type { CompiledFilter } from '../filter.ts';

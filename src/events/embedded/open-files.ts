@@ -15,7 +15,7 @@ export interface OpenedFiles {
 
 /**
  * A log is created in this order, each step on disk before the next: note of what is on disk, identity, first segment.
- * So an identity without the note, or anything else without the identity, is what is left of a log.
+ * So an identity without the note, or any other file without the identity, is the remainder of a damaged log.
  * @param indexed first and last position of the segments in the stream index of the log with that mark
  * @throws LogIncomplete, LogCorrupted
  */

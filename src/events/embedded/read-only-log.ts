@@ -63,7 +63,7 @@ export class ReadOnlyLog implements EventLog, ReadableSegments {
   #segments = new LogSegments([]);
   #visible = 0;
   #newsAt = 0;
-  /** The end of the log as it was last found without a writer's help. */
+  /** The last end of the log that was found without a writer's note. */
   #tail: { readonly fileBytes: number; readonly segment: number } | undefined;
   #subscriptions = 0;
 

@@ -40,7 +40,7 @@ export class SegmentWriter {
   #directoryChanged: boolean;
   /** Bytes of a failed write may lie behind the last whole frame. */
   #tailIsDirty = false;
-  /** The segment that was rewritten and what it replaces, until that is removed. */
+  /** The segment that was rewritten and the segments that it replaces, until these are removed. */
   #unfinished: { readonly fresh: string; readonly kept: Segment | undefined; readonly replaced: string[] } | undefined;
 
   /** @param active the last segment, ending in a whole frame, with its `streams` */
@@ -164,7 +164,7 @@ export class SegmentWriter {
     }
     for (const { fd } of full) await datasync(this.#disk, fd);
     await datasync(this.#disk, active.fd);
-    // not before all of it is there: when one of them fails, `rewrite` must know of all
+    // only after all syncs: when one of them fails, `rewrite` needs all of these segments
     for (const { segment, fd } of full) {
       segment.durableBytes = segment.bytes;
       this.#disk.close(fd);
@@ -213,7 +213,7 @@ export class SegmentWriter {
     };
   }
 
-  /** Whether a segment was rewritten and what it replaces may still be there. */
+  /** Whether a segment was rewritten and the replaced files may still exist. */
   get isRewriting(): boolean {
     return this.#unfinished !== undefined;
   }

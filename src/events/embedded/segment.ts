@@ -20,7 +20,7 @@ export class Segment {
   bytes = 0;
   /** How much of it is known to be on disk. */
   durableBytes = 0;
-  /** How much of it readers may see. */
+  /** How much of it is visible to readers. */
   visibleBytes = 0;
   /** Where frames begin, about every `placeEveryBytes`; empty when not known. */
   readonly places: SegmentPlace[] = [];

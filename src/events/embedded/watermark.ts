@@ -17,7 +17,7 @@ export class Watermark {
   readonly #disk: Disk;
   readonly #fd: number;
   readonly #buffer = Buffer.alloc(slotBytes);
-  /** Who writes the log: kept in the same file, and open as long as this is. */
+  /** The writer of the log: stored in the same file, and open as long as this watermark. */
   readonly writer: WriterNote;
   #turn: 0 | 1 = 0;
 

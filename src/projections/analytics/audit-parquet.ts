@@ -5,7 +5,7 @@ import { type AuditFilter, auditConditions } from './audit-queries.ts';
 /** Most rows of one file. A file is held in memory before it is sent; clients fetch larger exports in parts. */
 export const MOST_PARQUET_ROWS = 200_000;
 
-/** The columns of the CSV export under the same names, typed: times, numbers, a list of labels, NULL for what is not known. */
+/** The columns of the CSV export with the same names, and types: times, numbers, a list of labels; unknown is NULL. */
 const columns = [
   'e.id AS id',
   'e.at AS timestamp',

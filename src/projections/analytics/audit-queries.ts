@@ -195,7 +195,7 @@ export interface AuditSession {
   readonly sessionId: string;
   /** Empty when the requests have no user path. */
   readonly userPath: string;
-  /** Milliseconds since the epoch: the session is looked for so far before and after it. */
+  /** Milliseconds since the epoch: the session is searched before and after it, see `SESSION_REACH_MS`. */
   readonly at: number;
 }
 
@@ -308,7 +308,7 @@ export async function usageOfRequests(
   );
 }
 
-/** The rows of an export, newest first, fetched a part at a time as they are taken. */
+/** The rows of an export, newest first, fetched in parts as the consumer reads them. */
 export async function* allOfAudit(
   db: AnalyticsDb,
   filter: AuditFilter,

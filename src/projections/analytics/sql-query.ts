@@ -14,7 +14,7 @@ export interface SqlAnswer {
 
 /** ClickHouse refused the query, or gave up on it. The message is its own. */
 export class SqlRefused extends Error {
-  /** ClickHouse's number for what went wrong; 0 when it did not say. */
+  /** ClickHouse's error code; 0 when the answer has none. */
   readonly code: number;
   constructor(code: number, message: string) {
     super(message);

@@ -76,7 +76,7 @@ export class TsvRows {
     this.#used += this.#buffer.write(fields, this.#used);
   }
 
-  /** One field with the bytes as they are. */
+  /** One field with unchanged bytes. */
   writeBytes(bytes: Uint8Array): void {
     const latin1 = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
     const field = special.test(latin1) ? escaped(latin1) : latin1;

@@ -51,7 +51,7 @@ function sums(mode: CacheMode): string {
 /** Most groups in an answer: those with the most tokens are returned. */
 const MOST_GROUPS = 5000;
 
-/** The time of a row as it is in the sums that ClickHouse keeps inside the table. */
+/** The time of a row in the sums that ClickHouse keeps inside the table. */
 const quarterHour = 'toStartOfFifteenMinutes(u.at)';
 
 /**

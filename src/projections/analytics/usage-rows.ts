@@ -77,7 +77,7 @@ export function writeUsage(rows: TsvRows, event: Recorded, position: number, ret
   rows.end(position);
 }
 
-/** @param account as it was before this correction */
+/** @param account before this correction */
 export function writeCorrection(
   rows: TsvRows,
   { data, at, stream }: RecalculationEvent,

@@ -27,9 +27,9 @@ export interface ArchiveTask {
 }
 
 /**
- * Uses the thread that it is called on, and not the thread pool as far as `log.disk` does not.
- * @throws LogCorrupted when the segment is damaged, it is then left as it is; IndexUnusable; what the disk, SQLite and
- *   `pace` throw. Incomplete work is undone, or is done again by the next step.
+ * Runs on the calling thread, and uses the thread pool only where `log.disk` does.
+ * @throws LogCorrupted when the segment is damaged, which is then not changed; IndexUnusable; the errors of the disk,
+ *   of SQLite and of `pace`. Incomplete work is undone, or is done again by the next step.
  */
 export async function archiveSegment(log: LogFiles, task: ArchiveTask, pace: Pace): Promise<StreamCategories> {
   const { disk, dir, mark } = log;

@@ -61,7 +61,7 @@ export class Archive {
   #indexIsWrong = false;
   /** Closed segments that are not in the index, in order. Those whose streams are not in memory come first. */
   #unindexed: Segment[];
-  /** Of the streams of compressed segments that are neither in the index nor in memory, as far as they are known. */
+  /** Known greatest names of streams of compressed segments that are neither in the index nor in memory. */
   readonly #greatestOf = new Map<Segment, GreatestNames>();
   /** Made after the last event of each segment whose streams are neither in the index nor in memory. */
   #mintedSince = mintEventId();
@@ -113,7 +113,7 @@ export class Archive {
   /** The segments from `fresh` on were removed, and `cut`, if there is one, has become a closed segment. */
   rewritten(cut: Segment | undefined, fresh: Segment): void {
     const kept = this.#unindexed.filter((segment) => segment.first < fresh.first);
-    // one that was complete before the failure may be in the index already, and then needs its streams no more
+    // a segment that was complete before the failure may be in the index already; its streams then leave the memory
     const added = cut?.streams !== undefined && !kept.includes(cut);
     this.#unindexed = added ? [...kept, cut] : kept;
   }
@@ -181,7 +181,7 @@ export class Archive {
    * @throws IndexIsWrong, LogCorrupted; what the disk and SQLite throw
    */
   async parts(stream: StreamName): Promise<StreamPart[]> {
-    // before anything is awaited: what is in memory now may be in the index only a moment later
+    // before the first await: streams may move from memory to the index during it
     const inMemory = this.#unindexed.flatMap((segment) => visiblePart(segment, stream) ?? []);
     if (this.#placesOf([stream]).unindexed.length === 0 && this.#greatest.lack(stream)) return inMemory;
     const { indexed, read } = await this.#find(() => this.#parts.finder.parts(stream, this.#placesOf([stream])));

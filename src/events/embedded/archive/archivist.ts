@@ -7,7 +7,7 @@ import { paceOf } from './pace.ts';
 export interface Archivist {
   /**
    * Executes one step; resolves when its result is on disk or in the index.
-   * @param effort `idle`: with idle processor time; `steady`: also when others want it; `hurried`:
+   * @param effort `idle`: with idle processor time; `steady`: also on a busy processor; `hurried`:
    *   with a larger share
    * @param signal stops the step between two pieces of work; this then rejects with the signal's reason
    * @throws what `archiveSegment` throws; Error when the step could not be done for another reason

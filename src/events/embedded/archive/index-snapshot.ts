@@ -26,7 +26,7 @@ export function lookIntoIndex(dir: string, mark: number, stream: StreamName): In
     if (before === undefined) return undefined;
     try {
       const snapshot = readSnapshot(before.isOpen ? file : immutable(file), mark, stream);
-      // a file that is read as immutable is not locked: what was read counts only if the file did not change meanwhile
+      // a file that is read as immutable is not locked: the result is valid only if the file did not change meanwhile
       if (before.isOpen || before.version === stateOf(file)?.version) return snapshot;
     } catch (error) {
       if (!isFromSqlite(error)) throw error;

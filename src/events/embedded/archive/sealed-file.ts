@@ -1,6 +1,6 @@
 /**
- * Writes the compressed form of a closed segment, and removes the frames only after what was written has been read back
- * and found to be the same. Whatever is interrupted or fails, the segment stays readable in one form.
+ * Writes the compressed form of a closed segment, and removes the frames only after the compressed form has been read
+ * back and compared. After any failure or interruption the segment is readable in one of the two forms.
  */
 import { createHash } from 'node:crypto';
 import { type Disk, datasync, replaceFile, writeFully } from '../disk.ts';
@@ -58,8 +58,8 @@ export class SealedFile {
   }
 
   /**
-   * Puts the compressed form in the place of the frames. Nothing may be called after that.
-   * @throws Error when what is read back is not what was written; the frames are then left as they are
+   * Replaces the frames by the compressed form. No method may be called after that.
+   * @throws Error when the content that is read back differs; the frames are then not changed
    */
   async finish(
     segment: { readonly first: number; readonly last: number },
@@ -97,11 +97,11 @@ export class SealedFile {
     this.#disk.rename(temporary, file('zst'));
     await replaceFile(this.#disk, file('json'), table);
     if (!this.#disk.readFile(file('json')).equals(table)) throw new Error(`${file('json')} is not what was written`);
-    // both are on disk under their names and say what the frames say: only now may the frames themselves go
+    // both files are on disk under their names with the content of the frames: only now may the frames be removed
     await this.#disk.removeLater(file('seg'));
   }
 
-  /** Gives up before `finish`. */
+  /** Removes the incomplete files instead of `finish`. */
   async abandon(): Promise<void> {
     this.#disk.close(this.#fd);
     await this.#disk.removeLater(temporaryFile(this.#dir, this.#name));
