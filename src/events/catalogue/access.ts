@@ -4,7 +4,7 @@ import { defineEvent } from './define.ts';
 
 export const accessRefused = defineEvent({
   type: 'access.refused',
-  when: 'The gateway refused requests with keys that it does not accept: one event per minute, reason and key, so that unauthenticated clients cannot fill the log.',
+  when: 'The gateway refused requests with keys that it does not accept: at most one event per minute for each reason and key, so that unauthenticated clients cannot fill the log.',
   data: z.object({
     reason: z
       .enum(['unknown', 'inactive', 'expired', 'rotated'])

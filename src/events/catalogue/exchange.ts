@@ -124,7 +124,7 @@ export const modelResolved = defineEvent({
 
 export const historyReplayed = defineEvent({
   type: 'history.replayed',
-  when: 'The gateway put earlier turns in front of the input, because the provider does not store them.',
+  when: 'The gateway put earlier turns in front of the input, because the provider cannot look them up.',
   data: z.object({
     responses: z.array(z.string()).describe('response ids, oldest first'),
     conversation: z.string().optional().describe('the conversation that holds the items, when there is one'),
