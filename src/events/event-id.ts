@@ -26,7 +26,8 @@ function beginMillisecond(time: number): void {
   const time48 = time.toString(16).padStart(12, '0');
   timePrefix = `${time48.slice(0, 8)}-${time48.slice(8)}-`;
   counter = (nextRandom() << 16) | (nextRandom() << 8) | nextRandom();
-  random = Array.from({ length: 6 }, () => hex[nextRandom()]).join('');
+  random = '';
+  for (let byte = 0; byte < 6; byte++) random += hex[nextRandom()];
 }
 
 /** @param now milliseconds since the epoch; a clock that goes backwards does not make the ids do so */
