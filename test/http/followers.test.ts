@@ -139,6 +139,7 @@ describe('a second request under the same key', () => {
     provider.control.next(silent, chat);
     const [first, second] = await joined({});
     const stopped = stop();
+    expect((await first).headers.get('retry-after')).toBe('5');
     expect(await errorOf(await first, 503)).toMatchObject({ code: 'stopping' });
     expect(await errorOf(await second, 503)).toMatchObject({ code: 'stopping' });
     await stopped;
