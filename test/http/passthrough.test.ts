@@ -41,6 +41,16 @@ function says(body: string | Buffer, contentType = 'text/plain'): void {
 }
 
 describe('a passthrough', () => {
+  it('passes on everything that follows what looks like the end of a stream', async () => {
+    scripted.script((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write('data: {"part":1}\n\ndata: [DONE]\n\n');
+      setTimeout(() => response.end('data: {"part":2}\n\n'), 1500);
+    });
+    const answer = await gateway.post(`${ODD}/v1/odd`, {});
+    expect(await answer.text()).toBe('data: {"part":1}\n\ndata: [DONE]\n\ndata: {"part":2}\n\n');
+  });
+
   it.each(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
     'accepts %s, with its path and query byte for byte',
     async (method) => {

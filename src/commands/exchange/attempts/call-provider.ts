@@ -48,7 +48,7 @@ export async function callProvider(
     if (options.stream && streamFormatOf(reply.headers) !== undefined) {
       const headers = options.answerHeaders(reply);
       const given = { reply, relay, record, client, attempt, received, provider, keepBodies, headers };
-      const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte }));
+      const stream = opening((beforeFirstByte) => relayStream({ ...given, beforeFirstByte, closesAfterEnd: true }));
       const first = await stream.first;
       if (first !== 'opened' && first.kind === 'failed') return failedStream(first, relay);
       return { ...answered, kind: 'open', reply, deliver: async () => endOf(await stream.deliver(), answered, reply) };

@@ -65,7 +65,9 @@ async function relayByKind(options: ForwardedOptions): Promise<ForwardedEnd> {
 }
 
 async function relayEvents(options: ForwardedOptions): Promise<ForwardedEnd> {
-  const end = await relayStream({ ...options, provider: options.target.provider.name });
+  const { plan, target } = options;
+  const closesAfterEnd = plan.dialect !== 'passthrough';
+  const end = await relayStream({ ...options, provider: target.provider.name, closesAfterEnd });
   if (end.kind === 'complete') return { kind: 'streamed', rest: end.rest };
   if (end.kind === 'broken') return { ...end, cut: end.rest.length === 0 };
   return end.kind === 'abandoned' ? { ...end, cut: true } : end;

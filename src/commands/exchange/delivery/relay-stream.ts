@@ -14,16 +14,14 @@ import { type Refusal, refusals } from '../../refusal.ts';
 import type { ExchangeRecord } from '../exchange-record.ts';
 import type { Received } from '../outcome.ts';
 import type { FrameAnswer, Relay } from '../relay.ts';
+import { Heartbeat } from './heartbeat.ts';
 import type { BeforeFirstByte } from './opening.ts';
 
 /** Limit of bytes that are recorded and not yet passed on; above it nothing more is read from the provider. */
 const HIGH_WATER_BYTES = 256 * 1024;
-/** After this long without output the client gets a comment, so that no proxy closes the stream as idle. */
-export const HEARTBEAT_MS = 15_000;
 /** After the end of an answer its provider's connection is closed when the provider has not ended it itself. */
 const CLOSE_WITHIN_MS = 1_000;
 const NOTHING_MORE: FrameAnswer = { terminal: true };
-export const HEARTBEAT = Buffer.from(': keep-alive\n\n');
 
 export type StreamEnd =
   /** The answer is whole; `rest` is sent to the client once everything is on disk. */
@@ -52,6 +50,8 @@ export interface StreamRelayOptions {
   readonly keepBodies: boolean;
   readonly headers: Record<string, string>;
   readonly beforeFirstByte: BeforeFirstByte;
+  /** Nothing follows the terminal event. Not so on a provider's own API, where only the provider ends its stream. */
+  readonly closesAfterEnd: boolean;
 }
 
 /** @throws LogUnavailable */
@@ -74,8 +74,6 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
   let behind: Promise<void> | undefined;
   let lost: unknown;
   let closing: NodeJS.Timeout | undefined;
-  /** Whether the provider's stream has ended, in whichever way. */
-  let isRead = false;
 
   const observe = (frames: readonly Frame[]): void => {
     for (const frame of frames) {
@@ -88,7 +86,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
       if (answer.terminal && !terminal) {
         terminal = true;
         // The client waits for its last bytes no longer than this for a provider that keeps the connection open.
-        closing = setTimeout(() => reply.body.cancel(), CLOSE_WITHIN_MS);
+        if (options.closesAfterEnd) closing = setTimeout(() => reply.body.cancel(), CLOSE_WITHIN_MS);
       }
       if (answer.bytes === undefined) continue;
       if (terminal) {
@@ -127,8 +125,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
         if (!client.ended.aborted) client.begin(reply.status, options.headers);
       });
     }
-    // A timer that was cleared would begin again.
-    if (!isRead) heartbeat.refresh();
+    heartbeat.sent();
     return gate === undefined ? send(bytes) : gate.then(() => send(bytes));
   };
 
@@ -142,9 +139,9 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     });
   };
 
-  const heartbeat = setInterval(() => {
-    if (!terminal) pass(HEARTBEAT);
-  }, HEARTBEAT_MS);
+  const heartbeat = new Heartbeat((comment) => {
+    if (!terminal) pass(comment);
+  });
 
   const lose = (error: unknown): void => {
     lost = error;
@@ -169,8 +166,7 @@ export async function relayStream(options: StreamRelayOptions): Promise<StreamEn
     if (error instanceof LogUnavailable || !(error instanceof ProviderFailure)) throw error;
     failure = error;
   } finally {
-    isRead = true;
-    clearInterval(heartbeat);
+    heartbeat.stop();
     clearTimeout(closing);
   }
   await passedOn;
