@@ -102,7 +102,7 @@ describe('requests per minute', () => {
     const { admit } = admissionBy({ subject: '/', maxRequests: 1 });
     const ticket = admit();
     ticket.enter(targetOf('a', 'm'));
-    ticket.settle(true);
+    ticket.settle(true, true);
     refusalOf(() => admit());
   });
 
@@ -116,7 +116,7 @@ describe('requests per minute', () => {
     for (let request = 0; request < 5; request++) {
       const refused = admit();
       expect(refused.enter(targetOf('a', 'm'))).toBeInstanceOf(Refusal);
-      refused.settle(true);
+      refused.settle(true, false);
     }
     expect(() => admit()).not.toThrow();
     refusalOf(() => admit());
@@ -128,13 +128,13 @@ describe('tokens per minute', () => {
     const { admit, pass } = admissionBy({ subject: '/', maxTokens: 100 });
     const [one, other] = [admit(), admit()];
     one.charge(tokens(99));
-    one.settle(true);
+    one.settle(true, true);
     const third = admit();
     other.charge(tokens(1));
-    other.settle(true);
+    other.settle(true, true);
     expect(refusalOf(() => admit()).message).toContain('100 tokens per minute');
     third.charge(tokens(null));
-    third.settle(true);
+    third.settle(true, true);
     pass(61_000);
     expect(() => admit()).not.toThrow();
   });
@@ -146,8 +146,8 @@ describe('the number of requests under way', () => {
     const first = admit('/a');
     admit('/a/b');
     expect(refusalOf(() => admit('/a')).retryAfterSeconds).toBe(1);
-    first.settle(true);
-    first.settle(true);
+    first.settle(true, true);
+    first.settle(true, true);
     expect(() => admit('/a')).not.toThrow();
     refusalOf(() => admit('/a'));
   });
@@ -177,7 +177,7 @@ describe('the number of requests under way', () => {
             } else if (ticket !== undefined && move === 'enter')
               ticket.enter(targets[choice % 3] ?? targetOf('c', 'm'));
             else if (ticket !== undefined) {
-              ticket.settle(true);
+              ticket.settle(true, true);
               open.splice(open.indexOf(ticket), 1);
             }
             for (const [index, { maxRequests }] of rules.entries()) {
@@ -186,7 +186,7 @@ describe('the number of requests under way', () => {
               expect(inFlight).toBeLessThanOrEqual(maxRequests);
             }
           }
-          for (const ticket of open) ticket.settle(true);
+          for (const ticket of open) ticket.settle(true, true);
           for (const index of rules.keys()) expect(one.limits.gauge(String(index))?.inFlight).toBe(0);
           expect(one.admission.open.size).toBe(0);
         },
@@ -238,7 +238,7 @@ describe('a provider or a model', () => {
     ticket.enter(targetOf('b', 'm'));
     ticket.enter(targetOf('a', 'm'));
     ticket.charge(tokens(10));
-    ticket.settle(true);
+    ticket.settle(true, true);
     expect(admission.hasRoom(targetOf('a', 'm'))).toBe(false);
   });
 });
@@ -254,7 +254,7 @@ describe('the headers', () => {
     const first = admit('/a');
     first.enter(targetOf('p', 'm'));
     first.charge(tokens(7));
-    first.settle(true);
+    first.settle(true, true);
     const second = admit('/a');
     second.enter(targetOf('p', 'm'));
     expect(second.headers()).toEqual({

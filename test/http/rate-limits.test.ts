@@ -141,12 +141,15 @@ describe('requests', () => {
   ])('do not count when they are refused for %s', async (name, body, status) => {
     const path = `/refused-${status}-${name.length}`;
     await put({ user_path: path, limit_key: { period: 'hour' }, max_requests: 2 });
+    const usedOfProvider = async () => (await row('llamacpp')).requests_used;
+    const before = await usedOfProvider();
     const headers = { 'x-gateway-user-path': path };
     for (let request = 0; request < 3; request++) {
       const refused = await gateway.post('/v1/responses', { model: MODEL, ...body }, { headers });
       expect(refused.status).toBe(status);
     }
     expect((await row(path, 'hour')).requests_used).toBe(0);
+    expect(await usedOfProvider()).toBe(before);
     expect((await chat(path)).status).toBe(200);
   });
 

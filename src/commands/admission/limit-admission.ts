@@ -88,8 +88,7 @@ class LimitTicket implements Ticket {
   #target: Target | undefined;
   /** The gauges of the target. */
   #entered: Passed = [];
-  /** Whether any target was entered. */
-  #wasEntered = false;
+  #enteredAt = 0;
   #settled = false;
 
   constructor(parts: TicketParts) {
@@ -97,21 +96,19 @@ class LimitTicket implements Ticket {
   }
 
   enter(target: Target): Refusal | undefined {
-    const { limits, request } = this.#parts;
+    const { limits, request, now } = this.#parts;
     limits.leave(this.#entered);
     this.#entered = [];
     this.#target = target;
-    if (limits.isOpen) {
-      this.#wasEntered = true;
-      return undefined;
-    }
-    const entered = limits.enter(target, request.caller);
+    if (limits.isOpen) return undefined;
+    const at = now();
+    const entered = limits.enter(target, request.caller, at);
     if (entered instanceof Refusal) {
       this.#parts.refused(entered);
       return entered;
     }
     this.#entered = entered;
-    this.#wasEntered = true;
+    this.#enteredAt = at;
     return undefined;
   }
 
@@ -161,11 +158,14 @@ class LimitTicket implements Ticket {
     hold.charge(charge);
   }
 
-  settle(isRecorded: boolean, wasCalled = this.#wasEntered): void {
+  settle(isRecorded: boolean, wasCalled: boolean): void {
     if (this.#settled) return;
     this.#settled = true;
     const { limits, hold, at, path, over } = this.#parts;
-    if (!wasCalled) limits.takeBack(path, at);
+    if (!wasCalled) {
+      limits.takeBack(path, at);
+      limits.takeBack(this.#entered, this.#enteredAt);
+    }
     limits.leave(path);
     limits.leave(this.#entered);
     hold?.settle(isRecorded);

@@ -69,12 +69,12 @@ export class RateLimiter {
   }
 
   /** The gauges of the provider and of the model. @returns a refusal when one of them has no room */
-  enter(target: Target, caller: Limited): Passed | Refusal {
+  enter(target: Target, caller: Limited, at: number): Passed | Refusal {
     this.#follow();
     const gauges = this.#of(target);
-    const refusal = refusalOf(gauges, caller, this.#now());
+    const refusal = refusalOf(gauges, caller, at);
     if (refusal !== undefined) return refusal;
-    enterAll(gauges, this.#now());
+    enterAll(gauges, at);
     return gauges;
   }
 

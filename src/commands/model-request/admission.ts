@@ -65,7 +65,7 @@ export interface Ticket extends Reservation {
    * @param isRecorded whether the charged usage is recorded; usage that is not is charged when the record is closed
    * @param wasCalled whether a provider was called: a request refused before that does not count in the rate limits
    */
-  settle(isRecorded: boolean, wasCalled?: boolean): void;
+  settle(isRecorded: boolean, wasCalled: boolean): void;
 }
 
 /** The ticket of an exchange without limits. */

@@ -71,28 +71,18 @@ async function completeAnswered(outcome: AttemptEnd, exchange: Completing): Prom
   }
   const isOthers = outcome.plan.dialect === 'responses' && (await isTaken(outcome, exchange));
   const responseId = isOthers ? undefined : recordResponse(outcome, exchange);
+  if (outcome.kind === 'whole' || outcome.kind === 'streamed') {
+    const { dialect, asked, request } = exchange;
+    await noteConversationTurn(dialect, asked, outcome.relay, record, request.caller.sight);
+  }
   switch (outcome.kind) {
     case 'whole': {
-      await noteConversationTurn(
-        exchange.dialect,
-        exchange.asked,
-        outcome.relay,
-        record,
-        exchange.request.caller.sight,
-      );
       recordCompletion(outcome, exchange, outcome.reply, responseId);
       await record.flush('durable');
       client.answer(outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.bytes);
       return outcome.reply.status;
     }
     case 'streamed': {
-      await noteConversationTurn(
-        exchange.dialect,
-        exchange.asked,
-        outcome.relay,
-        record,
-        exchange.request.caller.sight,
-      );
       recordCompletion(outcome, exchange, outcome.reply, responseId, estimate);
       await record.flush('durable');
       finishStream(client, outcome.reply.status, answerHeaders(exchange, outcome.reply), outcome.rest);
